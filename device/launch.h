@@ -1,0 +1,70 @@
+/*
+ * The C contract that starts kernels, on CUDA (launch_cuda.cu) or on CPU threads (launch_host.c). All blocks of a
+ * launch run at once: its sizes stay within what the device holds, so that kernels may wait for their peers.
+ */
+#ifndef MSCCLPP_DEVICE_LAUNCH_H
+#define MSCCLPP_DEVICE_LAUNCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/launch_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    mscclpp_dev_kernel_t kernel;
+    uint32_t nblocks;  /* 1 to MSCCLPP_DEV_MAX_BLOCKS, equal on all ranks */
+    uint32_t nthreads; /* a block, 1 to MSCCLPP_DEV_MAX_THREADS, equal on all ranks; on CUDA a multiple of 32 */
+    const void *args;  /* the structure that the kernel's identifier names */
+} mscclpp_dev_launch_t;
+
+/* Bytes of the arguments of a kernel. */
+size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel);
+
+/* True if the kernels of the runtime can combine elements of this type with this operation. */
+bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_host);
+
+/* Bytes of one element, from its first byte to the first byte of the next; 0 for an unknown type. */
+size_t mscclpp_dev_dtype_extent(mscclpp_dtype_t dtype);
+
+/* Bytes of one element without the padding after its last member. */
+size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
+
+/*
+ * A queue of the twin: its launches run one after another on threads of its own, which sleep when it is empty. A launch
+ * of a single thread runs at once in the caller's thread if the queue is empty.
+ */
+typedef struct mscclpp_dev_host_queue mscclpp_dev_host_queue_t;
+
+/* 0 or an errno value. */
+int mscclpp_dev_host_queue_create(mscclpp_dev_host_queue_t **queue_p);
+
+/* Waits for its launches; NULL is allowed. */
+void mscclpp_dev_host_queue_destroy(mscclpp_dev_host_queue_t *queue);
+
+/* Copies the arguments. 0 or an errno value. */
+int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_launch_t *launch);
+
+/* True if all launches have ended. */
+bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue);
+
+/* Called by waits of launches that run in this thread; NULL: none. */
+void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *context);
+
+#ifdef MSCCLPP_HAVE_CUDA
+/* A cudaStream_t as void *, on the current device; both return a cudaError_t as int. */
+int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t *launch);
+
+/* Loads every kernel into the current device's context. */
+int mscclpp_dev_cuda_preload(void);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

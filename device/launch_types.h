@@ -1,0 +1,85 @@
+/* Plain structures shared by the host library and the kernels: arguments, state, mailbox, scratch layout. */
+#ifndef MSCCLPP_DEVICE_LAUNCH_TYPES_H
+#define MSCCLPP_DEVICE_LAUNCH_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/dtype_types.h"
+
+#define MSCCLPP_DEV_MAX_RANKS 64
+#define MSCCLPP_DEV_MAX_BLOCKS 128
+#define MSCCLPP_DEV_MAX_THREADS 1024
+
+/* Messages are handled in units of 16 bytes; as packets each unit takes 32. */
+#define MSCCLPP_DEV_UNIT 16
+#define MSCCLPP_DEV_PACKET_UNIT 32
+
+/*
+ * A rank's own counters, in its device memory. Only kernels advance them, so that a captured launch can be replayed.
+ * Kernels of one team run one after another; all fields below are equal on all ranks between two kernels.
+ */
+typedef struct {
+    uint64_t launches;                        /* kernels that have ended */
+    uint32_t epoch;                           /* flag of the last packets sent; never 0 once used */
+    uint32_t ticket;                          /* blocks of the running kernel that have ended */
+    uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS]; /* barriers that each block has passed */
+} mscclpp_dev_state_t;
+
+/* Mapped host memory through which a team's kernels and its host speak. One cache line for each word. */
+typedef struct {
+    uint64_t abort; /* written by the host: not 0 makes every wait of a kernel end */
+    uint64_t pad0[7];
+    uint64_t done; /* written by the last block of a kernel: state->launches after it */
+    uint64_t pad1[7];
+    uint64_t failed; /* written by a kernel whose wait ended early: 1 + the rank that it waited for */
+    uint64_t pad2[7];
+} mscclpp_dev_mailbox_t;
+
+/*
+ * Head of a team's scratch, the memory that peers write. `arrived[b][r]` counts the barriers which block b of rank r
+ * has entered. The packet area follows at MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, in which
+ * nothing but packets is ever written. The bulk area follows at `bulk_offset`.
+ */
+typedef struct {
+    uint64_t arrived[MSCCLPP_DEV_MAX_BLOCKS][MSCCLPP_DEV_MAX_RANKS];
+} mscclpp_dev_sync_t;
+
+#define MSCCLPP_DEV_PACKET_OFFSET ((uint64_t)sizeof(mscclpp_dev_sync_t))
+
+/* What every kernel needs. Pointers are valid on the device that runs it. */
+typedef struct {
+    const void *in;
+    void *out;      /* may equal `in`; no other overlap */
+    uint64_t bytes; /* from the first byte of the first element to the last byte of the last one */
+    uint32_t dtype; /* mscclpp_dtype_t */
+    uint32_t op;    /* mscclpp_op_t */
+    uint32_t rank;
+    uint32_t nranks;
+    uint64_t timeout_ns;  /* after so long a wait ends by itself; 0 for never */
+    uint64_t packet_half; /* bytes */
+    uint64_t bulk_offset; /* bytes from the scratch's start */
+    uint64_t bulk_size;   /* bytes */
+    mscclpp_dev_state_t *state;
+    mscclpp_dev_mailbox_t *mailbox;
+    char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* every rank's, the own one included */
+} mscclpp_dev_args_t;
+
+/* What the zero-copy kernel needs besides: the peers' user buffers, mapped. */
+typedef struct {
+    mscclpp_dev_args_t common;
+    const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
+    char *peer_out[MSCCLPP_DEV_MAX_RANKS];
+} mscclpp_dev_zerocopy_args_t;
+
+typedef enum {
+    MSCCLPP_KERNEL_BARRIER,               /* args: mscclpp_dev_args_t; every block meets its namesakes once */
+    MSCCLPP_KERNEL_ALLREDUCE_ONESHOT,     /* args: mscclpp_dev_args_t; 16-byte packets */
+    MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8, /* args: mscclpp_dev_args_t; 8-byte packets */
+    MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE,    /* args: mscclpp_dev_args_t */
+    MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY,    /* args: mscclpp_dev_zerocopy_args_t */
+    MSCCLPP_KERNEL_ALLREDUCE_SCRATCH,     /* args: mscclpp_dev_args_t */
+    MSCCLPP_KERNEL_LAST
+} mscclpp_dev_kernel_t;
+
+#endif

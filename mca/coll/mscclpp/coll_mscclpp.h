@@ -1,0 +1,174 @@
+/* The component, its modules, and what its files offer one another. */
+#ifndef MCA_COLL_MSCCLPP_COLL_MSCCLPP_H
+#define MCA_COLL_MSCCLPP_COLL_MSCCLPP_H
+
+#include "mca/coll/mscclpp/compat.h"
+
+#include "mca/common/config.h"
+#include "mca/common/gpu.h"
+#include "mca/common/task.h"
+#include "mca/common/team.h"
+
+/*
+ * Every collective that a module can serve, in its three variants. X(name) is expanded once for each function slot of
+ * Open MPI's module structure, with the slot's name as in mca_coll_base_module_<name>_fn_t.
+ */
+#define MCA_COLL_MSCCLPP_BLOCKING(X)                                                                                   \
+    X(allgather)                                                                                                       \
+    X(allgatherv)                                                                                                      \
+    X(allreduce)                                                                                                       \
+    X(alltoall)                                                                                                        \
+    X(alltoallv)                                                                                                       \
+    X(alltoallw)                                                                                                       \
+    X(bcast)                                                                                                           \
+    X(exscan)                                                                                                          \
+    X(gather)                                                                                                          \
+    X(gatherv)                                                                                                         \
+    X(reduce)                                                                                                          \
+    X(reduce_scatter_block)                                                                                            \
+    X(reduce_scatter)                                                                                                  \
+    X(scan)                                                                                                            \
+    X(scatter)                                                                                                         \
+    X(scatterv)                                                                                                        \
+    X(neighbor_allgather)                                                                                              \
+    X(neighbor_allgatherv)                                                                                             \
+    X(neighbor_alltoall)                                                                                               \
+    X(neighbor_alltoallv)                                                                                              \
+    X(neighbor_alltoallw)
+
+#define MCA_COLL_MSCCLPP_NONBLOCKING(X)                                                                                \
+    X(iallgather)                                                                                                      \
+    X(iallgatherv)                                                                                                     \
+    X(iallreduce)                                                                                                      \
+    X(ialltoall)                                                                                                       \
+    X(ialltoallv)                                                                                                      \
+    X(ialltoallw)                                                                                                      \
+    X(ibcast)                                                                                                          \
+    X(iexscan)                                                                                                         \
+    X(igather)                                                                                                         \
+    X(igatherv)                                                                                                        \
+    X(ireduce)                                                                                                         \
+    X(ireduce_scatter_block)                                                                                           \
+    X(ireduce_scatter)                                                                                                 \
+    X(iscan)                                                                                                           \
+    X(iscatter)                                                                                                        \
+    X(iscatterv)                                                                                                       \
+    X(ineighbor_allgather)                                                                                             \
+    X(ineighbor_allgatherv)                                                                                            \
+    X(ineighbor_alltoall)                                                                                              \
+    X(ineighbor_alltoallv)                                                                                             \
+    X(ineighbor_alltoallw)
+
+#define MCA_COLL_MSCCLPP_PERSISTENT(X)                                                                                 \
+    X(allgather_init)                                                                                                  \
+    X(allgatherv_init)                                                                                                 \
+    X(allreduce_init)                                                                                                  \
+    X(alltoall_init)                                                                                                   \
+    X(alltoallv_init)                                                                                                  \
+    X(alltoallw_init)                                                                                                  \
+    X(bcast_init)                                                                                                      \
+    X(exscan_init)                                                                                                     \
+    X(gather_init)                                                                                                     \
+    X(gatherv_init)                                                                                                    \
+    X(reduce_init)                                                                                                     \
+    X(reduce_scatter_block_init)                                                                                       \
+    X(reduce_scatter_init)                                                                                             \
+    X(scan_init)                                                                                                       \
+    X(scatter_init)                                                                                                    \
+    X(scatterv_init)                                                                                                   \
+    X(neighbor_allgather_init)                                                                                         \
+    X(neighbor_allgatherv_init)                                                                                        \
+    X(neighbor_alltoall_init)                                                                                          \
+    X(neighbor_alltoallv_init)                                                                                         \
+    X(neighbor_alltoallw_init)
+
+#define MCA_COLL_MSCCLPP_ALL(X)                                                                                        \
+    MCA_COLL_MSCCLPP_BLOCKING(X)                                                                                       \
+    MCA_COLL_MSCCLPP_NONBLOCKING(X)                                                                                    \
+    MCA_COLL_MSCCLPP_PERSISTENT(X)                                                                                     \
+    X(reduce_local)
+
+/* The functions that were in the communicator's table before this module, and their modules (retained). */
+typedef struct {
+#define MCA_COLL_MSCCLPP_PREVIOUS(name_)                                                                               \
+    mca_coll_base_module_##name_##_fn_t name_;                                                                         \
+    mca_coll_base_module_t *name_##_module;
+    MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_PREVIOUS)
+#undef MCA_COLL_MSCCLPP_PREVIOUS
+} mca_coll_mscclpp_previous_t;
+
+typedef enum {
+    MCA_COLL_MSCCLPP_TEAM_NONE,    /* no device buffer was passed yet */
+    MCA_COLL_MSCCLPP_TEAM_READY,   /* all ranks take part */
+    MCA_COLL_MSCCLPP_TEAM_REFUSED, /* agreed by all: device buffers are staged */
+    MCA_COLL_MSCCLPP_TEAM_BROKEN   /* an error was returned to the application; each further call fails */
+} mca_coll_mscclpp_team_state_t;
+
+typedef struct mca_coll_mscclpp_module_t {
+    mca_coll_base_module_t super;
+    opal_list_item_t *reserved;
+    struct ompi_communicator_t *comm;
+    mca_coll_mscclpp_previous_t previous;
+    bool enabled;
+    mca_coll_mscclpp_team_state_t team_state;
+    mscclpp_team_t *team;
+    void *oob;                 /* oob.c's state; created with the team */
+    uint64_t calls;            /* blocking all-reduce calls of this rank, host and device buffers alike */
+    volatile int in_host_call; /* not 0 while the previous component serves a call on host buffers */
+    uint64_t served;           /* device calls served by a kernel */
+    uint64_t staged;           /* calls of any collective staged through host memory */
+} mca_coll_mscclpp_module_t;
+
+OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
+
+typedef struct {
+    mca_coll_base_component_t super;
+    mscclpp_config_t config;
+    const mscclpp_gpu_ops_t *gpu; /* NULL where there is no device to use: no module is created then */
+    int output;                   /* opal_output stream */
+    bool stage_others;            /* collectives without kernels stage device buffers (Open MPI cannot take them) */
+} mca_coll_mscclpp_component_t;
+
+extern mca_coll_mscclpp_component_t mca_coll_mscclpp_component;
+
+/* True if either buffer is device memory; MPI_IN_PLACE, MPI_BOTTOM and NULL are not. */
+static inline bool mca_coll_mscclpp_is_device(const void *buffer)
+{
+    return buffer != MPI_IN_PLACE && NULL != buffer && mca_coll_mscclpp_component.gpu->is_device(buffer);
+}
+
+/* params.c: registers the table of mca/common/config.h with Open MPI, under coll_mscclpp_. */
+int mca_coll_mscclpp_register_params(void);
+
+/* widen.c: makes `--mca coll mscclpp` load the components that a communicator cannot do without. */
+int mca_coll_mscclpp_widen_selection(void);
+
+/* module.c */
+mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
+void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
+int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status);
+
+/* oob.c: set-up exchange and control messages over the communicator's point-to-point, with deadlines. */
+int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t *oob_p);
+void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module);
+
+/* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST for what has no counterpart. */
+mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);
+mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op);
+
+/* allreduce.c */
+int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
+                               struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
+                               mca_coll_base_module_t *module);
+
+/* stage_*.c: every slot's function, which copies device buffers to pinned host memory and calls the previous one. */
+#define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_)                                                                          \
+    extern const mca_coll_base_module_##name_##_fn_t mca_coll_mscclpp_stage_##name_;
+MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
+#undef MCA_COLL_MSCCLPP_STAGE_DECLARE
+
+/* stage_request.c: completes staged nonblocking and persistent operations; a callback of opal_progress. */
+int mca_coll_mscclpp_stage_init(void);
+void mca_coll_mscclpp_stage_fini(void);
+
+#endif

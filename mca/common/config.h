@@ -1,0 +1,76 @@
+/* The parameters: one table, which the component registers with Open MPI and from which the README's list is made. */
+#ifndef MCA_COMMON_CONFIG_H
+#define MCA_COMMON_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "mca/common/status.h"
+
+typedef struct {
+    bool enable;
+    int priority;
+    int verbose;
+    const char *device;    /* "auto", "cuda", "host" */
+    const char *algorithm; /* "auto", the name of a registered algorithm, or "stage" */
+    size_t oneshot_max;    /* bytes; 0: the built-in table */
+    size_t twophase_max;   /* bytes; 0: the built-in table */
+    const char *packet;    /* "auto", "ll16", "ll8" */
+    bool zerocopy;
+    int max_blocks;         /* 0: the built-in table */
+    int max_threads;        /* 0: the built-in table */
+    size_t scratch_size;    /* bytes a rank and communicator */
+    int mapping_cache_size; /* mappings of peers' user buffers kept a process */
+    double timeout;         /* seconds; 0: none */
+    double warn_after;      /* seconds; 0: never */
+    const char *shared_gpu; /* "auto", "kernels", "stage" */
+    bool mixed_buffers;
+    const char *stage; /* "auto", "always", "never" */
+    bool ucx;
+    bool widen_selection;
+    const char *widen_list;
+    int twin_blocks;
+    int twin_threads;
+    const char *twin_host_ranks;
+    size_t epoch_limit;
+} mscclpp_config_t;
+
+typedef enum {
+    MSCCLPP_PARAM_BOOL,
+    MSCCLPP_PARAM_INT,
+    MSCCLPP_PARAM_SIZE, /* a number with an optional suffix k, m or g (powers of 1024) */
+    MSCCLPP_PARAM_DOUBLE,
+    MSCCLPP_PARAM_STRING
+} mscclpp_param_type_t;
+
+typedef struct {
+    const char *name; /* without the prefix "coll_mscclpp_" */
+    mscclpp_param_type_t type;
+    const char *default_value;
+    int level;           /* 1 to 9, as in Open MPI: 1-3 for users, 4-6 for tuning, 7-9 for developers */
+    const char *choices; /* for strings: the allowed values, separated by "|"; NULL: any */
+    double min;          /* for numbers: the allowed range */
+    double max;
+    const char *help; /* one sentence, with the unit */
+    size_t offset;    /* of the field in mscclpp_config_t */
+} mscclpp_param_t;
+
+extern const mscclpp_param_t mscclpp_params[];
+extern const int mscclpp_param_count;
+
+/* Fills in every default. Strings point into the table. */
+void mscclpp_config_init(mscclpp_config_t *config);
+
+/*
+ * Sets one parameter from its text. MSCCLPP_ERR_INVALID, with one logged line that names the parameter, the value and
+ * what is allowed, leaves the field as it was. A string value must outlive the configuration.
+ */
+mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_param_t *param, const char *value);
+
+/* The row of a name, or NULL. */
+const mscclpp_param_t *mscclpp_param_find(const char *name);
+
+/* Reads MSCCLPP_<NAME> (upper case) for every parameter, for programs without Open MPI. First error wins. */
+mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config);
+
+#endif

@@ -1,0 +1,144 @@
+/*
+ * The GPU runtime behind one table of operations, with two implementations: gpu_cuda (the CUDA runtime) and gpu_host
+ * (the host twin: shared memory for device memory, CPU threads for blocks). Nothing above this file calls a GPU API.
+ */
+#ifndef MCA_COMMON_GPU_H
+#define MCA_COMMON_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/launch.h"
+#include "mca/common/status.h"
+
+#define MSCCLPP_GPU_UUID_SIZE 16
+#define MSCCLPP_GPU_HANDLE_SIZE 96
+
+typedef enum {
+    MSCCLPP_MEM_HOST,    /* ordinary host memory: no kernel can touch it */
+    MSCCLPP_MEM_PINNED,  /* host memory that kernels of the queried device can touch at the same address */
+    MSCCLPP_MEM_MANAGED, /* migrates by itself; never exportable */
+    MSCCLPP_MEM_DEVICE
+} mscclpp_mem_kind_t;
+
+/* What is known of the allocation behind an address. */
+typedef struct {
+    mscclpp_mem_kind_t kind;
+    int device;         /* owner of DEVICE and MANAGED memory, else -1 */
+    uint64_t buffer_id; /* unique in the process for ever, so that a reused address is not taken for the old buffer; 0
+                           if unknown */
+    void *base;         /* of the allocation; NULL if unknown */
+    size_t length;      /* of the allocation in bytes; 0 if unknown */
+} mscclpp_mem_info_t;
+
+typedef struct {
+    char name[64];
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* equal for two processes exactly if they use the same GPU */
+    int sm_count;                              /* how many blocks run at once at one block a multiprocessor */
+    int compute_major;
+    int compute_minor;
+} mscclpp_gpu_info_t;
+
+/*
+ * A way for another process (or for this one) to map an allocation. Plain bytes, to be sent as they are. `offset` is
+ * where the exported address lies behind the mapping's first byte.
+ */
+typedef struct {
+    uint64_t buffer_id; /* of the exporter's allocation */
+    uint64_t offset;    /* bytes */
+    uint64_t length;    /* of the whole allocation, bytes */
+    int64_t pid;        /* of the exporter */
+    uint64_t address;   /* of the allocation in the exporter: what an import in the same process yields */
+    unsigned char opaque[MSCCLPP_GPU_HANDLE_SIZE];
+} mscclpp_gpu_handle_t;
+
+typedef struct mscclpp_gpu_stream mscclpp_gpu_stream_t;
+
+/*
+ * All functions may be called from any thread at any time unless they say otherwise, leave the calling thread's
+ * current device as they found it, and log the cause of a failure.
+ */
+typedef struct {
+    const char *name; /* "cuda" or "host" */
+
+    /* How many devices this process can use. MSCCLPP_ERR_NOT_SUPPORTED, silently, without a driver or a device. */
+    mscclpp_status_t (*probe)(int *device_count_p);
+
+    /* The calling thread's current device, without creating a context. */
+    mscclpp_status_t (*current_device)(int *device_p);
+    mscclpp_status_t (*device_info)(int device, mscclpp_gpu_info_t *info_p);
+
+    /* Loads every kernel on the device, since loading one while another spins can deadlock. Idempotent. */
+    mscclpp_status_t (*preload)(int device);
+
+    /* True if the address is MANAGED or DEVICE memory. The only call on the path of host buffers: tens of nanoseconds.
+     */
+    bool (*is_device)(const void *address);
+
+    /* Never fails: an unknown address is MSCCLPP_MEM_HOST. */
+    void (*query)(const void *address, mscclpp_mem_info_t *info_p);
+
+    /* Device memory that can be exported, zeroed. `device_free` may wait for the device's running kernels. */
+    mscclpp_status_t (*device_alloc)(int device, size_t size, void **address_p);
+    void (*device_free)(int device, void *address);
+
+    /* Device memory for local use, ordered in the stream (a pool allocation where the runtime has one). */
+    mscclpp_status_t (*temp_alloc)(mscclpp_gpu_stream_t *stream, size_t size, void **address_p);
+    void (*temp_free)(mscclpp_gpu_stream_t *stream, void *address);
+
+    /* Zeroed pinned host memory; *device_address_p is where kernels see it. */
+    mscclpp_status_t (*host_alloc)(size_t size, void **host_address_p, void **device_address_p);
+    void (*host_free)(void *host_address);
+
+    /* Makes a handle for [address, address + 1). MSCCLPP_ERR_NOT_SUPPORTED for memory that cannot be exported. */
+    mscclpp_status_t (*export_memory)(const void *address, mscclpp_gpu_handle_t *handle_p);
+
+    /*
+     * Maps the allocation of a handle for kernels of `device`; *base_p is the mapping's first byte (the exported
+     * address is at base + handle->offset). Each import is undone by one close with the same handle and base.
+     */
+    mscclpp_status_t (*import_memory)(int device, const mscclpp_gpu_handle_t *handle, void **base_p);
+    void (*close_memory)(int device, const mscclpp_gpu_handle_t *handle, void *base);
+
+    /* A stream that neither waits for nor delays the application's default stream. */
+    mscclpp_status_t (*stream_create)(int device, mscclpp_gpu_stream_t **stream_p);
+    void (*stream_destroy)(mscclpp_gpu_stream_t *stream);
+
+    /* Wraps a stream that the application owns (a cudaStream_t); destroy frees only the wrapper. */
+    mscclpp_status_t (*stream_wrap)(int device, void *native, mscclpp_gpu_stream_t **stream_p);
+
+    /* MSCCLPP_OK if all work is done, MSCCLPP_IN_PROGRESS, or the error of the failed work. */
+    mscclpp_status_t (*stream_query)(mscclpp_gpu_stream_t *stream);
+
+    /* Waits for all work in the stream. */
+    mscclpp_status_t (*stream_sync)(mscclpp_gpu_stream_t *stream);
+
+    /* Copies between any two kinds of memory, in the stream's order. Pageable host memory makes the call wait. */
+    mscclpp_status_t (*copy)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
+
+    /* Starts a kernel in the stream's order; `args` is copied. See device/launch.h. */
+    mscclpp_status_t (*launch)(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
+} mscclpp_gpu_ops_t;
+
+extern const mscclpp_gpu_ops_t mscclpp_gpu_host_ops;
+#if MSCCLPP_HAVE_CUDA
+extern const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops;
+#endif
+
+/*
+ * Picks the runtime for the value of the parameter `device`: "auto" (CUDA where a device can be used), "cuda" or
+ * "host". MSCCLPP_ERR_NOT_SUPPORTED, silently, if "auto" finds none; logged as an error if "cuda" does.
+ */
+mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p);
+
+/*
+ * Lets kernels of the host twin that run in the caller's own thread call `progress` while they wait, so that messages
+ * which the peers need keep moving. NULL stops it. Set per thread.
+ */
+void mscclpp_gpu_host_set_progress(void (*progress)(void *context), void *context);
+
+/* Testing: the twin looks upon addresses as ordinary host memory for which `is_host` answers true. NULL: none. */
+void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address));
+
+#endif

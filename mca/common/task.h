@@ -1,0 +1,42 @@
+/*
+ * A task: one collective operation of a team, from its arguments to its end. One task at a time is in flight in a team;
+ * tasks of different teams are independent and may run in different threads.
+ */
+#ifndef MCA_COMMON_TASK_H
+#define MCA_COMMON_TASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/common/team.h"
+
+typedef struct {
+    const void *sendbuf; /* equal to recvbuf for an operation in place */
+    void *recvbuf;
+    uint64_t count; /* elements; equal on all ranks */
+    mscclpp_dtype_t dtype;
+    mscclpp_op_t op;
+    uint64_t call; /* number of this call on the communicator, from 1, for messages and mscclpp_team_announce */
+} mscclpp_allreduce_args_t;
+
+/*
+ * All-reduce of `count` elements, blocking: returns when recvbuf holds the result and sendbuf may be reused. Any kind
+ * of memory for either buffer (what kernels cannot touch is copied to device memory and back), any alignment, any
+ * count. The application's own work on the buffers must have ended, as for every MPI call.
+ *
+ * MSCCLPP_ERR_NOT_SUPPORTED is agreed by all ranks and leaves the buffers as they were: the caller takes another path
+ * (type or operation that the device lacks, or `algorithm` = stage). Every other error breaks the team.
+ */
+mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
+
+/*
+ * The same, started in a stream and not waited for: the call returns when the work is queued. Buffers must be memory
+ * that kernels can touch. Waits on the host only where buffers larger than the packet algorithms' limit are exchanged.
+ */
+mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
+                                           mscclpp_gpu_stream_t *stream);
+
+/* Name of the algorithm of the last call, for messages and reports; "none" before the first. */
+const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
+
+#endif

@@ -1,0 +1,56 @@
+/* A team: the ranks of one communicator on one node, their scratch mapped into one another, their counters. */
+#ifndef MCA_COMMON_TEAM_H
+#define MCA_COMMON_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/common/config.h"
+#include "mca/common/gpu.h"
+#include "mca/common/oob.h"
+#include "mca/common/status.h"
+
+typedef struct mscclpp_team mscclpp_team_t;
+
+typedef struct {
+    const mscclpp_config_t *config; /* copied; rank 0's values of what changes the protocol are used by all ranks */
+    const mscclpp_gpu_ops_t *gpu;
+    int device;
+    mscclpp_oob_t oob;  /* copied; its context and label outlive the team */
+    bool single_node;   /* the caller knows that all ranks are on this node; equal on all ranks */
+    const int *node_of; /* reserved for several nodes: node number of each rank, or NULL; not kept */
+} mscclpp_team_params_t;
+
+/*
+ * Collective over the ranks of the oob. Ends on all ranks alike: MSCCLPP_OK, or MSCCLPP_ERR_NOT_SUPPORTED if any rank
+ * cannot take part (the reason is logged at the info level, once, by the rank that has it), or the error of the
+ * exchange.
+ */
+mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
+
+/*
+ * Local and never blocking: mappings of peers are closed now, the own scratch is freed once every peer has closed it
+ * (at this call or at a later one, of any team). NULL is allowed.
+ */
+void mscclpp_team_destroy(mscclpp_team_t *team);
+
+/* Frees what destroyed teams still hold; waits at most `seconds` for the peers. To be called last. */
+void mscclpp_team_finalize(double seconds);
+
+int mscclpp_team_rank(const mscclpp_team_t *team);
+int mscclpp_team_size(const mscclpp_team_t *team);
+
+/* The team has met an error and serves no further call. */
+bool mscclpp_team_broken(const mscclpp_team_t *team);
+
+/*
+ * Tells the peers what this rank does in its next call, so that a mixture of host and device buffers can be named.
+ * `call` counts the communicator's all-reduce calls on this rank from 1; a few nanoseconds, no waiting.
+ */
+typedef enum { MSCCLPP_CALL_NONE = 0, MSCCLPP_CALL_DEVICE = 1, MSCCLPP_CALL_HOST = 2 } mscclpp_call_kind_t;
+void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
+
+/* The first rank that announced `kind` for call `call`, or -1. */
+int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
+
+#endif
