@@ -1,0 +1,71 @@
+/* Barriers between the blocks of one number on all ranks, and the end of a kernel. */
+#ifndef MSCCLPP_DEVICE_BARRIER_H
+#define MSCCLPP_DEVICE_BARRIER_H
+
+#include "device/wait.h"
+
+MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *args, uint32_t rank)
+{
+    return (mscclpp_dev_sync_t *)args->scratch[rank];
+}
+
+/*
+ * Meets the blocks of this number on all other ranks for the `count`-th time in the team's life. To be called by all
+ * threads of the block. What any of its threads wrote before is visible to all threads of those blocks after. If a
+ * thread gives up, all threads of the block have failed after it.
+ *
+ * Each counter has one writer, so a store of the count serves where a counter with several would need an atomic
+ * addition on the peer's memory. The store releases what the whole block wrote, since the block synchronises first.
+ */
+MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t count)
+{
+    const mscclpp_dev_sync_t *own = mscclpp_dev_sync_of(args, args->rank);
+    mscclpp_dev_wait_t wait = {0, 0};
+    uint32_t peer;
+
+    mscclpp_dev_block_sync(ctx);
+    for (peer = ctx->tid; peer < args->nranks; peer += ctx->nthreads) {
+        if (peer != args->rank && !ctx->failed) {
+            mscclpp_dev_st_release_sys_u64(&mscclpp_dev_sync_of(args, peer)->arrived[ctx->block][args->rank], count);
+        }
+    }
+    for (peer = ctx->tid; peer < args->nranks; peer += ctx->nthreads) {
+        if (peer == args->rank) {
+            continue;
+        }
+        while (mscclpp_dev_ld_acquire_sys_u64(&own->arrived[ctx->block][peer]) < count) {
+            if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
+                break;
+            }
+        }
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+/*
+ * Ends a kernel: the last block to arrive advances the state and tells the host. `epoch` is the flag of the last
+ * packets (or the state's own if there were none), `barriers` how often each block met its namesakes in all. To be
+ * called by all threads.
+ *
+ * All blocks have read the state before any of them arrives here, so the last one may change it.
+ */
+MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t epoch,
+                                    uint64_t barriers)
+{
+    mscclpp_dev_state_t *state = args->state;
+
+    mscclpp_dev_block_sync(ctx);
+    if (ctx->tid != 0) {
+        return;
+    }
+    state->barrier[ctx->block] = barriers;
+    if (ctx->nblocks > 1 && mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->ticket, 1) + 1 != ctx->nblocks) {
+        return;
+    }
+    state->ticket = 0;
+    state->epoch = epoch;
+    state->launches += 1;
+    mscclpp_dev_st_release_sys_u64(&args->mailbox->done, state->launches);
+}
+
+#endif

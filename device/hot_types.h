@@ -1,0 +1,32 @@
+/*
+ * The combinations of type and operation that get kernels of their own, folded to constants; all others share one
+ * kernel an algorithm, which looks both up at run time. Signed integers share the kernel of the unsigned type of their
+ * size, since sums wrap alike.
+ */
+#ifndef MSCCLPP_DEVICE_HOT_TYPES_H
+#define MSCCLPP_DEVICE_HOT_TYPES_H
+
+#include "device/dtype_types.h"
+
+#define MSCCLPP_DEV_HOT(X)                                                                                             \
+    X(MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM)                                                                           \
+    X(MSCCLPP_DTYPE_FLOAT16, MSCCLPP_OP_SUM)                                                                           \
+    X(MSCCLPP_DTYPE_BFLOAT16, MSCCLPP_OP_SUM)                                                                          \
+    X(MSCCLPP_DTYPE_FLOAT64, MSCCLPP_OP_SUM)                                                                           \
+    X(MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM)                                                                             \
+    X(MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM)
+
+/* The type whose kernel serves sums of `dtype`. */
+static inline int mscclpp_dev_hot_dtype(uint32_t dtype)
+{
+    switch (dtype) {
+    case MSCCLPP_DTYPE_INT8:
+        return MSCCLPP_DTYPE_UINT8;
+    case MSCCLPP_DTYPE_INT32:
+        return MSCCLPP_DTYPE_UINT32;
+    default:
+        return (int)dtype;
+    }
+}
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * All-reduce through the team's scratch, for user buffers that peers cannot map: the zero-copy algorithm on copies,
+ * tile by tile. Each block has a part of the bulk area of its own and meets only its namesakes, so tiles of different
+ * blocks overlap in time.
+ *
+ * One set of tiles is enough: a rank passes a tile's second barrier only when all ranks have read its operands, and
+ * enters the next tile's first barrier only when it has read its results.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_SCRATCH_H
+#define MSCCLPP_DEVICE_KERN_ALLREDUCE_SCRATCH_H
+
+#include "device/barrier.h"
+#include "device/reduce.h"
+
+/* Units of a tile for each shard: a block's part of the bulk area holds a tile of operands and one of results for all
+ * n. */
+MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, uint32_t nblocks)
+{
+    return args->bulk_size / (2 * (uint64_t)MSCCLPP_DEV_UNIT * nblocks * args->nranks);
+}
+
+/* Where shard `s` of a block's tile begins in a rank's scratch; `results` 0: operands, 1: results. */
+MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint32_t rank, uint32_t block,
+                                            uint64_t tile, int results, uint32_t s)
+{
+    uint64_t row = ((uint64_t)block * 2 + (uint64_t)results) * args->nranks + s;
+
+    return args->scratch[rank] + args->bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
+}
+
+/* Operand of rank `r` for unit `u` of the own shard's tile. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                          uint32_t r, uint64_t tile, uint64_t u)
+{
+    return mscclpp_dev_ld_vec(mscclpp_dev_scratch_place(args, r, ctx->block, tile, 0, args->rank) +
+                              u * MSCCLPP_DEV_UNIT);
+}
+
+/* Combines units of a tile in the scratch of all ranks; `n` as in the zero-copy kernel, 0 for any number. */
+MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
+                                             bool hot, int dtype, int op, uint64_t tile, uint64_t size)
+{
+    const uint32_t nranks = args->nranks;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v;
+    uint64_t u;
+    uint32_t r;
+    int i;
+
+    for (u = ctx->tid; u < size; u += ctx->nthreads) {
+        if (n != 0) {
+            mscclpp_dev_vec_t operand[8];
+
+            MSCCLPP_DEV_UNROLL
+            for (i = 0; i < n; ++i) {
+                operand[i] = mscclpp_dev_scratch_operand(ctx, args, (uint32_t)i, tile, u);
+            }
+            mscclpp_dev_acc_set(&acc, dtype, operand[0]);
+            MSCCLPP_DEV_UNROLL
+            for (i = 1; i < n; ++i) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, operand[i]);
+            }
+        } else {
+            mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_scratch_operand(ctx, args, 0, tile, u));
+            for (r = 1; r < nranks; ++r) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, mscclpp_dev_scratch_operand(ctx, args, r, tile, u));
+            }
+        }
+        v = mscclpp_dev_acc_get(&acc, dtype);
+        for (r = 0; r < nranks; ++r) {
+            uint32_t peer = args->rank + r < nranks ? args->rank + r : args->rank + r - nranks;
+
+            mscclpp_dev_st_vec(
+                mscclpp_dev_scratch_place(args, peer, ctx->block, tile, 1, args->rank) + u * MSCCLPP_DEV_UNIT, v);
+        }
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
+                                               int dtype, int op)
+{
+    const uint64_t units = mscclpp_dev_units(args->bytes);
+    const uint64_t shard = (units + args->nranks - 1) / args->nranks;
+    const uint64_t tile = mscclpp_dev_scratch_tile(args, ctx->nblocks);
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    const uint32_t epoch = args->state->epoch;
+    uint64_t barriers = args->state->barrier[ctx->block];
+    uint64_t base, u;
+    uint32_t s;
+
+    for (base = ctx->block * tile; base < shard; base += ctx->nblocks * tile) {
+        const uint64_t size = shard - base < tile ? shard - base : tile;
+
+        for (s = 0; s < args->nranks; ++s) {
+            char *operands = mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 0, s);
+
+            for (u = ctx->tid; u < size; u += ctx->nthreads) {
+                mscclpp_dev_st_vec(operands + u * MSCCLPP_DEV_UNIT,
+                                   mscclpp_dev_ld_unit(args->in, s * shard + base + u, args->bytes));
+            }
+        }
+        mscclpp_dev_barrier(ctx, args, ++barriers);
+        if (!ctx->failed) {
+            switch (args->nranks) {
+            case 2:
+                mscclpp_dev_scratch_combine(ctx, args, 2, hot, dtype, op, tile, size);
+                break;
+            case 4:
+                mscclpp_dev_scratch_combine(ctx, args, 4, hot, dtype, op, tile, size);
+                break;
+            case 8:
+                mscclpp_dev_scratch_combine(ctx, args, 8, hot, dtype, op, tile, size);
+                break;
+            default:
+                mscclpp_dev_scratch_combine(ctx, args, 0, hot, dtype, op, tile, size);
+                break;
+            }
+        }
+        mscclpp_dev_barrier(ctx, args, ++barriers);
+        if (ctx->failed) {
+            break;
+        }
+        for (s = 0; s < args->nranks; ++s) {
+            const char *results = mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 1, s);
+
+            for (u = ctx->tid; u < size; u += ctx->nthreads) {
+                mscclpp_dev_st_unit(args->out, s * shard + base + u, args->bytes,
+                                    mscclpp_dev_ld_vec(results + u * MSCCLPP_DEV_UNIT), mask);
+            }
+        }
+    }
+    mscclpp_dev_finish(ctx, args, epoch, barriers);
+}
+
+#endif

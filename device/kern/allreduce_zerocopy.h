@@ -1,0 +1,136 @@
+/*
+ * Zero-copy all-reduce over mapped user buffers: each rank reads its shard of every rank's input, combines, and writes
+ * the result into every rank's output. Reads and writes share the outgoing links: 2 (n - 1) / n times the message on
+ * each.
+ *
+ * In place is safe, since a unit is read and written by one thread of the whole job, which reads all operands first.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ZEROCOPY_H
+#define MSCCLPP_DEVICE_KERN_ALLREDUCE_ZEROCOPY_H
+
+#include "device/barrier.h"
+#include "device/reduce.h"
+
+/* True if every buffer starts at a multiple of 16, as whole units are moved at once only then. */
+MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t *args)
+{
+    uintptr_t bits = 0;
+    uint32_t r;
+
+    for (r = 0; r < args->common.nranks; ++r) {
+        bits |= (uintptr_t)args->peer_in[r] | (uintptr_t)args->peer_out[r];
+    }
+    return bits % MSCCLPP_DEV_UNIT == 0;
+}
+
+/*
+ * Combines `batch` whole, aligned units, `stride` units apart, from unit `index` on. `n` is the number of ranks and
+ * `batch` the number of units as constants: all loads are under way before the first operand is used.
+ */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_batch(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool hot,
+                                            int dtype, int op, uint64_t index, uint64_t stride)
+{
+    mscclpp_dev_vec_t v[8][4];
+    int i, k;
+
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < n; ++i) {
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < batch; ++k) {
+            v[i][k] = mscclpp_dev_ld_vec(args->peer_in[i] + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
+        }
+    }
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        mscclpp_dev_acc_t acc;
+
+        mscclpp_dev_acc_set(&acc, dtype, v[0][k]);
+        MSCCLPP_DEV_UNROLL
+        for (i = 1; i < n; ++i) {
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i][k]);
+        }
+        v[0][k] = mscclpp_dev_acc_get(&acc, dtype);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < n; ++i) {
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < batch; ++k) {
+            mscclpp_dev_st_vec(args->peer_out[i] + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[0][k]);
+        }
+    }
+}
+
+/* Any number of ranks, any alignment, the message's tail. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *args, bool hot, int dtype, int op,
+                                           uint32_t mask, uint64_t index)
+{
+    const uint32_t n = args->common.nranks;
+    const uint64_t bytes = args->common.bytes;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v;
+    uint32_t i, r;
+
+    mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_ld_unit(args->peer_in[0], index, bytes));
+    for (r = 1; r < n; ++r) {
+        mscclpp_dev_acc_add(&acc, hot, dtype, op, mscclpp_dev_ld_unit(args->peer_in[r], index, bytes));
+    }
+    v = mscclpp_dev_acc_get(&acc, dtype);
+    for (i = 0; i < n; ++i) {
+        r = args->common.rank + i < n ? args->common.rank + i : args->common.rank + i - n;
+        mscclpp_dev_st_unit(args->peer_out[r], index, bytes, v, mask);
+    }
+}
+
+/* Units from `first` to before `last`, in batches as long as whole ones are left. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_range(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool hot,
+                                            int dtype, int op, uint64_t first, uint64_t last, uint64_t thread,
+                                            uint64_t threads)
+{
+    const uint64_t whole = args->common.bytes / MSCCLPP_DEV_UNIT;
+    const uint64_t end = last < whole ? last : whole;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    uint64_t u = first + thread;
+
+    for (; u + (uint64_t)(batch - 1) * threads < end; u += (uint64_t)batch * threads) {
+        mscclpp_dev_zerocopy_batch(args, n, batch, hot, dtype, op, u, threads);
+    }
+    for (; u < last; u += threads) {
+        mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
+                                                bool hot, int dtype, int op)
+{
+    const mscclpp_dev_args_t *common = &args->common;
+    const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
+    const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
+    const uint64_t units = mscclpp_dev_units(common->bytes);
+    const uint64_t shard = (units + common->nranks - 1) / common->nranks;
+    const uint64_t first = common->rank * shard;
+    const uint64_t last = first + shard < units ? first + shard : units;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    const bool fast = mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
+    const uint32_t epoch = common->state->epoch;
+    const uint64_t barriers = common->state->barrier[ctx->block] + 2;
+    uint64_t u;
+
+    mscclpp_dev_barrier(ctx, common, barriers - 1);
+    if (!ctx->failed) {
+        if (fast && common->nranks == 2) {
+            mscclpp_dev_zerocopy_range(args, 2, 4, hot, dtype, op, first, last, thread, threads);
+        } else if (fast && common->nranks == 4) {
+            mscclpp_dev_zerocopy_range(args, 4, 2, hot, dtype, op, first, last, thread, threads);
+        } else if (fast && common->nranks == 8) {
+            mscclpp_dev_zerocopy_range(args, 8, 1, hot, dtype, op, first, last, thread, threads);
+        } else {
+            for (u = first + thread; u < last; u += threads) {
+                mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
+            }
+        }
+    }
+    mscclpp_dev_barrier(ctx, common, barriers);
+    mscclpp_dev_finish(ctx, common, epoch, barriers);
+}
+
+#endif

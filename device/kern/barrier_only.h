@@ -1,0 +1,16 @@
+/* A kernel that does nothing but meet the peers: the probe of whether kernels of all ranks make progress together. */
+#ifndef MSCCLPP_DEVICE_KERN_BARRIER_ONLY_H
+#define MSCCLPP_DEVICE_KERN_BARRIER_ONLY_H
+
+#include "device/barrier.h"
+
+MSCCLPP_DEV void mscclpp_dev_barrier_only(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    const uint64_t barriers = args->state->barrier[ctx->block] + 1;
+    const uint32_t epoch = args->state->epoch;
+
+    mscclpp_dev_barrier(ctx, args, barriers);
+    mscclpp_dev_finish(ctx, args, epoch, barriers);
+}
+
+#endif

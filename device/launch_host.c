@@ -1,0 +1,273 @@
+/* The twin's launcher: a queue of launches, each run by as many CPU threads as the grid has threads. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/hot_types.h"
+#include "device/kern/allreduce_oneshot.h"
+#include "device/kern/allreduce_scratch.h"
+#include "device/kern/allreduce_twophase.h"
+#include "device/kern/allreduce_zerocopy.h"
+#include "device/kern/barrier_only.h"
+#include "device/launch.h"
+
+typedef struct job {
+    struct job *next;
+    mscclpp_dev_launch_t launch;
+    uint32_t started; /* threads of the grid that a worker has taken */
+    uint32_t unfinished;
+    mscclpp_dev_host_block_t *meetings; /* one a block */
+    mscclpp_dev_zerocopy_args_t args;   /* the largest arguments there are */
+} job_t;
+
+struct mscclpp_dev_host_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* for workers: the first job changed, or the queue closes */
+    job_t *first;        /* the one that runs */
+    job_t *last;
+    bool closing;
+    pthread_t *workers; /* all blocks of a job run at once, so there are as many as the largest grid had threads */
+    uint32_t worker_count;
+    uint32_t busy; /* 1 while an inline launch runs; guarded by the lock */
+};
+
+static _Thread_local struct {
+    void (*call)(void *context);
+    void *context;
+} wait_progress;
+
+void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *context)
+{
+    wait_progress.call = progress;
+    wait_progress.context = context;
+}
+
+static inline __attribute__((always_inline)) void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel,
+                                                           const void *args, bool hot, int dtype, int op)
+{
+    switch (kernel) {
+    case MSCCLPP_KERNEL_BARRIER:
+        mscclpp_dev_barrier_only(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
+        mscclpp_dev_allreduce_oneshot(ctx, args, hot, dtype, op, MSCCLPP_DEV_LL16);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
+        mscclpp_dev_allreduce_oneshot(ctx, args, hot, dtype, op, MSCCLPP_DEV_LL8);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
+        mscclpp_dev_allreduce_twophase(ctx, args, hot, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
+        mscclpp_dev_allreduce_zerocopy(ctx, args, hot, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
+        mscclpp_dev_allreduce_scratch(ctx, args, hot, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_LAST:
+        break;
+    }
+}
+
+/* One function a hot combination, as on CUDA, so that each is folded separately. */
+#define HOT_FUNCTION(dtype_, op_)                                                                                      \
+    static __attribute__((noinline)) void run_##dtype_##_##op_(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel,    \
+                                                               const void *args)                                       \
+    {                                                                                                                  \
+        run_body(ctx, kernel, args, true, dtype_, op_);                                                                \
+    }
+MSCCLPP_DEV_HOT(HOT_FUNCTION)
+#undef HOT_FUNCTION
+
+static __attribute__((noinline)) void run_any(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args)
+{
+    const mscclpp_dev_args_t *common = args; /* the zero-copy arguments begin with them */
+
+    run_body(ctx, kernel, args, false, (int)common->dtype, (int)common->op);
+}
+
+static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, mscclpp_dev_host_block_t *meetings,
+                       bool inline_launch)
+{
+    const mscclpp_dev_args_t *common = launch->args;
+    int dtype = mscclpp_dev_hot_dtype(common->dtype);
+    mscclpp_dev_ctx_t ctx;
+
+    memset(&ctx, 0, sizeof(ctx));
+    ctx.tid = index % launch->nthreads;
+    ctx.nthreads = launch->nthreads;
+    ctx.block = index / launch->nthreads;
+    ctx.nblocks = launch->nblocks;
+    ctx.meeting = &meetings[ctx.block];
+    if (inline_launch) {
+        ctx.progress = wait_progress.call;
+        ctx.progress_context = wait_progress.context;
+    }
+#define MATCH(dtype_, op_)                                                                                             \
+    if (dtype == (int)dtype_ && common->op == (uint32_t)op_) {                                                         \
+        run_##dtype_##_##op_(&ctx, launch->kernel, launch->args);                                                      \
+        return;                                                                                                        \
+    }
+    MSCCLPP_DEV_HOT(MATCH)
+#undef MATCH
+    run_any(&ctx, launch->kernel, launch->args);
+}
+
+static void *worker_main(void *argument)
+{
+    mscclpp_dev_host_queue_t *queue = argument;
+
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        job_t *job = queue->first;
+        uint32_t index;
+
+        if (job == NULL || queue->busy || job->started == job->launch.nblocks * job->launch.nthreads) {
+            if (job == NULL && queue->closing) {
+                break;
+            }
+            pthread_cond_wait(&queue->work, &queue->lock);
+            continue;
+        }
+        index = job->started++;
+        pthread_mutex_unlock(&queue->lock);
+        run_thread(&job->launch, index, job->meetings, false);
+        pthread_mutex_lock(&queue->lock);
+        if (--job->unfinished == 0) {
+            queue->first = job->next;
+            if (queue->first == NULL) {
+                queue->last = NULL;
+            }
+            free(job->meetings);
+            free(job);
+            pthread_cond_broadcast(&queue->work);
+        }
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+int mscclpp_dev_host_queue_create(mscclpp_dev_host_queue_t **queue_p)
+{
+    mscclpp_dev_host_queue_t *queue = calloc(1, sizeof(*queue));
+
+    if (queue == NULL) {
+        return ENOMEM;
+    }
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->work, NULL);
+    *queue_p = queue;
+    return 0;
+}
+
+void mscclpp_dev_host_queue_destroy(mscclpp_dev_host_queue_t *queue)
+{
+    uint32_t i;
+
+    if (queue == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&queue->lock);
+    queue->closing = true;
+    pthread_cond_broadcast(&queue->work);
+    pthread_mutex_unlock(&queue->lock);
+    for (i = 0; i < queue->worker_count; ++i) {
+        pthread_join(queue->workers[i], NULL);
+    }
+    free(queue->workers);
+    pthread_cond_destroy(&queue->work);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue);
+}
+
+/* Makes sure that `count` workers exist. With the lock held. */
+static int add_workers(mscclpp_dev_host_queue_t *queue, uint32_t count)
+{
+    pthread_t *workers;
+    int error;
+
+    if (count <= queue->worker_count) {
+        return 0;
+    }
+    workers = realloc(queue->workers, count * sizeof(*workers));
+    if (workers == NULL) {
+        return ENOMEM;
+    }
+    queue->workers = workers;
+    while (queue->worker_count < count) {
+        error = pthread_create(&queue->workers[queue->worker_count], NULL, worker_main, queue);
+        if (error != 0) {
+            return error;
+        }
+        ++queue->worker_count;
+    }
+    return 0;
+}
+
+int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_launch_t *launch)
+{
+    uint32_t threads = launch->nblocks * launch->nthreads;
+    job_t *job;
+    int error;
+
+    pthread_mutex_lock(&queue->lock);
+    if (threads == 1 && queue->first == NULL && !queue->busy) {
+        mscclpp_dev_host_block_t meeting = {0, 0, {0, 0}};
+
+        queue->busy = 1;
+        pthread_mutex_unlock(&queue->lock);
+        run_thread(launch, 0, &meeting, true);
+        pthread_mutex_lock(&queue->lock);
+        queue->busy = 0;
+        pthread_cond_broadcast(&queue->work);
+        pthread_mutex_unlock(&queue->lock);
+        return 0;
+    }
+    error = ENOMEM;
+    job = calloc(1, sizeof(*job));
+    if (job == NULL) {
+        goto err_unlock;
+    }
+    job->meetings = calloc(launch->nblocks, sizeof(*job->meetings));
+    if (job->meetings == NULL) {
+        goto err_free_job;
+    }
+    error = add_workers(queue, threads);
+    if (error != 0) {
+        goto err_free_meetings;
+    }
+    memcpy(&job->args, launch->args, mscclpp_dev_args_size(launch->kernel));
+    job->launch = *launch;
+    job->launch.args = &job->args;
+    job->unfinished = threads;
+    if (queue->last != NULL) {
+        queue->last->next = job;
+    } else {
+        queue->first = job;
+    }
+    queue->last = job;
+    pthread_cond_broadcast(&queue->work);
+    pthread_mutex_unlock(&queue->lock);
+    return 0;
+
+err_free_meetings:
+    free(job->meetings);
+
+err_free_job:
+    free(job);
+
+err_unlock:
+    pthread_mutex_unlock(&queue->lock);
+    return error;
+}
+
+bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue)
+{
+    bool idle;
+
+    pthread_mutex_lock(&queue->lock);
+    idle = queue->first == NULL && !queue->busy;
+    pthread_mutex_unlock(&queue->lock);
+    return idle;
+}

@@ -1,0 +1,75 @@
+/*
+ * Packets: units whose data and flag travel in one store, so that the receiver needs no other signal. A unit is sent as
+ * two 16-byte packets (LL16) or as four 8-byte ones (LL8); both put the flags into the odd words, so either may follow
+ * the other in the same memory. A packet is valid if its flag equals the epoch awaited.
+ *
+ * Memory is reused after two epochs, by the parity of the flag. That is safe under two rules. Every kernel that uses
+ * packets receives at least one packet from every peer; so a rank that has ended kernel k + 1 knows that all peers have
+ * ended kernel k, wholly. And a kernel that uses several epochs lets each of its threads exchange packets with its
+ * namesakes in every one of them, so that the same holds for each thread from epoch to epoch.
+ */
+#ifndef MSCCLPP_DEVICE_PACKET_H
+#define MSCCLPP_DEVICE_PACKET_H
+
+#include "device/unit.h"
+#include "device/wait.h"
+
+#define MSCCLPP_DEV_LL16 16
+#define MSCCLPP_DEV_LL8 8
+
+MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, mscclpp_dev_vec_t v, uint32_t flag, int width)
+{
+    char *p = (char *)slot;
+
+    if (width == MSCCLPP_DEV_LL8) {
+        mscclpp_dev_st_packet8(p, v.w[0], flag);
+        mscclpp_dev_st_packet8(p + 8, v.w[1], flag);
+        mscclpp_dev_st_packet8(p + 16, v.w[2], flag);
+        mscclpp_dev_st_packet8(p + 24, v.w[3], flag);
+    } else {
+        mscclpp_dev_st_packet16(p, v.w[0], v.w[1], flag);
+        mscclpp_dev_st_packet16(p + 16, v.w[2], v.w[3], flag);
+    }
+}
+
+/* False if not all of the unit has arrived; *v is then undefined. Never waits. */
+MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, mscclpp_dev_vec_t *v, uint32_t flag, int width)
+{
+    const char *p = (const char *)slot;
+    bool a, b, c, d;
+
+    if (width == MSCCLPP_DEV_LL8) {
+        a = mscclpp_dev_ld_packet8(p, flag, &v->w[0]);
+        b = mscclpp_dev_ld_packet8(p + 8, flag, &v->w[1]);
+        c = mscclpp_dev_ld_packet8(p + 16, flag, &v->w[2]);
+        d = mscclpp_dev_ld_packet8(p + 24, flag, &v->w[3]);
+        return a && b && c && d;
+    }
+    a = mscclpp_dev_ld_packet16(p, flag, &v->w[0], &v->w[1]);
+    b = mscclpp_dev_ld_packet16(p + 16, flag, &v->w[2], &v->w[3]);
+    return a && b;
+}
+
+/* Waits for a unit from `peer`. If the thread gives up, *v is undefined and the thread has failed. */
+MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, const void *slot,
+                                      mscclpp_dev_vec_t *v, uint32_t flag, int width, uint32_t peer)
+{
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (!mscclpp_dev_poll_unit(slot, v, flag, width)) {
+        if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
+            return;
+        }
+    }
+}
+
+/*
+ * How a message of `units` (of one rank's slot) is cut into epochs: *chunk_p units an epoch, a multiple of the grid's
+ * threads if there are several, each then padded to full size. `capacity` units fit into a slot; at least one a thread.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_packet_chunk(uint64_t units, uint64_t capacity, uint64_t threads)
+{
+    return units <= capacity ? units : capacity / threads * threads;
+}
+
+#endif

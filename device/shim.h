@@ -1,0 +1,27 @@
+/*
+ * The one place where kernel bodies meet a compiler: CUDA's, or the host's for the twin. Bodies are written in the
+ * common subset of C11 and CUDA C++ and use nothing of either but what the two shims define under the same names:
+ *
+ *   MSCCLPP_DEV                   qualifier of every device function (always inlined)
+ *   MSCCLPP_DEV_OUTLINE           the same, never inlined: for what would make every caller large
+ *   mscclpp_dev_vec_t             16 bytes, moved at once
+ *   mscclpp_dev_ctx_t             who the calling thread is, and whether it gave up waiting
+ *   mscclpp_dev_{ld,st,red,atom}_ memory accesses; the memory order and its scope are part of the name, so that
+ *                                 ThreadSanitizer sees the protocol on the twin (it does not model fences)
+ *   mscclpp_dev_block_sync{,_or}  a barrier of the block's threads; _or also combines a flag of each
+ *   mscclpp_dev_pause             one turn of a waiting loop
+ *   mscclpp_dev_now_ns            a clock in nanoseconds
+ */
+#ifndef MSCCLPP_DEVICE_SHIM_H
+#define MSCCLPP_DEVICE_SHIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#include "device/shim_cuda.h"
+#else
+#include "device/shim_host.h"
+#endif
+
+#endif

@@ -1,0 +1,184 @@
+/* The shim for CUDA: the only header with inline PTX, threadIdx or __CUDA_ARCH__. */
+#ifndef MSCCLPP_DEVICE_SHIM_CUDA_H
+#define MSCCLPP_DEVICE_SHIM_CUDA_H
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+#define MSCCLPP_DEV static __device__ __forceinline__
+#define MSCCLPP_DEV_OUTLINE static __device__ __noinline__
+#define MSCCLPP_DEV_UNROLL _Pragma("unroll")
+
+typedef struct __align__(16)
+{
+    uint32_t w[4];
+}
+mscclpp_dev_vec_t;
+
+typedef uint32_t mscclpp_dev_word_t;
+
+typedef struct {
+    uint32_t tid;
+    uint32_t nthreads;
+    uint32_t block;
+    uint32_t nblocks;
+    bool failed;
+} mscclpp_dev_ctx_t;
+
+MSCCLPP_DEV void mscclpp_dev_ctx_init(mscclpp_dev_ctx_t *ctx)
+{
+    ctx->tid = threadIdx.x;
+    ctx->nthreads = blockDim.x;
+    ctx->block = blockIdx.x;
+    ctx->nblocks = gridDim.x;
+    ctx->failed = false;
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *p)
+{
+    uint32_t value;
+
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+    return value;
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_relaxed_sys_u64(const uint64_t *p)
+{
+    uint64_t value;
+
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    return value;
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_sys_u64(const uint64_t *p)
+{
+    uint64_t value;
+
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    return value;
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *p, uint64_t value)
+{
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
+{
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *p, uint64_t value)
+{
+    asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t value)
+{
+    uint32_t old;
+
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(value) : "memory");
+    return old;
+}
+
+/* Without a memory clobber, so that the compiler may overlap the loads of several units. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
+{
+    uint4 v = *(const uint4 *)p;
+    mscclpp_dev_vec_t out;
+
+    out.w[0] = v.x;
+    out.w[1] = v.y;
+    out.w[2] = v.z;
+    out.w[3] = v.w;
+    return out;
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t v)
+{
+    *(uint4 *)p = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]);
+}
+
+/* Packets: relaxed is enough, since the data ride in the vector whose flags are tested. */
+MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
+{
+    asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(data), "r"(flag) : "memory");
+}
+
+MSCCLPP_DEV bool mscclpp_dev_ld_packet8(const void *p, uint32_t flag, uint32_t *data)
+{
+    uint32_t d, f;
+
+    asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];" : "=r"(d), "=r"(f) : "l"(p) : "memory");
+    *data = d;
+    return f == flag;
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_packet16(void *p, uint32_t data0, uint32_t data1, uint32_t flag)
+{
+    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(data0), "r"(flag), "r"(data1),
+                 "r"(flag)
+                 : "memory");
+}
+
+MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t *data0, uint32_t *data1)
+{
+    uint32_t d0, f0, d1, f1;
+
+    asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(d0), "=r"(f0), "=r"(d1), "=r"(f1)
+                 : "l"(p)
+                 : "memory");
+    *data0 = d0;
+    *data1 = d1;
+    return f0 == flag && f1 == flag;
+}
+
+/* A thread that waits for a flag polls as fast as it can: the load's own latency is the pause. */
+MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
+{
+    (void)ctx;
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
+{
+    uint64_t now;
+
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+MSCCLPP_DEV void mscclpp_dev_block_sync(mscclpp_dev_ctx_t *ctx)
+{
+    (void)ctx;
+    __syncthreads();
+}
+
+MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
+{
+    (void)ctx;
+    return __syncthreads_or(flag) != 0;
+}
+
+MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t h)
+{
+    return __half2float(__ushort_as_half(h));
+}
+
+MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_f16(float f)
+{
+    return __half_as_ushort(__float2half_rn(f));
+}
+
+MSCCLPP_DEV float mscclpp_dev_bf16_to_f32(uint16_t b)
+{
+    return __bfloat162float(__ushort_as_bfloat16(b));
+}
+
+MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_bf16(float f)
+{
+    return __bfloat16_as_ushort(__float2bfloat16_rn(f));
+}
+
+#endif

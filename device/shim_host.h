@@ -1,0 +1,235 @@
+/* The shim for the host twin: C11 with the compiler's atomics, one CPU thread for each GPU thread. */
+#ifndef MSCCLPP_DEVICE_SHIM_HOST_H
+#define MSCCLPP_DEVICE_SHIM_HOST_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#define MSCCLPP_DEV static inline __attribute__((always_inline, unused))
+#define MSCCLPP_DEV_OUTLINE static __attribute__((noinline, unused))
+#define MSCCLPP_DEV_UNROLL
+
+typedef struct {
+    uint32_t w[4];
+} __attribute__((aligned(16), may_alias)) mscclpp_dev_vec_t;
+
+/* A word of a user's buffer, whatever its elements are. */
+typedef uint32_t __attribute__((may_alias)) mscclpp_dev_word_t;
+
+/* Where the threads of one block meet. */
+typedef struct {
+    uint32_t arrived;
+    uint32_t generation;
+    uint32_t any[2]; /* combined flags, by the generation's parity */
+} mscclpp_dev_host_block_t;
+
+typedef struct {
+    uint32_t tid;      /* in the block */
+    uint32_t nthreads; /* of the block */
+    uint32_t block;
+    uint32_t nblocks;
+    bool failed; /* this thread gave up a wait: it sends nothing more */
+    uint32_t turns;
+    mscclpp_dev_host_block_t *meeting;
+    void (*progress)(void *context); /* NULL, or what a wait in an application's thread has to keep moving */
+    void *progress_context;
+} mscclpp_dev_ctx_t;
+
+MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_relaxed_sys_u64(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_sys_u64(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *p, uint64_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *p, uint64_t value)
+{
+    __atomic_fetch_add(p, value, __ATOMIC_RELEASE);
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t value)
+{
+    return __atomic_fetch_add(p, value, __ATOMIC_ACQ_REL);
+}
+
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
+{
+    return *(const mscclpp_dev_vec_t *)p;
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t v)
+{
+    *(mscclpp_dev_vec_t *)p = v;
+}
+
+/*
+ * Packets. Each 8-byte half carries its own flag, so 8-byte accesses are enough for both widths. Relaxed is enough as
+ * well: the data ride in the word whose flag is tested.
+ */
+MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
+{
+    __atomic_store_n((uint64_t *)p, (uint64_t)flag << 32 | data, __ATOMIC_RELAXED);
+}
+
+MSCCLPP_DEV bool mscclpp_dev_ld_packet8(const void *p, uint32_t flag, uint32_t *data)
+{
+    uint64_t word = __atomic_load_n((const uint64_t *)p, __ATOMIC_RELAXED);
+
+    *data = (uint32_t)word;
+    return (uint32_t)(word >> 32) == flag;
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_packet16(void *p, uint32_t data0, uint32_t data1, uint32_t flag)
+{
+    mscclpp_dev_st_packet8(p, data0, flag);
+    mscclpp_dev_st_packet8((char *)p + 8, data1, flag);
+}
+
+MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t *data0, uint32_t *data1)
+{
+    bool first = mscclpp_dev_ld_packet8(p, flag, data0);
+
+    return mscclpp_dev_ld_packet8((const char *)p + 8, flag, data1) && first;
+}
+
+/* Twins of many ranks share few processors: after a short spin the thread gives its own away. */
+MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
+{
+    if (++ctx->turns % 32 != 0) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        return;
+    }
+    if (ctx->progress != NULL) {
+        ctx->progress(ctx->progress_context);
+    }
+    sched_yield();
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
+{
+    mscclpp_dev_host_block_t *meeting = ctx->meeting;
+    uint32_t generation, *any;
+
+    if (ctx->nthreads == 1) {
+        return flag;
+    }
+    generation = __atomic_load_n(&meeting->generation, __ATOMIC_ACQUIRE);
+    any = &meeting->any[generation % 2];
+    if (flag) {
+        __atomic_store_n(any, 1, __ATOMIC_RELAXED);
+    }
+    if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == ctx->nthreads) {
+        /* Nobody reads the other generation's flag now: all have arrived here since they did. */
+        __atomic_store_n(&meeting->any[(generation + 1) % 2], 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&meeting->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&meeting->generation, generation + 1, __ATOMIC_RELEASE);
+    } else {
+        while (__atomic_load_n(&meeting->generation, __ATOMIC_ACQUIRE) == generation) {
+            mscclpp_dev_pause(ctx);
+        }
+    }
+    return __atomic_load_n(any, __ATOMIC_RELAXED) != 0;
+}
+
+MSCCLPP_DEV void mscclpp_dev_block_sync(mscclpp_dev_ctx_t *ctx)
+{
+    (void)mscclpp_dev_block_sync_or(ctx, false);
+}
+
+/* The bits of an IEEE half, widened exactly. */
+MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 0x1f, mantissa = h & 0x3ff, bits;
+    float f;
+
+    if (exponent == 0x1f) {
+        bits = sign | 0x7f800000u | mantissa << 13;
+    } else if (exponent != 0) {
+        bits = sign | (exponent + 112) << 23 | mantissa << 13;
+    } else {
+        f = (float)mantissa * 0x1p-24f;
+        memcpy(&bits, &f, sizeof(bits));
+        bits |= sign;
+    }
+    memcpy(&f, &bits, sizeof(f));
+    return f;
+}
+
+/* To the nearest half, ties to even. */
+MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_f16(float f)
+{
+    uint32_t bits, magnitude, sign;
+    float scaled;
+
+    memcpy(&bits, &f, sizeof(bits));
+    sign = bits >> 16 & 0x8000u;
+    magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) {
+        return (uint16_t)(sign | 0x7fffu);
+    }
+    if (magnitude >= 0x477ff000u) { /* rounds to 2^16 or more */
+        return (uint16_t)(sign | 0x7c00u);
+    }
+    if (magnitude < 0x38800000u) { /* below the smallest normal half: the FPU rounds at the right bit */
+        memcpy(&scaled, &magnitude, sizeof(scaled));
+        scaled += 0.5f;
+        memcpy(&magnitude, &scaled, sizeof(magnitude));
+        return (uint16_t)(sign | (magnitude - 0x3f000000u));
+    }
+    magnitude += 0xfffu + (magnitude >> 13 & 1);
+    return (uint16_t)(sign | (magnitude - 0x38000000u) >> 13);
+}
+
+MSCCLPP_DEV float mscclpp_dev_bf16_to_f32(uint16_t b)
+{
+    uint32_t bits = (uint32_t)b << 16;
+    float f;
+
+    memcpy(&f, &bits, sizeof(f));
+    return f;
+}
+
+/* To the nearest bfloat16, ties to even. */
+MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_bf16(float f)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &f, sizeof(bits));
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return (uint16_t)(bits >> 16 | 0x40u);
+    }
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* Waiting: no loop of a kernel turns without looking at the abort word and at a clock now and then. */
+#ifndef MSCCLPP_DEVICE_WAIT_H
+#define MSCCLPP_DEVICE_WAIT_H
+
+#include "device/launch_types.h"
+#include "device/shim.h"
+
+/* Turns between two looks: the abort word lies in host memory, a read of it takes as long as many polls. */
+#define MSCCLPP_DEV_WAIT_TURNS 256u
+
+typedef struct {
+    uint32_t turns;
+    uint64_t since_ns; /* 0 until the first look */
+} mscclpp_dev_wait_t;
+
+/*
+ * One turn of a wait for `peer`. False tells the caller to give up: the host asked for it, or the time is over. The
+ * thread is marked as failed then, the mailbox names the peer, and every later wait of the thread ends at once.
+ */
+MSCCLPP_DEV bool mscclpp_dev_wait_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, mscclpp_dev_wait_t *wait,
+                                       uint32_t peer)
+{
+    uint64_t now;
+
+    if (ctx->failed) {
+        return false;
+    }
+    mscclpp_dev_pause(ctx);
+    if (++wait->turns % MSCCLPP_DEV_WAIT_TURNS != 0) {
+        return true;
+    }
+    now = mscclpp_dev_now_ns();
+    if (wait->since_ns == 0) {
+        wait->since_ns = now;
+    }
+    if (mscclpp_dev_ld_relaxed_sys_u64(&args->mailbox->abort) == 0 &&
+        (args->timeout_ns == 0 || now - wait->since_ns < args->timeout_ns)) {
+        return true;
+    }
+    ctx->failed = true;
+    mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
+    return false;
+}
+
+#endif
