@@ -47,6 +47,19 @@ typedef struct {
 
 #define MSCCLPP_DEV_PACKET_OFFSET ((uint64_t)sizeof(mscclpp_dev_sync_t))
 
+/* Units that one slot of the packet area holds, by algorithm; equal on host and device since kernels divide alike. */
+#define MSCCLPP_DEV_ONESHOT_CAPACITY(packet_half_, nranks_)                                                            \
+    ((packet_half_) / ((uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
+#define MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half_, nranks_)                                                           \
+    ((packet_half_) / (2 * (uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
+
+/*
+ * How many units of a slot's message go into one epoch: all if they fit, else a multiple of the grid's threads, each
+ * epoch then padded to full size. A grid never has more threads than a slot has units.
+ */
+#define MSCCLPP_DEV_PACKET_CHUNK(units_, capacity_, threads_)                                                          \
+    ((units_) <= (capacity_) ? (units_) : (capacity_) / (threads_) * (threads_))
+
 /* What every kernel needs. Pointers are valid on the device that runs it. */
 typedef struct {
     const void *in;

@@ -63,13 +63,4 @@ MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     }
 }
 
-/*
- * How a message of `units` (of one rank's slot) is cut into epochs: *chunk_p units an epoch, a multiple of the grid's
- * threads if there are several, each then padded to full size. `capacity` units fit into a slot; at least one a thread.
- */
-MSCCLPP_DEV uint64_t mscclpp_dev_packet_chunk(uint64_t units, uint64_t capacity, uint64_t threads)
-{
-    return units <= capacity ? units : capacity / threads * threads;
-}
-
 #endif

@@ -9,12 +9,6 @@
 #include "device/packet.h"
 #include "device/reduce.h"
 
-/* Units that one sender's slot holds; both halves of the packet area have one slot for each rank. */
-MSCCLPP_DEV uint64_t mscclpp_dev_oneshot_capacity(const mscclpp_dev_args_t *args)
-{
-    return args->packet_half / ((uint64_t)args->nranks * MSCCLPP_DEV_PACKET_UNIT);
-}
-
 /* Where `sender` puts its unit `u` in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender,
                                            uint32_t flag, uint64_t capacity, uint64_t u)
@@ -91,8 +85,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const msc
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t units = mscclpp_dev_units(args->bytes);
-    const uint64_t capacity = mscclpp_dev_oneshot_capacity(args);
-    const uint64_t chunk = mscclpp_dev_packet_chunk(units, capacity, threads);
+    const uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
+    const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(units, capacity, threads);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t barriers = args->state->barrier[ctx->block];
     uint32_t flag = args->state->epoch;

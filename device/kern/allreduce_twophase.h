@@ -13,13 +13,7 @@
 #include "device/packet.h"
 #include "device/reduce.h"
 
-/* Units of a slot: each half of the packet area holds one slot a sender for operands and one for results. */
-MSCCLPP_DEV uint64_t mscclpp_dev_twophase_capacity(const mscclpp_dev_args_t *args)
-{
-    return args->packet_half / (2 * (uint64_t)args->nranks * MSCCLPP_DEV_PACKET_UNIT);
-}
-
-/* `phase` 0: operands, 1: results. */
+/* Each half of the packet area holds one slot a sender for operands (`phase` 0) and one for results (1). */
 MSCCLPP_DEV char *mscclpp_dev_twophase_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender,
                                             int phase, uint32_t flag, uint64_t capacity, uint64_t u)
 {
@@ -49,8 +43,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const ms
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
     const uint32_t n = args->nranks, rank = args->rank;
     const uint64_t shard = (mscclpp_dev_units(args->bytes) + n - 1) / n;
-    const uint64_t capacity = mscclpp_dev_twophase_capacity(args);
-    const uint64_t chunk = mscclpp_dev_packet_chunk(shard, capacity, threads);
+    const uint64_t capacity = MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, threads);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t barriers = args->state->barrier[ctx->block];
     uint32_t flag = args->state->epoch;

@@ -38,6 +38,7 @@ typedef struct {
     int sm_count;                              /* how many blocks run at once at one block a multiprocessor */
     int compute_major;
     int compute_minor;
+    bool shareable; /* kernels of several processes make progress together on this device */
 } mscclpp_gpu_info_t;
 
 /*
@@ -49,6 +50,7 @@ typedef struct {
     uint64_t offset;    /* bytes */
     uint64_t length;    /* of the whole allocation, bytes */
     int64_t pid;        /* of the exporter */
+    uint64_t token;     /* mscclpp_process_token of the exporter */
     uint64_t address;   /* of the allocation in the exporter: what an import in the same process yields */
     unsigned char opaque[MSCCLPP_GPU_HANDLE_SIZE];
 } mscclpp_gpu_handle_t;

@@ -32,11 +32,9 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
 /*
  * The same, started in a stream and not waited for: the call returns when the work is queued. Buffers must be memory
  * that kernels can touch. Waits on the host only where buffers larger than the packet algorithms' limit are exchanged.
+ * All calls of a team use one stream, or the caller orders its streams.
  */
 mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                            mscclpp_gpu_stream_t *stream);
-
-/* Name of the algorithm of the last call, for messages and reports; "none" before the first. */
-const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
 
 #endif

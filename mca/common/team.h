@@ -16,9 +16,8 @@ typedef struct {
     const mscclpp_config_t *config; /* copied; rank 0's values of what changes the protocol are used by all ranks */
     const mscclpp_gpu_ops_t *gpu;
     int device;
-    mscclpp_oob_t oob;  /* copied; its context and label outlive the team */
-    bool single_node;   /* the caller knows that all ranks are on this node; equal on all ranks */
-    const int *node_of; /* reserved for several nodes: node number of each rank, or NULL; not kept */
+    mscclpp_oob_t oob; /* copied; its context and label outlive the team */
+    bool single_node;  /* the caller knows that all ranks are on this node; equal on all ranks */
 } mscclpp_team_params_t;
 
 /*
@@ -39,6 +38,9 @@ void mscclpp_team_finalize(double seconds);
 
 int mscclpp_team_rank(const mscclpp_team_t *team);
 int mscclpp_team_size(const mscclpp_team_t *team);
+
+/* Name of the algorithm of the last call, for messages and reports; "none" before the first. */
+const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
 
 /* The team has met an error and serves no further call. */
 bool mscclpp_team_broken(const mscclpp_team_t *team);

@@ -4,6 +4,8 @@
 
 #include "mca/coll/mscclpp/compat.h"
 
+#include <pthread.h>
+
 #include "mca/common/config.h"
 #include "mca/common/gpu.h"
 #include "mca/common/task.h"
@@ -11,7 +13,7 @@
 
 /*
  * Every collective that a module can serve, in its three variants. X(name) is expanded once for each function slot of
- * Open MPI's module structure, with the slot's name as in mca_coll_base_module_<name>_fn_t.
+ * Open MPI's module structure, coll_<name>, whose type is mca_coll_mscclpp_fn_t(name).
  */
 #define MCA_COLL_MSCCLPP_BLOCKING(X)                                                                                   \
     X(allgather)                                                                                                       \
@@ -91,7 +93,7 @@
 /* The functions that were in the communicator's table before this module, and their modules (retained). */
 typedef struct {
 #define MCA_COLL_MSCCLPP_PREVIOUS(name_)                                                                               \
-    mca_coll_base_module_##name_##_fn_t name_;                                                                         \
+    mca_coll_mscclpp_fn_t(name_) name_;                                                                                \
     mca_coll_base_module_t *name_##_module;
     MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_PREVIOUS)
 #undef MCA_COLL_MSCCLPP_PREVIOUS
@@ -104,19 +106,29 @@ typedef enum {
     MCA_COLL_MSCCLPP_TEAM_BROKEN   /* an error was returned to the application; each further call fails */
 } mca_coll_mscclpp_team_state_t;
 
+typedef struct mca_coll_mscclpp_oob mca_coll_mscclpp_oob_t;
+
+/*
+ * A module belongs to one communicator. Its fields are used by the one thread that is in a collective of the
+ * communicator, except those marked "shared": the watch for mixtures reads them from any thread's opal_progress.
+ */
 typedef struct mca_coll_mscclpp_module_t {
     mca_coll_base_module_t super;
-    opal_list_item_t *reserved;
+    struct mca_coll_mscclpp_module_t *next; /* list of enabled modules; guarded by the component's lock */
+    struct mca_coll_mscclpp_module_t **link;
     struct ompi_communicator_t *comm;
     mca_coll_mscclpp_previous_t previous;
     bool enabled;
     mca_coll_mscclpp_team_state_t team_state;
-    mscclpp_team_t *team;
-    void *oob;                 /* oob.c's state; created with the team */
-    uint64_t calls;            /* blocking all-reduce calls of this rank, host and device buffers alike */
-    volatile int in_host_call; /* not 0 while the previous component serves a call on host buffers */
-    uint64_t served;           /* device calls served by a kernel */
-    uint64_t staged;           /* calls of any collective staged through host memory */
+    mscclpp_team_t *team;        /* shared, atomic */
+    mca_coll_mscclpp_oob_t *oob; /* oob.c's state, made when first needed; guarded by the component's lock */
+    uint64_t calls;              /* shared, atomic: blocking all-reduce calls, host and device buffers alike */
+    int in_host_call;            /* shared, atomic: not 0 while the previous component serves a call on host buffers */
+    int watchers;                /* shared, atomic: not 0 while another thread may look at the fields above */
+    uint64_t watched_call;       /* watch.c: the host call it last met, and when */
+    double watched_since;
+    uint64_t served;             /* device calls served by a kernel */
+    uint64_t staged;             /* calls of any collective staged through host memory */
 } mca_coll_mscclpp_module_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
@@ -127,14 +139,26 @@ typedef struct {
     const mscclpp_gpu_ops_t *gpu; /* NULL where there is no device to use: no module is created then */
     int output;                   /* opal_output stream */
     bool stage_others;            /* collectives without kernels stage device buffers (Open MPI cannot take them) */
+    bool finalizing;              /* MPI_Finalize has begun: no team is made any more */
+    pthread_mutex_t lock;         /* never held over a call that may wait or run opal_progress */
+    mca_coll_mscclpp_module_t *modules; /* the enabled ones; guarded by the lock */
 } mca_coll_mscclpp_component_t;
 
-extern mca_coll_mscclpp_component_t mca_coll_mscclpp_component;
+/* The one symbol that the component exports. */
+extern __attribute__((visibility("default"))) mca_coll_mscclpp_component_t mca_coll_mscclpp_component;
 
-/* True if either buffer is device memory; MPI_IN_PLACE, MPI_BOTTOM and NULL are not. */
+/* True for device memory; MPI_IN_PLACE, MPI_BOTTOM and NULL are not. */
 static inline bool mca_coll_mscclpp_is_device(const void *buffer)
 {
     return buffer != MPI_IN_PLACE && NULL != buffer && mca_coll_mscclpp_component.gpu->is_device(buffer);
+}
+
+/* For messages: the name that MPI or the application gave the communicator, or what says that it has none. */
+static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communicator_t *comm)
+{
+    const char *name = comm->c_name;
+
+    return NULL != name && '\0' != name[0] ? name : "an unnamed communicator";
 }
 
 /* params.c: registers the table of mca/common/config.h with Open MPI, under coll_mscclpp_. */
@@ -145,12 +169,32 @@ int mca_coll_mscclpp_widen_selection(void);
 
 /* module.c */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
-void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
 int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status);
+
+/* Local and never blocking; the communicator need not be usable any more. */
+void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
+
+/* attribute.c: frees the module's team in MPI_Comm_free, and every team at the start of MPI_Finalize. */
+int mca_coll_mscclpp_attribute_attach(mca_coll_mscclpp_module_t *module);
 
 /* oob.c: set-up exchange and control messages over the communicator's point-to-point, with deadlines. */
 int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t *oob_p);
 void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module);
+
+/*
+ * The first rank that brings up a team in all-reduce call `call`, in which this rank passed host memory; -1 if there is
+ * none. Each such rank is sent a refusal, which ends its bring-up with MSCCLPP_ERR_MIXED. From any thread.
+ */
+int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call);
+
+/* watch.c: finds the ranks that wait in a host all-reduce for peers which passed device memory. */
+int mca_coll_mscclpp_watch_init(void);
+void mca_coll_mscclpp_watch_fini(void);
+void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
+                                   int device_rank);
+
+/* twin.c: of the parameter twin_host_ranks, for tests: this rank of MPI_COMM_WORLD passes host memory. */
+void mca_coll_mscclpp_twin_hide_buffers(int rank);
 
 /* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST for what has no counterpart. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);
@@ -163,7 +207,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
 
 /* stage_*.c: every slot's function, which copies device buffers to pinned host memory and calls the previous one. */
 #define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_)                                                                          \
-    extern const mca_coll_base_module_##name_##_fn_t mca_coll_mscclpp_stage_##name_;
+    extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
 MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
 #undef MCA_COLL_MSCCLPP_STAGE_DECLARE
 

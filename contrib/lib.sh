@@ -1,0 +1,149 @@
+# shellcheck shell=bash
+# What contrib/quickstart, contrib/check and .ci/run share; they set `top` and source this file.
+: "${top:?}"
+
+say() {
+    printf '%s\n' "$*"
+}
+
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# How many compilers run at once.
+jobs() {
+    nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1
+}
+
+have() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+# find_nvcc: prints where it is.
+find_nvcc() {
+    command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; }
+}
+
+# gpu_count: GPUs that the driver shows, without opening them.
+gpu_count() {
+    local count=0 gpu
+    for gpu in /dev/nvidia[0-9]*; do
+        [ -e "$gpu" ] && count=$((count + 1))
+    done
+    echo $count
+}
+
+# Names of Debian and Ubuntu. Open MPI's own headers include those of PMIx, hwloc and libevent, which come with it.
+missing_build_packages() {
+    local pair
+    for pair in gcc:gcc make:make autoreconf:autoconf automake:automake libtoolize:libtool pkg-config:pkg-config \
+        mpicc:libopenmpi-dev mpirun:openmpi-bin tar:tar; do
+        have "${pair%%:*}" || echo "${pair#*:}"
+    done
+    [ -e /usr/include/stdio.h ] || echo libc6-dev
+    if [ -n "$(find_nvcc)" ]; then
+        have g++ || echo g++
+    fi
+    if have mpicc; then
+        printf '#include "ompi_config.h"\n' | mpicc -E -x c - >/dev/null 2>&1 || echo libopenmpi-dev
+    fi
+}
+
+missing_check_packages() {
+    local pair
+    for pair in g++:g++ clang:clang python3:python3 shellcheck:shellcheck nm:binutils ps:procps setarch:util-linux \
+        debootstrap:debootstrap xz:xz-utils; do
+        have "${pair%%:*}" || echo "${pair#*:}"
+    done
+    have clang-format-14 || clang-format --version 2>/dev/null | grep -q 'version 14\.' || echo clang-format-14
+    python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || echo python3-venv
+    python3 -c 'import os, sysconfig; open(os.path.join(sysconfig.get_path("include"), "Python.h"))' \
+        >/dev/null 2>&1 || echo python3-dev
+}
+
+# install_packages PURPOSE PACKAGE...: with apt-get for root; otherwise says what is missing and fails.
+install_packages() {
+    local purpose=$1
+    shift
+    [ $# -gt 0 ] || return 0
+    if ! have apt-get; then
+        say "Missing for $purpose (names of Debian's packages): $*"
+        return 1
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        say "Missing for $purpose: $*"
+        say "Install them as root: apt-get install --no-install-recommends $*"
+        return 1
+    fi
+    say "Installing for $purpose, with apt-get: $*"
+    DEBIAN_FRONTEND=noninteractive apt-get -qq update >/dev/null || say "apt-get update failed; trying what is known"
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$@" >/dev/null
+}
+
+# make_configure: unless configure is newer than everything that it is made from.
+make_configure() {
+    if [ -x "$top/configure" ] && [ -e "$top/Makefile.in" ] &&
+        [ -z "$(find "$top" -path "$top/build" -prune -o -path "$top/build-aux" -prune -o \
+            \( -name 'Makefile.am' -o -name 'Makefile.inc' -o -name 'configure.ac' -o -name '*.m4' \) \
+            -newer "$top/configure" -not -name aclocal.m4 -print -quit)" ]; then
+        return 0
+    fi
+    mkdir -p "$top/build"
+    "$top/autogen.sh" >"$top/build/autogen.log" 2>&1 || {
+        tail -n 20 "$top/build/autogen.log"
+        return 1
+    }
+}
+
+# configure_in DIR ARGUMENT...: configures there, unless that was done with the same arguments and configure.
+configure_in() {
+    local dir=$1 wanted
+    shift
+    make_configure || return 1
+    mkdir -p "$dir"
+    wanted="CC=${CC:-} CFLAGS=${CFLAGS:-} $*"
+    if [ ! -e "$dir/Makefile" ] || [ "$top/configure" -nt "$dir/config.status" ] ||
+        [ "$(cat "$dir/configured" 2>/dev/null)" != "$wanted" ]; then
+        (cd "$dir" && "$top/configure" --silent "$@") >"$dir.configure.log" 2>&1 || {
+            tail -n 20 "$dir.configure.log"
+            return 1
+        }
+        printf '%s\n' "$wanted" >"$dir/configured"
+    fi
+}
+
+# make_in DIR TARGET...: quietly; the end of the log on failure.
+make_in() {
+    local dir=$1
+    shift
+    make -C "$dir" -j"$(jobs)" "$@" >"$dir.make.log" 2>&1 || {
+        grep -nE 'error|undefined|\*\*\*' "$dir.make.log" | head -n 20
+        say "(the whole log: $dir.make.log)"
+        return 1
+    }
+}
+
+# build_variable DIR NAME: what configure found.
+build_variable() {
+    sed -n "s/^$2 = //p" "$1/Makefile"
+}
+
+# mpirun_options DIR: for this machine and this series of Open MPI. Ranks may outnumber cores, containers run as root.
+mpirun_options() {
+    local version
+    version=$(build_variable "$1" OMPI_VERSION)
+    [ "$(id -u)" -ne 0 ] || printf '%s ' --allow-run-as-root
+    if [ "${version%%.*}" -ge 5 ]; then
+        printf '%s ' --map-by :OVERSUBSCRIBE
+    else
+        printf '%s ' --oversubscribe
+    fi
+    printf '%s\n' '--bind-to none'
+}
+
+# component_path DIR FOLDER: the folder of our component before those of Open MPI. Naming the path also gets past the
+# PMIx of Debian 13, whose settings make mpirun look elsewhere.
+component_path() {
+    printf '%s:%s\n' "$2" "$(build_variable "$1" OMPI_PKGLIBDIR)"
+}

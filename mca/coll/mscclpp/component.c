@@ -1,0 +1,175 @@
+#include "mca/coll/mscclpp/coll_mscclpp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/log.h"
+
+#ifndef MSCCLPP_VERSION_MAJOR
+#define MSCCLPP_VERSION_MAJOR 0
+#define MSCCLPP_VERSION_MINOR 1
+#define MSCCLPP_VERSION_RELEASE 0
+#endif
+
+static int component_register(void);
+static int component_open(void);
+static int component_close(void);
+static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads);
+
+mca_coll_mscclpp_component_t mca_coll_mscclpp_component = {
+    .super =
+        {
+            .collm_version =
+                {
+                    MCA_COLL_MSCCLPP_BASE_VERSION,
+                    .mca_component_name = "mscclpp",
+                    MCA_BASE_MAKE_VERSION(component, MSCCLPP_VERSION_MAJOR, MSCCLPP_VERSION_MINOR,
+                                          MSCCLPP_VERSION_RELEASE),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            /* No claim to survive a checkpoint: mapped device memory does not. */
+            .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+            .collm_init_query = component_init_query,
+            .collm_comm_query = mca_coll_mscclpp_comm_query,
+        },
+    .output = -1,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+#ifdef MCA_BASE_COMPONENT_INIT
+MCA_BASE_COMPONENT_INIT(ompi, coll, mscclpp)
+#endif
+
+static void log_to_opal_output(void *context, mscclpp_log_level_t level, const char *line)
+{
+    static const char *const names[] = {"error: ", "warning: ", "", ""};
+    const char *name = (unsigned)level < sizeof(names) / sizeof(names[0]) ? names[level] : "";
+
+    (void)context;
+    /* Stream 0 is Open MPI's own and always there; ours is open between component_open and component_close. */
+    opal_output(mca_coll_mscclpp_component.output >= 0 ? mca_coll_mscclpp_component.output : 0, "coll:mscclpp: %s%s",
+                name, line);
+}
+
+/* Errors and warnings are always printed. */
+static void install_log_sink(void)
+{
+    int verbose = mca_coll_mscclpp_component.config.verbose;
+    mscclpp_log_level_t level = verbose > MSCCLPP_LOG_WARN ? (mscclpp_log_level_t)verbose : MSCCLPP_LOG_WARN;
+
+    mscclpp_log_set(log_to_opal_output, NULL, level);
+}
+
+/*
+ * Open MPI has changed the layout of structures that components share with it without a change of any version, so that
+ * neither the loader nor Open MPI itself refuses a component that was built for another layout. The library's class
+ * descriptors hold the sizes that it was compiled with.
+ */
+static bool abi_matches(void)
+{
+    static const struct {
+        const char *name;
+        size_t ours;
+        const opal_class_t *class;
+    } shared[] = {
+#define ABI_ROW(type_) {#type_, sizeof(type_), OBJ_CLASS(type_)}
+        ABI_ROW(mca_coll_base_module_t), ABI_ROW(ompi_communicator_t),          ABI_ROW(ompi_group_t),
+        ABI_ROW(ompi_request_t),         ABI_ROW(ompi_coll_base_nbc_request_t), ABI_ROW(ompi_datatype_t),
+        ABI_ROW(ompi_op_t),              ABI_ROW(ompi_proc_t),                  ABI_ROW(mca_base_component_list_item_t),
+#undef ABI_ROW
+    };
+
+    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); ++i) {
+        if (shared[i].ours != shared[i].class->cls_sizeof) {
+            mscclpp_error("built for another Open MPI: %s has %zu bytes here and %zu in the running library; component "
+                          "disabled, build it again",
+                          shared[i].name, shared[i].ours, (size_t)shared[i].class->cls_sizeof);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int component_register(void)
+{
+    int rc;
+
+    mscclpp_config_init(&mca_coll_mscclpp_component.config);
+    install_log_sink();
+    if (!abi_matches()) {
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
+    rc = mca_coll_mscclpp_register_params();
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    install_log_sink();
+    return mca_coll_mscclpp_widen_selection();
+}
+
+static int component_open(void)
+{
+    mca_coll_mscclpp_component.output = opal_output_open(NULL);
+    mca_coll_mscclpp_component.finalizing = false;
+    return OMPI_SUCCESS;
+}
+
+static int component_close(void)
+{
+    if (NULL != mca_coll_mscclpp_component.gpu) {
+        mca_coll_mscclpp_watch_fini();
+        mca_coll_mscclpp_stage_fini();
+        /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */
+        mscclpp_team_finalize(0);
+        mca_coll_mscclpp_component.gpu = NULL;
+    }
+    /* The sink's code is about to be unloaded, and the host library with it; its default writes to stderr. */
+    mscclpp_log_set(NULL, NULL, mscclpp_log_level);
+    if (mca_coll_mscclpp_component.output >= 0) {
+        opal_output_close(mca_coll_mscclpp_component.output);
+        mca_coll_mscclpp_component.output = -1;
+    }
+    return OMPI_SUCCESS;
+}
+
+/* Whether the other collectives have to copy device buffers, because what serves them cannot take such. */
+static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
+{
+    if (0 == strcmp(stage, "auto")) {
+        /* The twin stands for a GPU that Open MPI knows nothing of. */
+        return !opal_built_with_cuda_support || gpu == &mscclpp_gpu_host_ops;
+    }
+    return 0 == strcmp(stage, "always");
+}
+
+static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
+{
+    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    const mscclpp_gpu_ops_t *gpu;
+
+    (void)enable_progress_threads;
+    (void)enable_mpi_threads; /* everything here is safe with threads at all times */
+    if (!component->config.enable || component->config.priority < 0) {
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
+    if (MSCCLPP_OK != mscclpp_gpu_open(component->config.device, &gpu)) {
+        return OMPI_ERR_NOT_AVAILABLE; /* silent for "auto", already reported otherwise */
+    }
+    if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
+    if (OMPI_SUCCESS != mca_coll_mscclpp_watch_init()) {
+        goto err_stage_fini;
+    }
+    component->stage_others = others_need_staging(component->config.stage, gpu);
+    component->gpu = gpu;
+    mscclpp_info("device %s; other collectives %s", gpu->name,
+                 component->stage_others ? "stage device buffers" : "are left alone");
+    return OMPI_SUCCESS;
+
+err_stage_fini:
+    mca_coll_mscclpp_stage_fini();
+    return OMPI_ERR_NOT_AVAILABLE;
+}

@@ -1,0 +1,198 @@
+#include "mca/coll/mscclpp/coll_mscclpp.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "mca/common/log.h"
+
+static void module_construct(mca_coll_mscclpp_module_t *module)
+{
+    /* Everything behind the object header, the parent class included, which leaves its slots as they are. */
+    memset((char *)module + sizeof(opal_object_t), 0, sizeof(*module) - sizeof(opal_object_t));
+}
+
+static void list_insert(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+
+    pthread_mutex_lock(&component->lock);
+    module->next = component->modules;
+    module->link = &component->modules;
+    if (NULL != module->next) {
+        module->next->link = &module->next;
+    }
+    component->modules = module;
+    pthread_mutex_unlock(&component->lock);
+}
+
+static void list_remove(mca_coll_mscclpp_module_t *module)
+{
+    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    if (NULL != module->link) {
+        *module->link = module->next;
+        if (NULL != module->next) {
+            module->next->link = module->link;
+        }
+        module->next = NULL;
+        module->link = NULL;
+    }
+    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+}
+
+/*
+ * Another thread's look at the module, begun before the caller hid what it looks at, ends soon: it never waits. The
+ * caller must have hidden that under the component's lock, under which a look begins.
+ */
+static void wait_for_watchers(const mca_coll_mscclpp_module_t *module)
+{
+    while (0 != __atomic_load_n(&module->watchers, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+}
+
+static void module_destruct(mca_coll_mscclpp_module_t *module)
+{
+    list_remove(module);
+    wait_for_watchers(module);
+    mca_coll_mscclpp_module_release_team(module);
+#define RELEASE(slot_)                                                                                                 \
+    if (NULL != module->previous.slot_##_module) {                                                                     \
+        MCA_COLL_MSCCLPP_PREVIOUS_RELEASE(module->previous.slot_##_module);                                            \
+    }
+    MCA_COLL_MSCCLPP_ALL(RELEASE)
+#undef RELEASE
+}
+
+OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_construct, module_destruct);
+
+void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
+{
+    mscclpp_team_t *team;
+
+    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    team = __atomic_exchange_n(&module->team, NULL, __ATOMIC_ACQ_REL);
+    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    wait_for_watchers(module);
+
+    if (MCA_COLL_MSCCLPP_TEAM_READY == module->team_state) {
+        module->team_state = MCA_COLL_MSCCLPP_TEAM_NONE;
+    }
+    mscclpp_team_destroy(team);
+    mca_coll_mscclpp_oob_destroy(module); /* after the team, which holds its table */
+}
+
+/* What served the slot before this module, if anything did. Open MPI fills in the function without a module never. */
+#define SAVE(slot_)                                                                                                    \
+    if (NULL != comm->c_coll->coll_##slot_ && NULL != comm->c_coll->coll_##slot_##_module) {                           \
+        module->previous.slot_ = comm->c_coll->coll_##slot_;                                                           \
+        module->previous.slot_##_module = comm->c_coll->coll_##slot_##_module;                                         \
+        MCA_COLL_MSCCLPP_PREVIOUS_RETAIN(module->previous.slot_##_module);                                             \
+    }
+
+#define INSTALL(slot_, function_)                                                                                      \
+    if (NULL != module->previous.slot_ && NULL != (function_)) {                                                       \
+        MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, (function_));                                               \
+    }
+
+/*
+ * Called in ascending order of priority, so that the communicator's table still holds what would serve without this
+ * component. Runs inside opal_progress for MPI_Comm_idup: nothing here may wait or exchange anything.
+ */
+static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
+{
+    mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
+    bool intra = !OMPI_COMM_IS_INTER(comm);
+
+    if (NULL == comm->c_coll->coll_allreduce || NULL == comm->c_coll->coll_allreduce_module) {
+        mscclpp_info("%s: no other component offers allreduce; not used", mca_coll_mscclpp_comm_name(comm));
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
+    if (mca_coll_mscclpp_component.stage_others) {
+        MCA_COLL_MSCCLPP_ALL(SAVE)
+#define INSTALL_STAGE(slot_) INSTALL(slot_, mca_coll_mscclpp_stage_##slot_)
+        MCA_COLL_MSCCLPP_ALL(INSTALL_STAGE)
+#undef INSTALL_STAGE
+    } else {
+        SAVE(allreduce)
+    }
+    if (intra) {
+        INSTALL(allreduce, mca_coll_mscclpp_allreduce)
+    }
+    module->enabled = true;
+    if (intra && ompi_comm_size(comm) > 1) {
+        list_insert(module);
+    }
+    return OMPI_SUCCESS;
+}
+
+/* Up to Open MPI 5.0 called once for each slot that the module holds, and not at all if it holds none. */
+static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
+{
+    mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
+
+    if (!module->enabled) {
+        return OMPI_SUCCESS;
+    }
+    module->enabled = false;
+#define UNINSTALL(slot_) MCA_COLL_MSCCLPP_SLOT_UNINSTALL(module, comm, slot_);
+    MCA_COLL_MSCCLPP_ALL(UNINSTALL)
+#undef UNINSTALL
+    list_remove(module);
+    wait_for_watchers(module);
+    mca_coll_mscclpp_module_release_team(module);
+    if (0 != module->served || 0 != module->staged) {
+        mscclpp_info("%s: %llu calls served by kernels, %llu staged", mca_coll_mscclpp_comm_name(comm), (unsigned long long)module->served,
+                     (unsigned long long)module->staged);
+    }
+    return OMPI_SUCCESS;
+}
+
+mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority)
+{
+    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    mca_coll_mscclpp_module_t *module;
+
+    /* Communicators of one process and inter-communicators too: what serves them cannot take device buffers either. */
+    if (NULL == component->gpu || (OMPI_COMM_IS_INTER(comm) && !component->stage_others)) {
+        return NULL;
+    }
+    if (comm == &ompi_mpi_comm_world.comm) {
+        mca_coll_mscclpp_twin_hide_buffers(ompi_comm_rank(comm));
+    }
+    module = OBJ_NEW(mca_coll_mscclpp_module_t);
+    if (NULL == module) {
+        return NULL;
+    }
+    module->comm = comm;
+    module->super.coll_module_enable = module_enable;
+    module->super.coll_module_disable = module_disable;
+    *priority = component->config.priority;
+    return &module->super;
+}
+
+int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
+{
+    /* Values above 0 are error classes of MPI's, which Open MPI hands to the application as they are. */
+    switch (status) {
+    case MSCCLPP_OK:
+        return OMPI_SUCCESS;
+    case MSCCLPP_ERR_NO_MEMORY:
+        return MPI_ERR_NO_MEM;
+    case MSCCLPP_ERR_INVALID:
+        return MPI_ERR_ARG;
+    case MSCCLPP_ERR_MIXED:
+        return MPI_ERR_BUFFER;
+    case MSCCLPP_ERR_REVOKED:
+        return MCA_COLL_MSCCLPP_ERR_REVOKED;
+    case MSCCLPP_ERR_SYSTEM:
+    case MSCCLPP_ERR_DEVICE:
+        return MPI_ERR_INTERN;
+    case MSCCLPP_ERR_TIMEOUT:
+    case MSCCLPP_ERR_PEER:
+        return MPI_ERR_OTHER;
+    case MSCCLPP_IN_PROGRESS:
+    case MSCCLPP_ERR_NOT_SUPPORTED:
+        break; /* never an end: the caller goes another way */
+    }
+    return MPI_ERR_UNKNOWN;
+}

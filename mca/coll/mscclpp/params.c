@@ -1,0 +1,225 @@
+#include "mca/coll/mscclpp/coll_mscclpp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/log.h"
+
+#define PARAMS_MAX 64
+#define CHOICES_MAX 15
+#define CHOICE_LENGTH_MAX 32
+
+/*
+ * What Open MPI writes the variables to; it keeps the addresses. Strings that may take a few values only are integers
+ * with an enumeration there, and their words are kept here for the configuration to point to. Decimal numbers are strings
+ * there: Open MPI reads any text as a number, "x" as 0, and 0 is a time without an end here.
+ */
+static mscclpp_config_t params_native;
+static const char *params_decimal[PARAMS_MAX];
+static int params_choice[PARAMS_MAX];
+static char params_word[PARAMS_MAX][CHOICE_LENGTH_MAX];
+
+static bool is_choice(const mscclpp_param_t *param)
+{
+    return MSCCLPP_PARAM_STRING == param->type && NULL != param->choices;
+}
+
+/* The help as `ompi_info` shows it: what a number may be follows what it means; other values it lists by itself. */
+static void describe(const mscclpp_param_t *param, char *text, size_t size)
+{
+    switch (param->type) {
+    case MSCCLPP_PARAM_INT:
+    case MSCCLPP_PARAM_DOUBLE:
+        (void)snprintf(text, size, "%s Allowed: %.15g to %.15g.", param->help, param->min, param->max);
+        break;
+    case MSCCLPP_PARAM_SIZE:
+        (void)snprintf(text, size, "%s Allowed: %.15g to %.15g, with a suffix k, m or g if wanted.", param->help,
+                       param->min, param->max);
+        break;
+    default:
+        (void)snprintf(text, size, "%s", param->help);
+        break;
+    }
+}
+
+/* An enumeration of the words of param->choices, numbered from 0. */
+static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t **enumeration_p)
+{
+    mca_base_var_enum_value_t values[CHOICES_MAX + 1];
+    char *words = strdup(param->choices);
+    char *rest = NULL;
+    int count = 0;
+    int rc;
+
+    if (NULL == words) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (char *word = strtok_r(words, "|", &rest); NULL != word && count < CHOICES_MAX;
+         word = strtok_r(NULL, "|", &rest)) {
+        values[count].value = count;
+        values[count].string = word;
+        ++count;
+    }
+    values[count].value = 0;
+    values[count].string = NULL;
+    rc = mca_base_var_enum_create(param->name, values, enumeration_p); /* copies the words */
+    free(words);
+    return rc;
+}
+
+/* The number of a word in "a|b|c", or -1; and the reverse. */
+static int choice_number(const char *choices, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (int number = 0; NULL != choices; ++number) {
+        const char *end = strchrnul(choices, '|');
+        if ((size_t)(end - choices) == length && 0 == strncmp(choices, word, length)) {
+            return number;
+        }
+        choices = '|' == *end ? end + 1 : NULL;
+    }
+    return -1;
+}
+
+static void choice_word(const char *choices, int number, char *word, size_t size)
+{
+    const char *end = strchrnul(choices, '|');
+
+    for (; number > 0 && '|' == *end; --number) {
+        choices = end + 1;
+        end = strchrnul(choices, '|');
+    }
+    (void)snprintf(word, size, "%.*s", (int)(end - choices), choices);
+}
+
+static int register_variable(const mscclpp_param_t *param)
+{
+    static const mca_base_var_type_t types[] = {
+        [MSCCLPP_PARAM_BOOL] = MCA_BASE_VAR_TYPE_BOOL,     [MSCCLPP_PARAM_INT] = MCA_BASE_VAR_TYPE_INT,
+        [MSCCLPP_PARAM_SIZE] = MCA_BASE_VAR_TYPE_SIZE_T,   [MSCCLPP_PARAM_DOUBLE] = MCA_BASE_VAR_TYPE_STRING,
+        [MSCCLPP_PARAM_STRING] = MCA_BASE_VAR_TYPE_STRING,
+    };
+    mca_base_var_type_t type = types[param->type];
+    void *storage = (char *)&params_native + param->offset;
+    mca_base_var_enum_t *enumeration = NULL;
+    char help[512];
+    int rc;
+
+    if (is_choice(param)) {
+        int *choice = &params_choice[param - mscclpp_params];
+        *choice = choice_number(param->choices, param->default_value);
+        type = MCA_BASE_VAR_TYPE_INT;
+        storage = choice;
+        rc = create_enumeration(param, &enumeration);
+        if (OPAL_SUCCESS != rc) {
+            return rc;
+        }
+    } else if (MSCCLPP_PARAM_DOUBLE == param->type) {
+        params_decimal[param - mscclpp_params] = param->default_value; /* copied by Open MPI */
+        storage = &params_decimal[param - mscclpp_params];
+    }
+    describe(param, help, sizeof(help));
+    /* Not settable later: what has been made by then, teams included, would keep the old value. */
+    rc = mca_base_component_var_register(&mca_coll_mscclpp_component.super.collm_version, param->name, help, type,
+                                         enumeration, 0, 0,
+                                         (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1),
+                                         MCA_BASE_VAR_SCOPE_READONLY, storage);
+    if (NULL != enumeration) {
+        OBJ_RELEASE(enumeration); /* the variable holds a reference of its own */
+    }
+    return rc;
+}
+
+/* Moves what Open MPI has read into the configuration, through the one function that knows what is allowed. */
+static mscclpp_status_t adopt(mscclpp_config_t *config, const mscclpp_param_t *param)
+{
+    const void *native = (const char *)&params_native + param->offset;
+    char *word = params_word[param - mscclpp_params];
+    char text[64];
+
+    switch (param->type) {
+    case MSCCLPP_PARAM_BOOL:
+        return mscclpp_config_set(config, param, *(const bool *)native ? "1" : "0");
+    case MSCCLPP_PARAM_INT:
+        (void)snprintf(text, sizeof(text), "%d", *(const int *)native);
+        return mscclpp_config_set(config, param, text);
+    case MSCCLPP_PARAM_SIZE:
+        (void)snprintf(text, sizeof(text), "%zu", *(const size_t *)native);
+        return mscclpp_config_set(config, param, text);
+    case MSCCLPP_PARAM_DOUBLE:
+        return mscclpp_config_set(config, param, params_decimal[param - mscclpp_params]);
+    case MSCCLPP_PARAM_STRING:
+        if (is_choice(param)) {
+            choice_word(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
+            return mscclpp_config_set(config, param, word);
+        }
+        if (NULL == *(const char *const *)native) { /* how Open MPI shows an empty value */
+            return mscclpp_config_set(config, param, "");
+        }
+        return mscclpp_config_set(config, param, *(const char *const *)native);
+    }
+    return MSCCLPP_ERR_INVALID;
+}
+
+/*
+ * Open MPI's own reading of numbers lets garbage behind them pass, differs between its versions, and knows nothing of
+ * ranges. The environment, where mpirun puts what its command line holds, can be checked before Open MPI reads it: a
+ * variable with a bad value is reported and not registered, and so keeps its default.
+ */
+static bool environment_is_bad(const mscclpp_param_t *param)
+{
+    mscclpp_config_t checked;
+    const char *value;
+    char name[128];
+
+    (void)snprintf(name, sizeof(name), "OMPI_MCA_coll_mscclpp_%s", param->name);
+    value = getenv(name);
+    mscclpp_config_init(&checked);
+    return NULL != value && MSCCLPP_OK != mscclpp_config_set(&checked, param, value);
+}
+
+/* So that `ompi_info` and tools show what is in force. Strings are Open MPI's own copies, to be left alone. */
+static void restore_default(const mscclpp_param_t *param)
+{
+    static const size_t sizes[] = {
+        [MSCCLPP_PARAM_BOOL] = sizeof(bool), [MSCCLPP_PARAM_INT] = sizeof(int), [MSCCLPP_PARAM_SIZE] = sizeof(size_t),
+        [MSCCLPP_PARAM_DOUBLE] = 0,          [MSCCLPP_PARAM_STRING] = 0,
+    };
+    mscclpp_config_t defaults;
+
+    mscclpp_config_init(&defaults);
+    memcpy((char *)&params_native + param->offset, (const char *)&defaults + param->offset, sizes[param->type]);
+}
+
+int mca_coll_mscclpp_register_params(void)
+{
+    mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
+
+    if (mscclpp_param_count > PARAMS_MAX) {
+        mscclpp_error("%d parameters, but room for %d only", mscclpp_param_count, PARAMS_MAX);
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
+    mscclpp_config_init(&params_native);
+    for (int i = 0; i < mscclpp_param_count; ++i) {
+        const mscclpp_param_t *param = &mscclpp_params[i];
+        int rc;
+
+        if (environment_is_bad(param)) {
+            continue;
+        }
+        rc = register_variable(param);
+        if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
+            continue; /* from a file, no word of an enumeration: Open MPI has told the user, and the default stays */
+        }
+        if (rc < 0) {
+            mscclpp_error("cannot register parameter %s with Open MPI (%d); component disabled", param->name, rc);
+            return OMPI_ERR_NOT_AVAILABLE;
+        }
+        if (MSCCLPP_OK != adopt(config, param)) { /* from a file, out of range: reported, and the default stays */
+            restore_default(param);
+        }
+    }
+    return OMPI_SUCCESS;
+}

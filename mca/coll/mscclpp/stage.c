@@ -1,0 +1,271 @@
+/* One staged call: its pinned memory, and the copies in both directions. */
+#include "mca/coll/mscclpp/stage.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "mca/coll/mscclpp/stage_pool.h"
+#include "mca/common/log.h"
+
+/* Copies keep a buffer's place within a cache line, so that data aligned in the buffer is aligned in its copy. */
+#define ALIGNMENT 64
+
+#define DEVICES_MAX 64
+
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_gpu_stream_t *_Atomic streams[DEVICES_MAX];
+
+static int to_mpi(mscclpp_status_t status)
+{
+    return MSCCLPP_ERR_NO_MEMORY == status ? MPI_ERR_NO_MEM : mca_coll_mscclpp_status_to_ompi(status);
+}
+
+/* The staging stream of a device, made when it is first used. */
+static mscclpp_status_t stream_of(int device, mscclpp_gpu_stream_t **stream_p)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
+    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_gpu_stream_t *stream;
+
+    if (device < 0) {
+        status = gpu->current_device(&device);
+        if (MSCCLPP_OK != status) {
+            return status;
+        }
+    }
+    if (device >= DEVICES_MAX) {
+        mscclpp_error("device %d cannot be staged: at most %d devices are supported", device, DEVICES_MAX);
+        return MSCCLPP_ERR_INVALID;
+    }
+    stream = atomic_load_explicit(&streams[device], memory_order_acquire);
+    if (NULL == stream) {
+        pthread_mutex_lock(&streams_lock);
+        stream = atomic_load_explicit(&streams[device], memory_order_relaxed);
+        if (NULL == stream) {
+            status = gpu->stream_create(device, &stream);
+            if (MSCCLPP_OK == status) {
+                atomic_store_explicit(&streams[device], stream, memory_order_release);
+            }
+        }
+        pthread_mutex_unlock(&streams_lock);
+    }
+    if (MSCCLPP_OK == status) {
+        *stream_p = stream;
+    }
+    return status;
+}
+
+static bool argument_on_device(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
+{
+    ptrdiff_t offset;
+
+    if (!mca_coll_mscclpp_stage_first_byte(argument, &offset)) {
+        return false;
+    }
+    *address_p = (const char *)((uintptr_t)argument->address + (uintptr_t)offset);
+    return mca_coll_mscclpp_component.gpu->is_device(*address_p);
+}
+
+bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
+{
+    const char *address;
+
+    return argument_on_device(&call->send, &address) || argument_on_device(&call->recv, &address);
+}
+
+static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_argument_t *argument)
+{
+    const char *address;
+    mscclpp_mem_info_t info;
+    mscclpp_status_t status;
+    uintptr_t low;
+    int rc;
+
+    buffer->user = (char *)argument->address;
+    buffer->host = buffer->user;
+    buffer->block = NULL;
+    if (!argument_on_device(argument, &address)) {
+        return OMPI_SUCCESS;
+    }
+    mca_coll_mscclpp_component.gpu->query(address, &info);
+    status = stream_of(info.device, &buffer->stream);
+    if (MSCCLPP_OK != status) {
+        return to_mpi(status);
+    }
+    rc = mca_coll_mscclpp_stage_plan_make(&buffer->plan, argument);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    buffer->block_size = (size_t)(buffer->plan.high - buffer->plan.low) + ALIGNMENT;
+    status = mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
+    if (MSCCLPP_OK != status) {
+        mca_coll_mscclpp_stage_plan_release(&buffer->plan);
+        return to_mpi(status);
+    }
+    low = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
+    buffer->host = (void *)((uintptr_t)buffer->block + low % ALIGNMENT - (uintptr_t)buffer->plan.low);
+    return OMPI_SUCCESS;
+}
+
+static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
+{
+    if (NULL != buffer->block) {
+        mca_coll_mscclpp_stage_plan_release(&buffer->plan);
+        mca_coll_mscclpp_stage_pool_put(buffer->block, buffer->block_size);
+        buffer->block = NULL;
+    }
+}
+
+int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call)
+{
+    int rc = buffer_prepare(&stage->send, &call->send);
+
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = buffer_prepare(&stage->recv, &call->recv);
+    if (OMPI_SUCCESS != rc) {
+        buffer_release(&stage->send);
+    }
+    return rc;
+}
+
+void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage)
+{
+    buffer_release(&stage->send);
+    buffer_release(&stage->recv);
+}
+
+static char *at(void *address, ptrdiff_t offset)
+{
+    return (char *)((uintptr_t)address + (uintptr_t)offset);
+}
+
+static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
+{
+    return out ? &buffer->plan.out : &buffer->plan.in;
+}
+
+static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
+{
+    const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, out);
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (NULL == buffer->block) {
+        return MSCCLPP_OK;
+    }
+    for (size_t index = 0; index < list->used && MSCCLPP_OK == status; ++index) {
+        const mca_coll_mscclpp_stage_piece_t *piece = &list->pieces[index];
+        char *user = at(buffer->user, piece->offset);
+        char *host = at(buffer->host, piece->offset);
+
+        status =
+            mca_coll_mscclpp_component.gpu->copy(buffer->stream, out ? user : host, out ? host : user, piece->length);
+    }
+    return status;
+}
+
+static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out, bool wait)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
+
+    if (NULL == buffer->block || 0 == pieces_of(buffer, out)->used) {
+        return MSCCLPP_OK;
+    }
+    return wait ? gpu->stream_sync(buffer->stream) : gpu->stream_query(buffer->stream);
+}
+
+static int end_both(mca_coll_mscclpp_stage_t *stage, bool out, bool wait, bool *done_p)
+{
+    mscclpp_status_t send = end_copies(&stage->send, out, wait);
+    mscclpp_status_t recv = end_copies(&stage->recv, out, wait);
+
+    if (send < MSCCLPP_OK || recv < MSCCLPP_OK) {
+        return to_mpi(send < MSCCLPP_OK ? send : recv);
+    }
+    *done_p = MSCCLPP_OK == send && MSCCLPP_OK == recv;
+    return OMPI_SUCCESS;
+}
+
+/* Starts the copies of both buffers. After a failure none is under way any more, so that the memory can be given up. */
+static int start_both(mca_coll_mscclpp_stage_t *stage, bool out)
+{
+    mscclpp_status_t status = start_copies(&stage->send, out);
+    bool done;
+
+    if (MSCCLPP_OK == status) {
+        status = start_copies(&stage->recv, out);
+    }
+    if (MSCCLPP_OK != status) {
+        (void)end_both(stage, out, true, &done);
+        return to_mpi(status);
+    }
+    return OMPI_SUCCESS;
+}
+
+int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
+{
+    int rc = start_both(stage, false);
+    bool done;
+
+    return OMPI_SUCCESS == rc ? end_both(stage, false, true, &done) : rc;
+}
+
+int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage)
+{
+    return start_both(stage, true);
+}
+
+int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p)
+{
+    return end_both(stage, true, wait, done_p);
+}
+
+void mca_coll_mscclpp_stage_count(mca_coll_mscclpp_module_t *module)
+{
+    __atomic_fetch_add(&module->staged, 1, __ATOMIC_RELAXED);
+}
+
+int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
+                                 mca_coll_mscclpp_module_t *module)
+{
+    int rc = mca_coll_mscclpp_stage_prepare(stage, call);
+
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = mca_coll_mscclpp_stage_copy_in(stage);
+    if (OMPI_SUCCESS != rc) {
+        mca_coll_mscclpp_stage_release(stage);
+        return rc;
+    }
+    mca_coll_mscclpp_stage_count(module);
+    return OMPI_SUCCESS;
+}
+
+int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result)
+{
+    if (OMPI_SUCCESS == result) {
+        result = mca_coll_mscclpp_stage_copy_out(stage);
+        if (OMPI_SUCCESS == result) {
+            bool done;
+
+            result = mca_coll_mscclpp_stage_copied(stage, true, &done);
+        }
+    }
+    mca_coll_mscclpp_stage_release(stage);
+    return result;
+}
+
+void mca_coll_mscclpp_stage_close(void)
+{
+    for (int device = 0; device < DEVICES_MAX; ++device) {
+        mscclpp_gpu_stream_t *stream = atomic_exchange(&streams[device], NULL);
+
+        if (NULL != stream) {
+            mca_coll_mscclpp_component.gpu->stream_destroy(stream);
+        }
+    }
+    mca_coll_mscclpp_stage_pool_drain();
+}

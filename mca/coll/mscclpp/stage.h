@@ -1,0 +1,211 @@
+/*
+ * Staging: a collective on device buffers, served by the previous component on copies in pinned host memory. Each
+ * collective describes which bytes of its two buffers it reads and writes on this rank; everything else is common to
+ * all of them. Staging is local: nothing on the wire changes, so a rank may stage a call that its peers do not.
+ */
+#ifndef MCA_COLL_MSCCLPP_STAGE_H
+#define MCA_COLL_MSCCLPP_STAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "mca/coll/mscclpp/coll_mscclpp.h"
+
+/* How a layout's blocks follow one another. */
+typedef enum {
+    MCA_COLL_MSCCLPP_STAGE_NOTHING, /* no block */
+    MCA_COLL_MSCCLPP_STAGE_REGULAR, /* `count` elements each, one behind the other */
+    MCA_COLL_MSCCLPP_STAGE_VECTOR,  /* `counts` and `displs`, in extents of `type` */
+    MCA_COLL_MSCCLPP_STAGE_TYPES,   /* `counts`, `types`, and `displs` in bytes */
+    MCA_COLL_MSCCLPP_STAGE_OFFSETS  /* `counts`, `types`, and `offsets` in bytes */
+} mca_coll_mscclpp_stage_kind_t;
+
+/*
+ * Bytes that a collective touches, as its arguments say it: blocks first .. first + blocks - 1. Points into the
+ * arguments, which are not needed once a plan has been made.
+ */
+typedef struct {
+    mca_coll_mscclpp_stage_kind_t kind;
+    int first;
+    int blocks;
+    size_t count;
+    mca_coll_mscclpp_counts_t counts;
+    mca_coll_mscclpp_displs_t displs;
+    const MPI_Aint *offsets;
+    struct ompi_datatype_t *type;
+    struct ompi_datatype_t *const *types;
+} mca_coll_mscclpp_stage_layout_t;
+
+/* One buffer of a call. Both layouts are empty for a buffer that is MPI_IN_PLACE or not significant on this rank. */
+typedef struct {
+    const void *address;
+    mca_coll_mscclpp_stage_layout_t read;
+    mca_coll_mscclpp_stage_layout_t write;
+} mca_coll_mscclpp_stage_argument_t;
+
+/* What one call does on this rank. */
+typedef struct {
+    mca_coll_mscclpp_stage_argument_t send;
+    mca_coll_mscclpp_stage_argument_t recv;
+} mca_coll_mscclpp_stage_call_t;
+
+/* Contiguous bytes; offsets are counted from the buffer's address. */
+typedef struct {
+    ptrdiff_t offset;
+    size_t length;
+} mca_coll_mscclpp_stage_piece_t;
+
+/* A list of pieces. It may point into itself and so must stay where it was made. */
+typedef struct {
+    mca_coll_mscclpp_stage_piece_t *pieces;
+    size_t used;
+    size_t capacity;
+    mca_coll_mscclpp_stage_piece_t own[2];
+} mca_coll_mscclpp_stage_pieces_t;
+
+/*
+ * The most pieces that are written back one by one. Exactly the bytes that the collective writes are then written, so
+ * that the application may use what lies between them, even while the operation is under way: the interior of a grid
+ * whose halo is exchanged, or the blocks of another operation. A finer layout is read as a whole before the call and
+ * written back as a whole, since each piece costs a copy of its own, which takes microseconds.
+ */
+#define MCA_COLL_MSCCLPP_STAGE_PIECES_MAX 1024
+
+/* What is copied for one argument: all touched bytes lie in low .. high - 1, counted from the buffer's address. */
+typedef struct {
+    ptrdiff_t low;
+    ptrdiff_t high;
+    mca_coll_mscclpp_stage_pieces_t in;  /* to the host before the call */
+    mca_coll_mscclpp_stage_pieces_t out; /* to the device after it */
+} mca_coll_mscclpp_stage_plan_t;
+
+/* One argument under way. `block` is NULL where the buffer is no device memory: `host` is then its own address. */
+typedef struct {
+    char *user;
+    void *host; /* what the previous component gets */
+    void *block;
+    size_t block_size;
+    mscclpp_gpu_stream_t *stream; /* of the device that owns the buffer; shared by all calls */
+    mca_coll_mscclpp_stage_plan_t plan;
+} mca_coll_mscclpp_stage_buffer_t;
+
+/* One call under way; stays where it was begun. */
+typedef struct {
+    mca_coll_mscclpp_stage_buffer_t send;
+    mca_coll_mscclpp_stage_buffer_t recv;
+} mca_coll_mscclpp_stage_t;
+
+/* ---- stage_layout.c ---- */
+
+/* The distance from the buffer's address to a byte that the call touches; false if it touches none. */
+bool mca_coll_mscclpp_stage_first_byte(const mca_coll_mscclpp_stage_argument_t *argument, ptrdiff_t *offset_p);
+
+/* For an argument of which at least one byte is touched. An MPI error code; *plan is to be released if it is none. */
+int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
+                                     const mca_coll_mscclpp_stage_argument_t *argument);
+void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan);
+
+/* ---- stage.c ---- */
+
+/* True if a byte that the call touches is device memory, so that the call has to be staged. */
+bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call);
+
+/* Plans the call and takes its pinned memory. An MPI error code; on success to be undone by stage_release. */
+int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call);
+void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage);
+
+/* Copies what the collective reads to the host, and waits for it. An MPI error code. */
+int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
+
+/* Starts to copy what the collective wrote to the device; stage_copied tells when it is there. */
+int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
+
+/* OMPI_SUCCESS and *done_p once all copies have ended; never waits, or else always, as `wait` says. */
+int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
+
+/* A blocking call: prepare, copy in and count; and, with the result of the previous component, copy out and release. */
+int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
+                                 mca_coll_mscclpp_module_t *module);
+int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result);
+
+/* Counts a call that is staged. */
+void mca_coll_mscclpp_stage_count(mca_coll_mscclpp_module_t *module);
+
+/* Gives up the streams and the pinned memory that are kept between calls. */
+void mca_coll_mscclpp_stage_close(void);
+
+/* ---- stage_request.c ---- */
+
+/*
+ * A staged nonblocking or persistent operation: the request that the application holds. `inner` is the previous
+ * component's request on the copies.
+ */
+typedef struct mca_coll_mscclpp_stage_request_t {
+    ompi_coll_base_nbc_request_t super;
+    mca_coll_mscclpp_stage_t stage;
+    ompi_request_t *inner;
+    mca_coll_mscclpp_module_t *module; /* retained by a persistent operation, else NULL */
+    struct mca_coll_mscclpp_stage_request_t *next;
+    bool copying; /* the inner request has ended and the copy back is under way */
+    int polls;
+} mca_coll_mscclpp_stage_request_t;
+
+OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
+
+/* A request whose stage is prepared and, unless it is persistent, copied in. An MPI error code. */
+int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call, mca_coll_mscclpp_module_t *module,
+                                       struct ompi_communicator_t *comm, bool persistent,
+                                       mca_coll_mscclpp_stage_request_t **request_p);
+
+/*
+ * Takes what the previous component returned for the inner request. Hands the outer one to the application on
+ * success, under way unless it is persistent, and frees it otherwise. Returns `result` or an error of its own.
+ */
+int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
+                                        ompi_request_t **request_p);
+
+/* ---- layouts, for the descriptions of the collectives ---- */
+
+static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_elements(size_t count,
+                                                                              struct ompi_datatype_t *type)
+{
+    return (mca_coll_mscclpp_stage_layout_t){
+        .kind = MCA_COLL_MSCCLPP_STAGE_REGULAR, .blocks = 1, .count = count, .type = type};
+}
+
+static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_vector(int blocks,
+                                                                            mca_coll_mscclpp_counts_t counts,
+                                                                            mca_coll_mscclpp_displs_t displs,
+                                                                            struct ompi_datatype_t *type)
+{
+    return (mca_coll_mscclpp_stage_layout_t){
+        .kind = MCA_COLL_MSCCLPP_STAGE_VECTOR, .blocks = blocks, .counts = counts, .displs = displs, .type = type};
+}
+
+static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_types(int blocks, mca_coll_mscclpp_counts_t counts,
+                                                                           mca_coll_mscclpp_displs_t displs,
+                                                                           struct ompi_datatype_t *const *types)
+{
+    return (mca_coll_mscclpp_stage_layout_t){
+        .kind = MCA_COLL_MSCCLPP_STAGE_TYPES, .blocks = blocks, .counts = counts, .displs = displs, .types = types};
+}
+
+static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_offsets(int blocks,
+                                                                             mca_coll_mscclpp_counts_t counts,
+                                                                             const MPI_Aint *offsets,
+                                                                             struct ompi_datatype_t *const *types)
+{
+    return (mca_coll_mscclpp_stage_layout_t){
+        .kind = MCA_COLL_MSCCLPP_STAGE_OFFSETS, .blocks = blocks, .counts = counts, .offsets = offsets, .types = types};
+}
+
+/* The one block `index` of a layout. */
+static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_block(mca_coll_mscclpp_stage_layout_t layout,
+                                                                           int index)
+{
+    layout.first = index;
+    layout.blocks = 1;
+    return layout;
+}
+
+#endif

@@ -1,0 +1,79 @@
+#include "mca/common/algo.h"
+
+#include <string.h>
+
+#define WARP 32u
+#define DEFAULT_THREADS 512u /* the kernels' launch bound */
+
+const mscclpp_algo_t *const mscclpp_algos[] = {
+    &mscclpp_algo_allreduce_oneshot,
+    &mscclpp_algo_allreduce_twophase,
+    &mscclpp_algo_allreduce_zerocopy,
+    &mscclpp_algo_allreduce_scratch,
+};
+
+const int mscclpp_algo_count = (int)(sizeof(mscclpp_algos) / sizeof(mscclpp_algos[0]));
+
+int mscclpp_algo_find(const char *name)
+{
+    int i;
+
+    for (i = 0; i < mscclpp_algo_count; ++i) {
+        if (strcmp(mscclpp_algos[i]->name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size)
+{
+    const uint64_t page = 4096;
+    uint64_t usable;
+
+    layout->state_offset = (scratch_size - sizeof(mscclpp_dev_state_t)) / page * page;
+    usable = layout->state_offset - MSCCLPP_DEV_PACKET_OFFSET;
+    layout->packet_half = usable / 4 / page * page;
+    layout->bulk_offset = MSCCLPP_DEV_PACKET_OFFSET + 2 * layout->packet_half;
+    layout->bulk_size = layout->state_offset - layout->bulk_offset;
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted, uint64_t capacity,
+                       mscclpp_choice_t *choice)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+    uint64_t threads = protocol->max_threads != 0 ? protocol->max_threads : DEFAULT_THREADS;
+    uint64_t blocks = protocol->max_blocks != 0 ? protocol->max_blocks : wanted;
+    uint64_t grain = input->on_host ? 1 : WARP;
+
+    if (input->on_host) {
+        threads = protocol->twin_threads;
+        blocks = protocol->twin_blocks;
+    }
+    if (capacity != 0) {
+        threads = at_most(threads, capacity);
+    }
+    if (threads < grain) {
+        return false;
+    }
+    threads = at_most(threads / grain * grain, DEFAULT_THREADS);
+    if (!input->on_host) {
+        threads = at_most(threads, (units + grain - 1) / grain * grain);
+    }
+    if (threads == 0) {
+        threads = grain;
+    }
+    blocks = at_most(blocks, (units + threads - 1) / threads);
+    if (capacity != 0) {
+        blocks = at_most(blocks, capacity / threads);
+    }
+    blocks = at_most(blocks, MSCCLPP_DEV_MAX_BLOCKS);
+    choice->nthreads = (uint32_t)threads;
+    choice->nblocks = blocks == 0 ? 1 : (uint32_t)blocks;
+    return true;
+}

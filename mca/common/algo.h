@@ -1,0 +1,92 @@
+/*
+ * The algorithms: what each is called, when the selector takes it, and which grid it runs on. To add one: a kernel body
+ * in device/kern, its identifier in device/launch_types.h, its row in both launchers, a file in mca/common/algo with
+ * its mscclpp_algo_t, and its line in the registry (algo.c).
+ */
+#ifndef MCA_COMMON_ALGO_H
+#define MCA_COMMON_ALGO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/launch.h"
+
+/* Settings that change what ranks send one another: rank 0's, taken by all ranks at bring-up. Plain bytes. */
+typedef struct {
+    int32_t algorithm;    /* index in the registry, -1 for the selector's choice, -2 to stage everything */
+    int32_t packet_width; /* 16, 8, or 0 for the algorithm's own choice */
+    uint32_t max_blocks;  /* 0 for the algorithm's own choice */
+    uint32_t max_threads; /* likewise */
+    uint32_t twin_blocks; /* the twin's grid */
+    uint32_t twin_threads;
+    uint32_t zerocopy;     /* 0: never */
+    uint32_t shared_gpu;   /* mscclpp_shared_gpu_t */
+    uint64_t oneshot_max;  /* bytes, 0 for the built-in table */
+    uint64_t twophase_max; /* bytes, 0 for the built-in table */
+    uint64_t scratch_size;
+    uint64_t epoch_limit;
+} mscclpp_protocol_t;
+
+typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
+
+/* How a team's scratch is cut: the packet area has two halves, the state lies behind the bulk area. Bytes. */
+typedef struct {
+    uint64_t packet_half;
+    uint64_t bulk_offset;
+    uint64_t bulk_size;
+    uint64_t state_offset;
+} mscclpp_layout_t;
+
+void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
+
+/* What a choice may depend on: nothing but values that are equal on all ranks. */
+typedef struct {
+    uint64_t bytes;
+    uint32_t nranks;
+    bool on_host; /* the twin */
+    const mscclpp_protocol_t *protocol;
+    const mscclpp_layout_t *layout;
+} mscclpp_select_input_t;
+
+typedef struct mscclpp_algo mscclpp_algo_t;
+
+typedef struct {
+    const mscclpp_algo_t *algo;
+    mscclpp_dev_kernel_t kernel;
+    uint32_t nblocks;
+    uint32_t nthreads;
+    uint64_t epochs; /* flags that the kernel uses up */
+} mscclpp_choice_t;
+
+struct mscclpp_algo {
+    const char *name; /* the value of the parameter `algorithm` that forces it */
+    const char *description;
+    bool maps_buffers; /* needs all user buffers mapped; where one cannot be, `instead` runs */
+    const mscclpp_algo_t *instead;
+
+    /*
+     * Fills in kernel, grid and epochs for any count. False if the team's scratch is too small for it with so many
+     * ranks. Pure.
+     */
+    bool (*shape)(const mscclpp_select_input_t *input, mscclpp_choice_t *choice);
+};
+
+extern const mscclpp_algo_t mscclpp_algo_allreduce_oneshot;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_twophase;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_scratch;
+
+extern const mscclpp_algo_t *const mscclpp_algos[];
+extern const int mscclpp_algo_count;
+
+/* Index of a name in the registry, or -1. */
+int mscclpp_algo_find(const char *name);
+
+/*
+ * Helpers for shapes. `units` a thread handles at least one of, of `wanted` blocks at most; never more threads in all
+ * than `capacity`, if that is not 0. False if even one warp (on the twin: one thread) is too many.
+ */
+bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted, uint64_t capacity,
+                       mscclpp_choice_t *choice);
+
+#endif

@@ -1,0 +1,26 @@
+/* Host side of the two-phase packet all-reduce (device/kern/allreduce_twophase.h). */
+#include "mca/common/algo.h"
+
+#define MAX_BLOCKS 64u
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    uint64_t shard = (units + input->nranks - 1) / input->nranks;
+    uint64_t capacity = MSCCLPP_DEV_TWOPHASE_CAPACITY(input->layout->packet_half, input->nranks);
+    uint64_t chunk;
+
+    if (capacity == 0 || !mscclpp_algo_grid(input, shard, MAX_BLOCKS, capacity, choice)) {
+        return false;
+    }
+    chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);
+    choice->epochs = (shard + chunk - 1) / chunk;
+    choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
+    return true;
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_twophase = {
+    .name = "twophase",
+    .description = "reduce-scatter and all-gather with packets",
+    .shape = shape,
+};

@@ -1,0 +1,342 @@
+#include "mca/common/config.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "device/launch_types.h"
+#include "mca/common/log.h"
+
+#define KIB 1024.0
+#define MIB (KIB * KIB)
+#define GIB (KIB * MIB)
+
+#define CONFIG_ROW(name_, type_, default_, level_, choices_, min_, max_, help_)                                        \
+    {                                                                                                                  \
+#name_, type_, default_, level_, choices_, min_, max_, help_, offsetof(mscclpp_config_t, name_)                \
+    }
+#define CONFIG_BOOL(name_, default_, level_, help_)                                                                    \
+    CONFIG_ROW(name_, MSCCLPP_PARAM_BOOL, default_, level_, NULL, 0, 1, help_)
+#define CONFIG_INT(name_, default_, level_, min_, max_, help_)                                                         \
+    CONFIG_ROW(name_, MSCCLPP_PARAM_INT, default_, level_, NULL, min_, max_, help_)
+#define CONFIG_SIZE(name_, default_, level_, min_, max_, help_)                                                        \
+    CONFIG_ROW(name_, MSCCLPP_PARAM_SIZE, default_, level_, NULL, min_, max_, help_)
+#define CONFIG_DOUBLE(name_, default_, level_, min_, max_, help_)                                                      \
+    CONFIG_ROW(name_, MSCCLPP_PARAM_DOUBLE, default_, level_, NULL, min_, max_, help_)
+#define CONFIG_STRING(name_, default_, level_, choices_, help_)                                                        \
+    CONFIG_ROW(name_, MSCCLPP_PARAM_STRING, default_, level_, choices_, 0, 0, help_)
+
+const mscclpp_param_t mscclpp_params[] = {
+    CONFIG_BOOL(enable, "1", 1, "Serve collectives at all; 0 leaves every call to the other components."),
+    CONFIG_INT(priority, "90", 2, -1, 100,
+               "Priority of the component, -1 to 100; the highest one serves, and -1 turns this one off."),
+    CONFIG_INT(
+        verbose, "0", 1, 0, 3,
+        "Highest level of messages printed besides errors and warnings: 0 or 1 none, 2 choices made once, 3 every "
+        "call."),
+    CONFIG_STRING(device, "auto", 2, "auto|cuda|host",
+                  "Where kernels run: auto (CUDA where a device can be used), cuda, or host (CPU threads on host "
+                  "buffers)."),
+    CONFIG_STRING(algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|scratch|stage",
+                  "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
+                  "memory."),
+    CONFIG_SIZE(oneshot_max, "0", 5, 0, GIB,
+                "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
+    CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,
+                "Largest all-reduce in bytes that uses two-phase packets; 0 takes the built-in table."),
+    CONFIG_STRING(packet, "auto", 6, "auto|ll16|ll8",
+                  "Packet format: auto, ll16 (8 data bytes in 16) or ll8 (4 data bytes in 8)."),
+    CONFIG_BOOL(zerocopy, "1", 5,
+                "Let kernels read and write the peers' user buffers directly where these can be mapped."),
+    CONFIG_INT(max_blocks, "0", 5, 0, MSCCLPP_DEV_MAX_BLOCKS,
+               "Most thread blocks of a kernel; 0 takes the built-in table."),
+    CONFIG_INT(max_threads, "0", 5, 0, MSCCLPP_DEV_MAX_THREADS, "Most threads of a block; 0 takes the built-in table."),
+    CONFIG_SIZE(scratch_size, "16m", 5, MIB, GIB,
+                "Bytes of device memory that each rank sets aside for each communicator with device buffers."),
+    CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
+               "Number of mappings of peers' user buffers that a process keeps for further use."),
+    CONFIG_DOUBLE(timeout, "600", 3, 0, 1e6,
+                  "Seconds that a call waits for a peer before it ends with an error; 0 waits for ever."),
+    CONFIG_DOUBLE(warn_after, "30", 3, 0, 1e6,
+                  "Seconds that a call waits for a peer before a warning names it; 0 never warns."),
+    CONFIG_STRING(
+        shared_gpu, "auto", 4, "auto|kernels|stage",
+        "What ranks that share a GPU do: auto (kernels only where they can run together), kernels, or stage."),
+    CONFIG_BOOL(mixed_buffers, "0", 3,
+                "Allow device buffers on some ranks and host buffers on others, at the cost of an exchange in each "
+                "call."),
+    CONFIG_STRING(stage, "auto", 4, "auto|always|never",
+                  "Copy device buffers of collectives without kernels through host memory: auto (where Open MPI cannot "
+                  "take them), always or never."),
+    CONFIG_BOOL(ucx, "1", 6, "Carry control messages over UCX where it was built in; 0 uses the embedding runtime."),
+    CONFIG_BOOL(widen_selection, "1", 6,
+                "When the list of coll components holds only this one, also load those of widen_list, which a "
+                "communicator cannot do without."),
+    CONFIG_STRING(widen_list, "tuned,libnbc,basic,inter,self,sm,sync,ftagree,han,adapt", 7, NULL,
+                  "Comma-separated components that widen_selection loads; those that do not exist are left out."),
+    CONFIG_INT(twin_blocks, "1", 8, 1, MSCCLPP_DEV_MAX_BLOCKS, "Blocks of a kernel on the host twin."),
+    CONFIG_INT(twin_threads, "1", 8, 1, MSCCLPP_DEV_MAX_THREADS, "CPU threads of a block on the host twin."),
+    CONFIG_STRING(twin_host_ranks, "", 9, NULL,
+                  "Comma-separated ranks whose buffers the host twin looks upon as ordinary host memory."),
+    CONFIG_SIZE(epoch_limit, "2147483648", 9, 16, 4294967295.0,
+                "Number of packet operations after which a communicator's packet memory is cleared."),
+};
+
+const int mscclpp_param_count = (int)(sizeof(mscclpp_params) / sizeof(mscclpp_params[0]));
+
+typedef union {
+    bool boolean;
+    int integer;
+    size_t size;
+    double real;
+    const char *string;
+} config_value_t;
+
+static bool parse_bool(const char *text, bool *value_p)
+{
+    static const char *const yes[] = {"1", "true", "yes", "on", "enabled"};
+    static const char *const no[] = {"0", "false", "no", "off", "disabled"};
+
+    for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); ++i) {
+        if (0 == strcasecmp(text, yes[i])) {
+            *value_p = true;
+            return true;
+        }
+        if (0 == strcasecmp(text, no[i])) {
+            *value_p = false;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Digits only, so that signs, blanks, hexadecimals and empty texts, which strtoull lets pass, are refused. */
+static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p)
+{
+    uint64_t value = 0;
+    const char *at = text;
+
+    for (; *at >= '0' && *at <= '9'; ++at) {
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (value > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    if (at == text) {
+        return false;
+    }
+    *value_p = value;
+    *end_p = at;
+    return true;
+}
+
+static bool parse_int(const char *text, int *value_p)
+{
+    bool negative = '-' == *text;
+    const char *end;
+    uint64_t value;
+
+    if (!parse_digits(negative ? text + 1 : text, &value, &end) || '\0' != *end || value > INT32_MAX) {
+        return false;
+    }
+    *value_p = negative ? -(int)value : (int)value;
+    return true;
+}
+
+static bool parse_size(const char *text, size_t *value_p)
+{
+    unsigned shift = 0;
+    const char *end;
+    uint64_t value;
+
+    if (!parse_digits(text, &value, &end)) {
+        return false;
+    }
+    switch (*end) {
+    case 'k':
+    case 'K':
+        shift = 10;
+        break;
+    case 'm':
+    case 'M':
+        shift = 20;
+        break;
+    case 'g':
+    case 'G':
+        shift = 30;
+        break;
+    default:
+        break;
+    }
+    if ('\0' != end[0 != shift] || value > (SIZE_MAX >> shift)) {
+        return false;
+    }
+    *value_p = (size_t)value << shift;
+    return true;
+}
+
+/* Not strtod: the application may have set a locale whose decimal point is a comma. */
+static bool parse_double(const char *text, double *value_p)
+{
+    double value = 0;
+    double unit = 1;
+    bool any = false;
+
+    for (; *text >= '0' && *text <= '9'; ++text) {
+        value = value * 10 + (*text - '0');
+        any = true;
+    }
+    if ('.' == *text) {
+        for (++text; *text >= '0' && *text <= '9'; ++text) {
+            unit /= 10;
+            value += unit * (*text - '0');
+            any = true;
+        }
+    }
+    if (!any || '\0' != *text) {
+        return false;
+    }
+    *value_p = value;
+    return true;
+}
+
+static bool is_choice(const char *choices, const char *text)
+{
+    size_t length = strlen(text);
+
+    while (NULL != choices) {
+        const char *end = strchrnul(choices, '|');
+        if (length == (size_t)(end - choices) && 0 == memcmp(choices, text, length)) {
+            return true;
+        }
+        choices = '|' == *end ? end + 1 : NULL;
+    }
+    return false;
+}
+
+static bool parse(const mscclpp_param_t *param, const char *text, config_value_t *value_p)
+{
+    switch (param->type) {
+    case MSCCLPP_PARAM_BOOL:
+        return parse_bool(text, &value_p->boolean);
+    case MSCCLPP_PARAM_INT:
+        return parse_int(text, &value_p->integer) && value_p->integer >= param->min && value_p->integer <= param->max;
+    case MSCCLPP_PARAM_SIZE:
+        return parse_size(text, &value_p->size) && (double)value_p->size >= param->min &&
+               (double)value_p->size <= param->max;
+    case MSCCLPP_PARAM_DOUBLE:
+        return parse_double(text, &value_p->real) && value_p->real >= param->min && value_p->real <= param->max;
+    case MSCCLPP_PARAM_STRING:
+        value_p->string = text;
+        return NULL == param->choices || is_choice(param->choices, text);
+    }
+    return false;
+}
+
+static void store(mscclpp_config_t *config, const mscclpp_param_t *param, const config_value_t *value)
+{
+    void *field = (char *)config + param->offset;
+
+    switch (param->type) {
+    case MSCCLPP_PARAM_BOOL:
+        *(bool *)field = value->boolean;
+        break;
+    case MSCCLPP_PARAM_INT:
+        *(int *)field = value->integer;
+        break;
+    case MSCCLPP_PARAM_SIZE:
+        *(size_t *)field = value->size;
+        break;
+    case MSCCLPP_PARAM_DOUBLE:
+        *(double *)field = value->real;
+        break;
+    case MSCCLPP_PARAM_STRING:
+        *(const char **)field = value->string;
+        break;
+    }
+}
+
+static void report(const mscclpp_param_t *param, const char *text)
+{
+    switch (param->type) {
+    case MSCCLPP_PARAM_BOOL:
+        mscclpp_error("parameter %s: \"%s\" is not allowed; use 0 or 1", param->name, text);
+        break;
+    case MSCCLPP_PARAM_INT:
+        mscclpp_error("parameter %s: \"%s\" is not allowed; use a whole number from %.0f to %.0f", param->name, text,
+                      param->min, param->max);
+        break;
+    case MSCCLPP_PARAM_SIZE:
+        mscclpp_error("parameter %s: \"%s\" is not allowed; use %.0f to %.0f, with a suffix k, m or g if wanted",
+                      param->name, text, param->min, param->max);
+        break;
+    case MSCCLPP_PARAM_DOUBLE:
+        mscclpp_error("parameter %s: \"%s\" is not allowed; use a decimal number from %.0f to %.0f", param->name, text,
+                      param->min, param->max);
+        break;
+    case MSCCLPP_PARAM_STRING:
+        mscclpp_error("parameter %s: \"%s\" is not allowed; use one of %s", param->name, text, param->choices);
+        break;
+    }
+}
+
+void mscclpp_config_init(mscclpp_config_t *config)
+{
+    memset(config, 0, sizeof(*config));
+    for (int i = 0; i < mscclpp_param_count; ++i) {
+        const mscclpp_param_t *param = &mscclpp_params[i];
+        config_value_t value;
+        if (parse(param, param->default_value, &value)) {
+            store(config, param, &value);
+        } else {
+            report(param, param->default_value); /* a fault of the table, which the unit test looks for */
+        }
+    }
+}
+
+mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_param_t *param, const char *value)
+{
+    config_value_t parsed;
+
+    if (NULL == value || !parse(param, value, &parsed)) {
+        report(param, NULL == value ? "" : value);
+        return MSCCLPP_ERR_INVALID;
+    }
+    store(config, param, &parsed);
+    return MSCCLPP_OK;
+}
+
+const mscclpp_param_t *mscclpp_param_find(const char *name)
+{
+    for (int i = 0; i < mscclpp_param_count; ++i) {
+        if (0 == strcmp(mscclpp_params[i].name, name)) {
+            return &mscclpp_params[i];
+        }
+    }
+    return NULL;
+}
+
+mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config)
+{
+    mscclpp_status_t first = MSCCLPP_OK;
+
+    for (int i = 0; i < mscclpp_param_count; ++i) {
+        char name[64];
+        int length = snprintf(name, sizeof(name), "MSCCLPP_%s", mscclpp_params[i].name);
+        for (int j = 0; j < length; ++j) {
+            name[j] = (char)toupper((unsigned char)name[j]);
+        }
+        const char *value = getenv(name);
+        if (NULL != value) {
+            mscclpp_status_t status = mscclpp_config_set(config, &mscclpp_params[i], value);
+            if (MSCCLPP_OK == first) {
+                first = status;
+            }
+        }
+    }
+    return first;
+}

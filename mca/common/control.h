@@ -1,0 +1,47 @@
+/*
+ * A team's control segment: node-shared memory in which the hosts of its ranks tell one another what they are about to
+ * do, exchange handles of user buffers, vote, report failures and count who has let go. One line a rank, written by
+ * that rank alone; every word is published with release and read with acquire.
+ */
+#ifndef MCA_COMMON_CONTROL_H
+#define MCA_COMMON_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/common/gpu.h"
+#include "mca/common/shmseg.h"
+
+/* The user buffers of one call. */
+typedef struct {
+    mscclpp_gpu_handle_t in;
+    mscclpp_gpu_handle_t out;
+    uint32_t exportable; /* 0: the handles mean nothing, and the call goes through the scratch */
+    uint32_t in_place;   /* `out` is the same allocation and offset as `in` */
+} mscclpp_control_buffers_t;
+
+/*
+ * Two sets of handles are enough: a rank writes those of exchange k + 2 after it has seen every vote of exchange k + 1,
+ * and a peer votes there only after it has read all handles of exchange k.
+ */
+typedef struct {
+    uint64_t call;      /* number of the call in hand, times 4, plus mscclpp_call_kind_t */
+    uint64_t published; /* the last exchange whose handles are there */
+    uint64_t voted;     /* the last exchange voted on, times 2, plus 1 for yes */
+    uint64_t failure;   /* 0, or call number times 256 plus the negated status of the failed call */
+    uint64_t closed;    /* 1 once this rank holds no mapping of its peers any more */
+    uint64_t pad[3];
+    mscclpp_control_buffers_t buffers[2];
+} __attribute__((aligned(64))) mscclpp_control_line_t;
+
+static inline uint64_t mscclpp_control_load(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline void mscclpp_control_store(uint64_t *word, uint64_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+#endif

@@ -1,0 +1,367 @@
+/* The table of the CUDA runtime: devices, allocations and streams. */
+#include "mca/common/gpu_cuda_driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct mscclpp_gpu_stream {
+    cudaStream_t stream;
+    int device;
+    bool owned;
+};
+
+static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    mscclpp_status_t status = mscclpp_cuda_check_device(device);
+    mscclpp_gpu_info_t info;
+    CUuuid uuid;
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    memset(&info, 0, sizeof(info));
+    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->device_get_name(info.name, sizeof(info.name), device)) ||
+        CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->device_get_uuid(&uuid, device)) ||
+        CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR,
+                                    driver->device_get_attribute(&info.sm_count,
+                                                                 CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device)) ||
+        CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR,
+                                    driver->device_get_attribute(
+                                        &info.compute_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)) ||
+        CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR,
+                                    driver->device_get_attribute(
+                                        &info.compute_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    _Static_assert(sizeof(uuid) == sizeof(info.uuid), "a UUID is a UUID");
+    memcpy(info.uuid, &uuid, sizeof(info.uuid));
+    info.shareable = false; /* without MPS the contexts of two processes take turns on the GPU */
+    *info_p = info;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t cuda_preload(int device)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_cuda_device_t *entry;
+    mscclpp_status_t status = mscclpp_cuda_enter(device, &scope);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    entry = &mscclpp_cuda_driver()->devices[device];
+    pthread_mutex_lock(&entry->lock);
+    if (!entry->preloaded) {
+        status = mscclpp_cuda_status(CUDA_CALL(MSCCLPP_LOG_ERROR, (cudaError_t)mscclpp_dev_cuda_preload()));
+        entry->preloaded = MSCCLPP_OK == status;
+    }
+    pthread_mutex_unlock(&entry->lock);
+    mscclpp_cuda_leave(&scope);
+    return status;
+}
+
+static mscclpp_status_t check_size(size_t size)
+{
+    if (0 == size) {
+        mscclpp_error("cannot allocate 0 bytes");
+        return MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK;
+}
+
+/* On a stream of its own: the default stream would wait for the application's work, and is illegal under a capture. */
+static cudaError_t zero(void *address, size_t size)
+{
+    cudaStream_t stream;
+    cudaError_t error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+
+    if (cudaSuccess != error) {
+        return error;
+    }
+    error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaMemsetAsync(address, 0, size, stream));
+    if (cudaSuccess == error) {
+        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaStreamSynchronize(stream));
+    }
+    CUDA_RELEASE(cudaStreamDestroy(stream));
+    return error;
+}
+
+static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **address_p)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    void *address;
+    mscclpp_status_t status = check_size(size);
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_enter(device, &scope);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = cudaMalloc(&address, size);
+    if (cudaSuccess != error) {
+        mscclpp_error("cannot allocate %zu bytes on CUDA device %d: %s (%s)", size, device, cudaGetErrorName(error),
+                      cudaGetErrorString(error));
+        (void)cudaGetLastError();
+    } else {
+        error = zero(address, size);
+        if (cudaSuccess != error) {
+            CUDA_RELEASE(cudaFree(address));
+        }
+    }
+    mscclpp_cuda_leave(&scope);
+    if (cudaSuccess == error) {
+        *address_p = address;
+    }
+    return mscclpp_cuda_status(error);
+}
+
+static void cuda_device_free(int device, void *address)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (NULL != address && MSCCLPP_OK == mscclpp_cuda_enter(device, &scope)) {
+        CUDA_RELEASE(cudaFree(address));
+        mscclpp_cuda_leave(&scope);
+    }
+}
+
+static mscclpp_status_t cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    void *address;
+    mscclpp_status_t status = check_size(size);
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_enter(stream->device, &scope);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (mscclpp_cuda_driver()->devices[stream->device].has_pools) {
+        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaMallocAsync(&address, size, stream->stream));
+    } else {
+        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaMalloc(&address, size));
+    }
+    mscclpp_cuda_leave(&scope);
+    if (cudaSuccess == error) {
+        *address_p = address;
+    }
+    return mscclpp_cuda_status(error);
+}
+
+static void cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (NULL == address || MSCCLPP_OK != mscclpp_cuda_enter(stream->device, &scope)) {
+        return;
+    }
+    if (mscclpp_cuda_driver()->devices[stream->device].has_pools) {
+        CUDA_RELEASE(cudaFreeAsync(address, stream->stream));
+    } else {
+        CUDA_RELEASE(cudaFree(address)); /* waits for the stream's work by itself */
+    }
+    mscclpp_cuda_leave(&scope);
+}
+
+static mscclpp_status_t cuda_host_alloc(size_t size, void **host_address_p, void **device_address_p)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    void *host_address;
+    void *device_address;
+    mscclpp_status_t status = check_size(size);
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_enter_any(&scope);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error =
+        CUDA_CALL(MSCCLPP_LOG_ERROR, cudaHostAlloc(&host_address, size, cudaHostAllocPortable | cudaHostAllocMapped));
+    if (cudaSuccess == error) {
+        memset(host_address, 0, size);
+        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaHostGetDevicePointer(&device_address, host_address, 0));
+        if (cudaSuccess != error) {
+            CUDA_RELEASE(cudaFreeHost(host_address));
+        }
+    }
+    mscclpp_cuda_leave(&scope);
+    if (cudaSuccess == error) {
+        *host_address_p = host_address;
+        *device_address_p = device_address;
+    }
+    return mscclpp_cuda_status(error);
+}
+
+static void cuda_host_free(void *host_address)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (NULL != host_address && MSCCLPP_OK == mscclpp_cuda_enter_any(&scope)) {
+        CUDA_RELEASE(cudaFreeHost(host_address));
+        mscclpp_cuda_leave(&scope);
+    }
+}
+
+static mscclpp_status_t stream_new(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));
+
+    if (NULL == stream) {
+        mscclpp_error("out of memory for a stream");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    stream->stream = native;
+    stream->device = device;
+    stream->owned = owned;
+    *stream_p = stream;
+    return MSCCLPP_OK;
+}
+
+/* Of the highest priority, so that blocks of the application's kernels that wait for a place do not delay a peer. */
+static mscclpp_status_t cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaStream_t native;
+    cudaError_t error;
+    int lowest = 0;
+    int highest = 0;
+    mscclpp_status_t status = mscclpp_cuda_enter(device, &scope);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+    if (cudaSuccess == error) {
+        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaStreamCreateWithPriority(&native, cudaStreamNonBlocking, highest));
+    }
+    status = mscclpp_cuda_status(error);
+    if (MSCCLPP_OK == status) {
+        status = stream_new(device, native, true, stream_p);
+        if (MSCCLPP_OK != status) {
+            CUDA_RELEASE(cudaStreamDestroy(native));
+        }
+    }
+    mscclpp_cuda_leave(&scope);
+    return status;
+}
+
+static void cuda_stream_destroy(mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (NULL == stream) {
+        return;
+    }
+    if (stream->owned && MSCCLPP_OK == mscclpp_cuda_enter(stream->device, &scope)) {
+        CUDA_RELEASE(cudaStreamDestroy(stream->stream));
+        mscclpp_cuda_leave(&scope);
+    }
+    free(stream);
+}
+
+static mscclpp_status_t cuda_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_status_t status = mscclpp_cuda_check_device(device);
+
+    return MSCCLPP_OK == status ? stream_new(device, native, false, stream_p) : status;
+}
+
+static mscclpp_status_t cuda_stream_query(mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    mscclpp_status_t status = mscclpp_cuda_enter(stream->device, &scope);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = cudaStreamQuery(stream->stream);
+    if (cudaErrorNotReady == error) {
+        status = MSCCLPP_IN_PROGRESS;
+    } else {
+        status = mscclpp_cuda_status(mscclpp_cuda_check(MSCCLPP_LOG_ERROR, "work of a CUDA stream", error));
+    }
+    mscclpp_cuda_leave(&scope);
+    return status;
+}
+
+static mscclpp_status_t cuda_stream_sync(mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status = mscclpp_cuda_enter(stream->device, &scope);
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_status(CUDA_CALL(MSCCLPP_LOG_ERROR, cudaStreamSynchronize(stream->stream)));
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static mscclpp_status_t cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status;
+
+    if (0 == size || to == from) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_cuda_enter(stream->device, &scope);
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_status(
+            CUDA_CALL(MSCCLPP_LOG_ERROR, cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, stream->stream)));
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static mscclpp_status_t cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status = mscclpp_cuda_enter(stream->device, &scope);
+
+    if (MSCCLPP_OK == status) {
+        cudaError_t error = (cudaError_t)mscclpp_dev_cuda_launch(stream->stream, launch);
+        if (cudaSuccess != error) {
+            mscclpp_error("launch of kernel %d with %u blocks of %u threads on CUDA device %d failed: %s (%s)",
+                          (int)launch->kernel, launch->nblocks, launch->nthreads, stream->device,
+                          cudaGetErrorName(error), cudaGetErrorString(error));
+            (void)cudaGetLastError();
+            status = mscclpp_cuda_status(error);
+        }
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}
+
+const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
+    .name = "cuda",
+    .probe = mscclpp_cuda_probe,
+    .current_device = mscclpp_cuda_current_device,
+    .device_info = cuda_device_info,
+    .preload = cuda_preload,
+    .is_device = mscclpp_cuda_is_device,
+    .query = mscclpp_cuda_query,
+    .device_alloc = cuda_device_alloc,
+    .device_free = cuda_device_free,
+    .temp_alloc = cuda_temp_alloc,
+    .temp_free = cuda_temp_free,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
+    .export_memory = mscclpp_cuda_export_memory,
+    .import_memory = mscclpp_cuda_import_memory,
+    .close_memory = mscclpp_cuda_close_memory,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .stream_wrap = cuda_stream_wrap,
+    .stream_query = cuda_stream_query,
+    .stream_sync = cuda_stream_sync,
+    .copy = cuda_copy,
+    .launch = cuda_launch,
+};

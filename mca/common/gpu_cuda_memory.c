@@ -1,0 +1,253 @@
+/* What the driver knows of an address, and memory of other processes. */
+#include "mca/common/gpu_cuda_driver.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/process.h"
+
+/* The opaque bytes of a handle. */
+typedef struct {
+    cudaIpcMemHandle_t ipc;
+    int32_t device; /* of the exporter; meaningful in its own process only */
+} cuda_opaque_t;
+
+_Static_assert(sizeof(cuda_opaque_t) <= MSCCLPP_GPU_HANDLE_SIZE, "the CUDA handle fits its bytes");
+
+bool mscclpp_cuda_is_device(const void *address)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    unsigned type = 0;
+    unsigned managed = 0;
+    void *values[] = {&type, &managed};
+
+    /* Errors are answers too: a driver that nobody has initialised in this process (a forked child) owns no memory. */
+    return NULL != driver && NULL != address &&
+           CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
+           (CU_MEMORYTYPE_DEVICE == type || 0 != managed);
+}
+
+/* True if kernels of the device that registered this pinned memory see it at its host address. */
+static bool is_mapped_in_place(const void *address, int device)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+    CUdeviceptr seen = 0;
+    void *value = &seen;
+    mscclpp_cuda_scope_t scope;
+    bool in_place;
+
+    if (device < 0 || device >= driver->device_count || MSCCLPP_OK != mscclpp_cuda_enter(device, &scope)) {
+        return false;
+    }
+    in_place = CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) &&
+               seen == (CUdeviceptr)(uintptr_t)address;
+    mscclpp_cuda_leave(&scope);
+    return in_place;
+}
+
+void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                        CU_POINTER_ATTRIBUTE_BUFFER_ID,      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    unsigned type = 0;
+    unsigned managed = 0;
+    int ordinal = -1;
+    CUcontext context = NULL;
+    unsigned long long buffer_id = 0;
+    CUdeviceptr base = 0;
+    size_t length = 0;
+    void *values[] = {&type, &managed, &ordinal, &context, &buffer_id, &base, &length};
+
+    memset(info_p, 0, sizeof(*info_p));
+    info_p->kind = MSCCLPP_MEM_HOST;
+    info_p->device = -1;
+    if (NULL == driver || NULL == address ||
+        CUDA_SUCCESS != driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values,
+                                                       (CUdeviceptr)(uintptr_t)address)) {
+        return;
+    }
+    if (0 != managed) {
+        info_p->kind = MSCCLPP_MEM_MANAGED;
+    } else if (CU_MEMORYTYPE_DEVICE == type) {
+        /*
+         * Pool and mapped memory have no context of their own. Memory of a context that is not the device's primary
+         * one is out of our kernels' reach, though not of copies: for us it is like host memory.
+         */
+        CUcontext primary = context;
+        if (NULL != context && ordinal >= 0 && ordinal < driver->device_count) {
+            (void)mscclpp_cuda_primary_context(ordinal, &primary);
+        }
+        if (context != primary) {
+            return;
+        }
+        info_p->kind = MSCCLPP_MEM_DEVICE;
+    } else if (CU_MEMORYTYPE_HOST == type) {
+        if (is_mapped_in_place(address, ordinal)) {
+            info_p->kind = MSCCLPP_MEM_PINNED;
+        }
+    } else {
+        return;
+    }
+    if (MSCCLPP_MEM_DEVICE == info_p->kind || MSCCLPP_MEM_MANAGED == info_p->kind) {
+        info_p->device = ordinal;
+    }
+    info_p->buffer_id = buffer_id;
+    if (0 != base && 0 != length) {
+        info_p->base = (void *)(uintptr_t)base;
+        info_p->length = length;
+    }
+}
+
+mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    unsigned type = 0;
+    unsigned managed = 0;
+    unsigned capable = 0;
+    int ordinal = -1;
+    unsigned long long buffer_id = 0;
+    void *values[] = {&type, &managed, &capable, &ordinal, &buffer_id};
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)address;
+    CUdeviceptr base = 0;
+    size_t length = 0;
+    cuda_opaque_t opaque;
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status;
+
+    /* Pool memory and memory mapped by the application itself have no handle of this kind. */
+    if (NULL == driver ||
+        CUDA_SUCCESS !=
+            driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, at) ||
+        CU_MEMORYTYPE_DEVICE != type || 0 != managed || 0 == capable || ordinal < 0 ||
+        ordinal >= driver->device_count) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = mscclpp_cuda_enter(ordinal, &scope);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    memset(&opaque, 0, sizeof(opaque));
+    opaque.device = ordinal;
+    /* The attribute is no proof: imported memory, and systems without this kind of sharing, fail here. */
+    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->mem_get_address_range(&base, &length, at)) ||
+        cudaSuccess != CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaIpcGetMemHandle(&opaque.ipc, (void *)(uintptr_t)base))) {
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    mscclpp_cuda_leave(&scope);
+    if (MSCCLPP_OK == status) {
+        memset(handle_p, 0, sizeof(*handle_p));
+        handle_p->buffer_id = buffer_id;
+        handle_p->offset = (uint64_t)(at - base);
+        handle_p->length = length;
+        handle_p->pid = (int64_t)getpid();
+        handle_p->token = mscclpp_process_token();
+        handle_p->address = (uint64_t)base;
+        memcpy(handle_p->opaque, &opaque, sizeof(opaque));
+    }
+    return status;
+}
+
+/* Errors that say that two devices, or two processes, have no way to each other; any other one is a fault. */
+static bool is_unreachable(cudaError_t error)
+{
+    switch (error) {
+    case cudaErrorPeerAccessUnsupported:
+    case cudaErrorTooManyPeers:
+    case cudaErrorInvalidDevice:
+    case cudaErrorMapBufferObjectFailed:
+    case cudaErrorNotSupported:
+    case cudaErrorNotPermitted:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static mscclpp_status_t import_error(const char *call, cudaError_t error, const mscclpp_gpu_handle_t *handle,
+                                     int device)
+{
+    bool unreachable = is_unreachable(error);
+
+    mscclpp_log(unreachable ? MSCCLPP_LOG_DEBUG : MSCCLPP_LOG_ERROR,
+                "%s for %llu bytes of process %lld on CUDA device %d failed: %s (%s)", call,
+                (unsigned long long)handle->length, (long long)handle->pid, device, cudaGetErrorName(error),
+                cudaGetErrorString(error));
+    (void)cudaGetLastError();
+    return unreachable ? MSCCLPP_ERR_NOT_SUPPORTED : mscclpp_cuda_status(error);
+}
+
+/* Within one process addresses are common to all devices; only access may be missing. With `device` entered. */
+static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handle, const cuda_opaque_t *opaque,
+                                   void **base_p)
+{
+    void *base = (void *)(uintptr_t)handle->address;
+    cudaError_t error = cudaSuccess;
+    mscclpp_mem_info_t info;
+    int can_access = 0;
+
+    mscclpp_cuda_query(base, &info);
+    if (info.buffer_id != handle->buffer_id) {
+        mscclpp_debug("device memory %p was freed before it was imported", base);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (opaque->device != device) {
+        error = cudaDeviceCanAccessPeer(&can_access, device, opaque->device);
+        if (cudaSuccess == error) {
+            error = can_access ? cudaDeviceEnablePeerAccess(opaque->device, 0) : cudaErrorPeerAccessUnsupported;
+        }
+        if (cudaErrorPeerAccessAlreadyEnabled == error) {
+            (void)cudaGetLastError();
+            error = cudaSuccess;
+        }
+    }
+    if (cudaSuccess != error) {
+        return import_error("cudaDeviceEnablePeerAccess", error, handle, device);
+    }
+    *base_p = base;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
+{
+    mscclpp_cuda_scope_t scope;
+    cuda_opaque_t opaque;
+    mscclpp_status_t status = mscclpp_cuda_enter(device, &scope);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    memcpy(&opaque, handle->opaque, sizeof(opaque));
+    if (mscclpp_process_is_self(handle->pid, handle->token)) {
+        status = import_own(device, handle, &opaque, base_p);
+    } else {
+        void *base;
+        cudaError_t error = cudaIpcOpenMemHandle(&base, opaque.ipc, cudaIpcMemLazyEnablePeerAccess);
+        if (cudaSuccess == error) {
+            *base_p = base;
+        } else {
+            status = import_error("cudaIpcOpenMemHandle", error, handle, device);
+        }
+    }
+    mscclpp_cuda_leave(&scope);
+    return status;
+}
+
+void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (NULL != base && !mscclpp_process_is_self(handle->pid, handle->token) &&
+        MSCCLPP_OK == mscclpp_cuda_enter(device, &scope)) {
+        CUDA_RELEASE(cudaIpcCloseMemHandle(base));
+        mscclpp_cuda_leave(&scope);
+    }
+}

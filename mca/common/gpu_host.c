@@ -1,0 +1,529 @@
+/* The host twin's runtime: shared segments for device memory, the queues of device/launch.h for streams. */
+#include "mca/common/gpu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mca/common/log.h"
+#include "mca/common/shmseg.h"
+
+#define HOST_DEVICE 0
+#define HOST_ALIGNMENT 4096
+
+/* Device memory that this process holds. The list is short: scratch and state of teams, their peers', tests' buffers.
+ */
+typedef struct host_memory {
+    struct host_memory *next;
+    mscclpp_shmseg_t *segment;
+    uint64_t id;   /* the segment's, in its creator */
+    bool imported; /* from a peer, or from this process itself; else allocated here */
+} host_memory_t;
+
+_Static_assert(sizeof(mscclpp_shmseg_descriptor_t) <= MSCCLPP_GPU_HANDLE_SIZE, "a handle holds a segment's descriptor");
+
+/* Memory given to temp_free that queued kernels may still use. */
+typedef struct host_pending {
+    struct host_pending *next;
+    void *address;
+} host_pending_t;
+
+struct mscclpp_gpu_stream {
+    mscclpp_dev_host_queue_t *queue;
+    bool owned;
+    pthread_mutex_t lock; /* of `pending` */
+    host_pending_t *pending;
+};
+
+static pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;
+static host_memory_t *host_memories;
+
+typedef bool (*host_filter_fn_t)(const void *address);
+static _Atomic(host_filter_fn_t) host_filter;
+
+void mscclpp_gpu_host_set_progress(void (*progress)(void *context), void *context)
+{
+    mscclpp_dev_host_set_progress(progress, context);
+}
+
+void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address))
+{
+    atomic_store_explicit(&host_filter, is_host, memory_order_release);
+}
+
+static mscclpp_status_t check_device(int device)
+{
+    if (HOST_DEVICE != device) {
+        mscclpp_error("device %d does not exist: the host twin has device %d only", device, HOST_DEVICE);
+        return MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK;
+}
+
+/* Of the functions in device/launch.h. */
+static mscclpp_status_t from_errno(int error)
+{
+    switch (error) {
+    case ENOMEM:
+        return MSCCLPP_ERR_NO_MEMORY;
+    case EINVAL:
+        return MSCCLPP_ERR_INVALID;
+    default:
+        return MSCCLPP_ERR_SYSTEM;
+    }
+}
+
+static mscclpp_status_t host_probe(int *device_count_p)
+{
+    *device_count_p = 1;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_current_device(int *device_p)
+{
+    *device_p = HOST_DEVICE;
+    return MSCCLPP_OK;
+}
+
+/* One number a node: every process of a node uses the same CPUs, so the twin's device is one GPU that they share. */
+static void host_uuid(unsigned char *uuid)
+{
+    static const char label[] = "mscclpp host twin";
+    char text[256] = "";
+    uint64_t hash[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (length <= 0) {
+        memset(text, 0, sizeof(text));
+        gethostname(text, sizeof(text) - 1);
+    }
+    for (int half = 0; half < 2; ++half) {
+        for (const char *at = label; '\0' != *at; ++at) {
+            hash[half] = (hash[half] ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+        }
+        for (const char *at = text; '\0' != *at; ++at) {
+            hash[half] = (hash[half] ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+        }
+    }
+    memcpy(uuid, hash, MSCCLPP_GPU_UUID_SIZE);
+}
+
+static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
+{
+    mscclpp_status_t status = check_device(device);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    memset(info_p, 0, sizeof(*info_p));
+    snprintf(info_p->name, sizeof(info_p->name), "host twin");
+    host_uuid(info_p->uuid);
+    info_p->sm_count = MSCCLPP_DEV_MAX_BLOCKS; /* the system's scheduler lets any number of blocks make progress */
+    info_p->shareable = true;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_preload(int device)
+{
+    return check_device(device);
+}
+
+static bool host_is_device(const void *address)
+{
+    host_filter_fn_t is_host = atomic_load_explicit(&host_filter, memory_order_acquire);
+
+    return NULL != address && (NULL == is_host || !is_host(address));
+}
+
+static bool holds(const host_memory_t *memory, const void *address)
+{
+    uintptr_t base = (uintptr_t)mscclpp_shmseg_base(memory->segment);
+
+    return (uintptr_t)address - base < mscclpp_shmseg_length(memory->segment);
+}
+
+/* The link to the memory at an address, or to the list's terminating NULL. With host_lock held. */
+static host_memory_t **find(const void *address, bool imported)
+{
+    host_memory_t **link = &host_memories;
+
+    while (NULL != *link && ((*link)->imported != imported || !holds(*link, address))) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static mscclpp_status_t hold(mscclpp_shmseg_t *segment, bool imported)
+{
+    host_memory_t *memory = malloc(sizeof(*memory));
+    mscclpp_shmseg_descriptor_t descriptor;
+
+    if (NULL == memory) {
+        mscclpp_error("out of memory for the description of device memory");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    mscclpp_shmseg_describe(segment, &descriptor);
+    memory->segment = segment;
+    memory->id = descriptor.id;
+    memory->imported = imported;
+    pthread_mutex_lock(&host_lock);
+    memory->next = host_memories;
+    host_memories = memory;
+    pthread_mutex_unlock(&host_lock);
+    return MSCCLPP_OK;
+}
+
+static void drop(void *base, bool imported)
+{
+    host_memory_t **link;
+    host_memory_t *memory;
+
+    if (NULL == base) {
+        return;
+    }
+    pthread_mutex_lock(&host_lock);
+    link = find(base, imported);
+    memory = *link;
+    if (NULL != memory && mscclpp_shmseg_base(memory->segment) == base) {
+        *link = memory->next;
+    } else {
+        memory = NULL;
+    }
+    pthread_mutex_unlock(&host_lock);
+    if (NULL == memory) {
+        mscclpp_warn("%p is not the start of %s device memory and stays as it is", base,
+                     imported ? "imported" : "allocated");
+        return;
+    }
+    mscclpp_shmseg_detach(memory->segment);
+    free(memory);
+}
+
+static void host_query(const void *address, mscclpp_mem_info_t *info_p)
+{
+    const host_memory_t *memory;
+
+    memset(info_p, 0, sizeof(*info_p));
+    info_p->kind = MSCCLPP_MEM_HOST;
+    info_p->device = -1;
+    if (!host_is_device(address)) {
+        return;
+    }
+    info_p->kind = MSCCLPP_MEM_DEVICE;
+    info_p->device = HOST_DEVICE;
+    pthread_mutex_lock(&host_lock);
+    memory = *find(address, false);
+    if (NULL != memory) {
+        info_p->buffer_id = memory->id;
+        info_p->base = mscclpp_shmseg_base(memory->segment);
+        info_p->length = mscclpp_shmseg_length(memory->segment);
+    }
+    pthread_mutex_unlock(&host_lock);
+}
+
+static mscclpp_status_t host_device_alloc(int device, size_t size, void **address_p)
+{
+    mscclpp_status_t status = check_device(device);
+    mscclpp_shmseg_t *segment;
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_shmseg_create(size, &segment);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    status = hold(segment, false);
+    if (MSCCLPP_OK != status) {
+        mscclpp_shmseg_detach(segment);
+        return status;
+    }
+    *address_p = mscclpp_shmseg_base(segment);
+    return MSCCLPP_OK;
+}
+
+static void host_device_free(int device, void *address)
+{
+    (void)device;
+    drop(address, false);
+}
+
+static mscclpp_status_t alloc_zeroed(size_t size, void **address_p)
+{
+    void *address;
+
+    if (0 == size) {
+        mscclpp_error("cannot allocate 0 bytes");
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (0 != posix_memalign(&address, HOST_ALIGNMENT, size)) {
+        mscclpp_error("out of memory for %zu bytes", size);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    memset(address, 0, size);
+    *address_p = address;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void **device_address_p)
+{
+    void *address;
+    mscclpp_status_t status = alloc_zeroed(size, &address);
+
+    if (MSCCLPP_OK == status) {
+        *host_address_p = address;
+        *device_address_p = address;
+    }
+    return status;
+}
+
+static void host_host_free(void *host_address)
+{
+    free(host_address);
+}
+
+static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
+{
+    mscclpp_shmseg_descriptor_t descriptor;
+    mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+    const host_memory_t *memory;
+
+    pthread_mutex_lock(&host_lock);
+    memory = host_is_device(address) ? *find(address, false) : NULL;
+    if (NULL != memory) {
+        char *base = mscclpp_shmseg_base(memory->segment);
+        mscclpp_shmseg_describe(memory->segment, &descriptor);
+        memset(handle_p, 0, sizeof(*handle_p));
+        handle_p->buffer_id = descriptor.id;
+        handle_p->offset = (uint64_t)((const char *)address - base);
+        handle_p->length = descriptor.length;
+        handle_p->pid = descriptor.pid;
+        handle_p->token = descriptor.token;
+        handle_p->address = (uint64_t)(uintptr_t)base;
+        memcpy(handle_p->opaque, &descriptor, sizeof(descriptor));
+        status = MSCCLPP_OK;
+    }
+    pthread_mutex_unlock(&host_lock);
+    return status;
+}
+
+/* In the exporter itself this yields the exporter's address, as everything held twice in a process has one address. */
+static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
+{
+    mscclpp_status_t status = check_device(device);
+    mscclpp_shmseg_descriptor_t descriptor;
+    mscclpp_shmseg_t *segment;
+
+    if (MSCCLPP_OK == status) {
+        memcpy(&descriptor, handle->opaque, sizeof(descriptor));
+        status = mscclpp_shmseg_attach(&descriptor, &segment);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    status = hold(segment, true);
+    if (MSCCLPP_OK != status) {
+        mscclpp_shmseg_detach(segment);
+        return status;
+    }
+    *base_p = mscclpp_shmseg_base(segment);
+    return MSCCLPP_OK;
+}
+
+static void host_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
+{
+    (void)device;
+    (void)handle;
+    drop(base, true);
+}
+
+static mscclpp_status_t stream_new(mscclpp_dev_host_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));
+
+    if (NULL == stream) {
+        mscclpp_error("out of memory for a stream");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    pthread_mutex_init(&stream->lock, NULL);
+    stream->queue = queue;
+    stream->owned = owned;
+    *stream_p = stream;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_status_t status = check_device(device);
+    mscclpp_dev_host_queue_t *queue;
+    int error;
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = mscclpp_dev_host_queue_create(&queue);
+    if (0 != error) {
+        errno = error;
+        mscclpp_error("cannot create a queue of the host twin: %m");
+        return from_errno(error);
+    }
+    status = stream_new(queue, true, stream_p);
+    if (MSCCLPP_OK != status) {
+        mscclpp_dev_host_queue_destroy(queue);
+    }
+    return status;
+}
+
+static mscclpp_status_t host_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_status_t status = check_device(device);
+
+    if (MSCCLPP_OK == status && NULL == native) {
+        mscclpp_error("the host twin has no default stream to wrap");
+        status = MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK == status ? stream_new(native, false, stream_p) : status;
+}
+
+static void free_pending(mscclpp_gpu_stream_t *stream)
+{
+    host_pending_t *pending;
+
+    pthread_mutex_lock(&stream->lock);
+    pending = stream->pending;
+    stream->pending = NULL;
+    pthread_mutex_unlock(&stream->lock);
+    while (NULL != pending) {
+        host_pending_t *next = pending->next;
+        free(pending->address);
+        free(pending);
+        pending = next;
+    }
+}
+
+static mscclpp_status_t host_stream_query(mscclpp_gpu_stream_t *stream)
+{
+    if (!mscclpp_dev_host_queue_idle(stream->queue)) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_stream_sync(mscclpp_gpu_stream_t *stream)
+{
+    /* Yield first, for the kernels need the CPU; sleep when it takes longer, for the peers' kernels need it too. */
+    for (unsigned turn = 0; !mscclpp_dev_host_queue_idle(stream->queue); ++turn) {
+        if (turn < 1000) {
+            sched_yield();
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        }
+    }
+    free_pending(stream);
+    return MSCCLPP_OK;
+}
+
+static void host_stream_destroy(mscclpp_gpu_stream_t *stream)
+{
+    if (NULL == stream) {
+        return;
+    }
+    if (stream->owned) {
+        mscclpp_dev_host_queue_destroy(stream->queue);
+        free_pending(stream);
+    } else {
+        host_stream_sync(stream); /* the application's queue lives on, but what is in it may use pending memory */
+    }
+    pthread_mutex_destroy(&stream->lock);
+    free(stream);
+}
+
+static mscclpp_status_t host_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
+{
+    (void)stream;
+    return alloc_zeroed(size, address_p);
+}
+
+/* In the stream's order: what is queued now may still use the memory, and waiting for it here could deadlock. */
+static void host_temp_free(mscclpp_gpu_stream_t *stream, void *address)
+{
+    host_pending_t *pending;
+
+    if (NULL == address) {
+        return;
+    }
+    if (mscclpp_dev_host_queue_idle(stream->queue)) {
+        free_pending(stream);
+        free(address);
+        return;
+    }
+    pending = malloc(sizeof(*pending));
+    if (NULL == pending) {
+        mscclpp_warn("out of memory: temporary memory %p is lost", address);
+        return;
+    }
+    pending->address = address;
+    pthread_mutex_lock(&stream->lock);
+    pending->next = stream->pending;
+    stream->pending = pending;
+    pthread_mutex_unlock(&stream->lock);
+}
+
+static mscclpp_status_t host_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    mscclpp_status_t status = host_stream_sync(stream);
+
+    if (MSCCLPP_OK == status && size > 0 && to != from) {
+        memcpy(to, from, size);
+    }
+    return status;
+}
+
+static mscclpp_status_t host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
+{
+    int error = mscclpp_dev_host_launch(stream->queue, launch);
+
+    if (0 != error) {
+        errno = error;
+        mscclpp_error("launch of kernel %d with %u blocks of %u threads on the host twin failed: %m",
+                      (int)launch->kernel, launch->nblocks, launch->nthreads);
+        return from_errno(error);
+    }
+    return MSCCLPP_OK;
+}
+
+const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
+    .name = "host",
+    .probe = host_probe,
+    .current_device = host_current_device,
+    .device_info = host_device_info,
+    .preload = host_preload,
+    .is_device = host_is_device,
+    .query = host_query,
+    .device_alloc = host_device_alloc,
+    .device_free = host_device_free,
+    .temp_alloc = host_temp_alloc,
+    .temp_free = host_temp_free,
+    .host_alloc = host_host_alloc,
+    .host_free = host_host_free,
+    .export_memory = host_export_memory,
+    .import_memory = host_import_memory,
+    .close_memory = host_close_memory,
+    .stream_create = host_stream_create,
+    .stream_destroy = host_stream_destroy,
+    .stream_wrap = host_stream_wrap,
+    .stream_query = host_stream_query,
+    .stream_sync = host_stream_sync,
+    .copy = host_copy,
+    .launch = host_launch,
+};

@@ -1,0 +1,38 @@
+/*
+ * Mappings of peers' memory, shared by all teams of the process. Opening one costs as much as a large transfer, so
+ * those that nobody uses at the moment stay open, the most recently used ones up to a limit. Thread-safe.
+ */
+#ifndef MCA_COMMON_MEMORY_H
+#define MCA_COMMON_MEMORY_H
+
+#include <stdint.h>
+
+#include "mca/common/gpu.h"
+#include "mca/common/status.h"
+
+typedef struct mscclpp_mapping mscclpp_mapping_t;
+
+/*
+ * Maps the allocation of a handle for kernels of `device`, unless it is mapped already: one allocation is mapped at
+ * most once a device, whoever asks for it. `limit` is how many mappings the process may keep open (the one last given
+ * counts); those in use may exceed it. Fails as `ops->import_memory` does.
+ */
+mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
+                                     int limit, mscclpp_mapping_t **mapping_p);
+
+/* First byte of the allocation; valid until the put that matches the get. */
+void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);
+
+/* Ends one get. NULL is allowed. */
+void mscclpp_mapping_put(mscclpp_mapping_t *mapping);
+
+/* Closes what is mapped of a process; what is in use is closed by its last put. */
+void mscclpp_mapping_drop_peer(int64_t pid, uint64_t token);
+
+/* Closes whatever is not in use. Returns how many mappings are left, which is none once all teams are destroyed. */
+int mscclpp_mapping_drain(void);
+
+/* How many mappings are open. */
+int mscclpp_mapping_count(void);
+
+#endif

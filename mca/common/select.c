@@ -1,0 +1,76 @@
+#include "mca/common/select.h"
+
+#define KIB ((uint64_t)1024)
+
+/* Largest messages, in bytes, of the packet algorithms; the row of the first `ranks` that is not smaller counts. */
+typedef struct {
+    uint32_t ranks;
+    uint64_t oneshot_max;
+    uint64_t twophase_max;
+} thresholds_t;
+
+/* NVLink-class GPUs. */
+static const thresholds_t cuda_thresholds[] = {
+    {2, 512 * KIB, 512 * KIB},
+    {4, 128 * KIB, 512 * KIB},
+    {8, 32 * KIB, 512 * KIB},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB},
+};
+
+/* The twin: processors that share caches, and ranks that share processors. */
+static const thresholds_t host_thresholds[] = {
+    {4, 16 * KIB, 64 * KIB},
+    {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB},
+};
+
+static const thresholds_t *find_thresholds(uint32_t nranks, bool on_host)
+{
+    const thresholds_t *row = on_host ? host_thresholds : cuda_thresholds;
+
+    while (row->ranks < nranks) {
+        ++row;
+    }
+    return row;
+}
+
+mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,
+                                      mscclpp_choice_t *choice_p)
+{
+    mscclpp_choice_t choice;
+
+    choice.algo = algo;
+    if (!algo->shape(input, &choice)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *choice_p = choice;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+    const thresholds_t *builtin = find_thresholds(input->nranks, input->on_host);
+    uint64_t oneshot_max = protocol->oneshot_max != 0 ? protocol->oneshot_max : builtin->oneshot_max;
+    uint64_t twophase_max = protocol->twophase_max != 0 ? protocol->twophase_max : builtin->twophase_max;
+    const mscclpp_algo_t *algo;
+
+    if (protocol->algorithm < -1) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (protocol->algorithm >= 0) {
+        return mscclpp_select_shape(input, mscclpp_algos[protocol->algorithm], choice_p);
+    }
+    if (input->bytes <= oneshot_max) {
+        algo = &mscclpp_algo_allreduce_oneshot;
+    } else if (input->bytes <= twophase_max) {
+        algo = &mscclpp_algo_allreduce_twophase;
+    } else if (protocol->zerocopy != 0) {
+        algo = &mscclpp_algo_allreduce_zerocopy;
+    } else {
+        algo = &mscclpp_algo_allreduce_scratch;
+    }
+    if (mscclpp_select_shape(input, algo, choice_p) == MSCCLPP_OK) {
+        return MSCCLPP_OK;
+    }
+    return mscclpp_select_shape(input, &mscclpp_algo_allreduce_scratch, choice_p);
+}

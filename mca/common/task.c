@@ -1,0 +1,235 @@
+/* The stages of an all-reduce: buffers that kernels can touch, choice, exchange, launch, copy back. */
+#include "mca/common/task.h"
+
+#include <string.h>
+
+#include "mca/common/log.h"
+#include "mca/common/select.h"
+#include "mca/common/team_internal.h"
+
+typedef struct {
+    mscclpp_team_t *team;
+    const mscclpp_allreduce_args_t *args;
+    mscclpp_gpu_stream_t *stream;
+    uint64_t bytes;
+    const void *in; /* what the kernel reads and writes: the user's buffers or stand-ins */
+    void *out;
+    void *in_stand_in; /* device memory in place of a buffer that kernels cannot touch; NULL: none */
+    void *out_stand_in;
+    mscclpp_choice_t choice;
+    mscclpp_dev_zerocopy_args_t kernel_args;
+} task_t;
+
+/* True if kernels of the team's device can touch the memory. */
+static bool is_reachable(const mscclpp_team_t *team, const void *address)
+{
+    mscclpp_mem_info_t info;
+
+    team->gpu->query(address, &info);
+    return info.kind == MSCCLPP_MEM_PINNED || info.kind == MSCCLPP_MEM_MANAGED ||
+           (info.kind == MSCCLPP_MEM_DEVICE && info.device == team->device);
+}
+
+/* From the first byte of the first element to the last byte of the last one. */
+static uint64_t span(const mscclpp_allreduce_args_t *args)
+{
+    if (args->count == 0) {
+        return 0;
+    }
+    return (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
+}
+
+/*
+ * Puts device memory in the place of buffers that kernels cannot touch. A rank's own trouble: it changes nothing that
+ * the peers see, but that such a buffer cannot be mapped, which the exchange agrees on.
+ */
+static mscclpp_status_t replace_buffers(task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    const mscclpp_allreduce_args_t *args = task->args;
+    bool in_place = args->sendbuf == args->recvbuf;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    task->in = args->sendbuf;
+    task->out = args->recvbuf;
+    if (!is_reachable(team, args->recvbuf)) {
+        status = team->gpu->temp_alloc(task->stream, task->bytes, &task->out_stand_in);
+        task->out = task->out_stand_in;
+        /* Padding between elements is not written by the kernel, so it must be there to be copied back. */
+        if (status == MSCCLPP_OK) {
+            status = team->gpu->copy(task->stream, task->out, args->recvbuf, task->bytes);
+        }
+    }
+    if (in_place) {
+        task->in = task->out;
+    } else if (status == MSCCLPP_OK && !is_reachable(team, args->sendbuf)) {
+        status = team->gpu->temp_alloc(task->stream, task->bytes, &task->in_stand_in);
+        task->in = task->in_stand_in;
+        if (status == MSCCLPP_OK) {
+            status = team->gpu->copy(task->stream, task->in_stand_in, args->sendbuf, task->bytes);
+        }
+    }
+    return status;
+}
+
+/* Copies the result home and frees the stand-ins. */
+static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
+{
+    mscclpp_team_t *team = task->team;
+
+    if (task->out_stand_in != NULL) {
+        if (status == MSCCLPP_OK) {
+            status = team->gpu->copy(task->stream, task->args->recvbuf, task->out_stand_in, task->bytes);
+        }
+        if (status == MSCCLPP_OK) {
+            status = team->gpu->stream_sync(task->stream);
+        }
+        team->gpu->temp_free(task->stream, task->out_stand_in);
+    }
+    if (task->in_stand_in != NULL) {
+        team->gpu->temp_free(task->stream, task->in_stand_in);
+    }
+    return status;
+}
+
+/* MSCCLPP_ERR_NOT_SUPPORTED, equal on all ranks, before anything has happened. */
+static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
+{
+    const mscclpp_team_t *team = task->team;
+
+    if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->on_host)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    input->bytes = task->bytes;
+    input->nranks = (uint32_t)team->size;
+    input->on_host = team->on_host;
+    input->protocol = &team->protocol;
+    input->layout = &team->layout;
+    return mscclpp_select_allreduce(input, &task->choice);
+}
+
+/* Maps the peers' buffers where the algorithm wants them, or takes the algorithm that does without. */
+static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_status_t status;
+    bool mapped;
+
+    if (!task->choice.algo->maps_buffers) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_team_exchange(task->team, task->in, task->out, task->bytes, task->kernel_args.peer_in,
+                                   task->kernel_args.peer_out, &mapped);
+    if (status != MSCCLPP_OK || mapped) {
+        return status;
+    }
+    return mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
+}
+
+static mscclpp_status_t launch(task_t *task, bool wait)
+{
+    mscclpp_dev_args_t *args = &task->kernel_args.common;
+    mscclpp_dev_launch_t launch;
+
+    mscclpp_team_fill_args(task->team, args);
+    args->in = task->in;
+    args->out = task->out;
+    args->bytes = task->bytes;
+    args->dtype = (uint32_t)task->args->dtype;
+    args->op = (uint32_t)task->args->op;
+    launch.kernel = task->choice.kernel;
+    launch.nblocks = task->choice.nblocks;
+    launch.nthreads = task->choice.nthreads;
+    launch.args = args;
+    mscclpp_debug("%s: call %llu: %s, %llu bytes, type %u, op %u, %u blocks of %u threads", task->team->oob.label,
+                  (unsigned long long)task->args->call, task->choice.algo->name, (unsigned long long)task->bytes,
+                  args->dtype, args->op, launch.nblocks, launch.nthreads);
+    return mscclpp_team_launch(task->team, task->stream, &launch, task->choice.algo->name, wait);
+}
+
+/* True if elements follow one another without padding, so that they can be copied as bytes. */
+static bool is_dense(mscclpp_dtype_t dtype)
+{
+    return dtype < MSCCLPP_DTYPE_SHORT_INT;
+}
+
+/* A team of one: the result is the operand. */
+static mscclpp_status_t copy_alone(task_t *task)
+{
+    mscclpp_status_t status;
+
+    if (task->args->sendbuf == task->args->recvbuf) {
+        return MSCCLPP_OK;
+    }
+    status = task->team->gpu->copy(task->stream, task->args->recvbuf, task->args->sendbuf, task->bytes);
+    return status == MSCCLPP_OK ? task->team->gpu->stream_sync(task->stream) : status;
+}
+
+static mscclpp_status_t run(task_t *task, bool wait)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_select_input_t input;
+    mscclpp_status_t status;
+
+    if (team->broken) {
+        mscclpp_error("%s: all-reduce call %llu: the communicator failed in an earlier call", team->oob.label,
+                      (unsigned long long)task->args->call);
+        return MSCCLPP_ERR_PEER;
+    }
+    task->bytes = span(task->args);
+    if (task->bytes == 0) {
+        return MSCCLPP_OK;
+    }
+    status = choose(task, &input);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (team->size == 1 && wait && is_dense(task->args->dtype)) {
+        return copy_alone(task);
+    }
+    team->call = task->args->call;
+    team->last_algorithm = task->choice.algo->name;
+    mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
+    mscclpp_team_release_mappings(team, false);
+    status = wait ? replace_buffers(task) : MSCCLPP_OK;
+    if (status == MSCCLPP_OK) {
+        status = exchange(task, &input);
+    }
+    team->last_algorithm = task->choice.algo->name;
+    if (status == MSCCLPP_OK && task->choice.epochs != 0) {
+        status = mscclpp_team_reserve_epochs(team, task->choice.epochs);
+    }
+    if (status == MSCCLPP_OK) {
+        status = launch(task, wait);
+    }
+    if (wait) {
+        status = restore_buffers(task, status);
+    }
+    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+}
+
+mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
+{
+    task_t task;
+
+    task.team = team;
+    task.args = args;
+    task.stream = team->stream;
+    task.in_stand_in = NULL;
+    task.out_stand_in = NULL;
+    return run(&task, true);
+}
+
+mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
+                                           mscclpp_gpu_stream_t *stream)
+{
+    task_t task;
+
+    task.team = team;
+    task.args = args;
+    task.stream = stream;
+    task.in = args->sendbuf;
+    task.out = args->recvbuf;
+    task.in_stand_in = NULL;
+    task.out_stand_in = NULL;
+    return run(&task, false);
+}

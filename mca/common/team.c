@@ -1,0 +1,192 @@
+/* The life of a team. Bring-up is team_bringup.c; this file holds what remains of a team after its end. */
+#include "mca/common/team.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "mca/common/team_internal.h"
+
+/*
+ * Scratch whose owner has let go of its team while peers may still map it. Freeing exported memory before its importers
+ * have closed it is undefined, so it waits here; the control segment, in which they report, waits with it.
+ */
+typedef struct remains {
+    struct remains *next;
+    const mscclpp_gpu_ops_t *gpu;
+    int device;
+    int size;
+    void *scratch;
+    mscclpp_shmseg_t *control_segment;
+} remains_t;
+
+static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
+static remains_t *remains_first;
+
+static bool is_closed_by_all(const remains_t *remains)
+{
+    const mscclpp_control_line_t *control = mscclpp_shmseg_base(remains->control_segment);
+    int rank;
+
+    for (rank = 0; rank < remains->size; ++rank) {
+        if (mscclpp_control_load(&control[rank].closed) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Frees what every peer has closed, or everything if `all` is set. True if nothing is left. */
+static bool reap(bool all)
+{
+    remains_t **link, *remains, *freed = NULL;
+    bool empty;
+
+    pthread_mutex_lock(&remains_lock);
+    link = &remains_first;
+    while ((remains = *link) != NULL) {
+        if (all || is_closed_by_all(remains)) {
+            *link = remains->next;
+            remains->next = freed;
+            freed = remains;
+        } else {
+            link = &remains->next;
+        }
+    }
+    empty = remains_first == NULL;
+    pthread_mutex_unlock(&remains_lock);
+    /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
+    while ((remains = freed) != NULL) {
+        freed = remains->next;
+        remains->gpu->device_free(remains->device, remains->scratch);
+        mscclpp_shmseg_detach(remains->control_segment);
+        free(remains);
+    }
+    return empty;
+}
+
+void mscclpp_team_reap(void)
+{
+    (void)reap(false);
+}
+
+/* Gives the scratch and the control segment of a team to the remains. */
+static void bury(mscclpp_team_t *team)
+{
+    remains_t *remains = malloc(sizeof(*remains));
+
+    if (remains == NULL) {
+        /* Lost to this process rather than freed under a peer's kernel. */
+        return;
+    }
+    remains->gpu = team->gpu;
+    remains->device = team->device;
+    remains->size = team->size;
+    remains->scratch = team->scratch;
+    remains->control_segment = team->control_segment;
+    pthread_mutex_lock(&remains_lock);
+    remains->next = remains_first;
+    remains_first = remains;
+    pthread_mutex_unlock(&remains_lock);
+}
+
+void mscclpp_team_close_peers(mscclpp_team_t *team)
+{
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        if (rank != team->rank && team->peer_scratch[rank] != NULL) {
+            team->gpu->close_memory(team->device, &team->peer_handle[rank],
+                                    team->peer_scratch[rank] - team->peer_handle[rank].offset);
+            team->peer_scratch[rank] = NULL;
+        }
+    }
+}
+
+void mscclpp_team_destroy(mscclpp_team_t *team)
+{
+    if (team == NULL) {
+        return;
+    }
+    if (team->stream != NULL) {
+        if (!team->broken) {
+            (void)team->gpu->stream_sync(team->stream);
+        }
+        team->gpu->stream_destroy(team->stream);
+    }
+    if (team->mailbox != NULL) {
+        mscclpp_team_release_mappings(team, true);
+    }
+    free(team->holds);
+    mscclpp_ctrl_destroy(team->ctrl);
+    mscclpp_team_close_peers(team);
+    if (team->control != NULL) {
+        mscclpp_control_store(&team->control[team->rank].closed, 1);
+    }
+    if (team->scratch != NULL && team->control != NULL) {
+        bury(team);
+    } else {
+        /* A bring-up that failed: no peer has it mapped any more. */
+        if (team->scratch != NULL) {
+            team->gpu->device_free(team->device, team->scratch);
+        }
+        mscclpp_shmseg_detach(team->control_segment);
+    }
+    if (team->mailbox != NULL) {
+        team->gpu->host_free(team->mailbox);
+    }
+    free(team);
+    mscclpp_team_reap();
+}
+
+void mscclpp_team_finalize(double seconds)
+{
+    double until = mscclpp_team_now() + seconds;
+
+    while (!reap(false)) {
+        struct timespec pause = {0, 100000};
+
+        if (mscclpp_team_now() > until) {
+            (void)reap(true);
+            break;
+        }
+        nanosleep(&pause, NULL);
+    }
+    mscclpp_mapping_drain();
+}
+
+int mscclpp_team_rank(const mscclpp_team_t *team)
+{
+    return team->rank;
+}
+
+int mscclpp_team_size(const mscclpp_team_t *team)
+{
+    return team->size;
+}
+
+bool mscclpp_team_broken(const mscclpp_team_t *team)
+{
+    return team->broken;
+}
+
+const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team)
+{
+    return team->last_algorithm;
+}
+
+void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind)
+{
+    mscclpp_control_store(&team->control[team->rank].call, call * 4 + (uint64_t)kind);
+}
+
+int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind)
+{
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        if (mscclpp_control_load(&team->control[rank].call) == call * 4 + (uint64_t)kind) {
+            return rank;
+        }
+    }
+    return -1;
+}

@@ -1,0 +1,326 @@
+/*
+ * Bring-up of a team. Every rank prepares what it owns, then one packed all-gather tells all of them everything; each
+ * maps its peers' scratch; a vote decides. What a rank lacks never keeps it out of an exchange, so all ranks end alike.
+ * Last, kernels of all ranks meet once: an attribute that promises peer access, or kernels of two processes that share
+ * a GPU, is no proof that they make progress together.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "mca/common/log.h"
+#include "mca/common/select.h"
+#include "mca/common/team_internal.h"
+
+/* Changes with every change of what ranks exchange, in memory or in messages. */
+#define PROTOCOL_VERSION 1u
+
+/* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
+#define PROBE_DEADLINE 10.0
+#define PROBE_SLOW 150e-6
+#define PROBE_ROUNDS 3
+
+typedef struct {
+    uint32_t version;
+    uint32_t ready; /* the sender has all that it needs of its own */
+    uint64_t team_id;
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
+    uint32_t shareable;
+    uint32_t on_host;
+    mscclpp_protocol_t protocol;
+    mscclpp_gpu_handle_t scratch;
+    mscclpp_shmseg_descriptor_t control; /* rank 0's counts */
+    uint64_t address_length;
+    unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
+} hello_t;
+
+static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config)
+{
+    memset(protocol, 0, sizeof(*protocol));
+    protocol->algorithm = mscclpp_algo_find(config->algorithm);
+    if (strcmp(config->algorithm, "stage") == 0) {
+        protocol->algorithm = -2;
+    }
+    protocol->packet_width = strcmp(config->packet, "ll8") == 0 ? 8 : strcmp(config->packet, "ll16") == 0 ? 16 : 0;
+    protocol->max_blocks = (uint32_t)config->max_blocks;
+    protocol->max_threads = (uint32_t)config->max_threads;
+    protocol->twin_blocks = (uint32_t)config->twin_blocks;
+    protocol->twin_threads = (uint32_t)config->twin_threads;
+    protocol->zerocopy = config->zerocopy;
+    protocol->shared_gpu = strcmp(config->shared_gpu, "kernels") == 0 ? MSCCLPP_SHARED_GPU_KERNELS
+                           : strcmp(config->shared_gpu, "stage") == 0 ? MSCCLPP_SHARED_GPU_STAGE
+                                                                      : MSCCLPP_SHARED_GPU_AUTO;
+    protocol->oneshot_max = config->oneshot_max;
+    protocol->twophase_max = config->twophase_max;
+    protocol->scratch_size = config->scratch_size;
+    protocol->epoch_limit = config->epoch_limit;
+}
+
+/* What this rank owns: scratch, mailbox, stream, and on rank 0 the control segment. */
+static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *config, hello_t *hello)
+{
+    mscclpp_gpu_info_t info;
+    mscclpp_status_t status;
+    size_t length = sizeof(hello->address);
+    void *host, *device;
+
+    if ((status = team->gpu->device_info(team->device, &info)) != MSCCLPP_OK ||
+        (status = team->gpu->preload(team->device)) != MSCCLPP_OK ||
+        (status = team->gpu->stream_create(team->device, &team->stream)) != MSCCLPP_OK ||
+        (status = team->gpu->host_alloc(sizeof(*team->mailbox), &host, &device)) != MSCCLPP_OK) {
+        return status;
+    }
+    team->mailbox = host;
+    team->device_mailbox = device;
+    status = team->gpu->device_alloc(team->device, config->scratch_size, (void **)&team->scratch);
+    if (status != MSCCLPP_OK || (status = team->gpu->export_memory(team->scratch, &hello->scratch)) != MSCCLPP_OK) {
+        return status;
+    }
+    if (team->rank == 0) {
+        status = mscclpp_shmseg_create(sizeof(*team->control) * (size_t)team->size, &team->control_segment);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        mscclpp_shmseg_describe(team->control_segment, &hello->control);
+    }
+    /* Without control messages failures are still told through the control segment. */
+    if (mscclpp_ctrl_create(config->ucx, &team->oob, &team->ctrl) == MSCCLPP_OK &&
+        mscclpp_ctrl_address(team->ctrl, hello->address, &length) == MSCCLPP_OK) {
+        hello->address_length = length;
+    }
+    memcpy(hello->uuid, info.uuid, sizeof(hello->uuid));
+    hello->shareable = info.shareable;
+    return MSCCLPP_OK;
+}
+
+/* Compares what must be equal. The first rank that differs is named by every rank. */
+static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        const hello_t *hello = &hellos[rank];
+
+        if (hello->version != PROTOCOL_VERSION || hello->on_host != hellos[0].on_host) {
+            mscclpp_info(
+                "%s: rank %d runs protocol %u on the %s, rank 0 protocol %u on the %s: device buffers are staged",
+                team->oob.label, rank, hello->version, hello->on_host ? "host twin" : "GPU", hellos[0].version,
+                hellos[0].on_host ? "host twin" : "GPU");
+            return false;
+        }
+        if (hello->protocol.scratch_size != hellos[0].protocol.scratch_size) {
+            mscclpp_warn("%s: coll_mscclpp_scratch_size is %llu on rank %d and %llu on rank 0; it must be equal on all "
+                         "ranks: device buffers are staged",
+                         team->oob.label, (unsigned long long)hello->protocol.scratch_size, rank,
+                         (unsigned long long)hellos[0].protocol.scratch_size);
+            return false;
+        }
+        if (!hello->ready) {
+            mscclpp_info("%s: rank %d cannot take part (its own message says why): device buffers are staged",
+                         team->oob.label, rank);
+            return false;
+        }
+    }
+    if (memcmp(&hellos[team->rank].protocol, &hellos[0].protocol, sizeof(mscclpp_protocol_t)) != 0) {
+        mscclpp_info("%s: parameters of rank %d differ from those of rank 0, which count", team->oob.label, team->rank);
+    }
+    return true;
+}
+
+/* Maps what the peers own. */
+static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    bool addresses = true;
+    void *base;
+    int rank;
+
+    if (team->control_segment == NULL) {
+        status = mscclpp_shmseg_attach(&hellos[0].control, &team->control_segment);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+    }
+    team->control = mscclpp_shmseg_base(team->control_segment);
+    for (rank = 0; rank < team->size; ++rank) {
+        addresses = addresses && hellos[rank].address_length == hellos[0].address_length;
+        if (rank == team->rank) {
+            team->peer_scratch[rank] = team->scratch;
+            continue;
+        }
+        status = team->gpu->import_memory(team->device, &hellos[rank].scratch, &base);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        team->peer_handle[rank] = hellos[rank].scratch;
+        team->peer_scratch[rank] = (char *)base + hellos[rank].scratch.offset;
+    }
+    if (team->ctrl != NULL &&
+        mscclpp_ctrl_connect(team->ctrl, team->id, hellos[0].address, sizeof(*hellos)) != MSCCLPP_OK) {
+        mscclpp_ctrl_destroy(team->ctrl);
+        team->ctrl = NULL;
+    }
+    return MSCCLPP_OK;
+}
+
+/* The worst status of all ranks, as far as it matters: MSCCLPP_OK if all are, else MSCCLPP_ERR_NOT_SUPPORTED. */
+static mscclpp_status_t vote(mscclpp_team_t *team, mscclpp_status_t mine)
+{
+    int32_t ballot = (int32_t)mine, ballots[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_status_t status = team->oob.allgather(team->oob.context, &ballot, ballots, sizeof(ballot));
+    int rank;
+
+    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
+        if (ballots[rank] != MSCCLPP_OK) {
+            mscclpp_info("%s: rank %d: %s: device buffers are staged", team->oob.label, rank,
+                         mscclpp_status_string((mscclpp_status_t)ballots[rank]));
+            status = MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+    }
+    return status;
+}
+
+/* True if two ranks use one GPU whose kernels of different processes need not run at the same time. */
+static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    int a, b;
+
+    for (a = 0; a < team->size; ++a) {
+        for (b = 0; b < a && !hellos[a].shareable; ++b) {
+            if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Lets the kernels of all ranks meet, and says how long one meeting takes. */
+static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
+{
+    mscclpp_dev_args_t args;
+    mscclpp_dev_launch_t launch;
+    mscclpp_status_t status = MSCCLPP_OK;
+    double timeout = team->timeout, warn_after = team->warn_after, started = 0;
+    int round;
+
+    memset(&args, 0, sizeof(args));
+    launch.kernel = MSCCLPP_KERNEL_BARRIER;
+    launch.nblocks = 1;
+    launch.nthreads = team->on_host ? 1 : 64;
+    launch.args = &args;
+    team->timeout = PROBE_DEADLINE;
+    team->warn_after = 0;
+    mscclpp_team_fill_args(team, &args);
+    for (round = 0; round < PROBE_ROUNDS && status == MSCCLPP_OK; ++round) {
+        if (round == 1) {
+            started = mscclpp_team_now(); /* the first round waits for the ranks to arrive */
+        }
+        status = mscclpp_team_launch(team, team->stream, &launch, "probe", true);
+    }
+    *seconds_p = (mscclpp_team_now() - started) / (PROBE_ROUNDS - 1);
+    team->timeout = timeout;
+    team->warn_after = warn_after;
+    return status;
+}
+
+static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hellos)
+{
+    bool shared = shares_gpu(team, hellos);
+    mscclpp_status_t status;
+    double seconds;
+
+    if (shared && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
+        mscclpp_info("%s: ranks share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
+                     team->oob.label);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = probe(team, &seconds);
+    if (status == MSCCLPP_OK && shared && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
+        seconds > PROBE_SLOW) {
+        mscclpp_info("%s: ranks share a GPU and their kernels take %.0f us to meet: device buffers are staged",
+                     team->oob.label, 1e6 * seconds);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return vote(team, status);
+}
+
+mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    mscclpp_status_t status, mine;
+    mscclpp_team_t *team;
+    hello_t *hellos;
+
+    mscclpp_team_reap();
+    if (oob->size > MSCCLPP_DEV_MAX_RANKS || !params->single_node) {
+        mscclpp_info("%s: %d ranks%s: device buffers are staged (kernels serve up to %d ranks of one node)", oob->label,
+                     oob->size, params->single_node ? "" : " on several nodes", MSCCLPP_DEV_MAX_RANKS);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    team = calloc(1, sizeof(*team));
+    hellos = calloc((size_t)oob->size + 1, sizeof(*hellos));
+    if (team == NULL || hellos == NULL) {
+        mscclpp_error("%s: no memory for a team of %d ranks", oob->label, oob->size);
+        free(team);
+        free(hellos);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    team->gpu = params->gpu;
+    team->oob = *oob;
+    team->device = params->device;
+    team->rank = oob->rank;
+    team->size = oob->size;
+    team->on_host = params->gpu == &mscclpp_gpu_host_ops;
+    team->timeout = params->config->timeout;
+    team->warn_after = params->config->warn_after;
+    team->mapping_cache_size = params->config->mapping_cache_size;
+    team->last_algorithm = "none";
+
+    /* The last element of the array is what this rank sends. */
+    mine = prepare(team, params->config, &hellos[oob->size]);
+    fill_protocol(&hellos[oob->size].protocol, params->config);
+    hellos[oob->size].version = PROTOCOL_VERSION;
+    hellos[oob->size].ready = mine == MSCCLPP_OK;
+    hellos[oob->size].on_host = team->on_host;
+    if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
+        hellos[oob->size].team_id = (uint64_t)(uintptr_t)team;
+    }
+    status = oob->allgather(oob->context, &hellos[oob->size], hellos, sizeof(*hellos));
+    if (status != MSCCLPP_OK) {
+        goto err_destroy;
+    }
+    if (!check_hellos(team, hellos)) {
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+        goto err_destroy;
+    }
+    team->protocol = hellos[0].protocol;
+    team->id = hellos[0].team_id;
+    mscclpp_layout_init(&team->layout, team->protocol.scratch_size);
+    status = vote(team, attach(team, hellos));
+    if (status == MSCCLPP_OK) {
+        status = check_progress(team, hellos);
+    }
+    if (status != MSCCLPP_OK) {
+        goto err_close;
+    }
+    mscclpp_info("%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->rank,
+                 team->size, team->gpu->name, team->device,
+                 team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "shared memory");
+    free(hellos);
+    *team_p = team;
+    return MSCCLPP_OK;
+
+err_close:
+    /* Once all have met here nobody maps anybody's scratch, so it can be freed without the count in the control
+     * segment. */
+    mscclpp_team_close_peers(team);
+    (void)vote(team, MSCCLPP_OK);
+    team->control = NULL;
+    team->broken = true; /* a probe that did not end must not be waited for */
+
+err_destroy:
+    mscclpp_team_destroy(team);
+    free(hellos);
+    return status;
+}

@@ -1,0 +1,131 @@
+/* Exchange of user buffers between the hosts of a team's ranks, just before a launch that reads and writes them all. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/log.h"
+#include "mca/common/team_internal.h"
+
+/* This rank's handles, or a note that it has none. */
+static void publish(mscclpp_team_t *team, const void *in, void *out)
+{
+    mscclpp_control_line_t *line = &team->control[team->rank];
+    mscclpp_control_buffers_t *mine = &line->buffers[team->exchanges % 2];
+
+    mine->in_place = in == out;
+    mine->exportable = team->gpu->export_memory(out, &mine->out) == MSCCLPP_OK &&
+                       (in == out || team->gpu->export_memory(in, &mine->in) == MSCCLPP_OK);
+    if (mine->in_place) {
+        mine->in = mine->out;
+    }
+    mscclpp_control_store(&line->published, team->exchanges);
+}
+
+/* Maps one buffer of a peer and keeps the mapping in `mappings`. */
+static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mappings,
+                            int *count, char **address_p)
+{
+    mscclpp_mapping_t *mapping;
+    mscclpp_status_t status = mscclpp_mapping_get(team->gpu, team->device, handle, team->mapping_cache_size, &mapping);
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    mappings[(*count)++] = mapping;
+    *address_p = (char *)mscclpp_mapping_base(mapping) + handle->offset;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes,
+                                       const char **peer_in, char **peer_out, bool *mapped_p)
+{
+    mscclpp_control_line_t *mine = &team->control[team->rank];
+    mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_status_t status, mapping = MSCCLPP_OK;
+    bool mapped = true;
+    int rank, count = 0;
+
+    ++team->exchanges;
+    publish(team, in, out);
+    status = mscclpp_team_wait_words(team, "exchange of buffers", bytes, &mine->published, team->exchanges);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    for (rank = 0; rank < team->size; ++rank) {
+        mapped = mapped && team->control[rank].buffers[team->exchanges % 2].exportable != 0;
+    }
+    for (rank = 0; rank < team->size && mapped && mapping == MSCCLPP_OK; ++rank) {
+        const mscclpp_control_buffers_t *theirs = &team->control[rank].buffers[team->exchanges % 2];
+        char *address = in == out ? out : (char *)(uintptr_t)in;
+
+        if (rank == team->rank) {
+            peer_in[rank] = address;
+            peer_out[rank] = out;
+            continue;
+        }
+        mapping = map(team, &theirs->out, mappings, &count, &peer_out[rank]);
+        if (mapping == MSCCLPP_OK && theirs->in_place != 0) {
+            peer_in[rank] = peer_out[rank];
+        } else if (mapping == MSCCLPP_OK) {
+            mapping = map(team, &theirs->in, mappings, &count, &address);
+            peer_in[rank] = address;
+        }
+    }
+    mscclpp_control_store(&mine->voted, team->exchanges * 2 + (mapping == MSCCLPP_OK));
+    status = mscclpp_team_wait_words(team, "vote on mapped buffers", bytes, &mine->voted, team->exchanges * 2);
+    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
+        mapped = mapped && mscclpp_control_load(&team->control[rank].voted) % 2 != 0;
+    }
+    if (status == MSCCLPP_OK && mapped) {
+        mscclpp_team_hold_mappings(team, mappings, count);
+        *mapped_p = true;
+        return MSCCLPP_OK;
+    }
+    while (count > 0) {
+        mscclpp_mapping_put(mappings[--count]);
+    }
+    if (status == MSCCLPP_OK) {
+        *mapped_p = false;
+    }
+    return status;
+}
+
+void mscclpp_team_hold_mappings(mscclpp_team_t *team, mscclpp_mapping_t **mappings, int count)
+{
+    int i;
+
+    if (team->hold_count + count > team->hold_capacity) {
+        int capacity = 2 * (team->hold_count + count);
+        mscclpp_team_hold_t *holds = realloc(team->holds, (size_t)capacity * sizeof(*holds));
+
+        if (holds == NULL) {
+            /* Mappings that are never put back stay valid, which is the safe side. */
+            mscclpp_warn("%s: no memory to keep count of %d mappings", team->oob.label, count);
+            return;
+        }
+        team->holds = holds;
+        team->hold_capacity = capacity;
+    }
+    for (i = 0; i < count; ++i) {
+        team->holds[team->hold_count].mapping = mappings[i];
+        team->holds[team->hold_count++].launch = team->launches + 1;
+    }
+}
+
+void mscclpp_team_release_mappings(mscclpp_team_t *team, bool all)
+{
+    uint64_t done;
+    int i, kept = 0;
+
+    if (team->hold_count == 0) {
+        return;
+    }
+    done = __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE);
+    for (i = 0; i < team->hold_count; ++i) {
+        if (all || team->holds[i].launch <= done) {
+            mscclpp_mapping_put(team->holds[i].mapping);
+        } else {
+            team->holds[kept++] = team->holds[i];
+        }
+    }
+    team->hold_count = kept;
+}

@@ -1,0 +1,120 @@
+/* What the files of the team and of the task share; nothing outside mca/common includes it. */
+#ifndef MCA_COMMON_TEAM_INTERNAL_H
+#define MCA_COMMON_TEAM_INTERNAL_H
+
+#include <time.h>
+
+#include "mca/common/algo.h"
+#include "mca/common/control.h"
+#include "mca/common/ctrl.h"
+#include "mca/common/memory.h"
+#include "mca/common/team.h"
+
+/* A mapping of a peer's user buffer in use by a launch that may still run. */
+typedef struct {
+    mscclpp_mapping_t *mapping;
+    uint64_t launch;
+} mscclpp_team_hold_t;
+
+struct mscclpp_team {
+    const mscclpp_gpu_ops_t *gpu;
+    mscclpp_oob_t oob;
+    mscclpp_protocol_t protocol; /* rank 0's */
+    mscclpp_layout_t layout;
+    double timeout; /* seconds, this rank's own; 0: none */
+    double warn_after;
+    int mapping_cache_size;
+    int device;
+    int rank;
+    int size;
+    bool on_host;
+    bool broken;
+    uint64_t id; /* equal on all ranks, unlike that of any other team of theirs */
+
+    mscclpp_gpu_stream_t *stream;
+    char *scratch; /* this rank's, in device memory */
+    char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_gpu_handle_t peer_handle[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_mailbox_t *mailbox;        /* as the host sees it */
+    mscclpp_dev_mailbox_t *device_mailbox; /* as kernels see it */
+
+    mscclpp_shmseg_t *control_segment;
+    mscclpp_control_line_t *control; /* one line a rank */
+    mscclpp_ctrl_t *ctrl;            /* NULL: none */
+
+    uint64_t launches; /* kernels started; the mailbox counts those that ended */
+    uint64_t epochs;   /* packet flags used since the last renewal */
+    uint64_t exchanges;
+    uint64_t call; /* number of the call in hand, for messages */
+    const char *last_algorithm;
+
+    mscclpp_team_hold_t *holds; /* oldest first */
+    int hold_count;
+    int hold_capacity;
+};
+
+/*
+ * A wait of the host: every turn moves the embedding runtime on; now and then it looks for failures of peers, mixtures
+ * of buffers, revocation and the deadline.
+ */
+typedef struct {
+    mscclpp_team_t *team;
+    const char *what; /* for messages, such as "kernel oneshot" */
+    uint64_t bytes;
+    const uint64_t *words; /* NULL, or a word of every rank's control line that must reach `target`: names the late */
+    uint64_t target;
+    uint32_t turns;
+    double started;
+    double next_look;
+    bool warned;
+} mscclpp_team_wait_t;
+
+/* Seconds of a clock that only goes forward. */
+double mscclpp_team_now(void);
+
+/* team.c: frees scratch of ended teams that every peer has closed. */
+void mscclpp_team_reap(void);
+
+/* team.c: closes the mappings of the peers' scratch. */
+void mscclpp_team_close_peers(mscclpp_team_t *team);
+
+/* team_wait.c */
+void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes);
+
+/* One turn. Anything but MSCCLPP_OK is the reason to give up, already logged; the team is not yet marked as broken. */
+mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait);
+
+/* Waits until the same word of every rank's control line is at least `target` (`word`: this rank's own). */
+mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
+                                         uint64_t target);
+
+/* Marks the team as broken and tells the peers why, once. Returns the status. */
+mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status);
+
+/* team_launch.c: the kernel arguments that all calls share. */
+void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args);
+
+/*
+ * Starts a kernel in a stream, and waits for the mailbox to report its end if `wait` is set. `what` and args->bytes go
+ * into messages.
+ */
+mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream,
+                                     const mscclpp_dev_launch_t *launch, const char *what, bool wait);
+
+/*
+ * Makes room for `epochs` more flags: where they would pass the limit, all ranks meet, clear their packet areas and
+ * begin again at 0. Called at the same point by all ranks.
+ */
+mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, uint64_t epochs);
+
+/* team_exchange.c: maps the buffers of all ranks. *mapped_p is agreed by all: false if any buffer cannot be mapped. */
+mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes,
+                                       const char **peer_in, char **peer_out, bool *mapped_p);
+
+/* Ties the mappings of the last exchange to the launch that comes next. */
+void mscclpp_team_hold_mappings(mscclpp_team_t *team, mscclpp_mapping_t **mappings, int count);
+
+/* Lets go of mappings whose launches have ended; all of them if `all` is set. */
+void mscclpp_team_release_mappings(mscclpp_team_t *team, bool all);
+
+#endif

@@ -1,0 +1,187 @@
+/* Launches of a team's kernels, and the life of its packet flags. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/log.h"
+#include "mca/common/team_internal.h"
+
+/* Polls of the mailbox between two turns of the embedding runtime's progress. */
+#define POLLS 32u
+
+/* How long a kernel may take to leave once it was told to, in seconds. */
+#define LEAVE_TIME 10.0
+
+void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args)
+{
+    args->rank = (uint32_t)team->rank;
+    args->nranks = (uint32_t)team->size;
+    /* The host's deadline comes first; the kernel's own is for a host that is stopped. */
+    args->timeout_ns = team->timeout > 0 ? (uint64_t)(team->timeout * 2e9) + 1000000000u : 0;
+    args->packet_half = team->layout.packet_half;
+    args->bulk_offset = team->layout.bulk_offset;
+    args->bulk_size = team->layout.bulk_size;
+    args->state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);
+    args->mailbox = team->device_mailbox;
+    memcpy(args->scratch, team->peer_scratch, sizeof(args->scratch[0]) * (size_t)team->size);
+}
+
+/* What a launch in the caller's thread does while it waits; the first failure tells the kernel to leave. */
+typedef struct {
+    mscclpp_team_wait_t wait;
+    mscclpp_status_t status;
+} inline_wait_t;
+
+static void inline_turn(void *context)
+{
+    inline_wait_t *turn = context;
+
+    if (turn->status == MSCCLPP_OK) {
+        turn->status = mscclpp_team_wait_turn(&turn->wait);
+        if (turn->status != MSCCLPP_OK) {
+            __atomic_store_n(&turn->wait.team->mailbox->abort, 1, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+static bool has_ended(const mscclpp_team_t *team, uint64_t launch)
+{
+    /* Acquire: the result and the user's buffers are looked at next. */
+    return __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE) >= launch;
+}
+
+/* After the word to leave; a kernel that still does not end is left alone, since its memory must not be freed. */
+static void await_leaving(mscclpp_team_t *team)
+{
+    double until = mscclpp_team_now() + LEAVE_TIME;
+
+    while (!has_ended(team, team->launches)) {
+        mscclpp_status_t status = team->gpu->stream_query(team->stream);
+
+        if (status < 0 || mscclpp_team_now() > until) {
+            return;
+        }
+        team->oob.progress(team->oob.context);
+    }
+}
+
+static mscclpp_status_t await_end(mscclpp_team_t *team, const char *what, uint64_t bytes)
+{
+    mscclpp_team_wait_t wait;
+    mscclpp_status_t status = MSCCLPP_OK;
+    uint32_t polls = 0;
+
+    mscclpp_team_wait_init(&wait, team, what, bytes);
+    while (!has_ended(team, team->launches)) {
+        double look = wait.next_look;
+
+        if (++polls % POLLS != 0 && !team->on_host) {
+            continue;
+        }
+        status = mscclpp_team_wait_turn(&wait);
+        if (status == MSCCLPP_OK && wait.next_look > look) {
+            /* A kernel that crashed never writes the mailbox. */
+            status = team->gpu->stream_query(team->stream);
+            if (status == MSCCLPP_IN_PROGRESS || (status == MSCCLPP_OK && has_ended(team, team->launches))) {
+                status = MSCCLPP_OK;
+            }
+        }
+        if (status != MSCCLPP_OK) {
+            __atomic_store_n(&team->mailbox->abort, 1, __ATOMIC_RELAXED);
+            await_leaving(team);
+            return status;
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+/* The kernel's own word on how it ended. */
+static mscclpp_status_t check_mailbox(const mscclpp_team_t *team, const char *what)
+{
+    uint64_t failed = __atomic_load_n(&team->mailbox->failed, __ATOMIC_RELAXED);
+
+    if (failed == 0) {
+        return MSCCLPP_OK;
+    }
+    mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", team->oob.label,
+                  (unsigned long long)team->call, what, team->rank, (unsigned long long)(failed - 1));
+    return MSCCLPP_ERR_TIMEOUT;
+}
+
+mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream,
+                                     const mscclpp_dev_launch_t *launch, const char *what, bool wait)
+{
+    const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
+    inline_wait_t turn;
+    mscclpp_status_t status;
+
+    if (team->on_host) {
+        mscclpp_team_wait_init(&turn.wait, team, what, args->bytes);
+        turn.status = MSCCLPP_OK;
+        mscclpp_gpu_host_set_progress(inline_turn, &turn);
+    }
+    status = team->gpu->launch(stream, launch);
+    if (team->on_host) {
+        mscclpp_gpu_host_set_progress(NULL, NULL);
+        if (status == MSCCLPP_OK) {
+            status = turn.status;
+        }
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    ++team->launches;
+    if (!wait) {
+        return MSCCLPP_OK;
+    }
+    status = await_end(team, what, args->bytes);
+    return status != MSCCLPP_OK ? status : check_mailbox(team, what);
+}
+
+/* All ranks have reached this point, and all their packets have been received. */
+static mscclpp_status_t meet(mscclpp_team_t *team)
+{
+    char here = 1, all[MSCCLPP_DEV_MAX_RANKS];
+
+    return team->oob.allgather(team->oob.context, &here, all, 1);
+}
+
+mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, uint64_t epochs)
+{
+    const uint64_t size = 2 * team->layout.packet_half;
+    mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);
+    uint32_t first = 0;
+    mscclpp_status_t status;
+    void *zeros;
+
+    if (team->epochs + epochs <= team->protocol.epoch_limit) {
+        team->epochs += epochs;
+        return MSCCLPP_OK;
+    }
+    mscclpp_debug("%s: packet flags begin again after %llu epochs", team->oob.label, (unsigned long long)team->epochs);
+    zeros = calloc(1, size);
+    if (zeros == NULL) {
+        mscclpp_error("%s: no memory for %llu bytes", team->oob.label, (unsigned long long)size);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    status = team->gpu->stream_sync(team->stream);
+    if (status == MSCCLPP_OK) {
+        status = meet(team);
+    }
+    if (status == MSCCLPP_OK) {
+        status = team->gpu->copy(team->stream, team->scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
+    }
+    if (status == MSCCLPP_OK) {
+        status = team->gpu->copy(team->stream, &state->epoch, &first, sizeof(first));
+    }
+    if (status == MSCCLPP_OK) {
+        status = team->gpu->stream_sync(team->stream);
+    }
+    if (status == MSCCLPP_OK) {
+        status = meet(team);
+    }
+    free(zeros);
+    if (status == MSCCLPP_OK) {
+        team->epochs = epochs;
+    }
+    return status;
+}

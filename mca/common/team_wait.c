@@ -1,0 +1,231 @@
+/* Waits of the host: who is late is named, and no wait lasts for ever. */
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/common/log.h"
+#include "mca/common/team_internal.h"
+
+/* Polls between two turns of the runtime's progress, and turns between two looks at the clock. */
+#define LOOK_TURNS 64u
+
+/* Seconds between two looks at what is slow to look at. */
+#define LOOK_PERIOD 1e-3
+
+/* A failure notice, as sent to the peers. */
+typedef struct {
+    uint64_t call;
+    int32_t status;
+    int32_t rank;
+} notice_t;
+
+double mscclpp_team_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes)
+{
+    memset(wait, 0, sizeof(*wait));
+    wait->team = team;
+    wait->what = what;
+    wait->bytes = bytes;
+}
+
+/* The word of another rank's line that corresponds to `word` of this rank's. */
+static const uint64_t *word_of(const mscclpp_team_t *team, const uint64_t *word, int rank)
+{
+    return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - team->rank) * (ptrdiff_t)sizeof(*team->control));
+}
+
+/* Lists the ranks that the wait is for. */
+static void list_late(const mscclpp_team_wait_t *wait, char *text, size_t size)
+{
+    const mscclpp_team_t *team = wait->team;
+    size_t used = 0;
+    int rank;
+
+    text[0] = '\0';
+    for (rank = 0; rank < team->size && used + 16 < size; ++rank) {
+        bool late;
+
+        if (rank == team->rank) {
+            continue;
+        }
+        if (wait->words != NULL) {
+            late = mscclpp_control_load(word_of(team, wait->words, rank)) < wait->target;
+        } else {
+            late = mscclpp_control_load(&team->control[rank].call) / 4 < team->call;
+        }
+        if (late) {
+            used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", rank);
+        }
+    }
+    if (used == 0) {
+        snprintf(text, size, "none: all have entered the call");
+    }
+}
+
+static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait)
+{
+    const mscclpp_team_t *team = wait->team;
+    int rank = mscclpp_team_find_announced(team, team->call, MSCCLPP_CALL_HOST);
+
+    if (rank < 0) {
+        return MSCCLPP_OK;
+    }
+    mscclpp_error(
+        "%s: all-reduce call %llu of %llu bytes: rank %d passed host buffers and rank %d device buffers; pass "
+        "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
+        team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, rank, team->rank);
+    return MSCCLPP_ERR_MIXED;
+}
+
+static mscclpp_status_t report_peer(const mscclpp_team_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
+{
+    mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s",
+                  wait->team->oob.label, (unsigned long long)wait->team->call, (unsigned long long)wait->bytes,
+                  wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
+    return MSCCLPP_ERR_PEER;
+}
+
+static mscclpp_status_t look_for_failures(const mscclpp_team_wait_t *wait)
+{
+    mscclpp_team_t *team = wait->team;
+    unsigned char message[MSCCLPP_CTRL_MESSAGE_MAX];
+    size_t length = sizeof(message);
+    int rank, peer;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        uint64_t failure = mscclpp_control_load(&team->control[rank].failure);
+
+        if (rank != team->rank && failure != 0) {
+            return report_peer(wait, rank, failure / 256, (mscclpp_status_t) - (int)(failure % 256));
+        }
+    }
+    while (team->ctrl != NULL && mscclpp_ctrl_poll(team->ctrl, &peer, message, &length) == MSCCLPP_OK) {
+        notice_t notice;
+
+        if (length == sizeof(notice)) {
+            memcpy(&notice, message, sizeof(notice));
+            return report_peer(wait, notice.rank, notice.call, (mscclpp_status_t)notice.status);
+        }
+        length = sizeof(message);
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
+{
+    mscclpp_team_t *team = wait->team;
+    double waited = now - wait->started;
+    char late[256];
+
+    if (team->timeout > 0 && waited >= team->timeout) {
+        list_late(wait, late, sizeof(late));
+        mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s) did not end on rank %d within %g s "
+                      "(coll_mscclpp_timeout); ranks that have not arrived: %s",
+                      team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
+                      team->rank, team->timeout, late);
+        return MSCCLPP_ERR_TIMEOUT;
+    }
+    if (!wait->warned && team->warn_after > 0 && waited >= team->warn_after) {
+        wait->warned = true;
+        list_late(wait, late, sizeof(late));
+        mscclpp_warn("%s: all-reduce call %llu of %llu bytes (%s) waits on rank %d for %.1f s; ranks that have not "
+                     "arrived: %s",
+                     team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
+                     team->rank, waited, late);
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
+{
+    mscclpp_team_t *team = wait->team;
+    mscclpp_status_t status;
+    double now;
+
+    team->oob.progress(team->oob.context);
+    if (++wait->turns % LOOK_TURNS != 0) {
+        return MSCCLPP_OK;
+    }
+    now = mscclpp_team_now();
+    if (wait->started <= 0) {
+        wait->started = now;
+        wait->next_look = now + LOOK_PERIOD;
+        return MSCCLPP_OK;
+    }
+    if (now < wait->next_look) {
+        return MSCCLPP_OK;
+    }
+    wait->next_look = now + LOOK_PERIOD;
+    status = look_for_mixture(wait);
+    if (status == MSCCLPP_OK) {
+        status = look_for_failures(wait);
+    }
+    if (status == MSCCLPP_OK) {
+        status = team->oob.check(team->oob.context);
+    }
+    if (status == MSCCLPP_OK) {
+        status = look_at_clock(wait, now);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
+                                         uint64_t target)
+{
+    mscclpp_team_wait_t wait;
+    int rank;
+
+    mscclpp_team_wait_init(&wait, team, what, bytes);
+    wait.words = word;
+    wait.target = target;
+    for (rank = 0; rank < team->size; ++rank) {
+        const uint64_t *other = word_of(team, word, rank);
+        uint32_t polls = 0;
+
+        while (mscclpp_control_load(other) < target) {
+            mscclpp_status_t status;
+
+            if (++polls % 16 != 0 && !team->on_host) {
+                continue;
+            }
+            status = mscclpp_team_wait_turn(&wait);
+            if (status != MSCCLPP_OK) {
+                return status;
+            }
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
+{
+    notice_t notice;
+    int rank;
+
+    if (team->broken) {
+        return status;
+    }
+    team->broken = true;
+    __atomic_store_n(&team->mailbox->abort, 1, __ATOMIC_RELAXED);
+    /* A peer's own failure is known to all from that peer. */
+    if (status == MSCCLPP_ERR_PEER) {
+        return status;
+    }
+    mscclpp_control_store(&team->control[team->rank].failure, team->call * 256 + (uint64_t) - (int)status);
+    memset(&notice, 0, sizeof(notice));
+    notice.call = team->call;
+    notice.status = (int32_t)status;
+    notice.rank = team->rank;
+    for (rank = 0; team->ctrl != NULL && rank < team->size; ++rank) {
+        if (rank != team->rank) {
+            (void)mscclpp_ctrl_post(team->ctrl, rank, &notice, sizeof(notice));
+        }
+    }
+    return status;
+}

@@ -1,0 +1,262 @@
+/*
+ * What the files of mscclpp_bench offer one another. The program measures the component from the outside: it calls
+ * plain MPI_Allreduce, or the host library, and never exchanges its own bookkeeping through the path under test.
+ */
+#ifndef TEST_BENCH_BENCH_H
+#define TEST_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <mpi.h>
+
+#include "mca/common/gpu.h"
+#include "mca/common/task.h"
+#include "mca/common/team.h"
+#include "test/bench/bench_cuda.h"
+
+#ifndef MSCCLPP_VERSION
+#ifdef PACKAGE_VERSION
+#define MSCCLPP_VERSION PACKAGE_VERSION
+#else
+#define MSCCLPP_VERSION "(unversioned build)"
+#endif
+#endif
+
+#define BENCH_EXIT_WRONG 1
+#define BENCH_EXIT_USAGE 2
+
+/* Types. `nccl` is NCCL's number of the type. */
+typedef struct {
+    const char *name;
+    size_t size;
+    mscclpp_dtype_t dtype;
+    int nccl;
+    long sum_max; /* integers from 0 to here are exact in the type */
+} bench_type_t;
+
+typedef struct {
+    const char *name;
+    mscclpp_op_t op;
+    int nccl;
+} bench_op_t;
+
+extern const bench_type_t bench_types[];
+extern const int bench_type_count;
+extern const bench_op_t bench_ops[];
+extern const int bench_op_count;
+
+/* MPI_DATATYPE_NULL where MPI has no such type. */
+MPI_Datatype bench_type_mpi(const bench_type_t *type);
+MPI_Op bench_op_mpi(const bench_op_t *op);
+
+/* Writes the integer `value`, which the type holds exactly, as one element. */
+void bench_type_encode(const bench_type_t *type, long value, void *element);
+
+/* Options */
+typedef enum {
+    BENCH_MODE_BLOCKING, /* MPI_Allreduce, one call at a time */
+    BENCH_MODE_LIBRARY,  /* the host library's blocking call, one at a time */
+    BENCH_MODE_STREAM    /* the host library's calls queued in a stream, one wait at the end */
+} bench_mode_t;
+
+typedef enum {
+    BENCH_COMPARE_NONE,
+    BENCH_COMPARE_NCCL,
+    BENCH_COMPARE_STAGED /* copy to pinned host memory, MPI_Allreduce there, copy back */
+} bench_compare_t;
+
+#define BENCH_MAX_TYPES 16
+#define BENCH_MAX_OPS 8
+
+typedef struct {
+    bench_mode_t mode;
+    bench_compare_t compare;
+    size_t min; /* bytes; min and max are 0 until the device is known, unless given */
+    size_t max;
+    double factor;
+    const bench_type_t *types[BENCH_MAX_TYPES];
+    int ntypes;
+    const bench_op_t *ops[BENCH_MAX_OPS];
+    int nops;
+    bool out_of_place;
+    bool in_place;
+    int iterations; /* 0: by size */
+    int warmup;
+    int checks;
+    int rounds;
+    bool nccl_spin; /* NCCL's end is polled for and not waited for in cudaStreamSynchronize */
+    const char *nccl_library;
+    const char *json;   /* file, or NULL */
+    const char *device; /* "auto", "cuda" or "host" */
+} bench_options_t;
+
+/*
+ * True with the options. False if the program is to end with *status_p: after --help, --version, or a bad option of
+ * which one line was printed. Called before MPI_Init.
+ */
+bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p);
+const char *bench_mode_name(bench_mode_t mode);
+const char *bench_compare_name(bench_compare_t compare);
+
+/* Where the ranks run, and on what. */
+typedef struct {
+    char host[64];
+    char device_name[64];
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
+    int device;
+    int on_cuda;
+    long pid;
+} bench_place_t;
+
+typedef struct {
+    MPI_Comm comm;    /* carries the measured calls only */
+    MPI_Comm control; /* carries the program's own point-to-point messages and barriers */
+    int rank;
+    int size;
+    int nodes;
+    const mscclpp_gpu_ops_t *gpu;
+    bool on_host; /* the twin */
+    int device;
+    bool shared_gpu; /* some GPU serves several ranks */
+    bench_place_t *places;
+    mscclpp_config_t config; /* for the host library's own calls: the component's parameters */
+    mscclpp_gpu_stream_t *stream;
+    void *native_stream;  /* the same stream as CUDA knows it; NULL on the twin */
+    mscclpp_team_t *team; /* NULL until bench_library_open */
+} bench_env_t;
+
+/* Chooses the runtime; before MPI_Init, so that the component can be told. False after one printed line. */
+bool bench_env_choose_device(bench_env_t *env, const char *device);
+
+/* After MPI_Init. On failure all ranks return false and rank 0 has printed one line. */
+bool bench_env_open(bench_env_t *env);
+void bench_env_close(bench_env_t *env);
+
+/*
+ * Exchanges among the ranks by point-to-point messages: measuring must neither disturb nor depend on the collectives
+ * under test, which on the twin would serve these host buffers as well.
+ */
+void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length);
+double bench_max(MPI_Comm comm, double value);
+uint64_t bench_sum(MPI_Comm comm, uint64_t value);
+bool bench_all(MPI_Comm comm, bool value);
+mscclpp_oob_t bench_oob(MPI_Comm *comm);
+
+/* What is known of the component from outside, through MPI's tool interface. */
+typedef struct {
+    bool loaded;   /* its parameters are registered */
+    bool disabled; /* by enable or priority */
+    bool counters; /* it counts what it served */
+    uint64_t served;
+    uint64_t staged;
+} bench_component_t;
+
+void bench_component_open(MPI_Comm comm);
+void bench_component_read(bench_component_t *state_p);
+/* The text of parameter coll_mscclpp_<name>; false if there is none. */
+bool bench_component_parameter(const char *name, char *text, size_t length);
+void bench_component_close(void);
+
+/* Device buffers with known contents. */
+typedef struct {
+    char *send;
+    char *recv;
+    size_t capacity;
+    char *staging; /* pinned */
+    size_t staging_size;
+    char *expected; /* one period of the result */
+} bench_buffers_t;
+
+bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity);
+void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env);
+
+/* Fills the operand of this rank, and out of place the result with a value that cannot be right. */
+bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type,
+                        const bench_op_t *op, size_t count, bool in_place, int seed);
+
+/* How many elements of the result differ from the exact one, on this rank. */
+bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type,
+                          const bench_op_t *op, size_t count, int seed, uint64_t *wrong_p);
+
+/* One way to all-reduce. Functions print their cause and return false on failure. */
+typedef struct bench_contender {
+    const char *name;
+    bench_env_t *env;
+    /* In place if sendbuf equals recvbuf. */
+    bool (*call)(struct bench_contender *contender, const void *sendbuf, void *recvbuf, size_t count,
+                 const bench_type_t *type, const bench_op_t *op);
+    bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL if each call does */
+    bool in_library;                                   /* served by the host library's team */
+    bool waits;                                        /* NCCL: each call waits for its end */
+    bool spins;
+    char *staging[2]; /* staged: pinned host memory */
+} bench_contender_t;
+
+bench_contender_t bench_contender_mpi(bench_env_t *env);
+bench_contender_t bench_contender_library(bench_env_t *env, bool stream);
+
+/* Creates the host library's team, once. */
+bool bench_library_open(bench_env_t *env);
+void bench_library_close(bench_env_t *env);
+
+/* All ranks return the same; one line on failure. */
+bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p);
+void bench_nccl_close(void);
+/* "2.28.9", or "" */
+const char *bench_nccl_version(void);
+
+bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p);
+void bench_staged_close(bench_contender_t *contender);
+
+/* One row of the table: times in seconds a call, each the maximum over the ranks of their averages. */
+#define BENCH_MAX_ROUNDS 101
+
+typedef struct {
+    int rounds;
+    double round[BENCH_MAX_ROUNDS];
+} bench_times_t;
+
+typedef struct {
+    bool measured;
+    int iterations;
+    bench_times_t ours;
+    bench_times_t rival;
+    uint64_t wrong;     /* elements, all ranks and checks together */
+    char algorithm[32]; /* empty where MPI hides it */
+} bench_cell_t;
+
+typedef struct {
+    size_t bytes;
+    size_t count;
+    const bench_type_t *type;
+    const bench_op_t *op;
+    const char *path; /* of the measured calls */
+    bench_cell_t out_of_place;
+    bench_cell_t in_place;
+} bench_row_t;
+
+double bench_times_median(const bench_times_t *times);
+
+/* Measures ours, and the rival in alternating rounds if there is one. */
+bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
+                   bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p);
+
+/* The table on standard output and the JSON file, by rank 0. */
+typedef struct {
+    FILE *json;
+    bool first_row;
+    bool rival;
+    const bench_options_t *options;
+    const bench_env_t *env;
+} bench_report_t;
+
+bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
+void bench_report_header(const bench_report_t *report);
+void bench_report_row(bench_report_t *report, const bench_row_t *row);
+/* False if the JSON file could not be written. */
+bool bench_report_close(bench_report_t *report, uint64_t wrong, const bench_component_t *component);
+
+#endif

@@ -1,0 +1,355 @@
+/* The command line. */
+#include "test/bench/bench.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *bench_mode_name(bench_mode_t mode)
+{
+    static const char *names[] = {"blocking", "library", "stream"};
+
+    return names[mode];
+}
+
+const char *bench_compare_name(bench_compare_t compare)
+{
+    static const char *names[] = {"none", "nccl", "staged"};
+
+    return names[compare];
+}
+
+static const char help[] =
+    "Usage: mpirun -n RANKS mscclpp_bench [OPTION]...\n"
+    "Measures and verifies MPI_Allreduce on device buffers, one rank a GPU (local rank modulo the number of GPUs),\n"
+    "or on the host twin where there is no GPU.\n"
+    "\n"
+    "  -m, --mode MODE        blocking: MPI_Allreduce, one call at a time (default)\n"
+    "                         library: the host library's blocking call, one at a time\n"
+    "                         stream: calls queued back to back in a stream, one wait at the end\n"
+    "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8)\n"
+    "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin)\n"
+    "  -f, --factor N         each size is N times the one before, N > 1 (default 2)\n"
+    "  -d, --type LIST        char, int8, uint8, int32, int64, half, bfloat16, float, double, or several\n"
+    "                         separated by commas (default float)\n"
+    "  -o, --op LIST          sum, prod, max, min (default sum)\n"
+    "      --in-place         only in place\n"
+    "      --out-of-place     only out of place (default: both)\n"
+    "  -n, --iterations N     calls a round (default: by the time that a call takes)\n"
+    "  -w, --warmup N         calls before each size (default 10)\n"
+    "      --rounds N         rounds, of which the median is shown (default 5)\n"
+    "      --check N          verified calls for each size, 0 for none (default 1)\n"
+    "      --compare WHAT     nccl: the same buffers and sizes through NCCL, in alternating rounds\n"
+    "                         staged: copy to pinned host memory, MPI_Allreduce there, copy back\n"
+    "      --nccl-wait HOW    how a blocking NCCL call is waited for: sync (default) or spin\n"
+    "      --nccl-library F   file to load (default libnccl.so.2)\n"
+    "      --device WHAT      auto (default), cuda or host (the twin)\n"
+    "      --json FILE        all numbers and the environment as JSON\n"
+    "  -h, --help             this text\n"
+    "      --version\n"
+    "\n"
+    "Times are microseconds: of each round the largest average of any rank, and of the rounds the median.\n"
+    "algbw is bytes / time; busbw is algbw * 2(n-1)/n. ratio is our time / the other's: below 1 ours is faster.\n"
+    "Exit status: 0 for success, 1 for a wrong result or a failure, 2 for a bad option.\n"
+    "\n"
+    "Examples:\n"
+    "  mpirun -n 4 mscclpp_bench -b 8 -e 1g -f 4 -d half --compare nccl --json h200.json\n"
+    "  mpirun -n 4 mscclpp_bench --mode stream -b 1m -e 1m -d float --rounds 11\n"
+    "  mpirun -n 4 mscclpp_bench --device host -e 64k -d int8,double -o sum,max --check 3\n";
+
+/* One line from one rank; the launchers of the common MPI libraries tell it before MPI_Init. */
+static bool speaks(void)
+{
+    static const char *variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); ++i) {
+        const char *rank = getenv(variables[i]);
+        if (NULL != rank) {
+            return 0 == strcmp(rank, "0");
+        }
+    }
+    return true;
+}
+
+static bool refuse(const char *option, const char *value, const char *allowed)
+{
+    if (speaks()) {
+        fprintf(stderr, "mscclpp_bench: %s: '%s' is not allowed; use %s\n", option, value, allowed);
+    }
+    return false;
+}
+
+static bool parse_size(const char *option, const char *text, size_t *size_p)
+{
+    static const char allowed[] = "a number of bytes from 1 to 64g, with an optional suffix k, m or g";
+    char *end;
+    unsigned shift = 0;
+
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end != text && '\0' != *end && '\0' == end[1]) {
+        const char *suffix = strchr("kmg", tolower((unsigned char)*end));
+        if (NULL == suffix) {
+            return refuse(option, text, allowed);
+        }
+        shift = 'k' == *suffix ? 10 : 'm' == *suffix ? 20 : 30;
+        ++end;
+    }
+    if (!isdigit((unsigned char)text[0]) || '\0' != *end || 0 != errno || 0 == value ||
+        value > (64ull << 30) >> shift) {
+        return refuse(option, text, allowed);
+    }
+    *size_p = (size_t)(value << shift);
+    return true;
+}
+
+static bool parse_int(const char *option, const char *text, int min, int max, int *value_p)
+{
+    char allowed[64];
+    char *end;
+
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (end == text || '\0' != *end || 0 != errno || value < min || value > max) {
+        snprintf(allowed, sizeof(allowed), "a whole number from %d to %d", min, max);
+        return refuse(option, text, allowed);
+    }
+    *value_p = (int)value;
+    return true;
+}
+
+static bool parse_factor(const char *text, double *factor_p)
+{
+    char *end;
+    double factor = strtod(text, &end);
+
+    if (end == text || '\0' != *end || !(factor > 1.0) || factor > 1e9) {
+        return refuse("--factor", text, "a number above 1");
+    }
+    *factor_p = factor;
+    return true;
+}
+
+/* The index of text in a list of choices separated by "|". */
+static bool parse_choice(const char *option, const char *text, const char *choices, int *index_p)
+{
+    size_t length = strlen(text);
+    const char *at = choices;
+
+    for (int index = 0; NULL != at; ++index) {
+        if (length > 0 && 0 == strncmp(at, text, length) && ('\0' == at[length] || '|' == at[length])) {
+            *index_p = index;
+            return true;
+        }
+        at = strchr(at, '|');
+        at = NULL == at ? NULL : at + 1;
+    }
+    return refuse(option, text, choices);
+}
+
+/* Calls `add` for each name of a list separated by commas. */
+static bool parse_list(const char *list, bench_options_t *options, bool (*add)(const char *, bench_options_t *))
+{
+    char name[32];
+
+    for (;;) {
+        size_t length = strcspn(list, ",");
+        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), list);
+        if (!add(name, options)) {
+            return false;
+        }
+        if ('\0' == list[length]) {
+            return true;
+        }
+        list += length + 1;
+    }
+}
+
+static bool add_type(const char *name, bench_options_t *options)
+{
+    for (int i = 0; i < bench_type_count; ++i) {
+        if (0 == strcmp(name, bench_types[i].name) && options->ntypes < BENCH_MAX_TYPES) {
+            options->types[options->ntypes++] = &bench_types[i];
+            return true;
+        }
+    }
+    return refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double, at most 16");
+}
+
+static bool add_op(const char *name, bench_options_t *options)
+{
+    for (int i = 0; i < bench_op_count; ++i) {
+        if (0 == strcmp(name, bench_ops[i].name) && options->nops < BENCH_MAX_OPS) {
+            options->ops[options->nops++] = &bench_ops[i];
+            return true;
+        }
+    }
+    return refuse("--op", name, "sum, prod, max or min, at most 8");
+}
+
+enum { IN_PLACE = 256, OUT_OF_PLACE, ROUNDS, CHECK, COMPARE, NCCL_WAIT, NCCL_LIBRARY, DEVICE, JSON, VERSION };
+
+static const struct option table[] = {{"mode", required_argument, NULL, 'm'},
+                                      {"min", required_argument, NULL, 'b'},
+                                      {"max", required_argument, NULL, 'e'},
+                                      {"factor", required_argument, NULL, 'f'},
+                                      {"type", required_argument, NULL, 'd'},
+                                      {"op", required_argument, NULL, 'o'},
+                                      {"in-place", no_argument, NULL, IN_PLACE},
+                                      {"out-of-place", no_argument, NULL, OUT_OF_PLACE},
+                                      {"iterations", required_argument, NULL, 'n'},
+                                      {"warmup", required_argument, NULL, 'w'},
+                                      {"rounds", required_argument, NULL, ROUNDS},
+                                      {"check", required_argument, NULL, CHECK},
+                                      {"compare", required_argument, NULL, COMPARE},
+                                      {"nccl-wait", required_argument, NULL, NCCL_WAIT},
+                                      {"nccl-library", required_argument, NULL, NCCL_LIBRARY},
+                                      {"device", required_argument, NULL, DEVICE},
+                                      {"json", required_argument, NULL, JSON},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, VERSION},
+                                      {NULL, 0, NULL, 0}};
+
+/* False after a refused value. */
+static bool take(int option, const char *value, bench_options_t *options)
+{
+    static const char *devices[] = {"auto", "cuda", "host"};
+    int choice = 0;
+    bool ok = true;
+
+    switch (option) {
+    case 'm':
+        ok = parse_choice("--mode", value, "blocking|library|stream", &choice);
+        options->mode = (bench_mode_t)choice;
+        break;
+    case 'b':
+        ok = parse_size("--min", value, &options->min);
+        break;
+    case 'e':
+        ok = parse_size("--max", value, &options->max);
+        break;
+    case 'f':
+        ok = parse_factor(value, &options->factor);
+        break;
+    case 'd':
+        ok = parse_list(value, options, add_type);
+        break;
+    case 'o':
+        ok = parse_list(value, options, add_op);
+        break;
+    case IN_PLACE:
+        options->in_place = true;
+        break;
+    case OUT_OF_PLACE:
+        options->out_of_place = true;
+        break;
+    case 'n':
+        ok = parse_int("--iterations", value, 1, 1000000, &options->iterations);
+        break;
+    case 'w':
+        ok = parse_int("--warmup", value, 0, 1000000, &options->warmup);
+        break;
+    case ROUNDS:
+        ok = parse_int("--rounds", value, 1, BENCH_MAX_ROUNDS, &options->rounds);
+        break;
+    case CHECK:
+        ok = parse_int("--check", value, 0, 1000000, &options->checks);
+        break;
+    case COMPARE:
+        ok = parse_choice("--compare", value, "none|nccl|staged", &choice);
+        options->compare = (bench_compare_t)choice;
+        break;
+    case NCCL_WAIT:
+        ok = parse_choice("--nccl-wait", value, "sync|spin", &choice);
+        options->nccl_spin = 1 == choice;
+        break;
+    case NCCL_LIBRARY:
+        options->nccl_library = value;
+        break;
+    case DEVICE:
+        ok = parse_choice("--device", value, "auto|cuda|host", &choice);
+        options->device = devices[choice];
+        break;
+    default:
+        options->json = value;
+        break;
+    }
+    return ok;
+}
+
+/* What single values cannot tell. */
+static bool consistent(const bench_options_t *options)
+{
+    char max[32];
+
+    if (0 != options->max && options->min > options->max) {
+        snprintf(max, sizeof(max), "%zu", options->max);
+        return refuse("--max", max, "a size that is not below --min");
+    }
+    if (BENCH_COMPARE_STAGED == options->compare && BENCH_MODE_BLOCKING != options->mode) {
+        return refuse("--compare", "staged", "it with --mode blocking, since MPI has no calls in a stream");
+    }
+    for (int i = 0; i < options->ntypes; ++i) {
+        if (BENCH_COMPARE_STAGED == options->compare && MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
+            return refuse("--type", options->types[i]->name, "types that MPI has with --compare staged");
+        }
+    }
+    return true;
+}
+
+bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
+{
+    bench_options_t options = {.min = 8,
+                               .factor = 2,
+                               .warmup = 10,
+                               .checks = 1,
+                               .rounds = 5,
+                               .nccl_library = "libnccl.so.2",
+                               .device = "auto"};
+    int option;
+
+    *status_p = BENCH_EXIT_USAGE;
+    opterr = 0;
+    while (-1 != (option = getopt_long(argc, argv, ":m:b:e:f:d:o:n:w:h", table, NULL))) {
+        if ('h' == option || VERSION == option) {
+            if (speaks()) {
+                fputs('h' == option ? help : "mscclpp_bench " MSCCLPP_VERSION "\n", stdout);
+            }
+            *status_p = 0;
+            return false;
+        }
+        if ('?' == option || ':' == option) {
+            if (speaks()) {
+                fprintf(stderr, "mscclpp_bench: %s: %s; see --help\n", argv[optind - 1],
+                        '?' == option ? "no such option, or a value where none is taken" : "needs a value");
+            }
+            return false;
+        }
+        if (!take(option, optarg, &options)) {
+            return false;
+        }
+    }
+    if (optind < argc) {
+        if (speaks()) {
+            fprintf(stderr, "mscclpp_bench: '%s' is no option; see --help\n", argv[optind]);
+        }
+        return false;
+    }
+    if (0 == options.ntypes) {
+        add_type("float", &options);
+    }
+    if (0 == options.nops) {
+        add_op("sum", &options);
+    }
+    if (!options.in_place && !options.out_of_place) {
+        options.in_place = true;
+        options.out_of_place = true;
+    }
+    if (!consistent(&options)) {
+        return false;
+    }
+    *options_p = options;
+    return true;
+}

@@ -1,0 +1,203 @@
+/* mscclpp_bench: measures and verifies all-reduce on device buffers, beside NCCL if asked. See --help. */
+#include "test/bench/bench.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
+#define CUDA_MAX ((size_t)256 << 20)
+#define TWIN_MAX ((size_t)1 << 20)
+
+static bool mpi_takes_device_buffers(void)
+{
+#if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
+    return 1 == MPIX_Query_cuda_support();
+#else
+    return false;
+#endif
+}
+
+/* Refuses what would end in a crash or in numbers of something else. */
+static bool can_run(const bench_env_t *env, const bench_options_t *options)
+{
+    bench_component_t component;
+    char device[64] = "";
+    bool ok = true;
+
+    bench_component_read(&component);
+    if (BENCH_MODE_BLOCKING == options->mode && !env->on_host && !mpi_takes_device_buffers() &&
+        (!component.loaded || component.disabled)) {
+        if (0 == env->rank) {
+            fprintf(stderr,
+                    "mscclpp_bench: coll/mscclpp is %s and this MPI cannot take device buffers, so MPI_Allreduce would "
+                    "crash; see its README for how Open MPI finds it\n",
+                    component.loaded ? "turned off" : "not loaded");
+        }
+        ok = false;
+    }
+    if (component.loaded && !component.disabled && bench_component_parameter("device", device, sizeof(device)) &&
+        0 != strcmp(device, "auto") && 0 != strcmp(device, env->gpu->name)) {
+        if (0 == env->rank) {
+            fprintf(stderr, "mscclpp_bench: --device chose %s but coll_mscclpp_device is %s; make them agree\n",
+                    env->gpu->name, device);
+        }
+        ok = false;
+    }
+    return bench_all(env->control, ok);
+}
+
+static bool open_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *rival,
+                       bench_contender_t **rival_p)
+{
+    *rival_p = NULL;
+    switch (options->compare) {
+    case BENCH_COMPARE_NCCL:
+        if (!bench_nccl_open(env, options->nccl_library, BENCH_MODE_STREAM != options->mode, options->nccl_spin,
+                             rival)) {
+            return false;
+        }
+        break;
+    case BENCH_COMPARE_STAGED:
+        if (!bench_staged_open(env, options->max, rival)) {
+            return false;
+        }
+        break;
+    default:
+        return true;
+    }
+    *rival_p = rival;
+    return true;
+}
+
+/* MPI has no call in a stream, and no half and no bfloat16. */
+static bool in_library(const bench_options_t *options, const bench_type_t *type)
+{
+    return BENCH_MODE_BLOCKING != options->mode || MPI_DATATYPE_NULL == bench_type_mpi(type);
+}
+
+/* All ranks return the same. */
+static bool open_ours(bench_env_t *env, const bench_options_t *options)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < options->ntypes; ++i) {
+        ok = !in_library(options, options->types[i]) || bench_library_open(env);
+    }
+    return ok;
+}
+
+static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
+                     bench_contender_t *ours, bench_contender_t *rival, bench_row_t *row)
+{
+    if (BENCH_MODE_BLOCKING == options->mode && !ours->in_library && row->count > INT_MAX) {
+        if (0 == env->rank) {
+            printf("# %zu elements: MPI's count is an int; left out\n", row->count);
+        }
+        return true;
+    }
+    return (!options->out_of_place ||
+            bench_measure(env, options, buffers, ours, rival, row, false, &row->out_of_place)) &&
+           (!options->in_place || bench_measure(env, options, buffers, ours, rival, row, true, &row->in_place));
+}
+
+/* All sizes of one type and operation. */
+static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
+                      bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
+                      uint64_t *wrong_p)
+{
+    bench_contender_t ours = in_library(options, type)
+                                 ? bench_contender_library(env, BENCH_MODE_STREAM == options->mode)
+                                 : bench_contender_mpi(env);
+    size_t previous = 0;
+    double size = (double)options->min;
+
+    for (; size <= (double)options->max; size *= options->factor) {
+        bench_row_t row = {.count = (size_t)size / type->size, .type = type, .op = op, .path = ours.name};
+        row.bytes = row.count * type->size;
+        if (row.bytes == previous || 0 == row.count) {
+            continue;
+        }
+        previous = row.bytes;
+        if (!run_size(env, options, buffers, &ours, rival, &row)) {
+            return false;
+        }
+        if (row.out_of_place.measured || row.in_place.measured) {
+            bench_report_row(report, &row);
+        }
+        *wrong_p += row.out_of_place.wrong + row.in_place.wrong;
+    }
+    return true;
+}
+
+/* BENCH_EXIT_WRONG after a wrong result or a failure of which a line was printed. */
+static int run(bench_env_t *env, const bench_options_t *options)
+{
+    bench_contender_t rival_storage, *rival;
+    bench_component_t component;
+    bench_buffers_t buffers;
+    bench_report_t report;
+    uint64_t wrong = 0;
+    bool ok;
+
+    if (!can_run(env, options) || !open_rival(env, options, &rival_storage, &rival) || !open_ours(env, options)) {
+        return BENCH_EXIT_WRONG;
+    }
+    if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max)) ||
+        !bench_report_open(&report, options, env)) {
+        return BENCH_EXIT_WRONG;
+    }
+    bench_report_header(&report);
+    for (int i = 0; i < options->ntypes; ++i) {
+        for (int j = 0; j < options->nops; ++j) {
+            if (!run_table(env, options, &buffers, rival, options->types[i], options->ops[j], &report, &wrong)) {
+                /* The peers may be waiting within the call that failed here. */
+                fprintf(stderr, "mscclpp_bench: rank %d: measuring %s %s failed\n", env->rank, options->types[i]->name,
+                        options->ops[j]->name);
+                MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
+            }
+        }
+    }
+    bench_component_read(&component);
+    ok = bench_report_close(&report, wrong, &component);
+    if (BENCH_COMPARE_NCCL == options->compare) {
+        bench_nccl_close();
+    } else if (NULL != rival) {
+        bench_staged_close(rival);
+    }
+    bench_library_close(env);
+    bench_buffers_close(&buffers, env);
+    return bench_all(env->control, ok && 0 == wrong) ? 0 : BENCH_EXIT_WRONG;
+}
+
+int main(int argc, char **argv)
+{
+    bench_options_t options;
+    bench_env_t env;
+    int status;
+
+    memset(&env, 0, sizeof(env));
+    if (!bench_options_parse(argc, argv, &options, &status)) {
+        return status;
+    }
+    if (!bench_env_choose_device(&env, options.device)) {
+        return BENCH_EXIT_WRONG;
+    }
+    if (0 == options.max) {
+        options.max = env.on_host ? TWIN_MAX : CUDA_MAX;
+        options.max = options.max < options.min ? options.min : options.max;
+    }
+    MPI_Init(&argc, &argv);
+    status = BENCH_EXIT_WRONG;
+    if (bench_env_open(&env)) {
+        bench_component_open(env.comm);
+        status = run(&env, &options);
+        bench_component_close();
+    }
+    bench_env_close(&env);
+    MPI_Finalize();
+    return status;
+}

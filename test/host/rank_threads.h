@@ -1,0 +1,29 @@
+/* Ranks as threads of one process, so that ThreadSanitizer sees every access of the protocol at one address. */
+#ifndef TEST_HOST_RANK_THREADS_H
+#define TEST_HOST_RANK_THREADS_H
+
+#include "mca/common/config.h"
+#include "mca/common/task.h"
+#include "mca/common/team.h"
+
+#define RANKS_MAX MSCCLPP_DEV_MAX_RANKS
+
+typedef struct {
+    int rank;
+    int size;
+    mscclpp_oob_t oob;
+    const mscclpp_config_t *config;
+    void *argument;
+    int failures; /* counted by the body, summed by run_ranks */
+} rank_t;
+
+/* Runs `body` on `size` threads, one a rank, and returns the sum of their failures. */
+int run_ranks(int size, const mscclpp_config_t *config, void (*body)(rank_t *rank), void *argument);
+
+/* Creates a team of all ranks on the twin; collective. NULL, counted as a failure, if that does not work. */
+mscclpp_team_t *create_team(rank_t *rank);
+
+/* A meeting of all ranks. */
+void meet(rank_t *rank);
+
+#endif

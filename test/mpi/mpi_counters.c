@@ -1,0 +1,142 @@
+/* The component's counters and parameters, through MPI's tool interface. */
+#include "test/mpi/mpi_test.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static MPI_T_pvar_session session = MPI_T_PVAR_SESSION_NULL;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+typedef struct {
+    const char *name;
+    int index; /* -2: not looked for yet, -1: does not exist */
+    int bind;
+    MPI_Datatype datatype;
+    MPI_T_pvar_handle process; /* kept where the counter belongs to the process */
+} counter_t;
+
+static counter_t served = {.name = "coll_mscclpp_served", .index = -2};
+static counter_t staged = {.name = "coll_mscclpp_staged", .index = -2};
+
+static void find(counter_t *counter)
+{
+    int total, provided;
+
+    counter->index = -1;
+    MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided);
+    if (MPI_T_PVAR_SESSION_NULL == session) {
+        MPI_T_pvar_session_create(&session);
+    }
+    MPI_T_pvar_get_num(&total);
+    for (int index = 0; index < total; ++index) {
+        char name[256];
+        int length = sizeof(name), verbosity, class, bind, readonly, continuous, atomic, count, unused = 0;
+        MPI_T_enum enumtype;
+        if (MPI_SUCCESS != MPI_T_pvar_get_info(index, name, &length, &verbosity, &class, &counter->datatype, &enumtype,
+                                               NULL, &unused, &bind, &readonly, &continuous, &atomic) ||
+            0 != strcmp(name, counter->name)) {
+            continue;
+        }
+        counter->index = index;
+        counter->bind = bind;
+        if (MPI_T_BIND_NO_OBJECT == bind &&
+            (MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &counter->process, &count) ||
+             (!continuous && MPI_SUCCESS != MPI_T_pvar_start(session, counter->process)))) {
+            counter->index = -1;
+        }
+        break;
+    }
+}
+
+static uint64_t read_counter(counter_t *counter, MPI_Comm comm)
+{
+    MPI_T_pvar_handle handle;
+    uint64_t value = 0;
+    unsigned small = 0;
+    int count;
+    bool ok;
+
+    pthread_mutex_lock(&lock);
+    if (-2 == counter->index) {
+        find(counter);
+    }
+    ok = counter->index >= 0;
+    if (ok) {
+        bool bound = MPI_T_BIND_NO_OBJECT != counter->bind;
+        handle = counter->process;
+        ok = !bound || MPI_SUCCESS == MPI_T_pvar_handle_alloc(session, counter->index, &comm, &handle, &count);
+        if (ok && MPI_UNSIGNED == counter->datatype) {
+            ok = MPI_SUCCESS == MPI_T_pvar_read(session, handle, &small);
+            value = small;
+        } else if (ok) {
+            ok = MPI_SUCCESS == MPI_T_pvar_read(session, handle, &value);
+        }
+        if (ok && bound) {
+            MPI_T_pvar_handle_free(session, &handle);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    MT_CHECK(ok, "counter %s cannot be read: nothing proves that the component served a call", counter->name);
+    return value;
+}
+
+uint64_t mt_served(MPI_Comm comm)
+{
+    return read_counter(&served, comm);
+}
+
+uint64_t mt_staged(MPI_Comm comm)
+{
+    return read_counter(&staged, comm);
+}
+
+static bool choice_is(MPI_T_enum enumtype, int number, const char *value)
+{
+    char item[128];
+    int count, found, length = sizeof(item);
+
+    if (MPI_T_ENUM_NULL == enumtype || MPI_SUCCESS != MPI_T_enum_get_info(enumtype, &count, item, &length)) {
+        return number == atoi(value);
+    }
+    for (int i = 0; i < count; ++i) {
+        length = sizeof(item);
+        if (MPI_SUCCESS == MPI_T_enum_get_item(enumtype, i, &found, item, &length) && found == number) {
+            return 0 == strcmp(item, value);
+        }
+    }
+    return false;
+}
+
+bool mt_parameter_is(const char *name, const char *value)
+{
+    char full[128];
+    int index, count, bind, verbosity, scope, provided, unused_name = 0, unused_text = 0;
+    MPI_Datatype datatype;
+    MPI_T_enum enumtype;
+    MPI_T_cvar_handle handle;
+    bool same = false;
+    union {
+        int i;
+        bool b;
+        char text[4096];
+    } content;
+
+    MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided);
+    snprintf(full, sizeof(full), "coll_mscclpp_%s", name);
+    memset(&content, 0, sizeof(content));
+    if (MPI_SUCCESS == MPI_T_cvar_get_index(full, &index) &&
+        MPI_SUCCESS == MPI_T_cvar_get_info(index, NULL, &unused_name, &verbosity, &datatype, &enumtype, NULL,
+                                           &unused_text, &bind, &scope) &&
+        MPI_SUCCESS == MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)) {
+        if (MPI_SUCCESS == MPI_T_cvar_read(handle, &content)) {
+            same = MPI_CHAR == datatype     ? 0 == strcmp(content.text, value)
+                   : MPI_C_BOOL == datatype ? content.b == (0 != atoi(value))
+                                            : choice_is(enumtype, content.i, value);
+        }
+        MPI_T_cvar_handle_free(&handle);
+    }
+    MPI_T_finalize();
+    return same;
+}
