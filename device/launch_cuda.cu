@@ -1,0 +1,126 @@
+/* CUDA kernels: shells round the bodies of device/kern, and the C functions that start and load them. */
+#include "device/hot_types.h"
+#include "device/kern/allreduce_oneshot.h"
+#include "device/kern/allreduce_scratch.h"
+#include "device/kern/allreduce_twophase.h"
+#include "device/kern/allreduce_zerocopy.h"
+#include "device/kern/barrier_only.h"
+#include "device/launch.h"
+
+#include <cuda_runtime.h>
+
+/* For type and operation that the kernel looks up in its arguments. */
+#define ANY (-1)
+
+/* The launch bound; mca/common/algo.c never asks for more threads. */
+#define THREADS 512
+
+typedef mscclpp_dev_zerocopy_args_t zerocopy_args_t;
+typedef mscclpp_dev_args_t args_t;
+
+static __global__ void barrier_kernel(const __grid_constant__ args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_barrier_only(&ctx, &args);
+}
+
+template <int DTYPE, int OP, int WIDTH>
+static __global__ void __launch_bounds__(THREADS) oneshot_kernel(const __grid_constant__ args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_allreduce_oneshot(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
+                                  OP != ANY ? OP : (int)args.op, WIDTH);
+}
+
+template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS) twophase_kernel(const __grid_constant__ args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_allreduce_twophase(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
+                                   OP != ANY ? OP : (int)args.op);
+}
+
+template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS) zerocopy_kernel(const __grid_constant__ zerocopy_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_allreduce_zerocopy(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+                                   OP != ANY ? OP : (int)args.common.op);
+}
+
+template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS) scratch_kernel(const __grid_constant__ args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_allreduce_scratch(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
+                                  OP != ANY ? OP : (int)args.op);
+}
+
+template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
+{
+    switch (kernel) {
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
+        return (const void *)oneshot_kernel<DTYPE, OP, MSCCLPP_DEV_LL16>;
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
+        return (const void *)oneshot_kernel<DTYPE, OP, MSCCLPP_DEV_LL8>;
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
+        return (const void *)twophase_kernel<DTYPE, OP>;
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
+        return (const void *)zerocopy_kernel<DTYPE, OP>;
+    case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
+        return (const void *)scratch_kernel<DTYPE, OP>;
+    default:
+        return (const void *)barrier_kernel;
+    }
+}
+
+static const void *find_function(mscclpp_dev_kernel_t kernel, uint32_t dtype, uint32_t op)
+{
+    int hot = mscclpp_dev_hot_dtype(dtype);
+
+#define MATCH(dtype_, op_)                                                                                             \
+    if (hot == (int)dtype_ && op == (uint32_t)op_) {                                                                   \
+        return function_of<(int)dtype_, (int)op_>(kernel);                                                             \
+    }
+    MSCCLPP_DEV_HOT(MATCH)
+#undef MATCH
+    return function_of<ANY, ANY>(kernel);
+}
+
+extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t *launch)
+{
+    const args_t *args = (const args_t *)launch->args; /* the zero-copy arguments begin with the common ones */
+    void *parameters[] = {(void *)launch->args};
+
+    return (int)cudaLaunchKernel(find_function(launch->kernel, args->dtype, args->op), dim3(launch->nblocks),
+                                 dim3(launch->nthreads), parameters, 0, (cudaStream_t)stream);
+}
+
+extern "C" int mscclpp_dev_cuda_preload(void)
+{
+    cudaFuncAttributes attributes;
+    cudaError_t error;
+    int kernel;
+
+    for (kernel = 0; kernel < MSCCLPP_KERNEL_LAST; ++kernel) {
+#define LOAD(dtype_, op_)                                                                                              \
+    error = cudaFuncGetAttributes(&attributes, function_of<(int)dtype_, (int)op_>((mscclpp_dev_kernel_t)kernel));      \
+    if (error != cudaSuccess) {                                                                                        \
+        return (int)error;                                                                                             \
+    }
+        MSCCLPP_DEV_HOT(LOAD)
+        LOAD(ANY, ANY)
+#undef LOAD
+    }
+    return (int)cudaSuccess;
+}
