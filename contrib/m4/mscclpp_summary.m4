@@ -12,7 +12,7 @@ AC_DEFUN([MSCCLPP_SUMMARY], [
         [mscclpp_say_cuda="$CUDA_VERSION ($NVCC), kernels for sm $CUDA_ARCHES and PTX"],
         [mscclpp_say_cuda="no ($mscclpp_cuda_why): device=host only, no GPU is used"])
     AS_IF([test "x$mscclpp_have_ucx" = xyes],
-        [mscclpp_say_ucx="found, not used yet: control messages go over the communicator's point-to-point"],
+        [mscclpp_say_ucx="yes: control messages go over UCX where it is at run time"],
         [mscclpp_say_ucx="no: control messages go over the communicator's point-to-point"])
     AS_IF([test "x$mscclpp_have_verbs" = xyes],
         [mscclpp_say_verbs="found, not used yet: no transport between nodes"],

@@ -72,6 +72,9 @@ bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint
     if (capacity != 0) {
         blocks = at_most(blocks, capacity / threads);
     }
+    if (input->block_limit != 0) {
+        blocks = at_most(blocks, input->block_limit);
+    }
     blocks = at_most(blocks, MSCCLPP_DEV_MAX_BLOCKS);
     choice->nthreads = (uint32_t)threads;
     choice->nblocks = blocks == 0 ? 1 : (uint32_t)blocks;

@@ -44,6 +44,8 @@ typedef struct {
     uint64_t bytes;
     uint32_t nranks;
     bool on_host; /* the twin */
+    uint32_t
+        block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;
     const mscclpp_layout_t *layout;
 } mscclpp_select_input_t;

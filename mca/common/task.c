@@ -103,6 +103,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->bytes = task->bytes;
     input->nranks = (uint32_t)team->size;
     input->on_host = team->on_host;
+    input->block_limit = team->block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->layout;
     return mscclpp_select_allreduce(input, &task->choice);
@@ -164,6 +165,33 @@ static mscclpp_status_t copy_alone(task_t *task)
     return status == MSCCLPP_OK ? task->team->gpu->stream_sync(task->stream) : status;
 }
 
+/* Everything after the choice. Any error breaks the team, since peers may be under way. */
+static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *input, bool wait)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_status_t status;
+
+    team->call = task->args->call;
+    team->last_algorithm = task->choice.algo->name;
+    mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
+    mscclpp_team_release_mappings(team, false);
+    status = wait ? replace_buffers(task) : MSCCLPP_OK;
+    if (status == MSCCLPP_OK) {
+        status = exchange(task, input);
+    }
+    team->last_algorithm = task->choice.algo->name;
+    if (status == MSCCLPP_OK && task->choice.epochs != 0) {
+        status = mscclpp_team_reserve_epochs(team, task->choice.epochs);
+    }
+    if (status == MSCCLPP_OK) {
+        status = launch(task, wait);
+    }
+    if (wait) {
+        status = restore_buffers(task, status);
+    }
+    return status;
+}
+
 static mscclpp_status_t run(task_t *task, bool wait)
 {
     mscclpp_team_t *team = task->team;
@@ -183,37 +211,28 @@ static mscclpp_status_t run(task_t *task, bool wait)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (team->size == 1 && wait && is_dense(task->args->dtype)) {
-        return copy_alone(task);
-    }
-    team->call = task->args->call;
-    team->last_algorithm = task->choice.algo->name;
-    mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
-    mscclpp_team_release_mappings(team, false);
-    status = wait ? replace_buffers(task) : MSCCLPP_OK;
-    if (status == MSCCLPP_OK) {
-        status = exchange(task, &input);
-    }
-    team->last_algorithm = task->choice.algo->name;
-    if (status == MSCCLPP_OK && task->choice.epochs != 0) {
-        status = mscclpp_team_reserve_epochs(team, task->choice.epochs);
-    }
-    if (status == MSCCLPP_OK) {
-        status = launch(task, wait);
-    }
     if (wait) {
-        status = restore_buffers(task, status);
+        status = mscclpp_team_take_stream(team);
+        if (status != MSCCLPP_OK) {
+            return mscclpp_team_fail(team, status);
+        }
+        task->stream = team->stream;
     }
+    if (team->size == 1 && wait && is_dense(task->args->dtype)) {
+        status = copy_alone(task);
+    } else {
+        status = perform(task, &input, wait);
+    }
+    mscclpp_team_give_stream(team);
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
-
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
 {
     task_t task;
 
     task.team = team;
     task.args = args;
-    task.stream = team->stream;
+    task.stream = NULL;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
     return run(&task, true);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "mca/common/stream.h"
 #include "mca/common/team_internal.h"
 
 /*
@@ -107,12 +108,6 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     if (team == NULL) {
         return;
     }
-    if (team->stream != NULL) {
-        if (!team->broken) {
-            (void)team->gpu->stream_sync(team->stream);
-        }
-        team->gpu->stream_destroy(team->stream);
-    }
     if (team->mailbox != NULL) {
         mscclpp_team_release_mappings(team, true);
     }
@@ -152,6 +147,7 @@ void mscclpp_team_finalize(double seconds)
         nanosleep(&pause, NULL);
     }
     mscclpp_mapping_drain();
+    mscclpp_stream_drain();
 }
 
 int mscclpp_team_rank(const mscclpp_team_t *team)

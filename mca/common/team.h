@@ -16,6 +16,7 @@ typedef struct {
     const mscclpp_config_t *config; /* copied; rank 0's values of what changes the protocol are used by all ranks */
     const mscclpp_gpu_ops_t *gpu;
     int device;
+    bool concurrent;   /* other threads may have tasks of other teams in flight on the device */
     mscclpp_oob_t oob; /* copied; its context and label outlive the team */
     bool single_node;  /* the caller knows that all ranks are on this node; equal on all ranks */
 } mscclpp_team_params_t;

@@ -20,6 +20,9 @@
 #define PROBE_SLOW 150e-6
 #define PROBE_ROUNDS 3
 
+/* Tasks of one process that a GPU has room for, where threads start them independently. */
+#define CONCURRENT_TASKS 8
+
 typedef struct {
     uint32_t version;
     uint32_t ready; /* the sender has all that it needs of its own */
@@ -27,6 +30,8 @@ typedef struct {
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint32_t shareable;
     uint32_t on_host;
+    uint32_t concurrent;
+    uint32_t sm_count;
     mscclpp_protocol_t protocol;
     mscclpp_gpu_handle_t scratch;
     mscclpp_shmseg_descriptor_t control; /* rank 0's counts */
@@ -66,7 +71,6 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
 
     if ((status = team->gpu->device_info(team->device, &info)) != MSCCLPP_OK ||
         (status = team->gpu->preload(team->device)) != MSCCLPP_OK ||
-        (status = team->gpu->stream_create(team->device, &team->stream)) != MSCCLPP_OK ||
         (status = team->gpu->host_alloc(sizeof(*team->mailbox), &host, &device)) != MSCCLPP_OK) {
         return status;
     }
@@ -90,6 +94,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     }
     memcpy(hello->uuid, info.uuid, sizeof(hello->uuid));
     hello->shareable = info.shareable;
+    hello->sm_count = (uint32_t)info.sm_count;
     return MSCCLPP_OK;
 }
 
@@ -195,6 +200,33 @@ static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
     return false;
 }
 
+/*
+ * Blocks that every GPU of the team surely runs at once: kernels take one multiprocessor a block at the worst, GPUs may
+ * be shared by ranks, and other teams' kernels may be in flight. A grid beyond that could wait for blocks that wait for
+ * it.
+ */
+static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;
+    int a, b;
+
+    if (team->on_host) {
+        return 0;
+    }
+    for (a = 0; a < team->size; ++a) {
+        uint32_t blocks, kernels = 0;
+
+        for (b = 0; b < team->size; ++b) {
+            if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
+                kernels += hellos[b].concurrent ? CONCURRENT_TASKS : 1;
+            }
+        }
+        blocks = hellos[a].sm_count / kernels;
+        limit = blocks < limit ? blocks : limit;
+    }
+    return limit == 0 ? 1 : limit;
+}
+
 /* Lets the kernels of all ranks meet, and says how long one meeting takes. */
 static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
 {
@@ -212,6 +244,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
     team->timeout = PROBE_DEADLINE;
     team->warn_after = 0;
     mscclpp_team_fill_args(team, &args);
+    status = mscclpp_team_take_stream(team);
     for (round = 0; round < PROBE_ROUNDS && status == MSCCLPP_OK; ++round) {
         if (round == 1) {
             started = mscclpp_team_now(); /* the first round waits for the ranks to arrive */
@@ -219,6 +252,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
         status = mscclpp_team_launch(team, team->stream, &launch, "probe", true);
     }
     *seconds_p = (mscclpp_team_now() - started) / (PROBE_ROUNDS - 1);
+    mscclpp_team_give_stream(team);
     team->timeout = timeout;
     team->warn_after = warn_after;
     return status;
@@ -283,6 +317,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     hellos[oob->size].version = PROTOCOL_VERSION;
     hellos[oob->size].ready = mine == MSCCLPP_OK;
     hellos[oob->size].on_host = team->on_host;
+    hellos[oob->size].concurrent = params->concurrent;
     if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
         hellos[oob->size].team_id = (uint64_t)(uintptr_t)team;
     }
@@ -297,6 +332,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     team->protocol = hellos[0].protocol;
     team->id = hellos[0].team_id;
     mscclpp_layout_init(&team->layout, team->protocol.scratch_size);
+    team->block_limit = find_block_limit(team, hellos);
     status = vote(team, attach(team, hellos));
     if (status == MSCCLPP_OK) {
         status = check_progress(team, hellos);
@@ -317,7 +353,6 @@ err_close:
     mscclpp_team_close_peers(team);
     (void)vote(team, MSCCLPP_OK);
     team->control = NULL;
-    team->broken = true; /* a probe that did not end must not be waited for */
 
 err_destroy:
     mscclpp_team_destroy(team);

@@ -29,10 +29,11 @@ struct mscclpp_team {
     int size;
     bool on_host;
     bool broken;
-    uint64_t id; /* equal on all ranks, unlike that of any other team of theirs */
+    uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
+    uint64_t id;          /* equal on all ranks, unlike that of any other team of theirs */
 
-    mscclpp_gpu_stream_t *stream;
-    char *scratch; /* this rank's, in device memory */
+    mscclpp_gpu_stream_t *stream; /* of the task in hand, from the pool; NULL between tasks */
+    char *scratch;                /* this rank's, in device memory */
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_gpu_handle_t peer_handle[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_mailbox_t *mailbox;        /* as the host sees it */
@@ -91,7 +92,11 @@ mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what,
 /* Marks the team as broken and tells the peers why, once. Returns the status. */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status);
 
-/* team_launch.c: the kernel arguments that all calls share. */
+/* team_launch.c: takes a stream from the pool for one task, and gives it back unless its kernel is stuck. */
+mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team);
+void mscclpp_team_give_stream(mscclpp_team_t *team);
+
+/* The kernel arguments that all calls share. */
 void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args);
 
 /*

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mca/common/log.h"
+#include "mca/common/stream.h"
 #include "mca/common/team_internal.h"
 
 /* Polls of the mailbox between two turns of the embedding runtime's progress. */
@@ -25,6 +26,26 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
     memcpy(args->scratch, team->peer_scratch, sizeof(args->scratch[0]) * (size_t)team->size);
 }
 
+static bool has_ended(const mscclpp_team_t *team, uint64_t launch)
+{
+    /* Acquire: the result and the user's buffers are looked at next. */
+    return __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE) >= launch;
+}
+
+mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team)
+{
+    return mscclpp_stream_get(team->gpu, team->device, &team->stream);
+}
+
+void mscclpp_team_give_stream(mscclpp_team_t *team)
+{
+    /* A stream whose kernel did not end must not be lent to another team; it is lost with the failed one. */
+    if (team->stream != NULL && has_ended(team, team->launches)) {
+        mscclpp_stream_put(team->gpu, team->device, team->stream);
+    }
+    team->stream = NULL;
+}
+
 /* What a launch in the caller's thread does while it waits; the first failure tells the kernel to leave. */
 typedef struct {
     mscclpp_team_wait_t wait;
@@ -41,12 +62,6 @@ static void inline_turn(void *context)
             __atomic_store_n(&turn->wait.team->mailbox->abort, 1, __ATOMIC_RELAXED);
         }
     }
-}
-
-static bool has_ended(const mscclpp_team_t *team, uint64_t launch)
-{
-    /* Acquire: the result and the user's buffers are looked at next. */
-    return __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE) >= launch;
 }
 
 /* After the word to leave; a kernel that still does not end is left alone, since its memory must not be freed. */

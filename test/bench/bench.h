@@ -154,7 +154,7 @@ typedef struct {
     uint64_t staged;
 } bench_component_t;
 
-void bench_component_open(MPI_Comm comm);
+void bench_component_open(void);
 void bench_component_read(bench_component_t *state_p);
 /* The text of parameter coll_mscclpp_<name>; false if there is none. */
 bool bench_component_parameter(const char *name, char *text, size_t length);

@@ -16,7 +16,6 @@ typedef struct {
 
 static MPI_T_pvar_session session;
 static bool session_open;
-static MPI_Comm counted_comm;
 static counter_t counters[] = {{.name = "coll_mscclpp_served"}, {.name = "coll_mscclpp_staged"}};
 
 /* A parameter with a few choices is an integer with names. */
@@ -83,7 +82,7 @@ bool bench_component_parameter(const char *name, char *text, size_t length)
     return known;
 }
 
-static void find_counter(counter_t *counter, MPI_Comm *comm)
+static void find_counter(counter_t *counter)
 {
     int total;
 
@@ -96,9 +95,8 @@ static void find_counter(counter_t *counter, MPI_Comm *comm)
         MPI_T_enum enumtype;
         if (MPI_SUCCESS != MPI_T_pvar_get_info(index, name, &length, &verbosity, &class, &counter->datatype, &enumtype,
                                                NULL, &unused, &bind, &readonly, &continuous, &atomic) ||
-            0 != strcmp(name, counter->name) ||
-            MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, MPI_T_BIND_MPI_COMM == bind ? (void *)comm : NULL,
-                                                   &counter->handle, &count)) {
+            0 != strcmp(name, counter->name) || MPI_T_BIND_NO_OBJECT != bind ||
+            MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &counter->handle, &count)) {
             continue;
         }
         if (!continuous) {
@@ -108,17 +106,16 @@ static void find_counter(counter_t *counter, MPI_Comm *comm)
     }
 }
 
-void bench_component_open(MPI_Comm comm)
+void bench_component_open(void)
 {
     int provided;
 
-    counted_comm = comm;
     if (MPI_SUCCESS != MPI_T_init_thread(MPI_THREAD_SINGLE, &provided)) {
         return;
     }
     session_open = MPI_SUCCESS == MPI_T_pvar_session_create(&session);
     for (size_t i = 0; session_open && i < sizeof(counters) / sizeof(counters[0]); ++i) {
-        find_counter(&counters[i], &counted_comm);
+        find_counter(&counters[i]);
     }
 }
 

@@ -193,7 +193,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     status = BENCH_EXIT_WRONG;
     if (bench_env_open(&env)) {
-        bench_component_open(env.comm);
+        bench_component_open();
         status = run(&env, &options);
         bench_component_close();
     }

@@ -11,26 +11,29 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct {
     const char *name;
-    int index; /* -2: not looked for yet, -1: does not exist */
-    int bind;
+    bool found;
     MPI_Datatype datatype;
-    MPI_T_pvar_handle process; /* kept where the counter belongs to the process */
+    MPI_T_pvar_handle handle;
 } counter_t;
 
-static counter_t served = {.name = "coll_mscclpp_served", .index = -2};
-static counter_t staged = {.name = "coll_mscclpp_staged", .index = -2};
+static counter_t served = {.name = "coll_mscclpp_served"};
+static counter_t staged = {.name = "coll_mscclpp_staged"};
 
+static size_t type_size(MPI_Datatype type)
+{
+    int size;
+
+    MPI_Type_size(type, &size);
+    return (size_t)size;
+}
+
+/* A counter of the process; one that is bound to an object would have to be found again for each. */
 static void find(counter_t *counter)
 {
-    int total, provided;
+    int total;
 
-    counter->index = -1;
-    MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided);
-    if (MPI_T_PVAR_SESSION_NULL == session) {
-        MPI_T_pvar_session_create(&session);
-    }
     MPI_T_pvar_get_num(&total);
-    for (int index = 0; index < total; ++index) {
+    for (int index = 0; index < total && !counter->found; ++index) {
         char name[256];
         int length = sizeof(name), verbosity, class, bind, readonly, continuous, atomic, count, unused = 0;
         MPI_T_enum enumtype;
@@ -39,44 +42,30 @@ static void find(counter_t *counter)
             0 != strcmp(name, counter->name)) {
             continue;
         }
-        counter->index = index;
-        counter->bind = bind;
-        if (MPI_T_BIND_NO_OBJECT == bind &&
-            (MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &counter->process, &count) ||
-             (!continuous && MPI_SUCCESS != MPI_T_pvar_start(session, counter->process)))) {
-            counter->index = -1;
-        }
-        break;
+        counter->found = MPI_T_BIND_NO_OBJECT == bind && sizeof(uint64_t) == type_size(counter->datatype) &&
+                         MPI_SUCCESS == MPI_T_pvar_handle_alloc(session, index, NULL, &counter->handle, &count) &&
+                         (continuous || MPI_SUCCESS == MPI_T_pvar_start(session, counter->handle));
     }
 }
 
-static uint64_t read_counter(counter_t *counter, MPI_Comm comm)
+void mt_counters_open(void)
 {
-    MPI_T_pvar_handle handle;
+    int provided;
+
+    MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided);
+    MPI_T_pvar_session_create(&session);
+    find(&served);
+    find(&staged);
+}
+
+/* The value since the handle was made, as MPI defines it for counters. */
+static uint64_t read_counter(const counter_t *counter)
+{
     uint64_t value = 0;
-    unsigned small = 0;
-    int count;
     bool ok;
 
     pthread_mutex_lock(&lock);
-    if (-2 == counter->index) {
-        find(counter);
-    }
-    ok = counter->index >= 0;
-    if (ok) {
-        bool bound = MPI_T_BIND_NO_OBJECT != counter->bind;
-        handle = counter->process;
-        ok = !bound || MPI_SUCCESS == MPI_T_pvar_handle_alloc(session, counter->index, &comm, &handle, &count);
-        if (ok && MPI_UNSIGNED == counter->datatype) {
-            ok = MPI_SUCCESS == MPI_T_pvar_read(session, handle, &small);
-            value = small;
-        } else if (ok) {
-            ok = MPI_SUCCESS == MPI_T_pvar_read(session, handle, &value);
-        }
-        if (ok && bound) {
-            MPI_T_pvar_handle_free(session, &handle);
-        }
-    }
+    ok = counter->found && MPI_SUCCESS == MPI_T_pvar_read(session, counter->handle, &value);
     pthread_mutex_unlock(&lock);
     MT_CHECK(ok, "counter %s cannot be read: nothing proves that the component served a call", counter->name);
     return value;
@@ -84,12 +73,14 @@ static uint64_t read_counter(counter_t *counter, MPI_Comm comm)
 
 uint64_t mt_served(MPI_Comm comm)
 {
-    return read_counter(&served, comm);
+    (void)comm;
+    return read_counter(&served);
 }
 
 uint64_t mt_staged(MPI_Comm comm)
 {
-    return read_counter(&staged, comm);
+    (void)comm;
+    return read_counter(&staged);
 }
 
 static bool choice_is(MPI_T_enum enumtype, int number, const char *value)

@@ -65,7 +65,7 @@ static int local_rank(void)
 void mt_init(int *argc, char ***argv, int thread_level)
 {
     const char *wanted = getenv("MSCCLPP_TEST_DEVICE");
-    int provided, count, local;
+    int provided, count;
 
     wanted = NULL == wanted ? "host" : wanted;
     mt_twin = 0 == strcmp(wanted, "host");
@@ -84,8 +84,8 @@ void mt_init(int *argc, char ***argv, int thread_level)
     if (MSCCLPP_OK != mscclpp_gpu_open(wanted, &gpu) || MSCCLPP_OK != gpu->probe(&count) || count < 1) {
         die("MSCCLPP_TEST_DEVICE names a device that cannot be used here");
     }
-    local = local_rank();
-    device = local % count;
+    mt_counters_open();
+    device = mt_twin ? 0 : local_rank() % count;
     if (!mt_twin && !bench_cuda_select(device)) {
         die("cannot select the GPU of this rank");
     }

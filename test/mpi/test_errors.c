@@ -13,12 +13,15 @@ static int class_of(int code)
 int main(int argc, char **argv)
 {
     mt_buffer_t send, recv;
+    uint64_t served;
     mt_call_t call;
     MPI_Comm comm;
+    int refusal;
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
     MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* some versions raise errors of arguments here */
     send = mt_buffer_alloc(MT_DEVICE, 256, 0);
     recv = mt_buffer_alloc(MT_DEVICE, 256, 0);
     mt_buffer_set(&send, 0);
@@ -31,12 +34,13 @@ int main(int argc, char **argv)
                  "a negative count was not refused");
         MT_CHECK(MPI_ERR_BUFFER == class_of(MPI_Allreduce(recv.data, recv.data, 4, MPI_INT, MPI_SUM, comm)),
                  "the same buffer twice was not refused");
-        MT_CHECK(MPI_ERR_TYPE == class_of(MPI_Allreduce(send.data, recv.data, 4, MPI_DATATYPE_NULL, MPI_SUM, comm)),
-                 "MPI_DATATYPE_NULL was not refused");
+        refusal = class_of(MPI_Allreduce(send.data, recv.data, 4, MPI_DATATYPE_NULL, MPI_SUM, comm));
+        MT_CHECK(MPI_ERR_TYPE == refusal || MPI_ERR_OP == refusal, "MPI_DATATYPE_NULL was not refused");
         call = mt_call(comm, 100, i);
+        served = mt_served(comm);
         mt_verify(&call);
+        MT_CHECK(served + 1 == mt_served(comm), "the call after those was not served by a kernel");
     }
-    MT_CHECK(3 == mt_served(comm) || mt_served(MPI_COMM_WORLD) >= 3, "the calls between were not served by kernels");
     mt_buffer_free(&send, "send buffer");
     mt_buffer_free(&recv, "receive buffer");
     MT_MPI(MPI_Comm_free(&comm));

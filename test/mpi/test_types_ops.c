@@ -11,6 +11,7 @@
 
 static int combinations;
 static int refused;
+static int mistaken;
 static bool forced_stage;
 
 /* What the previous component makes of the same operands. */
@@ -24,12 +25,18 @@ static void previous(const mt_type_t *type, mt_op_t op, int count, int seed, cha
     free(operand);
 }
 
-static void run(const mt_type_t *type, mt_op_t op, int count, bool in_place, int seed, const char *expected)
+static bool by_kernel(const mt_type_t *type)
+{
+    return !forced_stage && (mt_twin ? type->layout->on_twin : type->layout->on_gpu);
+}
+
+static void run(const mt_type_t *type, mt_op_t op, int count, bool in_place, int seed, const char *expected,
+                const char *also_allowed)
 {
     size_t bytes = (size_t)count * type->layout->extent;
     char *operand = mt_host_alloc(bytes), *result = mt_host_alloc(bytes);
     mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, bytes, 0), recv = mt_buffer_alloc(MT_DEVICE, bytes, 0);
-    bool kernel = !forced_stage && (mt_twin ? type->layout->on_twin : type->layout->on_gpu);
+    bool kernel = by_kernel(type);
     uint64_t served = mt_served(MPI_COMM_WORLD), staged = mt_staged(MPI_COMM_WORLD);
     int wrong;
 
@@ -44,8 +51,8 @@ static void run(const mt_type_t *type, mt_op_t op, int count, bool in_place, int
              kernel ? "served" : "staged", (unsigned long long)served, (unsigned long long)staged);
     mt_buffer_get(&recv, result, bytes);
     wrong = mt_difference(type, count, result, expected);
-    MT_CHECK(wrong < 0, "%s %s count %d%s: element %d is wrong", type->name, mt_op_name(op), count,
-             in_place ? " in place" : "", wrong);
+    MT_CHECK(wrong < 0 || mt_difference(type, count, result, also_allowed) < 0, "%s %s count %d%s: element %d is wrong",
+             type->name, mt_op_name(op), count, in_place ? " in place" : "", wrong);
     if (!in_place) {
         mt_buffer_get(&send, result, bytes);
         MT_CHECK(0 == memcmp(result, operand, bytes), "%s %s count %d: the send buffer was changed", type->name,
@@ -69,10 +76,43 @@ static bool allowed(const mt_type_t *type, mt_op_t op)
     return ok;
 }
 
+/*
+ * Some versions of Open MPI combine a type as if it were another one of its size (4.1 takes MPI_UNSIGNED_LONG for
+ * signed). What they get wrong on one process, without any collective, is no oracle: then
+ * either result passes, and the case is counted and printed.
+ */
+static bool combined_wrongly(const mt_type_t *type, mt_op_t op)
+{
+    size_t bytes = 64 * type->layout->extent;
+    char *a = mt_host_alloc(bytes), *b = mt_host_alloc(bytes), *expected = mt_host_alloc(bytes);
+    bool wrong;
+
+    mt_fill(type, op, 64, 0, 0, expected);
+    mt_fill(type, op, 64, 1, 0, a);
+    for (int i = 0; i < 64; ++i) {
+        size_t at = (size_t)i * type->layout->extent;
+        type->layout->combine(op, expected + at, a + at);
+    }
+    mt_fill(type, op, 64, 0, 0, b);
+    MT_MPI(MPI_Reduce_local(a, b, 64, type->type, mt_op_mpi(op)));
+    wrong = mt_difference(type, 64, b, expected) >= 0;
+    free(b);
+    free(expected);
+    free(a);
+    return wrong;
+}
+
 static void run_all(const mt_type_t *type, mt_op_t op)
 {
     static const int counts[] = {1, 3, 37};
+    bool no_oracle = combined_wrongly(type, op);
 
+    if (no_oracle) {
+        ++mistaken;
+        if (0 == mt_rank) {
+            printf("this Open MPI combines %s with %s wrongly; either result passes\n", type->name, mt_op_name(op));
+        }
+    }
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
         int count = counts[i], seed = (int)i, wrong;
         size_t bytes = (size_t)count * type->layout->extent;
@@ -80,10 +120,10 @@ static void run_all(const mt_type_t *type, mt_op_t op)
         mt_compute(type, op, count, mt_size, seed, expected);
         previous(type, op, count, seed, oracle);
         wrong = mt_difference(type, count, oracle, expected);
-        MT_CHECK(wrong < 0, "%s %s count %d: the previous component and this test disagree on element %d", type->name,
-                 mt_op_name(op), count, wrong);
-        run(type, op, count, false, seed, expected);
-        run(type, op, count, true, seed, expected);
+        MT_CHECK(no_oracle || wrong < 0, "%s %s count %d: the previous component and this test disagree on element %d",
+                 type->name, mt_op_name(op), count, wrong);
+        run(type, op, count, false, seed, expected, no_oracle ? oracle : expected);
+        run(type, op, count, true, seed, expected, no_oracle ? oracle : expected);
         free(expected);
         free(oracle);
     }
@@ -114,6 +154,7 @@ int main(int argc, char **argv)
         printf("%d types, %d combinations with operations, %d more that this Open MPI refuses\n", count, combinations,
                refused);
     }
+    MT_CHECK(mistaken <= 16, "this Open MPI combines %d of them wrongly", mistaken);
     MT_CHECK(combinations > 250, "only %d combinations", combinations);
     return mt_finish();
 }

@@ -92,12 +92,13 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
     mscclpp_status_t status;
 
     if (ompi_comm_size(comm) > MSCCLPP_DEV_MAX_RANKS) {
-        mscclpp_info("%s: %d ranks, more than %d; device buffers are staged", mca_coll_mscclpp_comm_name(comm), ompi_comm_size(comm),
-                     MSCCLPP_DEV_MAX_RANKS);
+        mscclpp_info("%s: %d ranks, more than %d; device buffers are staged", mca_coll_mscclpp_comm_name(comm),
+                     ompi_comm_size(comm), MSCCLPP_DEV_MAX_RANKS);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (!is_single_node(comm)) {
-        mscclpp_info("%s: ranks on several nodes or of several jobs; device buffers are staged", mca_coll_mscclpp_comm_name(comm));
+        mscclpp_info("%s: ranks on several nodes or of several jobs; device buffers are staged",
+                     mca_coll_mscclpp_comm_name(comm));
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = choose_device(sendbuf, recvbuf, &params.device);
@@ -148,9 +149,9 @@ static int call_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf
     mscclpp_status_t status;
 
     if (MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state) {
-        mscclpp_error("MPI_Allreduce, call %llu on %s: an earlier call failed, which broke the communicator for device "
-                      "memory",
-                      (unsigned long long)module->calls, mca_coll_mscclpp_comm_name(module->comm));
+        mscclpp_error(
+            "%s: all-reduce call %llu: an earlier call failed, which broke the communicator for device buffers",
+            mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)module->calls);
         return MPI_ERR_OTHER;
     }
     /* Equal on all ranks: MPI wants the same operation and elements of the same types from all of them. */

@@ -1,8 +1,8 @@
 /*
- * When teams are freed. Open MPI drops a communicator's collective modules too late for it: after MPI_Comm_free has begun
- * to take the communicator apart, and for those that live until MPI_Finalize after the processes have parted. Attributes
- * are deleted first of all: a communicator's at the start of MPI_Comm_free, those of MPI_COMM_SELF at the start of
- * MPI_Finalize. (Those of MPI_COMM_WORLD are not deleted at all by some versions.)
+ * When teams are freed. Open MPI drops a communicator's collective modules too late for it: after MPI_Comm_free has
+ * begun to take the communicator apart, and for those that live until MPI_Finalize after the processes have parted.
+ * Attributes are deleted first of all: a communicator's at the start of MPI_Comm_free, those of MPI_COMM_SELF at the
+ * start of MPI_Finalize. (Those of MPI_COMM_WORLD are not deleted at all by some versions.)
  */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 

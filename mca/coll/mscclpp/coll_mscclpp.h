@@ -127,8 +127,8 @@ typedef struct mca_coll_mscclpp_module_t {
     int watchers;                /* shared, atomic: not 0 while another thread may look at the fields above */
     uint64_t watched_call;       /* watch.c: the host call it last met, and when */
     double watched_since;
-    uint64_t served;             /* device calls served by a kernel */
-    uint64_t staged;             /* calls of any collective staged through host memory */
+    uint64_t served; /* device calls served by a kernel */
+    uint64_t staged; /* calls of any collective staged through host memory */
 } mca_coll_mscclpp_module_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
@@ -206,8 +206,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
                                mca_coll_base_module_t *module);
 
 /* stage_*.c: every slot's function, which copies device buffers to pinned host memory and calls the previous one. */
-#define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_)                                                                          \
-    extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
+#define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_) extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
 MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
 #undef MCA_COLL_MSCCLPP_STAGE_DECLARE
 

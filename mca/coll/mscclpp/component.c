@@ -75,9 +75,15 @@ static bool abi_matches(void)
         const opal_class_t *class;
     } shared[] = {
 #define ABI_ROW(type_) {#type_, sizeof(type_), OBJ_CLASS(type_)}
-        ABI_ROW(mca_coll_base_module_t), ABI_ROW(ompi_communicator_t),          ABI_ROW(ompi_group_t),
-        ABI_ROW(ompi_request_t),         ABI_ROW(ompi_coll_base_nbc_request_t), ABI_ROW(ompi_datatype_t),
-        ABI_ROW(ompi_op_t),              ABI_ROW(ompi_proc_t),                  ABI_ROW(mca_base_component_list_item_t),
+        ABI_ROW(mca_coll_base_module_t),
+        ABI_ROW(ompi_communicator_t),
+        ABI_ROW(ompi_group_t),
+        ABI_ROW(ompi_request_t),
+        ABI_ROW(ompi_coll_base_nbc_request_t),
+        ABI_ROW(ompi_datatype_t),
+        ABI_ROW(ompi_op_t),
+        ABI_ROW(ompi_proc_t),
+        ABI_ROW(mca_base_component_list_item_t),
 #undef ABI_ROW
     };
 

@@ -17,9 +17,9 @@
                     : MSCCLPP_DTYPE_UINT64)
 
 /*
- * By what an element is in memory. Open MPI gives MPI_BYTE, MPI_CHAR, MPI_AINT, MPI_OFFSET, MPI_COUNT, Fortran's
- * integers, logicals, reals and complexes of all sizes the number of the C type that they are. Not here, and so staged:
- * 128-bit integers, MPI_WCHAR, complex long double, floats of 12 bytes.
+ * By what an element is in memory. Open MPI gives MPI_BYTE, MPI_CHAR, Fortran's integers, logicals, reals and complexes
+ * of all sizes the number of the C type that they are. Not here, and so staged: 128-bit integers, MPI_WCHAR, complex
+ * long double, floats of 12 bytes.
  */
 static const unsigned char basic_rows[] = {
     [OPAL_DATATYPE_INT1] = ROW(MSCCLPP_DTYPE_INT8),
@@ -41,8 +41,14 @@ static const unsigned char basic_rows[] = {
     [OPAL_DATATYPE_DOUBLE_COMPLEX] = ROW(MSCCLPP_DTYPE_COMPLEX128),
 };
 
-/* Pairs of a value and an index. They are structures, which have no number of their own in memory. */
-static const unsigned char pair_rows[] = {
+/*
+ * By MPI's number of the type, which comes first. Pairs of a value and an index are structures, which have no number of
+ * their own in memory; and Open MPI has MPI_OFFSET as an unsigned integer there, which MPI_Offset is not.
+ */
+static const unsigned char mpi_rows[] = {
+    [OMPI_DATATYPE_MPI_AINT] = ROW(SIGNED_OF(sizeof(MPI_Aint))),
+    [OMPI_DATATYPE_MPI_OFFSET] = ROW(SIGNED_OF(sizeof(MPI_Offset))),
+    [OMPI_DATATYPE_MPI_COUNT] = ROW(SIGNED_OF(sizeof(MPI_Count))),
     [OMPI_DATATYPE_MPI_SHORT_INT] = ROW(MSCCLPP_DTYPE_SHORT_INT),
     [OMPI_DATATYPE_MPI_2INT] = ROW(MSCCLPP_DTYPE_INT_INT),
     [OMPI_DATATYPE_MPI_LONG_INT] = ROW(MSCCLPP_DTYPE_LONG_INT),
@@ -83,14 +89,15 @@ mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype)
     if (!ompi_datatype_is_predefined((struct ompi_datatype_t *)datatype)) {
         return MSCCLPP_DTYPE_LAST;
     }
-    dtype = LOOK_UP(pair_rows, datatype->id, MSCCLPP_DTYPE_LAST);
+    dtype = LOOK_UP(mpi_rows, datatype->id, MSCCLPP_DTYPE_LAST);
     if (MSCCLPP_DTYPE_LAST == dtype) {
         dtype = LOOK_UP(basic_rows, datatype->super.id, MSCCLPP_DTYPE_LAST);
     }
     /* A Fortran real of 16 bytes is an IEEE quadruple, which on some processors C's long double is not. */
     if (MSCCLPP_DTYPE_LONG_DOUBLE == dtype &&
         (16 != sizeof(long double) ||
-         (0 != (datatype->super.flags & OMPI_DATATYPE_FLAG_DATA_FORTRAN) && 113 != LDBL_MANT_DIG))) {
+         (OMPI_DATATYPE_FLAG_DATA_FORTRAN == (datatype->super.flags & OMPI_DATATYPE_FLAG_DATA_LANGUAGE) &&
+          113 != LDBL_MANT_DIG))) {
         dtype = MSCCLPP_DTYPE_LAST;
     }
     return (mscclpp_dtype_t)dtype;

@@ -141,8 +141,8 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     wait_for_watchers(module);
     mca_coll_mscclpp_module_release_team(module);
     if (0 != module->served || 0 != module->staged) {
-        mscclpp_info("%s: %llu calls served by kernels, %llu staged", mca_coll_mscclpp_comm_name(comm), (unsigned long long)module->served,
-                     (unsigned long long)module->staged);
+        mscclpp_info("%s: %llu calls served by kernels, %llu staged", mca_coll_mscclpp_comm_name(comm),
+                     (unsigned long long)module->served, (unsigned long long)module->staged);
     }
     return OMPI_SUCCESS;
 }

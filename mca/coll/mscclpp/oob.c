@@ -1,8 +1,8 @@
 /*
- * Set-up exchange and control messages over the communicator's own point-to-point, under one tag that no other collective
- * component uses at the same time. Not the previous component's collectives: a rank that is in one of these for another
- * reason (it passed host memory) would answer, and the two would be mixed up. Every message begins with a header that
- * says what it is; what arrives early is kept until it is asked for.
+ * Set-up exchange and control messages over the communicator's own point-to-point, under one tag that no other
+ * collective component uses at the same time. Not the previous component's collectives: a rank that is in one of these
+ * for another reason (it passed host memory) would answer, and the two would be mixed up. Every message begins with a
+ * header that says what it is; what arrives early is kept until it is asked for.
  */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
@@ -36,8 +36,8 @@ typedef struct oob_message {
     struct oob_message *next;
     ompi_request_t *request; /* NULL once it is complete */
     int peer;
-    size_t size;    /* header and what follows it */
-    bool refused;   /* of OOB_GATHER: has been answered by OOB_REFUSE */
+    size_t size;  /* header and what follows it */
+    bool refused; /* of OOB_GATHER: has been answered by OOB_REFUSE */
     oob_header_t header;
     unsigned char data[];
 } oob_message_t;
@@ -109,8 +109,8 @@ static oob_message_t *message_create(int peer, size_t size)
 }
 
 /*
- * Point-to-point has no way to take a message back. What a dead peer never accepts keeps its memory, which the transport
- * may still read.
+ * Point-to-point has no way to take a message back. What a dead peer never accepts keeps its memory, which the
+ * transport may still read.
  */
 static void queue_free(oob_queue_t *queue)
 {
@@ -268,7 +268,8 @@ static oob_message_t *take(mca_coll_mscclpp_oob_t *oob, oob_kind_t kind, uint64_
 {
     for (oob_message_t **link = &oob->inbox.first; NULL != *link; link = &(*link)->next) {
         const oob_header_t *header = &(*link)->header;
-        if (kind == header->kind && (OOB_CONTROL == kind || which == (OOB_GATHER == kind ? header->number : header->call))) {
+        if (kind == header->kind &&
+            (OOB_CONTROL == kind || which == (OOB_GATHER == kind ? header->number : header->call))) {
             return queue_unlink(&oob->inbox, link);
         }
     }
@@ -326,10 +327,11 @@ static mscclpp_status_t look_at_clock(oob_gather_t *gather)
     } else {
         list_missing(gather, ranks, sizeof(ranks));
     }
-    mscclpp_log(late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
-                "%s: all-reduce call %llu, set-up of device communication: waited %.1f s, ranks that have not come: %s%s",
-                gather->oob->label, (unsigned long long)gather->oob->module->calls, waited, ranks,
-                late ? " (parameter timeout)" : "");
+    mscclpp_log(
+        late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
+        "%s: all-reduce call %llu, set-up of device communication: waited %.1f s, ranks that have not come: %s%s",
+        gather->oob->label, (unsigned long long)gather->oob->module->calls, waited, ranks,
+        late ? " (parameter timeout)" : "");
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
@@ -380,8 +382,8 @@ static mscclpp_status_t oob_check(void *context)
     }
     if (!oob->revoked) {
         oob->revoked = true;
-        mscclpp_error("%s: all-reduce call %llu: the communicator was revoked or one of its processes failed", oob->label,
-                      (unsigned long long)oob->module->calls);
+        mscclpp_error("%s: all-reduce call %llu: the communicator was revoked or one of its processes failed",
+                      oob->label, (unsigned long long)oob->module->calls);
     }
     return MSCCLPP_ERR_REVOKED;
 }
@@ -436,7 +438,8 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
     mscclpp_status_t status;
 
     if (length > MSCCLPP_OOB_MESSAGE_MAX) {
-        mscclpp_error("%s: a control message of %zu bytes; %d is the most", oob->label, length, MSCCLPP_OOB_MESSAGE_MAX);
+        mscclpp_error("%s: a control message of %zu bytes; %d is the most", oob->label, length,
+                      MSCCLPP_OOB_MESSAGE_MAX);
         return MSCCLPP_ERR_INVALID;
     }
     pthread_mutex_lock(&oob->lock);

@@ -12,8 +12,8 @@
 
 /*
  * What Open MPI writes the variables to; it keeps the addresses. Strings that may take a few values only are integers
- * with an enumeration there, and their words are kept here for the configuration to point to. Decimal numbers are strings
- * there: Open MPI reads any text as a number, "x" as 0, and 0 is a time without an end here.
+ * with an enumeration there, and their words are kept here for the configuration to point to. Decimal numbers are
+ * strings there: Open MPI reads any text as a number, "x" as 0, and 0 is a time without an end here.
  */
 static mscclpp_config_t params_native;
 static const char *params_decimal[PARAMS_MAX];
@@ -122,10 +122,9 @@ static int register_variable(const mscclpp_param_t *param)
     }
     describe(param, help, sizeof(help));
     /* Not settable later: what has been made by then, teams included, would keep the old value. */
-    rc = mca_base_component_var_register(&mca_coll_mscclpp_component.super.collm_version, param->name, help, type,
-                                         enumeration, 0, 0,
-                                         (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1),
-                                         MCA_BASE_VAR_SCOPE_READONLY, storage);
+    rc = mca_base_component_var_register(
+        &mca_coll_mscclpp_component.super.collm_version, param->name, help, type, enumeration, 0, 0,
+        (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1), MCA_BASE_VAR_SCOPE_READONLY, storage);
     if (NULL != enumeration) {
         OBJ_RELEASE(enumeration); /* the variable holds a reference of its own */
     }

@@ -119,9 +119,10 @@ static int watch_progress(void)
 void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
                                    int device_rank)
 {
-    mscclpp_error("MPI_Allreduce, call %llu on %s: rank %d passed host memory and rank %d device memory; all ranks must "
-                  "pass the same kind, or set the parameter coll_mscclpp_mixed_buffers to 1",
-                  (unsigned long long)call, mca_coll_mscclpp_comm_name(module->comm), host_rank, device_rank);
+    mscclpp_error(
+        "%s: all-reduce call %llu: rank %d passed host buffers and rank %d device buffers; pass the same kind on "
+        "all ranks, or set coll_mscclpp_mixed_buffers to 1",
+        mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)call, host_rank, device_rank);
 }
 
 int mca_coll_mscclpp_watch_init(void)

@@ -1,7 +1,8 @@
 /*
- * `--mca coll mscclpp` tells Open MPI to load this component alone. No communicator can be made then, since Open MPI wants
- * some component for each of 50 functions. This component, once loaded, can mend that: while it registers its parameters,
- * the list may still be changed, and components that are appended to the framework's now are opened like the others.
+ * `--mca coll mscclpp` tells Open MPI to load this component alone. No communicator can be made then, since Open MPI
+ * wants some component for each of 50 functions. This component, once loaded, can mend that: while it registers its
+ * parameters, the list may still be changed, and components that are appended to the framework's now are opened like
+ * the others.
  */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 

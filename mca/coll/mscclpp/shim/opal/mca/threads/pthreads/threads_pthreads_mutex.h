@@ -1,7 +1,7 @@
 /*
- * Stands in for a header that Open MPI 5.0 names in opal_config.h and does not install. Reached by -idirafter only. What
- * matters is that the two types are those the library was built with: they fix the layout of opal_mutex_t, and so of
- * structures that this component shares with Open MPI.
+ * Stands in for a header that Open MPI 5.0 names in opal_config.h and does not install. Reached by -idirafter only.
+ * What matters is that the two types are those the library was built with: they fix the layout of opal_mutex_t, and so
+ * of structures that this component shares with Open MPI.
  */
 #ifndef MCA_COLL_MSCCLPP_SHIM_OPAL_MCA_THREADS_PTHREADS_THREADS_PTHREADS_MUTEX_H
 #define MCA_COLL_MSCCLPP_SHIM_OPAL_MCA_THREADS_PTHREADS_THREADS_PTHREADS_MUTEX_H

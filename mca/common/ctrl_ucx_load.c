@@ -1,0 +1,47 @@
+#include "mca/common/ctrl_ucx_load.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdbool.h>
+
+#include "mca/common/log.h"
+
+static void *open_library(void)
+{
+    struct sigaction before[NSIG];
+    bool known[NSIG] = {false};
+    void *library;
+
+    for (int signal = 1; signal < NSIG; ++signal) {
+        known[signal] = 0 == sigaction(signal, NULL, &before[signal]);
+    }
+    library = dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    for (int signal = 1; signal < NSIG; ++signal) {
+        struct sigaction after;
+        if (known[signal] && 0 == sigaction(signal, NULL, &after) && after.sa_handler != before[signal].sa_handler) {
+            (void)sigaction(signal, &before[signal], NULL);
+        }
+    }
+    return library;
+}
+
+mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
+{
+    mscclpp_ucx_functions_t functions;
+    void *library = open_library();
+
+    if (library == NULL) {
+        mscclpp_info("no UCX for control messages: %s", dlerror());
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+#define MSCCLPP_UCX_FIND(function_)                                                                                    \
+    *(void **)&functions.function_ = dlsym(library, #function_);                                                       \
+    if (functions.function_ == NULL) {                                                                                 \
+        mscclpp_info("no UCX for control messages: it is too old and has no " #function_);                             \
+        return MSCCLPP_ERR_NOT_SUPPORTED;                                                                              \
+    }
+    MSCCLPP_UCX_FUNCTIONS(MSCCLPP_UCX_FIND)
+#undef MSCCLPP_UCX_FIND
+    *functions_p = functions;
+    return MSCCLPP_OK;
+}

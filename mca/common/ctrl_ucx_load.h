@@ -1,0 +1,40 @@
+/* UCX, opened when the first team wants it, so that a program which never has one does not even load it. */
+#ifndef MCA_COMMON_CTRL_UCX_LOAD_H
+#define MCA_COMMON_CTRL_UCX_LOAD_H
+
+#include <ucp/api/ucp.h>
+
+#include "mca/common/status.h"
+
+#define MSCCLPP_UCX_FUNCTIONS(X)                                                                                       \
+    X(ucp_config_read)                                                                                                 \
+    X(ucp_config_modify)                                                                                               \
+    X(ucp_config_release)                                                                                              \
+    X(ucp_init_version)                                                                                                \
+    X(ucp_cleanup)                                                                                                     \
+    X(ucp_worker_create)                                                                                               \
+    X(ucp_worker_destroy)                                                                                              \
+    X(ucp_worker_get_address)                                                                                          \
+    X(ucp_worker_release_address)                                                                                      \
+    X(ucp_worker_set_am_recv_handler)                                                                                  \
+    X(ucp_worker_progress)                                                                                             \
+    X(ucp_ep_create)                                                                                                   \
+    X(ucp_ep_close_nbx)                                                                                                \
+    X(ucp_am_send_nbx)                                                                                                 \
+    X(ucp_request_check_status)                                                                                        \
+    X(ucp_request_free)                                                                                                \
+    X(ucs_status_string)
+
+typedef struct {
+#define MSCCLPP_UCX_FIELD(function_) __typeof__(&function_) function_;
+    MSCCLPP_UCX_FUNCTIONS(MSCCLPP_UCX_FIELD)
+#undef MSCCLPP_UCX_FIELD
+} mscclpp_ucx_functions_t;
+
+/*
+ * MSCCLPP_ERR_NOT_SUPPORTED where UCX is not installed. The library stays loaded to the end of the process. Its
+ * handlers for the signals of crashes, which are the application's business, are taken back. Not thread-safe.
+ */
+mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * Streams that tasks borrow. A GPU has few hardware queues; two streams that fall on the same one run in turn, and
+ * kernels that wait for each other's peers would then wait for ever. So a process has only as many streams as it has
+ * tasks in flight, not one for each communicator.
+ */
+#ifndef MCA_COMMON_STREAM_H
+#define MCA_COMMON_STREAM_H
+
+#include "mca/common/gpu.h"
+
+/* Lends a stream of the device in which no work is left. Thread-safe. */
+mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p);
+
+/* Takes back a stream whose work has ended, or ends by itself without waiting for a peer. */
+void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream);
+
+/* Destroys the streams that nobody has borrowed. To be called before the GPU runtime goes away. */
+void mscclpp_stream_drain(void);
+
+#endif

@@ -1,0 +1,268 @@
+#!/usr/bin/env bash
+# The mpi layer: programs under mpirun with the component. Usage: run.sh [PATTERN]...
+# Runs the cases whose names match one of the shell patterns, all without one; --list prints the names. One line a case,
+# and a closing line; exit status 1 if any case failed, 77 if none could run.
+#
+#   MSCCLPP_COMPONENT_DIR   folder of mca_coll_mscclpp.so (default: components, in the current folder)
+#   MSCCLPP_TEST_BINDIR     folder of the test programs (default: test/mpi, in the current folder)
+#   MSCCLPP_TEST_DEVICE     host (the twin) or cuda (default: cuda where there is a GPU)
+#   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, and one call beyond 2 GiB
+#   MPIRUN                  (default: mpirun)
+set -u
+
+component_dir=$(cd "${MSCCLPP_COMPONENT_DIR:-components}" 2>/dev/null && pwd)
+bindir=$(cd "${MSCCLPP_TEST_BINDIR:-test/mpi}" 2>/dev/null && pwd)
+mpirun=${MPIRUN:-mpirun}
+long=${MSCCLPP_TEST_LONG:-0}
+patterns=("$@")
+passed=0
+failed=0
+skipped=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+if [ "${1:-}" != --list ]; then
+    [ -e "${component_dir:-/nonexistent}/mca_coll_mscclpp.so" ] || {
+        echo "run.sh: no mca_coll_mscclpp.so in MSCCLPP_COMPONENT_DIR='${MSCCLPP_COMPONENT_DIR:-components}'" >&2
+        exit 1
+    }
+    [ -x "${bindir:-/nonexistent}/test_basic" ] || {
+        echo "run.sh: no test programs in MSCCLPP_TEST_BINDIR='${MSCCLPP_TEST_BINDIR:-test/mpi}'" >&2
+        exit 1
+    }
+    command -v "$mpirun" >/dev/null || {
+        echo "SKIP mpi: no $mpirun"
+        exit 77
+    }
+fi
+
+if [ -z "${MSCCLPP_TEST_DEVICE:-}" ]; then
+    MSCCLPP_TEST_DEVICE=host
+    compgen -G '/dev/nvidia[0-9]*' >/dev/null && MSCCLPP_TEST_DEVICE=cuda
+fi
+case $MSCCLPP_TEST_DEVICE in
+host | cuda) export MSCCLPP_TEST_DEVICE ;;
+*)
+    echo "run.sh: MSCCLPP_TEST_DEVICE='$MSCCLPP_TEST_DEVICE' is not allowed; use host or cuda" >&2
+    exit 1
+    ;;
+esac
+
+# What every job gets. Open MPI's vector code saturates sums of 8 and 16 bits and so is no oracle. A component path
+# replaces Open MPI's own folder, which has to be named again.
+ompi_info=$(dirname "$(command -v "$mpirun")")/ompi_info
+[ -x "$ompi_info" ] || ompi_info=ompi_info
+pkglibdir=$("$ompi_info" --path pkglibdir --parsable 2>/dev/null | sed 's/^path:pkglibdir://')
+launch=("$mpirun" --oversubscribe --bind-to none)
+[ "$(id -u)" -ne 0 ] || launch+=(--allow-run-as-root)
+launch+=(--mca op '^avx' --mca mca_base_component_path "$component_dir:$pkglibdir")
+forced=(--mca coll mscclpp --mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
+
+wanted() {
+    local pattern
+    [ ${#patterns[@]} -gt 0 ] || return 0
+    for pattern in "${patterns[@]}"; do
+        # shellcheck disable=SC2254 # a pattern it is
+        case $1 in $pattern) return 0 ;; esac
+    done
+    return 1
+}
+
+report_failure() {
+    failed=$((failed + 1))
+    echo "FAIL $1: $2"
+    grep -vE '^-+$|^$' "$log" | tail -n 25 | sed 's/^/     /'
+}
+
+# Whether this case is to be run now.
+begin() {
+    if [ "${patterns[0]:-}" = --list ]; then
+        echo "$1"
+        return 1
+    fi
+    wanted "$1"
+}
+
+# launch LIMIT ARGUMENT...: the exit status of the job; 124 after LIMIT seconds.
+launch() {
+    local limit=$1
+    shift
+    timeout -k 10 "$limit" "${launch[@]}" "$@" >"$log" 2>&1 </dev/null
+}
+
+# run NAME LIMIT [mpirun argument]... PROGRAM [argument]...: must pass.
+run() {
+    local name=$1 limit=$2 start=$SECONDS status
+    shift 2
+    begin "$name" || return 0
+    launch "$limit" "$@"
+    status=$?
+    case $status in
+    0)
+        passed=$((passed + 1))
+        echo "ok   $name ($((SECONDS - start)) s)"
+        ;;
+    77)
+        skipped=$((skipped + 1))
+        echo "SKIP $name: $(sed -n 's/^skipped: //p' "$log" | head -n 1)"
+        ;;
+    124 | 137) report_failure "$name" "not at its end after $limit s" ;;
+    *) report_failure "$name" "exit status $status" ;;
+    esac
+}
+
+# The job must pass and print a line that matches.
+run_saying() {
+    local name=$1 expression=$2 before=$passed
+    shift 2
+    run "$name" "$@"
+    if [ "$passed" -gt "$before" ] && ! grep -Eq "$expression" "$log"; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but no line matches: $expression"
+    fi
+}
+
+# The job must fail by itself within LIMIT, and print a line that matches.
+run_failing() {
+    local name=$1 expression=$2 limit=$3 start=$SECONDS status
+    shift 3
+    begin "$name" || return 0
+    launch "$limit" "$@"
+    status=$?
+    if [ $status -eq 0 ]; then
+        report_failure "$name" "passed, but must end with an error"
+    elif [ $status -eq 124 ] || [ $status -eq 137 ]; then
+        report_failure "$name" "no error within $limit s"
+    elif ! grep -Eq "$expression" "$log"; then
+        report_failure "$name" "exit status $status, but no line matches: $expression"
+    else
+        passed=$((passed + 1))
+        echo "ok   $name ($((SECONDS - start)) s)"
+    fi
+}
+
+skip() {
+    begin "$1" || return 0
+    skipped=$((skipped + 1))
+    echo "SKIP $1: $2"
+}
+
+cases_programs() {
+    local n
+    for n in 1 2 3 4; do
+        run "types_ops:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_types_ops"
+        run "counts:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_counts"
+        run "comms:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_comms" --spawn
+        run "memory:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_memory"
+        run "userop:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_userop"
+    done
+    for n in 1 2 4; do
+        run "bitwise:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_bitwise"
+        run "errors:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_errors"
+        run "threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_threads"
+    done
+    if [ "$long" = 1 ]; then
+        run "many_comms:10000" 1200 -n 2 "${forced[@]}" "$bindir/test_many_comms" 10000
+        run "counts:big" 600 -n 2 "${forced[@]}" "$bindir/test_counts" big
+    else
+        run "many_comms:300" 240 -n 3 "${forced[@]}" "$bindir/test_many_comms" 300
+        skip "counts:big" "needs 2 GiB of device memory a rank and minutes; set MSCCLPP_TEST_LONG=1"
+    fi
+    if [ -x "$bindir/test_stage" ]; then
+        for n in 1 2 4; do
+            run "stage:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
+        done
+    fi
+}
+
+# Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.
+cases_algorithms() {
+    local algorithm n
+    for algorithm in oneshot twophase zerocopy scratch stage; do
+        for n in 1 2 3 4 5 8; do
+            run "algorithm:$algorithm:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
+                "$bindir/test_counts" quick
+        done
+        run "algorithm:$algorithm:types_ops" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
+            "$bindir/test_types_ops"
+        run "algorithm:$algorithm:bitwise" 120 -n 4 "${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
+            "$bindir/test_bitwise"
+    done
+    for n in 1 2 3 5 8; do
+        run "algorithm:oneshot-ll8:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
+            --mca coll_mscclpp_packet ll8 "$bindir/test_counts" quick
+    done
+    # The epoch of the packets comes to its end again and again.
+    run "algorithm:oneshot:epoch_limit" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
+        --mca coll_mscclpp_epoch_limit 16 "$bindir/test_counts" quick
+    run "algorithm:twophase:epoch_limit" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm twophase \
+        --mca coll_mscclpp_epoch_limit 16 "$bindir/test_counts" quick
+    # Little scratch: large messages go through it in many pieces.
+    run "algorithm:scratch:small" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_algorithm scratch \
+        --mca coll_mscclpp_scratch_size 1m "$bindir/test_counts" quick
+}
+
+cases_mixed() {
+    local host=() how
+    [ "$MSCCLPP_TEST_DEVICE" = cuda ] || host=(--mca coll_mscclpp_twin_host_ranks 0)
+    for how in first later; do
+        if [ $how = later ] && [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+            skip "mixed:refused:$how" "on the twin a rank's memory is of one kind in all calls"
+            continue
+        fi
+        run_failing "mixed:refused:$how" 'rank 0 passed host (memory|buffers) and rank [12] device' 20 -n 3 "${forced[@]}" \
+            ${host[@]+"${host[@]}"} "$bindir/test_mixed" refused $how
+    done
+    run "mixed:allowed" 60 -n 3 "${forced[@]}" ${host[@]+"${host[@]}"} --mca coll_mscclpp_mixed_buffers 1 \
+        "$bindir/test_mixed" allowed
+}
+
+cases_late() {
+    local when named='ranks that have not (arrived|come): 2'
+    for when in later first; do
+        run_saying "late:warn:$when" "$named" 30 -n 3 "${forced[@]}" --mca coll_mscclpp_warn_after 1 \
+            "$bindir/test_late" warn 3 $when
+        run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+            "$bindir/test_late" timeout 5 $when
+    done
+}
+
+# Every list of components that a user might write.
+cases_selection() {
+    local list device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
+    for list in mscclpp mscclpp,self self,mscclpp mscclpp,tuned mscclpp,basic mscclpp,libnbc mscclpp,libnbc,self \
+        mscclpp,tuned,libnbc,self mscclpp,basic,libnbc mscclpp,basic,libnbc,self mscclpp,tuned,libnbc,basic,self '^tuned'; do
+        run "selection:$list" 60 -n 2 --mca coll "$list" "${device[@]}" "$bindir/test_basic" served
+    done
+    run "selection:mscclpp:one rank" 60 -n 1 --mca coll mscclpp "${device[@]}" "$bindir/test_basic" served
+    run "selection:none" 60 -n 2 "${device[@]}" "$bindir/test_basic" served
+    run "selection:^mscclpp" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_basic" absent
+    run "selection:without it" 60 -n 2 --mca coll basic,libnbc,self "$bindir/test_basic" absent
+    run "selection:priority -1" 60 -n 2 --mca coll_mscclpp_priority -1 "${device[@]}" "$bindir/test_basic" idle
+    run "selection:enable 0" 60 -n 2 --mca coll_mscclpp_enable 0 "${device[@]}" "$bindir/test_basic" idle
+    if [ "$MSCCLPP_TEST_DEVICE" = host ] && ! compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
+        run "selection:device auto, no GPU" 60 -n 2 --mca coll_mscclpp_device auto "$bindir/test_basic" idle
+        run "selection:mscclpp, device auto, no GPU" 60 -n 2 --mca coll mscclpp --mca coll_mscclpp_device auto \
+            "$bindir/test_basic" idle
+    else
+        skip "selection:device auto, no GPU" "here is a GPU"
+    fi
+    # Open MPI's own refusals; 5.0 prints nothing for more than one rank.
+    run_failing "selection:misspelt" '' 60 -n 2 --mca coll mscclp "$bindir/test_basic" absent
+    run_failing "selection:mscclpp, not widened" '' 60 -n 2 --mca coll mscclpp --mca coll_mscclpp_widen_selection 0 \
+        "${device[@]}" "$bindir/test_basic" served
+    # A bad value of a parameter is named, and does not end the job silently.
+    run_failing "selection:bad device" 'mscclpp_device|gpu' 60 -n 2 --mca coll mscclpp --mca coll_mscclpp_device gpu \
+        "$bindir/test_basic" served
+}
+
+cases_programs
+cases_algorithms
+cases_mixed
+cases_late
+cases_selection
+
+[ "${patterns[0]:-}" = --list ] && exit 0
+echo "$passed passed, $failed failed, $skipped skipped ($MSCCLPP_TEST_DEVICE)"
+[ $failed -eq 0 ] || exit 1
+[ $passed -gt 0 ] || exit 77
