@@ -181,7 +181,7 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
     }
     team->last_algorithm = task->choice.algo->name;
     if (status == MSCCLPP_OK && task->choice.epochs != 0) {
-        status = mscclpp_team_reserve_epochs(team, task->choice.epochs);
+        status = mscclpp_team_reserve_epochs(team, task->stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK) {
         status = launch(task, wait);
@@ -226,6 +226,7 @@ static mscclpp_status_t run(task_t *task, bool wait)
     mscclpp_team_give_stream(team);
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
+
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
 {
     task_t task;

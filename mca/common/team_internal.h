@@ -108,9 +108,9 @@ mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t 
 
 /*
  * Makes room for `epochs` more flags: where they would pass the limit, all ranks meet, clear their packet areas and
- * begin again at 0. Called at the same point by all ranks.
+ * begin again at 0. Called at the same point by all ranks; `stream` is that of the team's kernels.
  */
-mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, uint64_t epochs);
+mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs);
 
 /* team_exchange.c: maps the buffers of all ranks. *mapped_p is agreed by all: false if any buffer cannot be mapped. */
 mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes,

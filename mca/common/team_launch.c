@@ -160,7 +160,7 @@ static mscclpp_status_t meet(mscclpp_team_t *team)
     return team->oob.allgather(team->oob.context, &here, all, 1);
 }
 
-mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, uint64_t epochs)
+mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
 {
     const uint64_t size = 2 * team->layout.packet_half;
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);
@@ -178,18 +178,18 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, uint64_t epoc
         mscclpp_error("%s: no memory for %llu bytes", team->oob.label, (unsigned long long)size);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    status = team->gpu->stream_sync(team->stream);
+    status = team->gpu->stream_sync(stream);
     if (status == MSCCLPP_OK) {
         status = meet(team);
     }
     if (status == MSCCLPP_OK) {
-        status = team->gpu->copy(team->stream, team->scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
+        status = team->gpu->copy(stream, team->scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
     }
     if (status == MSCCLPP_OK) {
-        status = team->gpu->copy(team->stream, &state->epoch, &first, sizeof(first));
+        status = team->gpu->copy(stream, &state->epoch, &first, sizeof(first));
     }
     if (status == MSCCLPP_OK) {
-        status = team->gpu->stream_sync(team->stream);
+        status = team->gpu->stream_sync(stream);
     }
     if (status == MSCCLPP_OK) {
         status = meet(team);
