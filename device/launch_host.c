@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/hot_types.h"
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_scratch.h"
 #include "device/kern/allreduce_twophase.h"
@@ -43,55 +42,42 @@ void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *contex
     wait_progress.context = context;
 }
 
-static inline __attribute__((always_inline)) void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel,
-                                                           const void *args, bool hot, int dtype, int op)
+/*
+ * Type and operation are looked up at run time: kernels folded for the hot ones, as CUDA has them, would save little
+ * here and take the compiler minutes.
+ */
+static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args)
 {
+    const mscclpp_dev_args_t *common = args; /* the zero-copy arguments begin with them */
+    const int dtype = (int)common->dtype, op = (int)common->op;
+
     switch (kernel) {
     case MSCCLPP_KERNEL_BARRIER:
         mscclpp_dev_barrier_only(ctx, args);
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
-        mscclpp_dev_allreduce_oneshot(ctx, args, hot, dtype, op, MSCCLPP_DEV_LL16);
+        mscclpp_dev_allreduce_oneshot(ctx, args, false, dtype, op, MSCCLPP_DEV_LL16);
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
-        mscclpp_dev_allreduce_oneshot(ctx, args, hot, dtype, op, MSCCLPP_DEV_LL8);
+        mscclpp_dev_allreduce_oneshot(ctx, args, false, dtype, op, MSCCLPP_DEV_LL8);
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
-        mscclpp_dev_allreduce_twophase(ctx, args, hot, dtype, op);
+        mscclpp_dev_allreduce_twophase(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
-        mscclpp_dev_allreduce_zerocopy(ctx, args, hot, dtype, op);
+        mscclpp_dev_allreduce_zerocopy(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
-        mscclpp_dev_allreduce_scratch(ctx, args, hot, dtype, op);
+        mscclpp_dev_allreduce_scratch(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;
     }
 }
 
-/* One function a hot combination, as on CUDA, so that each is folded separately. */
-#define HOT_FUNCTION(dtype_, op_)                                                                                      \
-    static __attribute__((noinline)) void run_##dtype_##_##op_(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel,    \
-                                                               const void *args)                                       \
-    {                                                                                                                  \
-        run_body(ctx, kernel, args, true, dtype_, op_);                                                                \
-    }
-MSCCLPP_DEV_HOT(HOT_FUNCTION)
-#undef HOT_FUNCTION
-
-static __attribute__((noinline)) void run_any(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args)
-{
-    const mscclpp_dev_args_t *common = args; /* the zero-copy arguments begin with them */
-
-    run_body(ctx, kernel, args, false, (int)common->dtype, (int)common->op);
-}
-
 static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, mscclpp_dev_host_block_t *meetings,
                        bool inline_launch)
 {
-    const mscclpp_dev_args_t *common = launch->args;
-    int dtype = mscclpp_dev_hot_dtype(common->dtype);
     mscclpp_dev_ctx_t ctx;
 
     memset(&ctx, 0, sizeof(ctx));
@@ -104,14 +90,7 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, msccl
         ctx.progress = wait_progress.call;
         ctx.progress_context = wait_progress.context;
     }
-#define MATCH(dtype_, op_)                                                                                             \
-    if (dtype == (int)dtype_ && common->op == (uint32_t)op_) {                                                         \
-        run_##dtype_##_##op_(&ctx, launch->kernel, launch->args);                                                      \
-        return;                                                                                                        \
-    }
-    MSCCLPP_DEV_HOT(MATCH)
-#undef MATCH
-    run_any(&ctx, launch->kernel, launch->args);
+    run_body(&ctx, launch->kernel, launch->args);
 }
 
 static void *worker_main(void *argument)

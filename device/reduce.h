@@ -269,7 +269,7 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
  * `hot` says that dtype and op are constants of the calling kernel. The first operand of rank order goes to acc_set,
  * each further one to acc_add.
  */
-MSCCLPP_DEV void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t v)
+MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t v)
 {
     int i;
 
@@ -283,7 +283,7 @@ MSCCLPP_DEV void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_
     }
 }
 
-MSCCLPP_DEV void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op, mscclpp_dev_vec_t v)
+MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op, mscclpp_dev_vec_t v)
 {
     int i;
 
@@ -299,7 +299,7 @@ MSCCLPP_DEV void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype
     }
 }
 
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t *acc, int dtype)
+MSCCLPP_DEV_SHARED mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t *acc, int dtype)
 {
     mscclpp_dev_vec_t v;
     int i;

@@ -4,6 +4,7 @@
  *
  *   MSCCLPP_DEV                   qualifier of every device function (always inlined)
  *   MSCCLPP_DEV_OUTLINE           the same, never inlined: for what would make every caller large
+ *   MSCCLPP_DEV_SHARED            inlined on a GPU, where its arguments must stay in registers; one copy on the host
  *   mscclpp_dev_vec_t             16 bytes, moved at once
  *   mscclpp_dev_ctx_t             who the calling thread is, and whether it gave up waiting
  *   mscclpp_dev_{ld,st,red,atom}_ memory accesses; the memory order and its scope are part of the name, so that

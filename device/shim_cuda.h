@@ -8,6 +8,7 @@
 
 #define MSCCLPP_DEV static __device__ __forceinline__
 #define MSCCLPP_DEV_OUTLINE static __device__ __noinline__
+#define MSCCLPP_DEV_SHARED MSCCLPP_DEV
 #define MSCCLPP_DEV_UNROLL _Pragma("unroll")
 
 typedef struct __align__(16)

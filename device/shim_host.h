@@ -8,8 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#define MSCCLPP_DEV static inline __attribute__((always_inline, unused))
+#define MSCCLPP_DEV static inline __attribute__((unused))
 #define MSCCLPP_DEV_OUTLINE static __attribute__((noinline, unused))
+#define MSCCLPP_DEV_SHARED MSCCLPP_DEV_OUTLINE
 #define MSCCLPP_DEV_UNROLL
 
 typedef struct {
@@ -168,7 +169,7 @@ MSCCLPP_DEV void mscclpp_dev_block_sync(mscclpp_dev_ctx_t *ctx)
 }
 
 /* The bits of an IEEE half, widened exactly. */
-MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t h)
+MSCCLPP_DEV_OUTLINE float mscclpp_dev_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 0x1f, mantissa = h & 0x3ff, bits;
     float f;
@@ -187,7 +188,7 @@ MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t h)
 }
 
 /* To the nearest half, ties to even. */
-MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_f16(float f)
+MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_f16(float f)
 {
     uint32_t bits, magnitude, sign;
     float scaled;
@@ -211,7 +212,7 @@ MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_f16(float f)
     return (uint16_t)(sign | (magnitude - 0x38000000u) >> 13);
 }
 
-MSCCLPP_DEV float mscclpp_dev_bf16_to_f32(uint16_t b)
+MSCCLPP_DEV_OUTLINE float mscclpp_dev_bf16_to_f32(uint16_t b)
 {
     uint32_t bits = (uint32_t)b << 16;
     float f;
@@ -221,7 +222,7 @@ MSCCLPP_DEV float mscclpp_dev_bf16_to_f32(uint16_t b)
 }
 
 /* To the nearest bfloat16, ties to even. */
-MSCCLPP_DEV uint16_t mscclpp_dev_f32_to_bf16(float f)
+MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_bf16(float f)
 {
     uint32_t bits;
 

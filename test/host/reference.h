@@ -1,0 +1,30 @@
+/*
+ * What an all-reduce has to yield: a second implementation of the arithmetic, element by element in rank order, that
+ * shares neither code nor method with the kernels.
+ */
+#ifndef TEST_HOST_REFERENCE_H
+#define TEST_HOST_REFERENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/dtype_types.h"
+
+/* 16-bit floating point through double arithmetic; rounding is to the nearest, ties to even. A NaN yields a quiet one.
+ */
+double reference_from_half(uint16_t bits);
+double reference_from_bfloat(uint16_t bits);
+uint16_t reference_to_half(double value);
+uint16_t reference_to_bfloat(double value);
+
+/* Combines elements `first` to before `last` of the operands of ranks 0 to nranks - 1; padding is not touched. */
+void reference_reduce(mscclpp_dtype_t dtype, mscclpp_op_t op, const void *const *operands, int nranks, uint64_t first,
+                      uint64_t last, void *result);
+
+/*
+ * True if `got` is right for an element whose result should be `want`. Exact, but for products of complex numbers,
+ * where the compiler may fuse a multiplication and an addition: they have a bound for `nranks` factors.
+ */
+bool reference_agrees(mscclpp_dtype_t dtype, mscclpp_op_t op, int nranks, const void *got, const void *want);
+
+#endif
