@@ -116,9 +116,9 @@ AC_DEFUN([_MSCCLPP_OMPI_HEADERS], [
         [AC_MSG_RESULT([no])
          AC_MSG_ERROR([Open MPI $OMPI_VERSION is too old: _MSCCLPP_OMPI_ADVICE])])
     # The shims stand in for POSIX thread headers only; Open MPI 4 knows no others.
-    AC_EGREP_CPP([MSCCLPP_THREADS (MCA_|.*pthreads)], [#include "ompi_config.h"
-        MSCCLPP_THREADS MCA_threads_base_include_HEADER
-        ], [],
+    AC_EGREP_CPP([threads/@<:@a-z@:>@*/threads_(argobots|qthreads)], [#include "ompi_config.h"
+        MCA_threads_base_include_HEADER
+        ],
         [AC_MSG_RESULT([no])
          AC_MSG_ERROR([Open MPI $OMPI_VERSION was not built on POSIX threads, which coll/mscclpp needs])])
     CPPFLAGS=$mscclpp_save_CPPFLAGS

@@ -29,13 +29,12 @@ int mscclpp_algo_find(const char *name)
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size)
 {
     const uint64_t page = 4096;
-    uint64_t usable;
 
-    layout->state_offset = (scratch_size - sizeof(mscclpp_dev_state_t)) / page * page;
-    usable = layout->state_offset - MSCCLPP_DEV_PACKET_OFFSET;
-    layout->packet_half = usable / 4 / page * page;
+    layout->packet_half = scratch_size / 4 / page * page;
     layout->bulk_offset = MSCCLPP_DEV_PACKET_OFFSET + 2 * layout->packet_half;
-    layout->bulk_size = layout->state_offset - layout->bulk_offset;
+    layout->bulk_size = scratch_size / 2 / page * page;
+    layout->state_offset = layout->bulk_offset + layout->bulk_size;
+    layout->total = layout->state_offset + (sizeof(mscclpp_dev_state_t) + page - 1) / page * page;
 }
 
 static uint64_t at_most(uint64_t a, uint64_t b)

@@ -29,12 +29,16 @@ typedef struct {
 
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
 
-/* How a team's scratch is cut: the packet area has two halves, the state lies behind the bulk area. Bytes. */
+/*
+ * How a team's scratch is cut, in bytes: barrier words, the two halves of the packet area, the bulk area of the same
+ * size, the state. The parameter scratch_size is the two areas together.
+ */
 typedef struct {
     uint64_t packet_half;
     uint64_t bulk_offset;
     uint64_t bulk_size;
     uint64_t state_offset;
+    uint64_t total; /* what there is to allocate */
 } mscclpp_layout_t;
 
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);

@@ -6,6 +6,15 @@
 
 #include "mca/common/log.h"
 
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define UCX_UNDER_TSAN 1
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#define UCX_UNDER_TSAN 1
+#endif
+
 static void *open_library(void)
 {
     struct sigaction before[NSIG];
@@ -28,8 +37,14 @@ static void *open_library(void)
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 {
     mscclpp_ucx_functions_t functions;
-    void *library = open_library();
+    void *library;
 
+#ifdef UCX_UNDER_TSAN
+    /* Its hooks run in threads that have just been made, which that sanitizer does not survive. */
+    mscclpp_info("no UCX for control messages: it does not work under ThreadSanitizer");
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+#endif
+    library = open_library();
     if (library == NULL) {
         mscclpp_info("no UCX for control messages: %s", dlerror());
         return MSCCLPP_ERR_NOT_SUPPORTED;

@@ -148,6 +148,7 @@ void mscclpp_team_finalize(double seconds)
     }
     mscclpp_mapping_drain();
     mscclpp_stream_drain();
+    mscclpp_ctrl_finalize();
 }
 
 int mscclpp_team_rank(const mscclpp_team_t *team)

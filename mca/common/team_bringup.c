@@ -76,7 +76,8 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     }
     team->mailbox = host;
     team->device_mailbox = device;
-    status = team->gpu->device_alloc(team->device, config->scratch_size, (void **)&team->scratch);
+    mscclpp_layout_init(&team->layout, config->scratch_size);
+    status = team->gpu->device_alloc(team->device, team->layout.total, (void **)&team->scratch);
     if (status != MSCCLPP_OK || (status = team->gpu->export_memory(team->scratch, &hello->scratch)) != MSCCLPP_OK) {
         return status;
     }
@@ -331,7 +332,6 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     }
     team->protocol = hellos[0].protocol;
     team->id = hellos[0].team_id;
-    mscclpp_layout_init(&team->layout, team->protocol.scratch_size);
     team->block_limit = find_block_limit(team, hellos);
     status = vote(team, attach(team, hellos));
     if (status == MSCCLPP_OK) {

@@ -5,13 +5,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-/* What the ranks of one run share: a barrier that yields, and a place for each rank's contribution. */
+typedef struct message {
+    struct message *next;
+    int sender;
+    size_t length;
+    unsigned char bytes[MSCCLPP_OOB_MESSAGE_MAX];
+} message_t;
+
+/* What the ranks of one run share: a barrier that yields, a place for each rank's contribution, letter boxes. */
 typedef struct {
     int size;
     unsigned arrived;
     unsigned generation;
+    unsigned any[2]; /* combined flags, by the generation's parity */
+    int revoked;
     const void *contribution[RANKS_MAX];
+    pthread_mutex_t lock; /* of the letter boxes */
+    message_t *oldest[RANKS_MAX];
+    message_t *newest[RANKS_MAX];
 } world_t;
 
 typedef struct {
@@ -20,18 +33,28 @@ typedef struct {
     void (*body)(rank_t *rank);
 } thread_t;
 
-static void world_barrier(world_t *world)
+static bool world_barrier(world_t *world, bool flag)
 {
-    unsigned generation = __atomic_load_n(&world->generation, __ATOMIC_ACQUIRE);
+    unsigned generation = __atomic_load_n(&world->generation, __ATOMIC_ACQUIRE), turns = 0;
+    unsigned *any = &world->any[generation % 2];
 
+    if (flag) {
+        __atomic_store_n(any, 1, __ATOMIC_RELAXED);
+    }
     if (__atomic_add_fetch(&world->arrived, 1, __ATOMIC_ACQ_REL) == (unsigned)world->size) {
+        __atomic_store_n(&world->any[(generation + 1) % 2], 0, __ATOMIC_RELAXED);
         __atomic_store_n(&world->arrived, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&world->generation, generation + 1, __ATOMIC_RELEASE);
-        return;
     }
     while (__atomic_load_n(&world->generation, __ATOMIC_ACQUIRE) == generation) {
-        sched_yield();
+        if (++turns < 200) {
+            sched_yield();
+        } else {
+            /* Many ranks on few processors: whoever works needs them. */
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        }
     }
+    return __atomic_load_n(any, __ATOMIC_RELAXED) != 0;
 }
 
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
@@ -41,11 +64,11 @@ static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recv
     int rank;
 
     world->contribution[thread->rank.rank] = sendbuf;
-    world_barrier(world);
+    (void)world_barrier(world, false);
     for (rank = 0; rank < world->size; ++rank) {
         memcpy((char *)recvbuf + (size_t)rank * length, world->contribution[rank], length);
     }
-    world_barrier(world);
+    (void)world_barrier(world, false);
     return MSCCLPP_OK;
 }
 
@@ -57,7 +80,58 @@ static void progress(void *context)
 
 static mscclpp_status_t check(void *context)
 {
-    (void)context;
+    const thread_t *thread = context;
+
+    return __atomic_load_n(&thread->world->revoked, __ATOMIC_RELAXED) ? MSCCLPP_ERR_REVOKED : MSCCLPP_OK;
+}
+
+static mscclpp_status_t post_message(void *context, int peer, const void *bytes, size_t length)
+{
+    thread_t *thread = context;
+    world_t *world = thread->world;
+    message_t *message = calloc(1, sizeof(*message));
+
+    if (message == NULL || length > sizeof(message->bytes)) {
+        free(message);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    message->sender = thread->rank.rank;
+    message->length = length;
+    memcpy(message->bytes, bytes, length);
+    pthread_mutex_lock(&world->lock);
+    if (world->newest[peer] != NULL) {
+        world->newest[peer]->next = message;
+    } else {
+        world->oldest[peer] = message;
+    }
+    world->newest[peer] = message;
+    pthread_mutex_unlock(&world->lock);
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t poll_message(void *context, int *peer_p, void *bytes, size_t *length_p)
+{
+    thread_t *thread = context;
+    world_t *world = thread->world;
+    int rank = thread->rank.rank;
+    message_t *message;
+
+    pthread_mutex_lock(&world->lock);
+    message = world->oldest[rank];
+    if (message != NULL) {
+        world->oldest[rank] = message->next;
+        if (message->next == NULL) {
+            world->newest[rank] = NULL;
+        }
+    }
+    pthread_mutex_unlock(&world->lock);
+    if (message == NULL) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    memcpy(bytes, message->bytes, message->length);
+    *length_p = message->length;
+    *peer_p = message->sender;
+    free(message);
     return MSCCLPP_OK;
 }
 
@@ -71,28 +145,36 @@ static void *thread_main(void *argument)
 
 int run_ranks(int size, const mscclpp_config_t *config, void (*body)(rank_t *rank), void *argument)
 {
-    world_t world;
-    thread_t threads[RANKS_MAX];
+    world_t *world = calloc(1, sizeof(*world));
+    thread_t *threads = calloc((size_t)size, sizeof(*threads));
     pthread_t ids[RANKS_MAX];
     int i, failures = 0;
 
-    memset(&world, 0, sizeof(world));
-    memset(threads, 0, sizeof(threads));
-    world.size = size;
+    if (world == NULL || threads == NULL) {
+        perror("calloc");
+        exit(1);
+    }
+    world->size = size;
+    pthread_mutex_init(&world->lock, NULL);
     for (i = 0; i < size; ++i) {
-        threads[i].world = &world;
+        rank_t *rank = &threads[i].rank;
+
+        threads[i].world = world;
         threads[i].body = body;
-        threads[i].rank.rank = i;
-        threads[i].rank.size = size;
-        threads[i].rank.config = config;
-        threads[i].rank.argument = argument;
-        threads[i].rank.oob.context = &threads[i];
-        threads[i].rank.oob.rank = i;
-        threads[i].rank.oob.size = size;
-        threads[i].rank.oob.label = "test";
-        threads[i].rank.oob.allgather = allgather;
-        threads[i].rank.oob.progress = progress;
-        threads[i].rank.oob.check = check;
+        rank->rank = i;
+        rank->size = size;
+        rank->config = config;
+        rank->gpu = &mscclpp_gpu_host_ops;
+        rank->argument = argument;
+        rank->oob.context = &threads[i];
+        rank->oob.rank = i;
+        rank->oob.size = size;
+        rank->oob.label = "test";
+        rank->oob.allgather = allgather;
+        rank->oob.progress = progress;
+        rank->oob.check = check;
+        rank->oob.post_message = post_message;
+        rank->oob.poll_message = poll_message;
         if (pthread_create(&ids[i], NULL, thread_main, &threads[i]) != 0) {
             perror("pthread_create");
             exit(1);
@@ -102,21 +184,37 @@ int run_ranks(int size, const mscclpp_config_t *config, void (*body)(rank_t *ran
         pthread_join(ids[i], NULL);
         failures += threads[i].rank.failures;
     }
+    for (i = 0; i < size; ++i) {
+        while (world->oldest[i] != NULL) {
+            message_t *next = world->oldest[i]->next;
+
+            free(world->oldest[i]);
+            world->oldest[i] = next;
+        }
+    }
+    pthread_mutex_destroy(&world->lock);
+    free(threads);
+    free(world);
     return failures;
+}
+
+mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_team_t **team_p)
+{
+    mscclpp_team_params_t params;
+
+    memset(&params, 0, sizeof(params));
+    params.config = config;
+    params.gpu = rank->gpu;
+    params.oob = rank->oob;
+    params.single_node = true;
+    return mscclpp_team_create(&params, team_p);
 }
 
 mscclpp_team_t *create_team(rank_t *rank)
 {
-    mscclpp_team_params_t params;
     mscclpp_team_t *team = NULL;
-    mscclpp_status_t status;
+    mscclpp_status_t status = try_team(rank, rank->config, &team);
 
-    memset(&params, 0, sizeof(params));
-    params.config = rank->config;
-    params.gpu = &mscclpp_gpu_host_ops;
-    params.oob = rank->oob;
-    params.single_node = true;
-    status = mscclpp_team_create(&params, &team);
     if (status != MSCCLPP_OK) {
         fprintf(stderr, "rank %d: no team: %s\n", rank->rank, mscclpp_status_string(status));
         ++rank->failures;
@@ -126,7 +224,19 @@ mscclpp_team_t *create_team(rank_t *rank)
 
 void meet(rank_t *rank)
 {
+    (void)meet_any(rank, false);
+}
+
+bool meet_any(rank_t *rank, bool flag)
+{
     thread_t *thread = rank->oob.context;
 
-    world_barrier(thread->world);
+    return world_barrier(thread->world, flag);
+}
+
+void revoke(rank_t *rank)
+{
+    thread_t *thread = rank->oob.context;
+
+    __atomic_store_n(&thread->world->revoked, 1, __ATOMIC_RELAXED);
 }

@@ -13,17 +13,30 @@ typedef struct {
     int size;
     mscclpp_oob_t oob;
     const mscclpp_config_t *config;
+    const mscclpp_gpu_ops_t *gpu; /* the host twin's, unless the body changes it before create_team */
     void *argument;
     int failures; /* counted by the body, summed by run_ranks */
 } rank_t;
 
-/* Runs `body` on `size` threads, one a rank, and returns the sum of their failures. */
+/*
+ * Runs `body` on `size` threads, one a rank, and returns the sum of their failures. Each run is a world of its own:
+ * several may go on at once, and all-gathers of different worlds do not meet.
+ */
 int run_ranks(int size, const mscclpp_config_t *config, void (*body)(rank_t *rank), void *argument);
 
 /* Creates a team of all ranks on the twin; collective. NULL, counted as a failure, if that does not work. */
 mscclpp_team_t *create_team(rank_t *rank);
 
+/* The same with the configuration given and without counting or printing anything. */
+mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_team_t **team_p);
+
 /* A meeting of all ranks. */
 void meet(rank_t *rank);
+
+/* True if `flag` is true on any rank; collective. */
+bool meet_any(rank_t *rank, bool flag);
+
+/* From now on the check of every rank's oob says that the group cannot finish. */
+void revoke(rank_t *rank);
 
 #endif

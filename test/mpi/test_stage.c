@@ -144,6 +144,7 @@ static char *seen;
 static const type_t *op_type;
 static MPI_Op sum_op, affine_op;
 static long passed, failed, staged_calls;
+static bool without; /* the component: shows what Open MPI alone gets wrong */
 
 /* ---- Values ---- */
 
@@ -230,7 +231,8 @@ static int length_of(const call_t *call, int source, int destination)
         return 2 * call->unit;
     }
     if (is_gather(call->collective)) {
-        return call->unit * (source % 3);
+        /* Open MPI 4.1 leaves a neighbour's empty message behind where a rank receives nothing else. */
+        return call->unit * (source % 3 + is_neighbor(call->collective));
     }
     if (SCATTERV == call->collective) {
         return call->unit * (destination % 3);
@@ -605,7 +607,7 @@ static void run_call(call_t *call)
 
     describe(call);
     for (int round = 0; round < rounds; ++round) {
-        uint64_t before = mt_staged(call->group->comm);
+        uint64_t before = without ? 0 : mt_staged(call->group->comm);
         int code = MPI_SUCCESS;
 
         fill(call, round);
@@ -628,8 +630,8 @@ static void run_call(call_t *call)
         good = compare(call, &call->send, "send", round) && good;
         expect(call, round);
         good = compare(call, &call->recv, "receive", round) && good;
-        if (mt_staged(call->group->comm) > before) {
-            ++staged_calls;
+        if (without || mt_staged(call->group->comm) > before) {
+            staged_calls += !without;
         } else if (touches(call) && !kernels_may_serve(call)) {
             mt_fail(__FILE__, __LINE__, "%s %s on %s%s, root %d: not staged", variant_names[call->variant],
                     names[call->collective], call->group->name, call->in_place ? ", in place" : "", call->root);
@@ -859,6 +861,7 @@ int main(int argc, char **argv)
     long totals[3];
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    without = argc > 1 && 0 == strcmp(argv[1], "--without");
     if (mt_too_small(2)) {
         MPI_Finalize();
         return MT_SKIPPED;

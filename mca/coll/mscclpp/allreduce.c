@@ -87,7 +87,12 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
 {
     mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
     struct ompi_communicator_t *comm = module->comm;
-    mscclpp_team_params_t params = {.config = &component->config, .gpu = component->gpu, .single_node = true};
+    mscclpp_team_params_t params = {
+        .config = &component->config,
+        .gpu = component->gpu,
+        .concurrent = ompi_mpi_thread_multiple,
+        .single_node = true,
+    };
     mscclpp_team_t *team = NULL;
     mscclpp_status_t status;
 

@@ -12,7 +12,6 @@
 #define FINALIZE_SECONDS 5.0
 
 /* Guarded by the component's lock. */
-static int attribute_comm_key = MPI_KEYVAL_INVALID;
 static bool attribute_self_set;
 
 static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
@@ -48,11 +47,6 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
     pthread_mutex_lock(&component->lock);
     component->finalizing = true;
     attribute_self_set = false;
-    /* Stays in use until the last communicator that has the attribute is gone. */
-    if (MPI_KEYVAL_INVALID != attribute_comm_key) {
-        (void)ompi_attr_free_keyval(COMM_ATTR, &attribute_comm_key, false);
-        attribute_comm_key = MPI_KEYVAL_INVALID;
-    }
     pthread_mutex_unlock(&component->lock);
     while (NULL != (module = next_with_team())) {
         mca_coll_mscclpp_module_release_team(module);
@@ -61,53 +55,47 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
     return MPI_SUCCESS;
 }
 
-static int create_key(int (*deleted)(MPI_Comm, int, void *, void *), int *key_p)
+/* A key of its own for each attribute, which goes with it: there is no moment at which to free a common one. */
+static int attach(struct ompi_communicator_t *comm, int (*deleted)(MPI_Comm, int, void *, void *), void *value)
 {
     ompi_attribute_fn_ptr_union_t copy;
     ompi_attribute_fn_ptr_union_t delete;
+    int key = MPI_KEYVAL_INVALID;
+    int rc;
 
     mca_coll_mscclpp_attr_copy_none(&copy); /* a duplicate has a module of its own */
     mca_coll_mscclpp_attr_delete(&delete, deleted);
-    return ompi_attr_create_keyval(COMM_ATTR, copy, delete, key_p, NULL, 0, NULL);
+    rc = ompi_attr_create_keyval(COMM_ATTR, copy, delete, &key, NULL, 0, NULL);
+    if (OMPI_SUCCESS == rc) {
+        rc = ompi_attr_set_c(COMM_ATTR, comm, &comm->c_keyhash, key, value, false);
+        (void)ompi_attr_free_keyval(COMM_ATTR, &key, false);
+    }
+    if (OMPI_SUCCESS != rc) {
+        mscclpp_error("%s: cannot attach the attribute that frees device memory (Open MPI error %d)",
+                      mca_coll_mscclpp_comm_name(comm), rc);
+    }
+    return rc;
 }
 
 /* With sessions alone there is no MPI_COMM_SELF; teams then go with their communicators. */
 static int attach_self(void)
 {
     struct ompi_communicator_t *self = &ompi_mpi_comm_self.comm;
-    int key = MPI_KEYVAL_INVALID;
-    int rc;
+    int rc = OMPI_SUCCESS;
 
-    if (attribute_self_set || NULL == self->c_local_group) {
-        return OMPI_SUCCESS;
-    }
-    rc = create_key(self_deleted, &key);
-    if (OMPI_SUCCESS == rc) {
-        rc = ompi_attr_set_c(COMM_ATTR, self, &self->c_keyhash, key, NULL, false);
+    /* Setting an attribute that was not there before calls nobody back, so the lock may be held. */
+    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    if (!attribute_self_set && NULL != self->c_local_group) {
+        rc = attach(self, self_deleted, NULL);
         attribute_self_set = OMPI_SUCCESS == rc;
-        /* The attribute keeps the key; it goes with the attribute. */
-        (void)ompi_attr_free_keyval(COMM_ATTR, &key, false);
     }
+    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
     return rc;
 }
 
 int mca_coll_mscclpp_attribute_attach(mca_coll_mscclpp_module_t *module)
 {
-    int rc;
+    int rc = attach_self();
 
-    /* Setting an attribute that was not there before calls nobody back, so the lock may be held. */
-    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
-    rc = attach_self();
-    if (OMPI_SUCCESS == rc && MPI_KEYVAL_INVALID == attribute_comm_key) {
-        rc = create_key(comm_deleted, &attribute_comm_key);
-    }
-    if (OMPI_SUCCESS == rc) {
-        rc = ompi_attr_set_c(COMM_ATTR, module->comm, &module->comm->c_keyhash, attribute_comm_key, module, false);
-    }
-    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
-    if (OMPI_SUCCESS != rc) {
-        mscclpp_error("%s: cannot attach the attribute that frees its device memory in MPI_Comm_free (%d)",
-                      mca_coll_mscclpp_comm_name(module->comm), rc);
-    }
-    return rc;
+    return OMPI_SUCCESS == rc ? attach(module->comm, comm_deleted, module) : rc;
 }

@@ -115,6 +115,17 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #define mca_coll_mscclpp_attr_delete(union_p_, function_)                                                              \
     ((union_p_)->attr_communicator_delete_fn = (__typeof__((union_p_)->attr_communicator_delete_fn))(function_))
 
+/*
+ * A tag of our own, since receives are from any source. The one set aside for UCC, which has done with it before this
+ * component is asked; but where that one does not fit the 24 bits which pml/ucx has for tags (4.1) it would be taken
+ * for one of the tags that nonblocking collectives count through, and -2 to -9 are free there.
+ */
+#if MCA_COLL_BASE_TAG_UCC >= -0x800000
+#define MCA_COLL_MSCCLPP_TAG MCA_COLL_BASE_TAG_UCC
+#else
+#define MCA_COLL_MSCCLPP_TAG (-5)
+#endif
+
 /* ULFM: true once the communicator cannot finish a collective any more. */
 #if defined(OPAL_ENABLE_FT_MPI) && OPAL_ENABLE_FT_MPI
 #define MCA_COLL_MSCCLPP_ERR_REVOKED MPI_ERR_REVOKED

@@ -119,7 +119,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         INSTALL(allreduce, mca_coll_mscclpp_allreduce)
     }
     module->enabled = true;
-    if (intra && ompi_comm_size(comm) > 1) {
+    if (intra) {
         list_insert(module);
     }
     return OMPI_SUCCESS;

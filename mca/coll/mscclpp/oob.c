@@ -1,280 +1,17 @@
 /*
- * Set-up exchange and control messages over the communicator's own point-to-point, under one tag that no other
- * collective component uses at the same time. Not the previous component's collectives: a rank that is in one of these
- * for another reason (it passed host memory) would answer, and the two would be mixed up. Every message begins with a
- * header that says what it is; what arrives early is kept until it is asked for.
+ * The table that the host library talks to the other ranks through while it sets up a team. It does not use the
+ * previous component's collectives: a rank that is in one of these for another reason (it passed host buffers) would
+ * answer, and the two would be mixed up.
  */
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/oob_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "mca/common/log.h"
 
-#define OOB_TAG MCA_COLL_BASE_TAG_UCC
-#define OOB_MAGIC 0x6d736370u
 #define OOB_RANKS_SHOWN 8
-
-typedef enum {
-    OOB_GATHER = 1,  /* one rank's part of an all-gather; `number` counts these */
-    OOB_CONTROL = 2, /* a message of the host library's */
-    OOB_REFUSE = 3   /* the sender passed host memory in all-reduce call `call` */
-} oob_kind_t;
-
-typedef struct {
-    uint32_t magic;
-    uint32_t kind;
-    uint64_t number;
-    uint64_t call;
-    uint64_t length; /* bytes that follow */
-} oob_header_t;
-
-/* On its way out, on its way in, or waiting to be asked for. */
-typedef struct oob_message {
-    struct oob_message *next;
-    ompi_request_t *request; /* NULL once it is complete */
-    int peer;
-    size_t size;  /* header and what follows it */
-    bool refused; /* of OOB_GATHER: has been answered by OOB_REFUSE */
-    oob_header_t header;
-    unsigned char data[];
-} oob_message_t;
-
-typedef struct {
-    oob_message_t *first;
-    oob_message_t **end;
-} oob_queue_t;
-
-struct mca_coll_mscclpp_oob {
-    mca_coll_mscclpp_module_t *module;
-    struct ompi_communicator_t *comm;
-    pthread_mutex_t lock; /* guards what follows; held over point-to-point calls, none of which waits */
-    oob_queue_t sends;
-    oob_queue_t receives;
-    oob_queue_t inbox;
-    uint64_t gathers; /* all-gathers begun on this rank */
-    bool revoked;     /* has been reported */
-    char label[MPI_MAX_OBJECT_NAME];
-};
-
-static double now(void)
-{
-    struct timespec time;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void queue_init(oob_queue_t *queue)
-{
-    queue->first = NULL;
-    queue->end = &queue->first;
-}
-
-static void queue_append(oob_queue_t *queue, oob_message_t *message)
-{
-    message->next = NULL;
-    *queue->end = message;
-    queue->end = &message->next;
-}
-
-/* `link` is what points to the message. Returns the message. */
-static oob_message_t *queue_unlink(oob_queue_t *queue, oob_message_t **link)
-{
-    oob_message_t *message = *link;
-
-    *link = message->next;
-    if (queue->end == &message->next) {
-        queue->end = link;
-    }
-    return message;
-}
-
-static oob_message_t *message_create(int peer, size_t size)
-{
-    oob_message_t *message = malloc(sizeof(*message) - sizeof(message->header) + size);
-
-    if (NULL == message) {
-        mscclpp_error("no memory for a message of %zu bytes", size);
-        return NULL;
-    }
-    message->next = NULL;
-    message->request = NULL;
-    message->peer = peer;
-    message->size = size;
-    message->refused = false;
-    return message;
-}
-
-/*
- * Point-to-point has no way to take a message back. What a dead peer never accepts keeps its memory, which the
- * transport may still read.
- */
-static void queue_free(oob_queue_t *queue)
-{
-    while (NULL != queue->first) {
-        oob_message_t *message = queue_unlink(queue, &queue->first);
-        if (NULL == message->request) {
-            free(message);
-        } else {
-            bool complete = REQUEST_COMPLETE(message->request);
-            (void)ompi_request_free(&message->request);
-            if (complete) {
-                free(message);
-            }
-        }
-    }
-}
-
-/* Called with the lock held. */
-static mscclpp_status_t post(mca_coll_mscclpp_oob_t *oob, int peer, oob_kind_t kind, uint64_t number, uint64_t call,
-                             const void *data, size_t length)
-{
-    oob_message_t *message = message_create(peer, sizeof(oob_header_t) + length);
-    int rc;
-
-    if (NULL == message) {
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    message->header = (oob_header_t){OOB_MAGIC, kind, number, call, length};
-    if (length > 0) {
-        memcpy(message->data, data, length);
-    }
-    rc = MCA_PML_CALL(isend(&message->header, message->size, &ompi_mpi_byte.dt, peer, OOB_TAG,
-                            MCA_PML_BASE_SEND_STANDARD, oob->comm, &message->request));
-    if (OMPI_SUCCESS != rc) {
-        mscclpp_error("%s: cannot send %zu bytes to rank %d (Open MPI error %d)", oob->label, message->size, peer, rc);
-        free(message);
-        return MSCCLPP_ERR_PEER;
-    }
-    queue_append(&oob->sends, message);
-    return MSCCLPP_OK;
-}
-
-/* True for a complete request, which is freed then; *rc_p is how it ended. */
-static bool finish(oob_message_t *message, int *rc_p)
-{
-    if (!REQUEST_COMPLETE(message->request)) {
-        return false;
-    }
-    *rc_p = message->request->req_status.MPI_ERROR;
-    (void)ompi_request_free(&message->request);
-    message->request = NULL;
-    return true;
-}
-
-static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
-{
-    mscclpp_status_t status = MSCCLPP_OK;
-    oob_message_t **link = &oob->sends.first;
-
-    while (NULL != *link) {
-        int rc = MPI_SUCCESS;
-        if (!finish(*link, &rc)) {
-            link = &(*link)->next;
-            continue;
-        }
-        if (MPI_SUCCESS != rc) {
-            mscclpp_error("%s: a message to rank %d failed (%d)", oob->label, (*link)->peer, rc);
-            status = MSCCLPP_ERR_PEER;
-        }
-        free(queue_unlink(&oob->sends, link));
-    }
-    return status;
-}
-
-/* Begins to receive every message that has arrived. */
-static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob)
-{
-    for (;;) {
-        ompi_message_t *arrived = NULL;
-        ompi_status_public_t status;
-        oob_message_t *message;
-        int matched = 0;
-        int rc = MCA_PML_CALL(improbe(MPI_ANY_SOURCE, OOB_TAG, oob->comm, &matched, &arrived, &status));
-
-        if (OMPI_SUCCESS != rc) {
-            mscclpp_error("%s: cannot look for messages (Open MPI error %d)", oob->label, rc);
-            return MSCCLPP_ERR_PEER;
-        }
-        if (!matched) {
-            return MSCCLPP_OK;
-        }
-        message = message_create(status.MPI_SOURCE, status._ucount);
-        if (NULL == message) {
-            return MSCCLPP_ERR_NO_MEMORY;
-        }
-        rc = MCA_PML_CALL(imrecv(&message->header, message->size, &ompi_mpi_byte.dt, &arrived, &message->request));
-        if (OMPI_SUCCESS != rc) {
-            mscclpp_error("%s: cannot receive from rank %d (Open MPI error %d)", oob->label, message->peer, rc);
-            free(message);
-            return MSCCLPP_ERR_PEER;
-        }
-        queue_append(&oob->receives, message);
-    }
-}
-
-static bool is_sound(const oob_message_t *message)
-{
-    return message->size >= sizeof(oob_header_t) && OOB_MAGIC == message->header.magic &&
-           message->header.length == message->size - sizeof(oob_header_t);
-}
-
-/* Moves what has been received into the inbox, in the order in which each peer sent it. */
-static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
-{
-    mscclpp_status_t status = MSCCLPP_OK;
-    oob_message_t **link = &oob->receives.first;
-
-    while (NULL != *link) {
-        oob_message_t *earlier = oob->receives.first;
-        int rc = MPI_SUCCESS;
-
-        while (earlier != *link && earlier->peer != (*link)->peer) {
-            earlier = earlier->next;
-        }
-        if (earlier != *link || !finish(*link, &rc)) {
-            link = &(*link)->next;
-            continue;
-        }
-        oob_message_t *message = queue_unlink(&oob->receives, link);
-        if (MPI_SUCCESS != rc || !is_sound(message)) {
-            mscclpp_error("%s: a message of rank %d (%zu bytes) %s (%d)", oob->label, message->peer, message->size,
-                          MPI_SUCCESS != rc ? "failed" : "is not one of this component's version", rc);
-            free(message);
-            status = MSCCLPP_ERR_PEER;
-        } else {
-            queue_append(&oob->inbox, message);
-        }
-    }
-    return status;
-}
-
-/* Called with the lock held. Never waits. */
-static mscclpp_status_t advance(mca_coll_mscclpp_oob_t *oob)
-{
-    mscclpp_status_t status = advance_sends(oob);
-
-    if (MSCCLPP_OK == status) {
-        status = begin_receives(oob);
-    }
-    return MSCCLPP_OK == status ? end_receives(oob) : status;
-}
-
-/* The first message of the kind in the inbox whose number (OOB_GATHER) or call (OOB_REFUSE) is the given one. */
-static oob_message_t *take(mca_coll_mscclpp_oob_t *oob, oob_kind_t kind, uint64_t which)
-{
-    for (oob_message_t **link = &oob->inbox.first; NULL != *link; link = &(*link)->next) {
-        const oob_header_t *header = &(*link)->header;
-        if (kind == header->kind &&
-            (OOB_CONTROL == kind || which == (OOB_GATHER == kind ? header->number : header->call))) {
-            return queue_unlink(&oob->inbox, link);
-        }
-    }
-    return NULL;
-}
 
 /* An all-gather in hand. */
 typedef struct {
@@ -313,7 +50,7 @@ static void list_missing(const oob_gather_t *gather, char *text, size_t size)
 static mscclpp_status_t look_at_clock(oob_gather_t *gather)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
-    double waited = now() - gather->started;
+    double waited = mca_coll_mscclpp_now() - gather->started;
     bool late = config->timeout > 0 && waited > config->timeout;
     bool warn = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
     char ranks[128];
@@ -335,7 +72,7 @@ static mscclpp_status_t look_at_clock(oob_gather_t *gather)
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
-static mscclpp_status_t accept_part(oob_gather_t *gather, const oob_message_t *message)
+static mscclpp_status_t accept_part(oob_gather_t *gather, const mca_coll_mscclpp_oob_message_t *message)
 {
     if (message->header.length != gather->length || gather->arrived[message->peer]) {
         mscclpp_error("%s: rank %d sent %llu bytes of set-up data instead of %zu; do all ranks load the same version?",
@@ -354,17 +91,18 @@ static mscclpp_status_t accept_part(oob_gather_t *gather, const oob_message_t *m
 static mscclpp_status_t gather_step(oob_gather_t *gather)
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;
-    mscclpp_status_t status = advance(oob);
-    oob_message_t *message;
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob);
+    mca_coll_mscclpp_oob_message_t *message;
 
-    while (MSCCLPP_OK == status && NULL != (message = take(oob, OOB_GATHER, gather->number))) {
+    while (MSCCLPP_OK == status &&
+           NULL != (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number))) {
         status = accept_part(gather, message);
         free(message);
     }
     if (MSCCLPP_OK != status) {
         return status;
     }
-    message = take(oob, OOB_REFUSE, oob->module->calls);
+    message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->calls);
     if (NULL != message) {
         mca_coll_mscclpp_report_mixed(oob->module, oob->module->calls, message->peer, ompi_comm_rank(oob->comm));
         free(message);
@@ -395,7 +133,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
     oob_gather_t gather = {.oob = oob, .recvbuf = recvbuf, .length = length, .size = ompi_comm_size(oob->comm)};
     mscclpp_status_t status = MSCCLPP_OK;
 
-    gather.started = now();
+    gather.started = mca_coll_mscclpp_now();
     gather.missing = gather.size - 1;
     gather.arrived[rank] = true;
     if (length > 0) {
@@ -406,7 +144,8 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
     gather.number = ++oob->gathers;
     /* Each rank begins with the peer behind it, so that not all of them send to the same one at a time. */
     for (int i = 1; i < gather.size && MSCCLPP_OK == status; ++i) {
-        status = post(oob, (rank + i) % gather.size, OOB_GATHER, gather.number, oob->module->calls, sendbuf, length);
+        status = mca_coll_mscclpp_oob_post(oob, (rank + i) % gather.size, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number,
+                                           oob->module->calls, sendbuf, length);
     }
     pthread_mutex_unlock(&oob->lock);
 
@@ -443,7 +182,7 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
         return MSCCLPP_ERR_INVALID;
     }
     pthread_mutex_lock(&oob->lock);
-    status = post(oob, peer, OOB_CONTROL, 0, oob->module->calls, message, length);
+    status = mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->calls, message, length);
     pthread_mutex_unlock(&oob->lock);
     return status;
 }
@@ -451,13 +190,13 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
 static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *message, size_t *length_p)
 {
     mca_coll_mscclpp_oob_t *oob = context;
-    oob_message_t *taken = NULL;
+    mca_coll_mscclpp_oob_message_t *taken = NULL;
     mscclpp_status_t status;
 
     pthread_mutex_lock(&oob->lock);
-    status = advance(oob);
+    status = mca_coll_mscclpp_oob_advance(oob);
     if (MSCCLPP_OK == status) {
-        taken = take(oob, OOB_CONTROL, 0);
+        taken = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_CONTROL, 0);
     }
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_OK != status) {
@@ -491,9 +230,7 @@ static mca_coll_mscclpp_oob_t *get(mca_coll_mscclpp_module_t *module)
         if (NULL != oob) {
             oob->module = module;
             oob->comm = module->comm;
-            queue_init(&oob->sends);
-            queue_init(&oob->receives);
-            queue_init(&oob->inbox);
+            mca_coll_mscclpp_oob_queues_init(oob);
             (void)pthread_mutex_init(&oob->lock, NULL);
             (void)snprintf(oob->label, sizeof(oob->label), "%s", mca_coll_mscclpp_comm_name(module->comm));
             module->oob = oob;
@@ -538,9 +275,7 @@ void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
     if (NULL == oob) {
         return;
     }
-    queue_free(&oob->sends);
-    queue_free(&oob->receives);
-    queue_free(&oob->inbox);
+    mca_coll_mscclpp_oob_queues_free(oob);
     (void)pthread_mutex_destroy(&oob->lock);
     free(oob);
 }
@@ -549,27 +284,31 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
 {
     mca_coll_mscclpp_oob_t *oob;
     int device_rank = -1;
-    int arrived = 0;
 
-    /* A program that never passes device memory allocates nothing here: without a message there is nothing to keep. */
-    if (NULL == module->oob) {
+    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    oob = module->oob;
+    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    if (NULL == oob) {
+        /* A program that never passes device buffers allocates nothing: without a message there is nothing to keep. */
         ompi_status_public_t status;
-        int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, OOB_TAG, module->comm, &arrived, &status));
+        int arrived = 0;
+        int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, module->comm, &arrived, &status));
         if (OMPI_SUCCESS != rc || !arrived) {
             return -1;
         }
+        oob = get(module);
     }
-    oob = get(module);
     if (NULL == oob || 0 != pthread_mutex_trylock(&oob->lock)) {
         return -1;
     }
-    if (MSCCLPP_OK == advance(oob)) {
-        for (oob_message_t *message = oob->inbox.first; NULL != message; message = message->next) {
-            if (OOB_GATHER != message->header.kind || call != message->header.call) {
+    if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob)) {
+        for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; NULL != message; message = message->next) {
+            if (MCA_COLL_MSCCLPP_OOB_GATHER != message->header.kind || call != message->header.call) {
                 continue;
             }
             if (!message->refused) {
-                message->refused = MSCCLPP_OK == post(oob, message->peer, OOB_REFUSE, 0, call, NULL, 0);
+                message->refused = MSCCLPP_OK == mca_coll_mscclpp_oob_post(
+                                                     oob, message->peer, MCA_COLL_MSCCLPP_OOB_REFUSE, 0, call, NULL, 0);
             }
             device_rank = device_rank < 0 ? message->peer : device_rank;
         }

@@ -5,8 +5,6 @@
  */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
-#include <time.h>
-
 #include "mca/common/log.h"
 
 /* opal_progress calls this callback now and then; only each so many of these calls look at anything. */
@@ -17,14 +15,6 @@
 
 /* Time for the peers to print what they know, before this rank ends the job. */
 #define WATCH_GRACE_SECONDS 1.0
-
-static double now(void)
-{
-    struct timespec time;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 {
@@ -49,7 +39,7 @@ static mca_coll_mscclpp_module_t *suspect(uint64_t *call_p)
             continue;
         }
         if (0 == time) {
-            time = now();
+            time = mca_coll_mscclpp_now();
         }
         if (module->watched_call != call) {
             module->watched_call = call;
@@ -76,10 +66,10 @@ static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
 
 static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 {
-    double until = now() + WATCH_GRACE_SECONDS;
+    double until = mca_coll_mscclpp_now() + WATCH_GRACE_SECONDS;
 
     mca_coll_mscclpp_report_mixed(module, call, ompi_comm_rank(module->comm), peer);
-    while (now() < until) {
+    while (mca_coll_mscclpp_now() < until) {
         /* Peers that begin the call only now are refused too. */
         (void)find_device_rank(module, call);
         opal_progress();

@@ -60,6 +60,18 @@ static bool exists(const char *name)
     return false;
 }
 
+/*
+ * Open MPI forbids changes of the variable once it has opened the components, and forgets to allow them again when a
+ * second session in the process has them loaded anew. Opening them forbids changes again.
+ */
+static int set_selection(int variable, const char *list)
+{
+    int rc = mca_base_var_set_flag(variable, MCA_BASE_VAR_FLAG_SETTABLE, true);
+
+    return OPAL_SUCCESS == rc ? mca_base_var_set_value(variable, list, strlen(list) + 1, MCA_BASE_VAR_SOURCE_SET, NULL)
+                              : rc;
+}
+
 /* Loads the components of a list, registers their parameters, and leaves in *names only those that could be. */
 static int load(int variable, char ***names)
 {
@@ -72,7 +84,7 @@ static int load(int variable, char ***names)
     if (NULL == list) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    rc = mca_base_var_set_value(variable, list, strlen(list) + 1, MCA_BASE_VAR_SOURCE_SET, NULL);
+    rc = set_selection(variable, list);
     if (OPAL_SUCCESS == rc) {
         rc = mca_base_component_find(NULL, framework, false, true);
     }
@@ -156,7 +168,7 @@ int mca_coll_mscclpp_widen_selection(void)
         rc = OMPI_ERR_OUT_OF_RESOURCE;
     }
     selection = NULL != widened ? widened : original;
-    (void)mca_base_var_set_value(variable, selection, strlen(selection) + 1, MCA_BASE_VAR_SOURCE_SET, NULL);
+    (void)set_selection(variable, selection);
     if (NULL != widened) {
         mscclpp_info("the list of coll components \"%s\" does not do for a communicator; also loaded: %s (parameter "
                      "widen_selection turns this off)",

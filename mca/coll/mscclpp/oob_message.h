@@ -1,0 +1,75 @@
+/*
+ * Messages over a communicator's point-to-point, under one tag that no other collective component uses at the same
+ * time. Every message begins with a header that says what it is; what arrives early is kept until it is asked for.
+ * Shared by oob.c and oob_message.c alone.
+ */
+#ifndef MCA_COLL_MSCCLPP_OOB_MESSAGE_H
+#define MCA_COLL_MSCCLPP_OOB_MESSAGE_H
+
+#include "mca/coll/mscclpp/coll_mscclpp.h"
+
+typedef enum {
+    MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* one rank's part of an all-gather; `number` counts these */
+    MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a message of the host library's */
+    MCA_COLL_MSCCLPP_OOB_REFUSE = 3   /* the sender passed host buffers in all-reduce call `call` */
+} mca_coll_mscclpp_oob_kind_t;
+
+typedef struct {
+    uint32_t magic;
+    uint32_t kind;
+    uint64_t number;
+    uint64_t call;
+    uint64_t length; /* bytes that follow */
+} mca_coll_mscclpp_oob_header_t;
+
+/* On its way out, on its way in, or waiting to be asked for. */
+typedef struct mca_coll_mscclpp_oob_message {
+    struct mca_coll_mscclpp_oob_message *next;
+    ompi_request_t *request; /* NULL once it is complete */
+    int peer;
+    size_t size;  /* header and what follows it */
+    bool refused; /* of OOB_GATHER: has been answered by OOB_REFUSE */
+    mca_coll_mscclpp_oob_header_t header;
+    unsigned char data[];
+} mca_coll_mscclpp_oob_message_t;
+
+typedef struct {
+    mca_coll_mscclpp_oob_message_t *first;
+    mca_coll_mscclpp_oob_message_t **end;
+} mca_coll_mscclpp_oob_queue_t;
+
+struct mca_coll_mscclpp_oob {
+    mca_coll_mscclpp_module_t *module;
+    struct ompi_communicator_t *comm;
+    pthread_mutex_t lock; /* guards what follows; held over point-to-point calls, none of which waits */
+    mca_coll_mscclpp_oob_queue_t sends;
+    mca_coll_mscclpp_oob_queue_t receives;
+    mca_coll_mscclpp_oob_queue_t inbox;
+    uint64_t gathers; /* all-gathers begun on this rank */
+    bool revoked;     /* has been reported */
+    char label[MPI_MAX_OBJECT_NAME];
+};
+
+/* Of an object that is all zeros; and the reverse, once no other thread can look at it. */
+void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob);
+void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
+
+/*
+ * The functions below are called with the lock held and never wait.
+ */
+
+/* Starts to send; the data are copied. */
+mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
+                                           uint64_t number, uint64_t call, const void *data, size_t length);
+
+/* Frees what has been sent, and moves what has come into the inbox, in the order in which each peer sent it. */
+mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob);
+
+/*
+ * Takes the first message of a kind out of the inbox whose number (OOB_GATHER) or call (OOB_REFUSE) is `which`, or any
+ * (OOB_CONTROL); NULL if there is none. To be freed by free().
+ */
+mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
+                                                          uint64_t which);
+
+#endif

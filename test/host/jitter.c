@@ -1,0 +1,46 @@
+#include "test/host/jitter.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test/host/elements.h"
+
+static unsigned jitter_per_mille;
+static unsigned jitter_max_us;
+static uint64_t jitter_threads;
+static _Thread_local uint64_t jitter_state;
+
+void jitter_set(unsigned per_mille, unsigned max_us)
+{
+    __atomic_store_n(&jitter_max_us, max_us, __ATOMIC_RELAXED);
+    __atomic_store_n(&jitter_per_mille, per_mille, __ATOMIC_RELAXED);
+}
+
+void jitter_sleep(uint64_t *state, unsigned max_us)
+{
+    struct timespec pause = {0, 0};
+
+    if (max_us != 0) {
+        pause.tv_nsec = (long)random_below(state, max_us) * 1000;
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* In place of the C library's. */
+int sched_yield(void)
+{
+    unsigned per_mille = __atomic_load_n(&jitter_per_mille, __ATOMIC_RELAXED);
+
+    if (per_mille != 0) {
+        if (jitter_state == 0) {
+            jitter_state = __atomic_add_fetch(&jitter_threads, 1, __ATOMIC_RELAXED) * 7919;
+        }
+        if (random_below(&jitter_state, 1000) < per_mille) {
+            jitter_sleep(&jitter_state, __atomic_load_n(&jitter_max_us, __ATOMIC_RELAXED));
+            return 0;
+        }
+    }
+    return (int)syscall(SYS_sched_yield);
+}
