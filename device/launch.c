@@ -50,6 +50,12 @@ bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_host)
 
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
 {
-    return kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY ? sizeof(mscclpp_dev_zerocopy_args_t)
-                                                       : sizeof(mscclpp_dev_args_t);
+    switch (kernel) {
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
+        return sizeof(mscclpp_dev_zerocopy_args_t);
+    case MSCCLPP_KERNEL_CHANNEL_RING:
+        return sizeof(mscclpp_dev_ring_args_t);
+    default:
+        return sizeof(mscclpp_dev_args_t);
+    }
 }

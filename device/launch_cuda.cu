@@ -5,6 +5,7 @@
 #include "device/kern/allreduce_twophase.h"
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/kern/barrier_only.h"
+#include "device/kern/channel_ring.h"
 #include "device/launch.h"
 
 #include <cuda_runtime.h>
@@ -12,8 +13,8 @@
 /* For type and operation that the kernel looks up in its arguments. */
 #define ANY (-1)
 
-/* The launch bound; mca/common/algo.c never asks for more threads. */
-#define THREADS 512
+/* The launch bound. */
+#define THREADS MSCCLPP_DEV_MAX_THREADS
 
 typedef mscclpp_dev_zerocopy_args_t zerocopy_args_t;
 typedef mscclpp_dev_args_t args_t;
@@ -24,6 +25,14 @@ static __global__ void barrier_kernel(const __grid_constant__ args_t args)
 
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_barrier_only(&ctx, &args);
+}
+
+static __global__ void __launch_bounds__(THREADS) ring_kernel(const __grid_constant__ mscclpp_dev_ring_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_channel_ring(&ctx, &args);
 }
 
 template <int DTYPE, int OP, int WIDTH>
@@ -79,6 +88,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)zerocopy_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
         return (const void *)scratch_kernel<DTYPE, OP>;
+    case MSCCLPP_KERNEL_CHANNEL_RING:
+        return (const void *)ring_kernel;
     default:
         return (const void *)barrier_kernel;
     }

@@ -9,6 +9,7 @@
 #include "device/kern/allreduce_twophase.h"
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/kern/barrier_only.h"
+#include "device/kern/channel_ring.h"
 #include "device/launch.h"
 
 typedef struct job {
@@ -69,6 +70,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
         mscclpp_dev_allreduce_scratch(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_CHANNEL_RING:
+        mscclpp_dev_channel_ring(ctx, args);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

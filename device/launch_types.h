@@ -9,7 +9,10 @@
 
 #define MSCCLPP_DEV_MAX_RANKS 64
 #define MSCCLPP_DEV_MAX_BLOCKS 128
-#define MSCCLPP_DEV_MAX_THREADS 1024
+#define MSCCLPP_DEV_MAX_THREADS 512
+
+/* Blocks that have memory channels. */
+#define MSCCLPP_DEV_CHANNEL_BLOCKS 32
 
 /* Messages are handled in units of 16 bytes; as packets each unit takes 32. */
 #define MSCCLPP_DEV_UNIT 16
@@ -24,6 +27,7 @@ typedef struct {
     uint32_t epoch;                           /* flag of the last packets sent; never 0 once used */
     uint32_t ticket;                          /* blocks of the running kernel that have ended */
     uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS]; /* barriers that each block has passed */
+    uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS]; /* of the semaphores of memory channels */
 } mscclpp_dev_state_t;
 
 /* Mapped host memory through which a team's kernels and its host speak. One cache line for each word. */
@@ -38,11 +42,13 @@ typedef struct {
 
 /*
  * Head of a team's scratch, the memory that peers write. `arrived[b][r]` counts the barriers which block b of rank r
- * has entered. The packet area follows at MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, in which
- * nothing but packets is ever written. The bulk area follows at `bulk_offset`.
+ * has entered, `signalled[b][r]` the signals of its memory channel. The packet area follows at
+ * MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, in which nothing but packets is ever written. The bulk
+ * area follows at `bulk_offset`.
  */
 typedef struct {
     uint64_t arrived[MSCCLPP_DEV_MAX_BLOCKS][MSCCLPP_DEV_MAX_RANKS];
+    uint64_t signalled[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS];
 } mscclpp_dev_sync_t;
 
 #define MSCCLPP_DEV_PACKET_OFFSET ((uint64_t)sizeof(mscclpp_dev_sync_t))
@@ -85,6 +91,13 @@ typedef struct {
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
 } mscclpp_dev_zerocopy_args_t;
 
+/* What the ring of memory channels needs besides. `bytes` is at most half of the bulk area. */
+typedef struct {
+    mscclpp_dev_args_t common;
+    uint32_t rounds;
+    uint32_t get; /* 0: put to the next rank, 1: get from it */
+} mscclpp_dev_ring_args_t;
+
 typedef enum {
     MSCCLPP_KERNEL_BARRIER,               /* args: mscclpp_dev_args_t; every block meets its namesakes once */
     MSCCLPP_KERNEL_ALLREDUCE_ONESHOT,     /* args: mscclpp_dev_args_t; 16-byte packets */
@@ -92,6 +105,7 @@ typedef enum {
     MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE,    /* args: mscclpp_dev_args_t */
     MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY,    /* args: mscclpp_dev_zerocopy_args_t */
     MSCCLPP_KERNEL_ALLREDUCE_SCRATCH,     /* args: mscclpp_dev_args_t */
+    MSCCLPP_KERNEL_CHANNEL_RING,          /* args: mscclpp_dev_ring_args_t; at most MSCCLPP_DEV_CHANNEL_BLOCKS blocks */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

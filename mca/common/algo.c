@@ -3,7 +3,7 @@
 #include <string.h>
 
 #define WARP 32u
-#define DEFAULT_THREADS 512u /* the kernels' launch bound */
+#define DEFAULT_THREADS MSCCLPP_DEV_MAX_THREADS
 
 const mscclpp_algo_t *const mscclpp_algos[] = {
     &mscclpp_algo_allreduce_oneshot,

@@ -20,10 +20,18 @@ typedef struct {
     int index;
 } double_int_t;
 
-#define PLAIN(name_, kind_, size_) {name_, size_, kind_, size_, ELEMENT_SIGNED, 0, 0, false}
-#define COMPLEX(name_, kind_, size_) {name_, 2 * (size_), kind_, size_, kind_, size_, size_, false}
+#define PLAIN(name_, kind_, size_)                                                                                     \
+    {                                                                                                                  \
+        name_, size_, kind_, size_, ELEMENT_SIGNED, 0, 0, false                                                        \
+    }
+#define COMPLEX(name_, kind_, size_)                                                                                   \
+    {                                                                                                                  \
+        name_, 2 * (size_), kind_, size_, kind_, size_, size_, false                                                   \
+    }
 #define PAIR(name_, extent_, kind_, size_, second_, second_size_, offset_)                                             \
-    {name_, extent_, kind_, size_, second_, second_size_, offset_, true}
+    {                                                                                                                  \
+        name_, extent_, kind_, size_, second_, second_size_, offset_, true                                             \
+    }
 
 static const element_t elements[MSCCLPP_DTYPE_LAST] = {
     [MSCCLPP_DTYPE_INT8] = PLAIN("int8", ELEMENT_SIGNED, 1),
@@ -58,10 +66,10 @@ static const element_t elements[MSCCLPP_DTYPE_LAST] = {
 };
 
 static const char *const op_names[MSCCLPP_OP_LAST] = {
-    [MSCCLPP_OP_MAX] = "max",       [MSCCLPP_OP_MIN] = "min",       [MSCCLPP_OP_SUM] = "sum",
-    [MSCCLPP_OP_PROD] = "prod",     [MSCCLPP_OP_LAND] = "land",     [MSCCLPP_OP_BAND] = "band",
-    [MSCCLPP_OP_LOR] = "lor",       [MSCCLPP_OP_BOR] = "bor",       [MSCCLPP_OP_LXOR] = "lxor",
-    [MSCCLPP_OP_BXOR] = "bxor",     [MSCCLPP_OP_MAXLOC] = "maxloc", [MSCCLPP_OP_MINLOC] = "minloc",
+    [MSCCLPP_OP_MAX] = "max",   [MSCCLPP_OP_MIN] = "min",       [MSCCLPP_OP_SUM] = "sum",
+    [MSCCLPP_OP_PROD] = "prod", [MSCCLPP_OP_LAND] = "land",     [MSCCLPP_OP_BAND] = "band",
+    [MSCCLPP_OP_LOR] = "lor",   [MSCCLPP_OP_BOR] = "bor",       [MSCCLPP_OP_LXOR] = "lxor",
+    [MSCCLPP_OP_BXOR] = "bxor", [MSCCLPP_OP_MAXLOC] = "maxloc", [MSCCLPP_OP_MINLOC] = "minloc",
 };
 
 const element_t *element_of(mscclpp_dtype_t dtype)

@@ -11,8 +11,8 @@
 #include "test/host/user_buffer.h"
 
 const matrix_algo_t matrix_algos[] = {
-    {"oneshot", "oneshot", "ll16"},      {"ll8", "oneshot", "ll8"},       {"twophase", "twophase", "auto"},
-    {"zerocopy", "zerocopy", "auto"},    {"scratch", "scratch", "auto"},
+    {"oneshot", "oneshot", "ll16"},   {"ll8", "oneshot", "ll8"},      {"twophase", "twophase", "auto"},
+    {"zerocopy", "zerocopy", "auto"}, {"scratch", "scratch", "auto"},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
 
@@ -148,18 +148,24 @@ static void print_case(const runner_t *runner, const case_t *c)
     const matrix_group_t *group = runner->state->group;
     int rank = runner->rank->rank;
 
-    fprintf(stderr,
-            "    %s, %d ranks, grid %dx%d, scratch %zu, seed %llu, case %d: %s %s, count %llu (%zu bytes), %s; rank %d: "
-            "in %s + %u, out %s + %u\n",
-            group->algo->name, group->ranks, group->blocks, group->threads, group->scratch_size,
-            (unsigned long long)group->seed, c->index, element_of(c->dtype)->name, element_op_name(c->op),
-            (unsigned long long)c->count, c->bytes, c->in_place[rank] ? "in place" : "out of place", rank,
-            user_kind_name(c->in_kind[rank]), c->in_offset[rank], user_kind_name(c->out_kind[rank]),
-            c->out_offset[rank]);
-    fprintf(stderr,
-            "    again: test_allreduce --algo %s --ranks %d --grid %dx%d --scratch %zu --group-seed %llu --cases %d\n",
+    fprintf(
+        stderr,
+        "    %s, %d ranks, grid %dx%d, scratch %zu, seed %llu, case %d: %s %s, count %llu (%zu bytes), %s; rank %d: "
+        "in %s + %u, out %s + %u\n",
+        group->algo->name, group->ranks, group->blocks, group->threads, group->scratch_size,
+        (unsigned long long)group->seed, c->index, element_of(c->dtype)->name, element_op_name(c->op),
+        (unsigned long long)c->count, c->bytes, c->in_place[rank] ? "in place" : "out of place", rank,
+        user_kind_name(c->in_kind[rank]), c->in_offset[rank], user_kind_name(c->out_kind[rank]), c->out_offset[rank]);
+    fprintf(stderr, "    again: test_allreduce --algo %s --ranks %d --grid %dx%d --scratch %zu --group-seed %llu --cases %d",
             group->algo->name, group->ranks, group->blocks, group->threads, group->scratch_size,
             (unsigned long long)group->seed, c->index + 1);
+    if (group->dtype >= 0) {
+        fprintf(stderr, " --dtype %s", element_of(c->dtype)->name);
+    }
+    if (group->op >= 0) {
+        fprintf(stderr, " --op %s", element_op_name(c->op));
+    }
+    fprintf(stderr, "\n");
 }
 
 /* Counts a failure and says of which case. */
@@ -435,15 +441,19 @@ int matrix_case_count(void)
     return cases_run;
 }
 
-int matrix_missing(const matrix_algo_t *algo)
+bool matrix_find_missing(const matrix_algo_t *algo, int *dtype_p, int *op_p)
 {
-    int dtype, op, missing = 0;
+    int dtype, op;
 
     for (dtype = 0; dtype < MSCCLPP_DTYPE_LAST; ++dtype) {
         for (op = 0; op < MSCCLPP_OP_LAST; ++op) {
-            missing += mscclpp_dev_supports((mscclpp_dtype_t)dtype, (mscclpp_op_t)op, true) &&
-                       !covered[algo - matrix_algos][dtype][op];
+            if (mscclpp_dev_supports((mscclpp_dtype_t)dtype, (mscclpp_op_t)op, true) &&
+                !covered[algo - matrix_algos][dtype][op]) {
+                *dtype_p = dtype;
+                *op_p = op;
+                return true;
+            }
         }
     }
-    return missing;
+    return false;
 }

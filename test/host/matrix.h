@@ -38,8 +38,9 @@ void matrix_init(void);
 /* Runs a group and returns how many cases failed. Each failure prints the whole case and how to run it again. */
 int matrix_run(const matrix_group_t *group);
 
-/* Cases run so far, and how many pairs of type and operation of one algorithm no case has had. */
 int matrix_case_count(void);
-int matrix_missing(const matrix_algo_t *algo);
+
+/* A pair of type and operation that no case of the algorithm has had so far; false if there is none. */
+bool matrix_find_missing(const matrix_algo_t *algo, int *dtype_p, int *op_p);
 
 #endif

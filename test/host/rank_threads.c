@@ -234,7 +234,7 @@ bool meet_any(rank_t *rank, bool flag)
     return world_barrier(thread->world, flag);
 }
 
-void revoke(rank_t *rank)
+void revoke_all(rank_t *rank)
 {
     thread_t *thread = rank->oob.context;
 

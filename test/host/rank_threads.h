@@ -37,6 +37,6 @@ void meet(rank_t *rank);
 bool meet_any(rank_t *rank, bool flag);
 
 /* From now on the check of every rank's oob says that the group cannot finish. */
-void revoke(rank_t *rank);
+void revoke_all(rank_t *rank);
 
 #endif

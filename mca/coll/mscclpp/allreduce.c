@@ -106,9 +106,9 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
                      mca_coll_mscclpp_comm_name(comm));
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    status = choose_device(sendbuf, recvbuf, &params.device);
-    if (MSCCLPP_OK != status) {
-        return status;
+    if (MSCCLPP_OK != choose_device(sendbuf, recvbuf, &params.device)) {
+        /* No device will do; the team's own exchange tells the peers, which are on their way into it. */
+        params.device = -1;
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_attribute_attach(module) ||
         OMPI_SUCCESS != mca_coll_mscclpp_oob_create(module, &params.oob)) {

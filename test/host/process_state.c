@@ -1,0 +1,69 @@
+#include "test/host/process_state.h"
+
+#include <dirent.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <unistd.h>
+
+bool process_state_sanitized(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    return true;
+#else
+    return false;
+#endif
+#else
+    return false;
+#endif
+}
+
+static int count_entries(const char *path)
+{
+    DIR *folder = opendir(path);
+    int count = 0;
+
+    while (folder != NULL && readdir(folder) != NULL) {
+        ++count;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return count;
+}
+
+static int count_lines(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    int c, count = 0;
+
+    while (file != NULL && (c = getc(file)) != EOF) {
+        count += c == '\n';
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return count;
+}
+
+void process_state_read(process_state_t *state)
+{
+    long size = 0, resident = 0;
+    FILE *file;
+
+    /* What free keeps for later is not held by anybody. */
+    malloc_trim(0);
+    state->descriptors = count_entries("/proc/self/fd");
+    state->threads = count_entries("/proc/self/task");
+    state->mappings = count_lines("/proc/self/maps");
+    file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%ld %ld", &size, &resident) != 2) {
+        perror("/proc/self/statm");
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    state->resident = resident * sysconf(_SC_PAGESIZE);
+}

@@ -1,0 +1,19 @@
+/* What a process holds, so that a test can tell whether something was left behind. */
+#ifndef TEST_HOST_PROCESS_STATE_H
+#define TEST_HOST_PROCESS_STATE_H
+
+#include <stdbool.h>
+
+typedef struct {
+    int descriptors;
+    int mappings;
+    long resident; /* bytes */
+    int threads;
+} process_state_t;
+
+void process_state_read(process_state_t *state);
+
+/* Mappings and memory mean nothing where a sanitizer keeps what was freed. */
+bool process_state_sanitized(void);
+
+#endif

@@ -1,0 +1,426 @@
+/* Many calls, many teams: sequences that single calls do not meet, with ranks that fall behind at random. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/ctrl.h"
+#include "test/host/elements.h"
+#include "test/host/jitter.h"
+#include "test/host/process_state.h"
+#include "test/host/rank_threads.h"
+#include "test/host/traffic.h"
+#include "test/unit/unit.h"
+
+#define MAX_COUNT 150000u
+#define TEAMS 5
+
+/* A configuration in which sizes up to MAX_COUNT reach every algorithm. */
+static void configure(mscclpp_config_t *config, int blocks, int threads, size_t epoch_limit)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = (size_t)1 << 20;
+    config->oneshot_max = 2048;
+    config->twophase_max = 16384;
+    config->twin_blocks = blocks;
+    config->twin_threads = threads;
+    config->epoch_limit = epoch_limit;
+    config->timeout = 120;
+    config->ucx = false;
+}
+
+/* Sizes, equal on all ranks: most of them small, so that there are many calls. */
+static uint64_t draw_count(uint64_t *state)
+{
+    switch (random_below(state, 32)) {
+    case 0:
+        return random_below(state, MAX_COUNT);
+    case 1:
+    case 2:
+    case 3:
+        return random_below(state, 20000);
+    case 4:
+        return 0;
+    default:
+        return 1 + random_below(state, 600);
+    }
+}
+
+typedef struct {
+    int calls;
+    unsigned delay_us;     /* before a call, up to so long */
+    const char *algorithm; /* NULL: the selector's choice */
+    bool exportable;
+    uint64_t max_count; /* 0: any */
+} storm_t;
+
+/* Calls back to back in one team. Which ranks are late changes from call to call. */
+static void storm(rank_t *rank)
+{
+    const storm_t *plan = rank->argument;
+    uint64_t shared = 42, own = (uint64_t)rank->rank + 1;
+    traffic_t traffic;
+    int i;
+
+    traffic_open(&traffic, create_team(rank), MAX_COUNT, plan->exportable);
+    for (i = 0; i < plan->calls && traffic.team != NULL; ++i) {
+        uint64_t count = draw_count(&shared);
+        bool right = false;
+        mscclpp_status_t status;
+
+        if (plan->max_count != 0) {
+            count %= plan->max_count + 1;
+        }
+        if (plan->delay_us != 0 && random_below(&own, 4) == 0) {
+            jitter_sleep(&own, plan->delay_us);
+        }
+        status = traffic_call(&traffic, count, &right);
+        CHECK_EQ(status, MSCCLPP_OK);
+        CHECK(right);
+        if (status != MSCCLPP_OK || !right) {
+            fprintf(stderr, "    rank %d, call %d, %llu numbers, %s\n", rank->rank, i, (unsigned long long)count,
+                    mscclpp_team_last_algorithm(traffic.team));
+            break;
+        }
+    }
+    traffic_close(&traffic);
+}
+
+static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, const storm_t *plan)
+{
+    mscclpp_config_t config;
+
+    configure(&config, blocks, threads, epoch_limit);
+    if (plan->algorithm != NULL) {
+        config.algorithm = plan->algorithm;
+    }
+    CHECK_EQ(run_ranks(ranks, &config, storm, (void *)(uintptr_t)plan), 0);
+    mscclpp_team_finalize(1.0);
+}
+
+static void test_back_to_back(int scale)
+{
+    const size_t never = (size_t)1 << 31;
+    const storm_t quick = {300 * scale, 0, NULL, true, 0}, late = {120 * scale, 2000, NULL, true, 0};
+    const storm_t plain = {150 * scale, 200, NULL, false, 0};
+
+    run_storm(2, 1, 1, never, &quick);
+    run_storm(3, 1, 2, never, &quick);
+    run_storm(4, 2, 2, never, &plain);
+    run_storm(5, 1, 1, never, &late);
+    jitter_set(20, 1000);
+    run_storm(3, 1, 1, never, &late);
+    run_storm(3, 2, 3, never, &plain);
+    jitter_set(0, 0);
+}
+
+/* Small packets only, one kernel on the heels of the other: what is left of one epoch meets the next but one. */
+static void test_packets(int scale)
+{
+    static const char *const algorithms[] = {"oneshot", "twophase"};
+    const size_t never = (size_t)1 << 31;
+    int i;
+
+    jitter_set(30, 1500);
+    for (i = 0; i < 2; ++i) {
+        const storm_t small = {150 * scale, 0, algorithms[i], true, 40};
+        const storm_t long_ones = {40 * scale, 0, algorithms[i], true, 0};
+
+        run_storm(3, 1, 1, never, &small);
+        run_storm(4, 1, 3, never, &small);
+        run_storm(3, 1, 2, never, &long_ones);
+    }
+    jitter_set(0, 0);
+}
+
+static void test_renewal(int scale)
+{
+    const storm_t plan = {100 * scale, 100, NULL, true, 0};
+
+    run_storm(2, 1, 1, 16, &plan);
+    run_storm(3, 2, 2, 16, &plan);
+    run_storm(3, 1, 1, 37, &plan);
+}
+
+/* One rank's teams, which live side by side. */
+typedef struct {
+    traffic_t traffic[TEAMS];
+    mscclpp_gpu_stream_t *stream[TEAMS];
+} teams_t;
+
+static void open_teams(rank_t *rank, teams_t *teams)
+{
+    int i;
+
+    for (i = 0; i < TEAMS; ++i) {
+        traffic_open(&teams->traffic[i], create_team(rank), MAX_COUNT, i % 2 == 0);
+        CHECK_EQ(mscclpp_gpu_host_ops.stream_create(0, &teams->stream[i]), MSCCLPP_OK);
+    }
+}
+
+static void close_teams(teams_t *teams)
+{
+    int i;
+
+    for (i = 0; i < TEAMS; ++i) {
+        mscclpp_gpu_host_ops.stream_destroy(teams->stream[i]);
+        traffic_close(&teams->traffic[i]);
+    }
+}
+
+/* Blocking calls of several teams, in an order that changes all the time and is equal on all ranks. */
+static void interleave(rank_t *rank)
+{
+    const int *calls = rank->argument;
+    uint64_t shared = 7;
+    teams_t teams;
+    int i;
+
+    open_teams(rank, &teams);
+    for (i = 0; i < *calls && rank->failures == 0; ++i) {
+        traffic_t *traffic = &teams.traffic[random_below(&shared, TEAMS)];
+        bool right = false;
+
+        CHECK_EQ(traffic_call(traffic, draw_count(&shared), &right), MSCCLPP_OK);
+        CHECK(right);
+        if (!right) {
+            break;
+        }
+    }
+    close_teams(&teams);
+}
+
+/*
+ * Calls of several teams in flight at once, queued in an order of each rank's own; several of one team follow one
+ * another in its stream. Sizes keep to the packet algorithms, which need no other rank's host.
+ */
+static void enqueue_in_any_order(rank_t *rank)
+{
+    const int *rounds = rank->argument;
+    uint64_t shared = 11, own = (uint64_t)rank->rank * 31 + 5;
+    teams_t teams;
+    int i, k;
+
+    open_teams(rank, &teams);
+    for (i = 0; i < *rounds && rank->failures == 0; ++i) {
+        uint64_t count[TEAMS];
+        int order[TEAMS], burst = 1 + (int)random_below(&shared, 4);
+        bool right = true;
+
+        for (k = 0; k < TEAMS; ++k) {
+            int other = (int)random_below(&own, (uint64_t)k + 1);
+
+            count[k] = 1 + random_below(&shared, 4000);
+            order[k] = k;
+            order[k] = order[other];
+            order[other] = k;
+        }
+        for (k = 0; k < TEAMS * burst; ++k) {
+            int team = order[k % TEAMS];
+
+            /* All calls of a burst but the last one are overtaken in the buffers, so their kernels must have ended. */
+            if (k >= TEAMS) {
+                CHECK_EQ(mscclpp_gpu_host_ops.stream_sync(teams.stream[team]), MSCCLPP_OK);
+            }
+            CHECK_EQ(traffic_enqueue(&teams.traffic[team], count[team], teams.stream[team]), MSCCLPP_OK);
+        }
+        for (k = 0; k < TEAMS; ++k) {
+            CHECK_EQ(mscclpp_gpu_host_ops.stream_sync(teams.stream[k]), MSCCLPP_OK);
+            right = traffic_verify(&teams.traffic[k], count[k]) && right;
+        }
+        CHECK(right);
+        if (!right) {
+            break;
+        }
+    }
+    close_teams(&teams);
+}
+
+/* Many calls of one team in flight at once, each with buffers of its own, through all algorithms. */
+static void enqueue_train(rank_t *rank)
+{
+    enum { CARS = 24, CAR = 6000 };
+    const int *rounds = rank->argument;
+    mscclpp_team_t *team = create_team(rank);
+    mscclpp_gpu_stream_t *stream = NULL;
+    uint64_t shared = 23;
+    int32_t *in, *out;
+    void *address = NULL;
+    int round, i, k;
+
+    CHECK_EQ(mscclpp_gpu_host_ops.device_alloc(0, sizeof(int32_t) * CARS * CAR * 2, &address), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_gpu_host_ops.stream_create(0, &stream), MSCCLPP_OK);
+    in = address;
+    for (round = 0; round < *rounds && team != NULL && in != NULL && stream != NULL; ++round) {
+        int count[CARS], wrong = 0;
+
+        out = in + CARS * CAR;
+        for (i = 0; i < CARS; ++i) {
+            count[i] = (int)random_below(&shared, random_below(&shared, 3) == 0 ? CAR : 400);
+            for (k = 0; k < count[i]; ++k) {
+                in[i * CAR + k] = round + i + k + rank->rank;
+                out[i * CAR + k] = -1;
+            }
+        }
+        for (i = 0; i < CARS; ++i) {
+            mscclpp_allreduce_args_t args;
+
+            args.sendbuf = in + i * CAR;
+            args.recvbuf = out + i * CAR;
+            args.count = (uint64_t)count[i];
+            args.dtype = MSCCLPP_DTYPE_INT32;
+            args.op = MSCCLPP_OP_SUM;
+            args.call = (uint64_t)(round * CARS + i + 1);
+            CHECK_EQ(mscclpp_allreduce_enqueue(team, &args, stream), MSCCLPP_OK);
+        }
+        CHECK_EQ(mscclpp_gpu_host_ops.stream_sync(stream), MSCCLPP_OK);
+        for (i = 0; i < CARS; ++i) {
+            for (k = 0; k < count[i]; ++k) {
+                wrong += out[i * CAR + k] != rank->size * (round + i + k) + rank->size * (rank->size - 1) / 2;
+            }
+        }
+        CHECK_EQ(wrong, 0);
+    }
+    mscclpp_gpu_host_ops.stream_destroy(stream);
+    mscclpp_team_destroy(team);
+    /* Peers read it until they have ended, too. */
+    meet(rank);
+    mscclpp_gpu_host_ops.device_free(0, address);
+}
+
+static void test_teams(int scale)
+{
+    mscclpp_config_t config;
+    int calls = 150 * scale, rounds = 20 * scale;
+
+    configure(&config, 1, 1, (size_t)1 << 31);
+    CHECK_EQ(run_ranks(3, &config, interleave, &calls), 0);
+    configure(&config, 1, 2, (size_t)1 << 31);
+    CHECK_EQ(run_ranks(3, &config, enqueue_in_any_order, &rounds), 0);
+    configure(&config, 1, 2, 16);
+    CHECK_EQ(run_ranks(3, &config, interleave, &calls), 0);
+    mscclpp_team_finalize(1.0);
+}
+
+static void test_enqueue(int scale)
+{
+    static const int grids[][2] = {{1, 1}, {1, 2}, {2, 2}};
+    mscclpp_config_t config;
+    int rounds = 6 * scale;
+    size_t i;
+
+    for (i = 0; i < sizeof(grids) / sizeof(grids[0]); ++i) {
+        configure(&config, grids[i][0], grids[i][1], (size_t)1 << 31);
+        CHECK_EQ(run_ranks(3, &config, enqueue_train, &rounds), 0);
+        configure(&config, grids[i][0], grids[i][1], 16);
+        CHECK_EQ(run_ranks(2, &config, enqueue_train, &rounds), 0);
+    }
+    mscclpp_team_finalize(1.0);
+}
+
+static void *world_main(void *argument)
+{
+    const int *number = argument;
+    const storm_t plan = {120, 100, NULL, *number % 2 == 0, 0};
+    mscclpp_config_t config;
+
+    configure(&config, 1 + *number % 2, 1 + *number % 3, *number == 3 ? 16 : (size_t)1 << 31);
+    CHECK_EQ(run_ranks(2 + *number % 2, &config, storm, (void *)(uintptr_t)&plan), 0);
+    return NULL;
+}
+
+/* Teams that share nothing but the process, its streams and its cache of mappings. */
+static void test_parallel_worlds(void)
+{
+    int numbers[4];
+    pthread_t threads[4];
+    int i;
+
+    for (i = 0; i < 4; ++i) {
+        numbers[i] = i;
+        REQUIRE(pthread_create(&threads[i], NULL, world_main, &numbers[i]) == 0);
+    }
+    for (i = 0; i < 4; ++i) {
+        pthread_join(threads[i], NULL);
+    }
+    mscclpp_team_finalize(1.0);
+}
+
+/* Creates, uses once and destroys; every other time while a second team is alive. */
+static void come_and_go(rank_t *rank)
+{
+    const int *teams = rank->argument;
+    mscclpp_team_t *second = NULL;
+    int32_t in[8] = {0, 1, 2, 3, 4, 5, 6, 7}, out[8];
+    int i, k;
+
+    for (i = 0; i < *teams && rank->failures == 0; ++i) {
+        mscclpp_team_t *team = create_team(rank);
+        const mscclpp_allreduce_args_t args = {in, out, 8, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, 1};
+
+        if (team == NULL) {
+            break;
+        }
+        CHECK_EQ(mscclpp_allreduce(team, &args), MSCCLPP_OK);
+        for (k = 0; k < 8 && out[k] == k * rank->size; ++k) {
+        }
+        CHECK_EQ(k, 8);
+        if (i % 2 == 0) {
+            mscclpp_team_destroy(second);
+            second = team;
+        } else {
+            mscclpp_team_destroy(team);
+        }
+    }
+    mscclpp_team_destroy(second);
+}
+
+static void run_come_and_go(int teams)
+{
+    mscclpp_config_t config;
+
+    configure(&config, 1, 1, (size_t)1 << 31);
+    CHECK_EQ(run_ranks(2, &config, come_and_go, &teams), 0);
+    configure(&config, 1, 2, (size_t)1 << 31);
+    CHECK_EQ(run_ranks(2, &config, come_and_go, &teams), 0);
+    mscclpp_team_finalize(1.0);
+    mscclpp_ctrl_finalize();
+}
+
+static void test_nothing_is_left(int teams)
+{
+    process_state_t before, after;
+
+    run_come_and_go(50);
+    process_state_read(&before);
+    run_come_and_go(teams / 2);
+    process_state_read(&after);
+    printf("%d teams: descriptors %d to %d, mappings %d to %d, threads %d to %d, resident %ld to %ld KiB\n", teams,
+           before.descriptors, after.descriptors, before.mappings, after.mappings, before.threads, after.threads,
+           before.resident / 1024, after.resident / 1024);
+    CHECK_EQ(after.descriptors, before.descriptors);
+    CHECK_EQ(after.threads, before.threads);
+    if (!process_state_sanitized()) {
+        /* The C library keeps a few stacks of ended threads, and arenas for new ones. */
+        CHECK(after.mappings <= before.mappings + 8);
+        CHECK(after.resident <= before.resident + (1 << 20));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bool is_long = argc > 1 && strcmp(argv[1], "--long") == 0, is_quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    int scale = is_long ? 20 : is_quick ? 1 : 3;
+
+    unit_begin();
+    alarm(is_long ? 7200 : 900);
+    test_nothing_is_left(is_quick ? 200 : 2000);
+    test_back_to_back(scale);
+    test_packets(scale);
+    test_renewal(scale);
+    test_teams(scale);
+    test_enqueue(scale);
+    test_parallel_worlds();
+    return unit_end();
+}

@@ -1,0 +1,31 @@
+/* Calls whose results are known without a reference: what the stress and fault tests send through their teams. */
+#ifndef TEST_HOST_TRAFFIC_H
+#define TEST_HOST_TRAFFIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "test/host/rank_threads.h"
+
+/* One rank's end of a team, with buffers of its own. */
+typedef struct {
+    mscclpp_team_t *team;
+    int32_t *in;
+    int32_t *out;
+    uint64_t max_count;
+    bool exportable;
+    uint64_t call;
+} traffic_t;
+
+/* Takes over the team; counts the rank's failures in case of trouble. `exportable` buffers serve zero-copy. */
+void traffic_open(traffic_t *traffic, mscclpp_team_t *team, uint64_t max_count, bool exportable);
+void traffic_close(traffic_t *traffic);
+
+/* One blocking sum of `count` numbers, with the result verified. */
+mscclpp_status_t traffic_call(traffic_t *traffic, uint64_t count, bool *right_p);
+
+/* The same in two halves: the second one is called when the stream's work has ended. */
+mscclpp_status_t traffic_enqueue(traffic_t *traffic, uint64_t count, mscclpp_gpu_stream_t *stream);
+bool traffic_verify(const traffic_t *traffic, uint64_t count);
+
+#endif
