@@ -306,7 +306,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     team->device = params->device;
     team->rank = oob->rank;
     team->size = oob->size;
-    team->on_host = params->gpu == &mscclpp_gpu_host_ops;
+    team->on_host = strcmp(params->gpu->name, "host") == 0;
     team->timeout = params->config->timeout;
     team->warn_after = params->config->warn_after;
     team->mapping_cache_size = params->config->mapping_cache_size;

@@ -210,8 +210,8 @@ cases_mixed() {
             skip "mixed:refused:$how" "on the twin a rank's memory is of one kind in all calls"
             continue
         fi
-        run_failing "mixed:refused:$how" 'rank 0 passed host (memory|buffers) and rank [12] device' 20 -n 3 "${forced[@]}" \
-            ${host[@]+"${host[@]}"} "$bindir/test_mixed" refused $how
+        run_failing "mixed:refused:$how" 'rank 0 passed host (memory|buffers) and rank [12] device' 20 \
+            -n 3 "${forced[@]}" ${host[@]+"${host[@]}"} "$bindir/test_mixed" refused $how
     done
     run "mixed:allowed" 60 -n 3 "${forced[@]}" ${host[@]+"${host[@]}"} --mca coll_mscclpp_mixed_buffers 1 \
         "$bindir/test_mixed" allowed
@@ -231,7 +231,8 @@ cases_late() {
 cases_selection() {
     local list device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
     for list in mscclpp mscclpp,self self,mscclpp mscclpp,tuned mscclpp,basic mscclpp,libnbc mscclpp,libnbc,self \
-        mscclpp,tuned,libnbc,self mscclpp,basic,libnbc mscclpp,basic,libnbc,self mscclpp,tuned,libnbc,basic,self '^tuned'; do
+        mscclpp,tuned,libnbc,self mscclpp,basic,libnbc mscclpp,basic,libnbc,self \
+        mscclpp,tuned,libnbc,basic,self '^tuned'; do
         run "selection:$list" 60 -n 2 --mca coll "$list" "${device[@]}" "$bindir/test_basic" served
     done
     run "selection:mscclpp:one rank" 60 -n 1 --mca coll mscclpp "${device[@]}" "$bindir/test_basic" served
