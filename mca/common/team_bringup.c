@@ -174,14 +174,18 @@ static mscclpp_status_t vote(mscclpp_team_t *team, mscclpp_status_t mine)
 {
     int32_t ballot = (int32_t)mine, ballots[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_status_t status = team->oob.allgather(team->oob.context, &ballot, ballots, sizeof(ballot));
-    int rank;
+    int rank, culprit = -1;
 
     for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
-        if (ballots[rank] != MSCCLPP_OK) {
-            mscclpp_info("%s: rank %d: %s: device buffers are staged", team->oob.label, rank,
-                         mscclpp_status_string((mscclpp_status_t)ballots[rank]));
-            status = MSCCLPP_ERR_NOT_SUPPORTED;
+        /* A rank that failed because of another one is not the one to name. */
+        if (ballots[rank] != MSCCLPP_OK && (culprit < 0 || ballots[culprit] == MSCCLPP_ERR_PEER)) {
+            culprit = rank;
         }
+    }
+    if (culprit >= 0) {
+        mscclpp_info("%s: rank %d: %s: device buffers are staged", team->oob.label, culprit,
+                     mscclpp_status_string((mscclpp_status_t)ballots[culprit]));
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     return status;
 }
@@ -254,6 +258,10 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
     }
     *seconds_p = (mscclpp_team_now() - started) / (PROBE_ROUNDS - 1);
     mscclpp_team_give_stream(team);
+    if (status != MSCCLPP_OK) {
+        /* The peers' kernels would wait for this rank's until the deadline. */
+        (void)mscclpp_team_fail(team, status);
+    }
     team->timeout = timeout;
     team->warn_after = warn_after;
     return status;

@@ -205,6 +205,7 @@ mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_
     memset(&params, 0, sizeof(params));
     params.config = config;
     params.gpu = rank->gpu;
+    params.device = rank->device;
     params.oob = rank->oob;
     params.single_node = true;
     return mscclpp_team_create(&params, team_p);

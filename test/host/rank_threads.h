@@ -14,6 +14,7 @@ typedef struct {
     mscclpp_oob_t oob;
     const mscclpp_config_t *config;
     const mscclpp_gpu_ops_t *gpu; /* the host twin's, unless the body changes it before create_team */
+    int device;                   /* likewise */
     void *argument;
     int failures; /* counted by the body, summed by run_ranks */
 } rank_t;

@@ -1,0 +1,41 @@
+/*
+ * The host twin's runtime with faults: on the thread that asks for it, the nth call of one function fails as a broken
+ * driver would. It also counts what is held, so that a test sees what an error path forgets.
+ */
+#ifndef TEST_HOST_FAULTY_GPU_H
+#define TEST_HOST_FAULTY_GPU_H
+
+#include <stdbool.h>
+
+#include "mca/common/gpu.h"
+
+typedef enum {
+    FAULTY_DEVICE_INFO,
+    FAULTY_PRELOAD,
+    FAULTY_DEVICE_ALLOC,
+    FAULTY_TEMP_ALLOC,
+    FAULTY_HOST_ALLOC,
+    FAULTY_EXPORT,
+    FAULTY_IMPORT,
+    FAULTY_STREAM_CREATE,
+    FAULTY_STREAM_QUERY,
+    FAULTY_STREAM_SYNC,
+    FAULTY_COPY,
+    FAULTY_LAUNCH,
+    FAULTY_LAST
+} faulty_function_t;
+
+extern const mscclpp_gpu_ops_t faulty_gpu_ops;
+
+const char *faulty_name(faulty_function_t function);
+
+/* The nth call from now on (1: the next one) of this thread fails with `status`. */
+void faulty_arm(faulty_function_t function, int nth, mscclpp_status_t status);
+
+/* Nothing fails any more. True if the fault has come about. */
+bool faulty_disarm(void);
+
+/* What is held at the moment: allocations, mappings and streams together, of all threads. */
+int faulty_held(void);
+
+#endif

@@ -1,0 +1,547 @@
+/* What happens when something goes wrong on one rank: all ranks end alike, in time, and the culprit is named. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test/host/faulty_gpu.h"
+#include "test/host/process_state.h"
+#include "test/host/rank_threads.h"
+#include "test/host/traffic.h"
+#include "test/unit/unit.h"
+
+#define TIMEOUT 0.5
+#define WARN_AFTER 0.15
+
+/* Seconds by which a deadline may be missed on a machine that has other things to do. */
+#define SLACK 8.0
+
+/* Everything logged since the last clear, line by line. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char log_text[1 << 16];
+static size_t log_used;
+
+static void log_sink(void *context, mscclpp_log_level_t level, const char *line)
+{
+    (void)context;
+    pthread_mutex_lock(&log_lock);
+    if (log_used + strlen(line) + 4 < sizeof(log_text)) {
+        log_used += (size_t)snprintf(log_text + log_used, sizeof(log_text) - log_used, "%d %s\n", (int)level, line);
+    }
+    pthread_mutex_unlock(&log_lock);
+}
+
+static void log_clear(void)
+{
+    pthread_mutex_lock(&log_lock);
+    log_used = 0;
+    log_text[0] = '\0';
+    pthread_mutex_unlock(&log_lock);
+}
+
+/* Lines of a level that hold both texts. */
+static int log_count(mscclpp_log_level_t level, const char *first, const char *second)
+{
+    const char *at, *end;
+    int count = 0;
+
+    pthread_mutex_lock(&log_lock);
+    for (at = log_text; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+        char line[2100];
+
+        snprintf(line, sizeof(line), "%.*s", (int)(end - at), at);
+        count += line[0] == '0' + (int)level && strstr(line, first) != NULL && strstr(line, second) != NULL;
+    }
+    pthread_mutex_unlock(&log_lock);
+    return count;
+}
+
+/* Prints what was logged if anything failed since `failed_before`. */
+static void explain(const char *what, int failed_before)
+{
+    if (__atomic_load_n(&unit_failed, __ATOMIC_RELAXED) != failed_before) {
+        fprintf(stderr, "in %s; logged:\n%s", what, log_text);
+    }
+}
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void wait_for(double seconds)
+{
+    nanosleep(&(struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)}, NULL);
+}
+
+static void configure(mscclpp_config_t *config, const char *algorithm, int blocks, int threads)
+{
+    mscclpp_config_init(config);
+    config->algorithm = algorithm;
+    config->twin_blocks = blocks;
+    config->twin_threads = threads;
+    config->scratch_size = (size_t)1 << 20;
+    config->timeout = TIMEOUT;
+    config->warn_after = WARN_AFTER;
+    config->ucx = false;
+}
+
+/* The plan of one test, shared by its ranks. */
+typedef struct {
+    int culprit;
+    double delay; /* of the culprit; 0: it waits until the others have given up */
+    mscclpp_status_t status[RANKS_MAX];
+    double seconds[RANKS_MAX];
+    const char *algorithm[RANKS_MAX];
+} plan_t;
+
+static mscclpp_status_t timed_call(const rank_t *rank, plan_t *plan, traffic_t *traffic, uint64_t count)
+{
+    double started = now();
+    bool right = false;
+    mscclpp_status_t status = traffic_call(traffic, count, &right);
+
+    plan->seconds[rank->rank] = now() - started;
+    plan->status[rank->rank] = status;
+    if (status == MSCCLPP_OK) {
+        CHECK(right);
+    }
+    return status;
+}
+
+/* A good call, then one at which the culprit does not arrive. */
+static void miss_a_call(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    traffic_t traffic;
+    bool right = false;
+
+    traffic_open(&traffic, create_team(rank), 3000, true);
+    CHECK_EQ(traffic_call(&traffic, 500, &right), MSCCLPP_OK);
+    meet(rank);
+    if (rank->rank != plan->culprit) {
+        (void)timed_call(rank, plan, &traffic, 3000);
+        meet(rank);
+    } else {
+        meet(rank);
+        /* It comes at last. What it finds is the others' failure, or a result for which nobody's help was missing. */
+        (void)timed_call(rank, plan, &traffic, 3000);
+        CHECK(plan->status[rank->rank] == MSCCLPP_ERR_PEER || plan->status[rank->rank] == MSCCLPP_OK);
+        CHECK(plan->seconds[rank->rank] < TIMEOUT + SLACK);
+    }
+    meet(rank);
+    /* A team that has failed serves nobody, and says so at once. */
+    if (rank->rank != plan->culprit) {
+        double started = now();
+
+        CHECK(mscclpp_team_broken(traffic.team));
+        CHECK_EQ(traffic_call(&traffic, 10, &right), MSCCLPP_ERR_PEER);
+        CHECK(now() - started < TIMEOUT);
+    }
+    meet(rank);
+    traffic_close(&traffic);
+}
+
+static void test_missing_rank(const char *algorithm, int blocks, int threads, int ranks, int culprit)
+{
+    int failed_before = unit_failed, rank, timeouts = 0;
+    mscclpp_config_t config;
+    plan_t plan;
+    char late[64], what[128];
+
+    configure(&config, algorithm, blocks, threads);
+    memset(&plan, 0, sizeof(plan));
+    plan.culprit = culprit;
+    log_clear();
+    CHECK_EQ(run_ranks(ranks, &config, miss_a_call, &plan), 0);
+    for (rank = 0; rank < ranks; ++rank) {
+        if (rank == culprit) {
+            continue;
+        }
+        CHECK(plan.status[rank] == MSCCLPP_ERR_TIMEOUT || plan.status[rank] == MSCCLPP_ERR_PEER);
+        CHECK(plan.seconds[rank] > TIMEOUT / 2 && plan.seconds[rank] < TIMEOUT + SLACK);
+        timeouts += plan.status[rank] == MSCCLPP_ERR_TIMEOUT;
+    }
+    CHECK(timeouts >= 1);
+    snprintf(late, sizeof(late), "have not arrived: %d", culprit);
+    CHECK(log_count(MSCCLPP_LOG_ERROR, late, "call 2 of 12000 bytes") >= 1);
+    CHECK(log_count(MSCCLPP_LOG_WARN, late, "call 2 of 12000 bytes") >= 1);
+    CHECK(log_count(MSCCLPP_LOG_ERROR, late, algorithm) >= 1 || strcmp(algorithm, "zerocopy") == 0);
+    /* Each survivor says once why its call failed, and once more for the call after. */
+    CHECK_EQ(log_count(MSCCLPP_LOG_ERROR, "failed in an earlier call", "call 3"), ranks - 1);
+    mscclpp_team_finalize(1.0);
+    snprintf(what, sizeof(what), "missing rank %d of %d, %s, grid %dx%d", culprit, ranks, algorithm, blocks, threads);
+    explain(what, failed_before);
+}
+
+static void come_late(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    traffic_t traffic;
+
+    traffic_open(&traffic, create_team(rank), 3000, true);
+    meet(rank);
+    if (rank->rank == plan->culprit) {
+        wait_for(plan->delay);
+    }
+    CHECK_EQ(timed_call(rank, plan, &traffic, 3000), MSCCLPP_OK);
+    CHECK_EQ(timed_call(rank, plan, &traffic, 30), MSCCLPP_OK);
+    CHECK(!mscclpp_team_broken(traffic.team));
+    traffic_close(&traffic);
+}
+
+/* Late but in time: a warning, and nothing else. */
+static void test_late_rank(const char *algorithm)
+{
+    int failed_before = unit_failed;
+    mscclpp_config_t config;
+    plan_t plan;
+
+    configure(&config, algorithm, 1, 1);
+    config.timeout = 60;
+    memset(&plan, 0, sizeof(plan));
+    plan.culprit = 1;
+    plan.delay = 4 * WARN_AFTER;
+    log_clear();
+    CHECK_EQ(run_ranks(3, &config, come_late, &plan), 0);
+    CHECK(log_count(MSCCLPP_LOG_WARN, "have not arrived: 1", "waits on rank") >= 1);
+    CHECK_EQ(log_count(MSCCLPP_LOG_ERROR, "", ""), 0);
+    mscclpp_team_finalize(1.0);
+    explain("late rank", failed_before);
+}
+
+/* The culprit passes host buffers and goes its own way. */
+static void mix(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    traffic_t traffic;
+    bool right = false;
+
+    traffic_open(&traffic, create_team(rank), 3000, true);
+    CHECK_EQ(traffic_call(&traffic, 500, &right), MSCCLPP_OK);
+    meet(rank);
+    if (rank->rank == plan->culprit) {
+        mscclpp_team_announce(traffic.team, 2, MSCCLPP_CALL_HOST);
+    } else {
+        CHECK_EQ(timed_call(rank, plan, &traffic, 3000), MSCCLPP_ERR_MIXED);
+        /* Long before the deadline. */
+        CHECK(plan->seconds[rank->rank] < 30);
+        CHECK_EQ(mscclpp_team_find_announced(traffic.team, 2, MSCCLPP_CALL_HOST), plan->culprit);
+    }
+    meet(rank);
+    traffic_close(&traffic);
+}
+
+static void test_mixture(const char *algorithm, int culprit)
+{
+    int failed_before = unit_failed, rank;
+    mscclpp_config_t config;
+    plan_t plan;
+    char text[128];
+
+    configure(&config, algorithm, 1, 1);
+    config.timeout = 60;
+    memset(&plan, 0, sizeof(plan));
+    plan.culprit = culprit;
+    log_clear();
+    CHECK_EQ(run_ranks(3, &config, mix, &plan), 0);
+    for (rank = 0; rank < 3; ++rank) {
+        snprintf(text, sizeof(text), "rank %d passed host buffers and rank %d device buffers", culprit, rank);
+        CHECK_EQ(log_count(MSCCLPP_LOG_ERROR, text, "call 2"), rank != culprit);
+    }
+    mscclpp_team_finalize(1.0);
+    explain("mixture", failed_before);
+}
+
+/* The embedding runtime asks for the end of all waits. */
+static void be_revoked(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    traffic_t traffic;
+
+    traffic_open(&traffic, create_team(rank), 3000, true);
+    meet(rank);
+    if (rank->rank == plan->culprit) {
+        wait_for(0.1);
+        revoke_all(rank);
+    } else {
+        mscclpp_status_t status = timed_call(rank, plan, &traffic, 3000);
+
+        CHECK(status == MSCCLPP_ERR_REVOKED || status == MSCCLPP_ERR_PEER);
+        CHECK(plan->seconds[rank->rank] < 30);
+    }
+    meet(rank);
+    traffic_close(&traffic);
+}
+
+static void test_revocation(const char *algorithm)
+{
+    int failed_before = unit_failed;
+    mscclpp_config_t config;
+    plan_t plan;
+
+    configure(&config, algorithm, 1, 2);
+    config.timeout = 60;
+    memset(&plan, 0, sizeof(plan));
+    plan.culprit = 2;
+    log_clear();
+    CHECK_EQ(run_ranks(3, &config, be_revoked, &plan), 0);
+    CHECK(plan.status[0] == MSCCLPP_ERR_REVOKED || plan.status[1] == MSCCLPP_ERR_REVOKED);
+    mscclpp_team_finalize(1.0);
+    explain("revocation", failed_before);
+}
+
+/* Rank 1 was started with other parameters than the others. */
+static void differ(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    mscclpp_config_t config = *rank->config;
+    mscclpp_team_t *team = NULL;
+
+    if (rank->rank == 1 && plan->culprit == 0) {
+        config.scratch_size *= 2;
+    } else if (rank->rank == 1) {
+        config.algorithm = "scratch";
+        config.twin_threads = 3;
+        config.epoch_limit = 16;
+    }
+    plan->status[rank->rank] = try_team(rank, &config, &team);
+    if (team != NULL) {
+        traffic_t traffic;
+        bool right = false;
+        int i;
+
+        traffic_open(&traffic, team, 100, false);
+        for (i = 0; i < 40; ++i) {
+            CHECK_EQ(traffic_call(&traffic, 100, &right), MSCCLPP_OK);
+            CHECK(right);
+        }
+        plan->algorithm[rank->rank] = mscclpp_team_last_algorithm(team);
+        traffic_close(&traffic);
+    }
+}
+
+static void test_different_parameters(void)
+{
+    int failed_before = unit_failed, rank;
+    mscclpp_config_t config;
+    plan_t plan;
+
+    configure(&config, "twophase", 1, 1);
+    memset(&plan, 0, sizeof(plan));
+    log_clear();
+    CHECK_EQ(run_ranks(3, &config, differ, &plan), 0);
+    for (rank = 0; rank < 3; ++rank) {
+        CHECK_EQ(plan.status[rank], MSCCLPP_ERR_NOT_SUPPORTED);
+    }
+    CHECK(log_count(MSCCLPP_LOG_WARN, "scratch_size is 2097152 on rank 1 and 1048576 on rank 0", "") >= 1);
+    explain("different scratch", failed_before);
+
+    plan.culprit = 1;
+    log_clear();
+    CHECK_EQ(run_ranks(3, &config, differ, &plan), 0);
+    for (rank = 0; rank < 3; ++rank) {
+        CHECK_EQ(plan.status[rank], MSCCLPP_OK);
+        CHECK(plan.algorithm[rank] != NULL && strcmp(plan.algorithm[rank], "twophase") == 0);
+    }
+    CHECK_EQ(log_count(MSCCLPP_LOG_INFO, "parameters of rank 1 differ", ""), 1);
+    mscclpp_team_finalize(1.0);
+    explain("different parameters", failed_before);
+}
+
+/* One fault of the runtime on one rank. */
+typedef struct {
+    faulty_function_t function;
+    int nth;
+    int culprit;
+    bool happened;
+    mscclpp_status_t created[RANKS_MAX];
+    mscclpp_status_t called[RANKS_MAX];
+    double seconds[RANKS_MAX];
+    bool in_call; /* the fault is armed for the call, not for the bring-up */
+} injection_t;
+
+static void inject(rank_t *rank)
+{
+    injection_t *injection = rank->argument;
+    mscclpp_team_t *team = NULL;
+    double started = now();
+    traffic_t traffic;
+    bool right = false;
+
+    rank->gpu = &faulty_gpu_ops;
+    if (rank->rank == injection->culprit && !injection->in_call) {
+        faulty_arm(injection->function, injection->nth, MSCCLPP_ERR_DEVICE);
+    }
+    injection->created[rank->rank] = try_team(rank, rank->config, &team);
+    injection->seconds[rank->rank] = now() - started;
+    if (rank->rank == injection->culprit && !injection->in_call) {
+        injection->happened = faulty_disarm();
+    }
+    meet(rank);
+    if (team == NULL) {
+        return;
+    }
+    traffic_open(&traffic, team, 20000, true);
+    CHECK_EQ(traffic_call(&traffic, 20000, &right), MSCCLPP_OK);
+    CHECK(right);
+    meet(rank);
+    if (injection->in_call) {
+        started = now();
+        if (rank->rank == injection->culprit) {
+            faulty_arm(injection->function, injection->nth, MSCCLPP_ERR_DEVICE);
+        }
+        right = false;
+        injection->called[rank->rank] = traffic_call(&traffic, 15000, &right);
+        injection->seconds[rank->rank] = now() - started;
+        if (rank->rank == injection->culprit) {
+            injection->happened = faulty_disarm();
+        }
+        if (injection->called[rank->rank] == MSCCLPP_OK) {
+            CHECK(right);
+        }
+    }
+    /* Nobody frees buffers that a peer's kernel may still read. */
+    meet(rank);
+    traffic_close(&traffic);
+}
+
+/* Every call of every function during the bring-up fails once, on each of the ranks that differ in what they do. */
+static void test_faults_in_bringup(int ranks)
+{
+    int function, nth, culprit, rank, reached = 0;
+
+    for (function = 0; function < FAULTY_LAST; ++function) {
+        for (culprit = 0; culprit < 2; ++culprit) {
+            bool more = true;
+
+            for (nth = 1; more; ++nth) {
+                int failed_before = unit_failed;
+                mscclpp_config_t config;
+                injection_t injection;
+                char what[128];
+
+                configure(&config, "auto", 1, 1);
+                config.timeout = 60;
+                memset(&injection, 0, sizeof(injection));
+                injection.function = (faulty_function_t)function;
+                injection.nth = nth;
+                injection.culprit = culprit;
+                log_clear();
+                CHECK_EQ(run_ranks(ranks, &config, inject, &injection), 0);
+                more = injection.happened;
+                reached += injection.happened;
+                for (rank = 0; rank < ranks; ++rank) {
+                    if (injection.happened && function != FAULTY_STREAM_QUERY) {
+                        CHECK_EQ(injection.created[rank], MSCCLPP_ERR_NOT_SUPPORTED);
+                    } else if (injection.happened) {
+                        /* Asked now and then, so whether anybody notices is chance; that all agree is not. */
+                        CHECK_EQ(injection.created[rank], injection.created[0]);
+                    } else {
+                        CHECK_EQ(injection.created[rank], MSCCLPP_OK);
+                    }
+                    CHECK(injection.seconds[rank] < SLACK);
+                }
+                mscclpp_team_finalize(1.0);
+                CHECK_EQ(faulty_held(), 0);
+                snprintf(what, sizeof(what), "bring-up, call %d of %s on rank %d of %d", nth,
+                         faulty_name((faulty_function_t)function), culprit, ranks);
+                explain(what, failed_before);
+                more = more && unit_failed == failed_before && nth < 50;
+            }
+        }
+    }
+    printf("%d faults in the bring-up of %d ranks\n", reached, ranks);
+    /* Two culprits, at least: information, preload, scratch, mailbox, export, imports, stream and launch. */
+    CHECK(reached >= 2 * (7 + ranks));
+}
+
+/*
+ * The same in a call. Where no buffer can be exported or mapped all ranks take the scratch; every other fault ends the
+ * call on all ranks, on those that need the culprit.
+ */
+static void test_faults_in_call(const char *algorithm, int ranks, bool queued)
+{
+    int function, nth, rank, reached = 0;
+
+    for (function = 0; function < FAULTY_LAST; ++function) {
+        bool more = true;
+
+        for (nth = 1; more; ++nth) {
+            int failed_before = unit_failed;
+            bool cured = function == FAULTY_EXPORT || function == FAULTY_IMPORT;
+            mscclpp_config_t config;
+            injection_t injection;
+            char what[128];
+
+            configure(&config, algorithm, 1, queued ? 2 : 1);
+            config.timeout = 60;
+            config.warn_after = 0;
+            memset(&injection, 0, sizeof(injection));
+            injection.function = (faulty_function_t)function;
+            injection.nth = nth;
+            injection.culprit = 1;
+            injection.in_call = true;
+            log_clear();
+            CHECK_EQ(run_ranks(ranks, &config, inject, &injection), 0);
+            more = injection.happened;
+            reached += injection.happened;
+            for (rank = 0; rank < ranks; ++rank) {
+                if (!injection.happened || cured) {
+                    CHECK_EQ(injection.called[rank], MSCCLPP_OK);
+                } else if (rank == injection.culprit) {
+                    CHECK_EQ(injection.called[rank], MSCCLPP_ERR_DEVICE);
+                } else {
+                    CHECK(injection.called[rank] == MSCCLPP_ERR_PEER || injection.called[rank] == MSCCLPP_OK);
+                    CHECK(injection.called[rank] == MSCCLPP_ERR_PEER || function != FAULTY_LAUNCH);
+                }
+                CHECK(injection.seconds[rank] < SLACK);
+            }
+            mscclpp_team_finalize(1.0);
+            CHECK_EQ(faulty_held(), 0);
+            snprintf(what, sizeof(what), "call of %s, call %d of %s on rank 1 of %d", algorithm, nth,
+                     faulty_name((faulty_function_t)function), ranks);
+            explain(what, failed_before);
+            more = more && unit_failed == failed_before && nth < 50;
+        }
+    }
+    printf("%d faults in a call of %s, %d ranks\n", reached, algorithm, ranks);
+    CHECK(reached >= 1);
+}
+
+int main(void)
+{
+    static const char *const algorithms[] = {"oneshot", "twophase", "zerocopy", "scratch"};
+    process_state_t before, after;
+    size_t i;
+
+    unit_begin();
+    alarm(900);
+    mscclpp_log_set(log_sink, NULL, MSCCLPP_LOG_INFO);
+    for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
+        test_missing_rank(algorithms[i], 1, 1, 3, 2);
+        if (i == 0) {
+            /* Everything that is made once has been made. */
+            process_state_read(&before);
+        }
+        test_missing_rank(algorithms[i], 2, 2, 3, 0);
+        test_late_rank(algorithms[i]);
+        test_mixture(algorithms[i], (int)i % 3);
+        test_revocation(algorithms[i]);
+    }
+    test_different_parameters();
+    test_faults_in_bringup(3);
+    test_faults_in_call("oneshot", 3, false);
+    test_faults_in_call("scratch", 3, true);
+    test_faults_in_call("zerocopy", 3, false);
+    test_faults_in_call("zerocopy", 2, true);
+    process_state_read(&after);
+    CHECK_EQ(after.descriptors, before.descriptors);
+    CHECK_EQ(after.threads, before.threads);
+    return unit_end();
+}
