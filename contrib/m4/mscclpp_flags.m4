@@ -10,15 +10,15 @@ AC_DEFUN([MSCCLPP_ARG_DEBUG], [
          : ${CFLAGS="-g3 -O0"}])
 ])
 
-# MSCCLPP_TRY_CFLAG(FLAG): appends FLAG to MSCCLPP_CFLAGS if the compiler takes it. -Werror makes clang refuse what it
-# would only warn about.
+# MSCCLPP_TRY_CFLAG(FLAG, [VARIABLE = MSCCLPP_CFLAGS]): appends FLAG to the variable if the compiler takes it. -Werror
+# makes clang refuse what it would only warn about.
 AC_DEFUN([MSCCLPP_TRY_CFLAG], [
     mscclpp_save_CFLAGS=$CFLAGS
     CFLAGS="$CFLAGS -Werror $1"
     AC_MSG_CHECKING([whether $CC takes $1])
     AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
         [AC_MSG_RESULT([yes])
-         MSCCLPP_CFLAGS="$MSCCLPP_CFLAGS $1"],
+         AS_VAR_APPEND([m4_default([$2], [MSCCLPP_CFLAGS])], [" $1"])],
         [AC_MSG_RESULT([no])])
     CFLAGS=$mscclpp_save_CFLAGS
 ])
@@ -48,6 +48,10 @@ AC_DEFUN([MSCCLPP_CHECK_FLAGS], [
     # A tentative definition in a header would be merged silently.
     MSCCLPP_TRY_CFLAG([-fno-common])
 
+    # MPI programs only: MPI_UNWEIGHTED and its like are small addresses, which gcc takes for arrays without elements.
+    MSCCLPP_MPI_CFLAGS=
+    MSCCLPP_TRY_CFLAG([-Wno-stringop-overread], [MSCCLPP_MPI_CFLAGS])
+
     # Those who build a release with a compiler that does not exist yet must not be stopped by its new warnings.
     MSCCLPP_NVCC_WERROR=
     AS_IF([test -e "$srcdir/.git"],
@@ -57,6 +61,7 @@ AC_DEFUN([MSCCLPP_CHECK_FLAGS], [
     MSCCLPP_NDEBUG=
     AS_IF([test "x$enable_debug" = xno], [MSCCLPP_NDEBUG=-DNDEBUG])
     AC_SUBST([MSCCLPP_CFLAGS])
+    AC_SUBST([MSCCLPP_MPI_CFLAGS])
     AC_SUBST([MSCCLPP_NDEBUG])
     AC_SUBST([MSCCLPP_NVCC_WERROR])
 ])

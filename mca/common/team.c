@@ -108,6 +108,7 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     if (team == NULL) {
         return;
     }
+    mscclpp_team_give_stream(team);
     if (team->mailbox != NULL) {
         mscclpp_team_release_mappings(team, true);
     }

@@ -61,7 +61,10 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
     protocol->epoch_limit = config->epoch_limit;
 }
 
-/* What this rank owns: scratch, mailbox, stream, and on rank 0 the control segment. */
+/*
+ * What this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the control segment. All of it before
+ * the first exchange, since making some of it may wait for kernels, which from then on may wait for this rank.
+ */
 static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *config, hello_t *hello)
 {
     mscclpp_gpu_info_t info;
@@ -71,6 +74,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
 
     if ((status = team->gpu->device_info(team->device, &info)) != MSCCLPP_OK ||
         (status = team->gpu->preload(team->device)) != MSCCLPP_OK ||
+        (status = mscclpp_team_take_stream(team)) != MSCCLPP_OK ||
         (status = team->gpu->host_alloc(sizeof(*team->mailbox), &host, &device)) != MSCCLPP_OK) {
         return status;
     }
@@ -249,7 +253,6 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
     team->timeout = PROBE_DEADLINE;
     team->warn_after = 0;
     mscclpp_team_fill_args(team, &args);
-    status = mscclpp_team_take_stream(team);
     for (round = 0; round < PROBE_ROUNDS && status == MSCCLPP_OK; ++round) {
         if (round == 1) {
             started = mscclpp_team_now(); /* the first round waits for the ranks to arrive */
@@ -257,7 +260,6 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
         status = mscclpp_team_launch(team, team->stream, &launch, "probe", true);
     }
     *seconds_p = (mscclpp_team_now() - started) / (PROBE_ROUNDS - 1);
-    mscclpp_team_give_stream(team);
     if (status != MSCCLPP_OK) {
         /* The peers' kernels would wait for this rank's until the deadline. */
         (void)mscclpp_team_fail(team, status);
@@ -351,6 +353,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     mscclpp_info("%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->rank,
                  team->size, team->gpu->name, team->device,
                  team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "shared memory");
+    mscclpp_team_give_stream(team);
     free(hellos);
     *team_p = team;
     return MSCCLPP_OK;

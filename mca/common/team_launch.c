@@ -40,7 +40,7 @@ mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team)
 void mscclpp_team_give_stream(mscclpp_team_t *team)
 {
     /* A stream whose kernel did not end must not be lent to another team; it is lost with the failed one. */
-    if (team->stream != NULL && has_ended(team, team->launches)) {
+    if (team->stream != NULL && (team->launches == 0 || has_ended(team, team->launches))) {
         mscclpp_stream_put(team->gpu, team->device, team->stream);
     }
     team->stream = NULL;

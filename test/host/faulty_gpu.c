@@ -10,12 +10,18 @@ static _Thread_local struct {
 static int held;
 
 static const char *const names[FAULTY_LAST] = {
-    [FAULTY_DEVICE_INFO] = "device_info",     [FAULTY_PRELOAD] = "preload",
-    [FAULTY_DEVICE_ALLOC] = "device_alloc",   [FAULTY_TEMP_ALLOC] = "temp_alloc",
-    [FAULTY_HOST_ALLOC] = "host_alloc",       [FAULTY_EXPORT] = "export_memory",
-    [FAULTY_IMPORT] = "import_memory",        [FAULTY_STREAM_CREATE] = "stream_create",
-    [FAULTY_STREAM_QUERY] = "stream_query",   [FAULTY_STREAM_SYNC] = "stream_sync",
-    [FAULTY_COPY] = "copy",                   [FAULTY_LAUNCH] = "launch",
+    [FAULTY_DEVICE_INFO] = "device_info",
+    [FAULTY_PRELOAD] = "preload",
+    [FAULTY_DEVICE_ALLOC] = "device_alloc",
+    [FAULTY_TEMP_ALLOC] = "temp_alloc",
+    [FAULTY_HOST_ALLOC] = "host_alloc",
+    [FAULTY_EXPORT] = "export_memory",
+    [FAULTY_IMPORT] = "import_memory",
+    [FAULTY_STREAM_CREATE] = "stream_create",
+    [FAULTY_STREAM_QUERY] = "stream_query",
+    [FAULTY_STREAM_SYNC] = "stream_sync",
+    [FAULTY_COPY] = "copy",
+    [FAULTY_LAUNCH] = "launch",
 };
 
 const char *faulty_name(faulty_function_t function)

@@ -156,7 +156,8 @@ static void print_case(const runner_t *runner, const case_t *c)
         (unsigned long long)group->seed, c->index, element_of(c->dtype)->name, element_op_name(c->op),
         (unsigned long long)c->count, c->bytes, c->in_place[rank] ? "in place" : "out of place", rank,
         user_kind_name(c->in_kind[rank]), c->in_offset[rank], user_kind_name(c->out_kind[rank]), c->out_offset[rank]);
-    fprintf(stderr, "    again: test_allreduce --algo %s --ranks %d --grid %dx%d --scratch %zu --group-seed %llu --cases %d",
+    fprintf(stderr,
+            "    again: test_allreduce --algo %s --ranks %d --grid %dx%d --scratch %zu --group-seed %llu --cases %d",
             group->algo->name, group->ranks, group->blocks, group->threads, group->scratch_size,
             (unsigned long long)group->seed, c->index + 1);
     if (group->dtype >= 0) {

@@ -121,7 +121,7 @@ static void miss_a_call(rank_t *rank)
     traffic_t traffic;
     bool right = false;
 
-    traffic_open(&traffic, create_team(rank), 3000, true);
+    traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
     CHECK_EQ(traffic_call(&traffic, 500, &right), MSCCLPP_OK);
     meet(rank);
     if (rank->rank != plan->culprit) {
@@ -184,7 +184,7 @@ static void come_late(rank_t *rank)
     plan_t *plan = rank->argument;
     traffic_t traffic;
 
-    traffic_open(&traffic, create_team(rank), 3000, true);
+    traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
     meet(rank);
     if (rank->rank == plan->culprit) {
         wait_for(plan->delay);
@@ -222,7 +222,7 @@ static void mix(rank_t *rank)
     traffic_t traffic;
     bool right = false;
 
-    traffic_open(&traffic, create_team(rank), 3000, true);
+    traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
     CHECK_EQ(traffic_call(&traffic, 500, &right), MSCCLPP_OK);
     meet(rank);
     if (rank->rank == plan->culprit) {
@@ -264,7 +264,7 @@ static void be_revoked(rank_t *rank)
     plan_t *plan = rank->argument;
     traffic_t traffic;
 
-    traffic_open(&traffic, create_team(rank), 3000, true);
+    traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
     meet(rank);
     if (rank->rank == plan->culprit) {
         wait_for(0.1);
@@ -316,7 +316,7 @@ static void differ(rank_t *rank)
         bool right = false;
         int i;
 
-        traffic_open(&traffic, team, 100, false);
+        traffic_open(&traffic, team, 100, USER_EXACT);
         for (i = 0; i < 40; ++i) {
             CHECK_EQ(traffic_call(&traffic, 100, &right), MSCCLPP_OK);
             CHECK(right);
@@ -363,7 +363,8 @@ typedef struct {
     mscclpp_status_t created[RANKS_MAX];
     mscclpp_status_t called[RANKS_MAX];
     double seconds[RANKS_MAX];
-    bool in_call; /* the fault is armed for the call, not for the bring-up */
+    user_kind_t kind; /* of the buffers */
+    bool in_call;     /* the fault is armed for the call, not for the bring-up */
 } injection_t;
 
 static void inject(rank_t *rank)
@@ -387,7 +388,7 @@ static void inject(rank_t *rank)
     if (team == NULL) {
         return;
     }
-    traffic_open(&traffic, team, 20000, true);
+    traffic_open(&traffic, team, 20000, injection->kind);
     CHECK_EQ(traffic_call(&traffic, 20000, &right), MSCCLPP_OK);
     CHECK(right);
     meet(rank);
@@ -432,6 +433,7 @@ static void test_faults_in_bringup(int ranks)
                 injection.function = (faulty_function_t)function;
                 injection.nth = nth;
                 injection.culprit = culprit;
+                injection.kind = USER_DEVICE;
                 log_clear();
                 CHECK_EQ(run_ranks(ranks, &config, inject, &injection), 0);
                 more = injection.happened;
@@ -465,7 +467,7 @@ static void test_faults_in_bringup(int ranks)
  * The same in a call. Where no buffer can be exported or mapped all ranks take the scratch; every other fault ends the
  * call on all ranks, on those that need the culprit.
  */
-static void test_faults_in_call(const char *algorithm, int ranks, bool queued)
+static void test_faults_in_call(const char *algorithm, int ranks, bool queued, user_kind_t kind)
 {
     int function, nth, rank, reached = 0;
 
@@ -486,6 +488,7 @@ static void test_faults_in_call(const char *algorithm, int ranks, bool queued)
             injection.function = (faulty_function_t)function;
             injection.nth = nth;
             injection.culprit = 1;
+            injection.kind = kind;
             injection.in_call = true;
             log_clear();
             CHECK_EQ(run_ranks(ranks, &config, inject, &injection), 0);
@@ -523,6 +526,7 @@ int main(void)
     unit_begin();
     alarm(900);
     mscclpp_log_set(log_sink, NULL, MSCCLPP_LOG_INFO);
+    mscclpp_gpu_host_set_filter(user_is_host);
     for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
         test_missing_rank(algorithms[i], 1, 1, 3, 2);
         if (i == 0) {
@@ -536,10 +540,11 @@ int main(void)
     }
     test_different_parameters();
     test_faults_in_bringup(3);
-    test_faults_in_call("oneshot", 3, false);
-    test_faults_in_call("scratch", 3, true);
-    test_faults_in_call("zerocopy", 3, false);
-    test_faults_in_call("zerocopy", 2, true);
+    test_faults_in_call("oneshot", 3, false, USER_DEVICE);
+    test_faults_in_call("scratch", 3, true, USER_HOST);
+    test_faults_in_call("twophase", 2, false, USER_HOST);
+    test_faults_in_call("zerocopy", 3, false, USER_DEVICE);
+    test_faults_in_call("zerocopy", 2, true, USER_DEVICE);
     process_state_read(&after);
     CHECK_EQ(after.descriptors, before.descriptors);
     CHECK_EQ(after.threads, before.threads);

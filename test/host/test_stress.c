@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "mca/common/ctrl.h"
 #include "test/host/elements.h"
 #include "test/host/jitter.h"
+#include "test/host/parts.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
 #include "test/host/traffic.h"
@@ -15,6 +15,8 @@
 
 #define MAX_COUNT 150000u
 #define TEAMS 5
+
+static parts_options_t options;
 
 /* A configuration in which sizes up to MAX_COUNT reach every algorithm. */
 static void configure(mscclpp_config_t *config, int blocks, int threads, size_t epoch_limit)
@@ -26,7 +28,7 @@ static void configure(mscclpp_config_t *config, int blocks, int threads, size_t 
     config->twin_blocks = blocks;
     config->twin_threads = threads;
     config->epoch_limit = epoch_limit;
-    config->timeout = 120;
+    config->timeout = options.timeout;
     config->ucx = false;
 }
 
@@ -51,7 +53,7 @@ typedef struct {
     int calls;
     unsigned delay_us;     /* before a call, up to so long */
     const char *algorithm; /* NULL: the selector's choice */
-    bool exportable;
+    user_kind_t kind;
     uint64_t max_count; /* 0: any */
 } storm_t;
 
@@ -63,7 +65,7 @@ static void storm(rank_t *rank)
     traffic_t traffic;
     int i;
 
-    traffic_open(&traffic, create_team(rank), MAX_COUNT, plan->exportable);
+    traffic_open(&traffic, create_team(rank), MAX_COUNT, plan->kind);
     for (i = 0; i < plan->calls && traffic.team != NULL; ++i) {
         uint64_t count = draw_count(&shared);
         bool right = false;
@@ -102,8 +104,8 @@ static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, co
 static void test_back_to_back(int scale)
 {
     const size_t never = (size_t)1 << 31;
-    const storm_t quick = {300 * scale, 0, NULL, true, 0}, late = {120 * scale, 2000, NULL, true, 0};
-    const storm_t plain = {150 * scale, 200, NULL, false, 0};
+    const storm_t quick = {300 * scale, 0, NULL, USER_DEVICE, 0}, late = {120 * scale, 2000, NULL, USER_DEVICE, 0};
+    const storm_t plain = {150 * scale, 200, NULL, USER_EXACT, 0};
 
     run_storm(2, 1, 1, never, &quick);
     run_storm(3, 1, 2, never, &quick);
@@ -124,8 +126,8 @@ static void test_packets(int scale)
 
     jitter_set(30, 1500);
     for (i = 0; i < 2; ++i) {
-        const storm_t small = {150 * scale, 0, algorithms[i], true, 40};
-        const storm_t long_ones = {40 * scale, 0, algorithms[i], true, 0};
+        const storm_t small = {150 * scale, 0, algorithms[i], USER_DEVICE, 40};
+        const storm_t long_ones = {40 * scale, 0, algorithms[i], USER_DEVICE, 0};
 
         run_storm(3, 1, 1, never, &small);
         run_storm(4, 1, 3, never, &small);
@@ -136,7 +138,7 @@ static void test_packets(int scale)
 
 static void test_renewal(int scale)
 {
-    const storm_t plan = {100 * scale, 100, NULL, true, 0};
+    const storm_t plan = {100 * scale, 100, NULL, USER_DEVICE, 0};
 
     run_storm(2, 1, 1, 16, &plan);
     run_storm(3, 2, 2, 16, &plan);
@@ -154,7 +156,7 @@ static void open_teams(rank_t *rank, teams_t *teams)
     int i;
 
     for (i = 0; i < TEAMS; ++i) {
-        traffic_open(&teams->traffic[i], create_team(rank), MAX_COUNT, i % 2 == 0);
+        traffic_open(&teams->traffic[i], create_team(rank), MAX_COUNT, i % 2 == 0 ? USER_DEVICE : USER_EXACT);
         CHECK_EQ(mscclpp_gpu_host_ops.stream_create(0, &teams->stream[i]), MSCCLPP_OK);
     }
 }
@@ -237,58 +239,6 @@ static void enqueue_in_any_order(rank_t *rank)
     close_teams(&teams);
 }
 
-/* Many calls of one team in flight at once, each with buffers of its own, through all algorithms. */
-static void enqueue_train(rank_t *rank)
-{
-    enum { CARS = 24, CAR = 6000 };
-    const int *rounds = rank->argument;
-    mscclpp_team_t *team = create_team(rank);
-    mscclpp_gpu_stream_t *stream = NULL;
-    uint64_t shared = 23;
-    int32_t *in, *out;
-    void *address = NULL;
-    int round, i, k;
-
-    CHECK_EQ(mscclpp_gpu_host_ops.device_alloc(0, sizeof(int32_t) * CARS * CAR * 2, &address), MSCCLPP_OK);
-    CHECK_EQ(mscclpp_gpu_host_ops.stream_create(0, &stream), MSCCLPP_OK);
-    in = address;
-    for (round = 0; round < *rounds && team != NULL && in != NULL && stream != NULL; ++round) {
-        int count[CARS], wrong = 0;
-
-        out = in + CARS * CAR;
-        for (i = 0; i < CARS; ++i) {
-            count[i] = (int)random_below(&shared, random_below(&shared, 3) == 0 ? CAR : 400);
-            for (k = 0; k < count[i]; ++k) {
-                in[i * CAR + k] = round + i + k + rank->rank;
-                out[i * CAR + k] = -1;
-            }
-        }
-        for (i = 0; i < CARS; ++i) {
-            mscclpp_allreduce_args_t args;
-
-            args.sendbuf = in + i * CAR;
-            args.recvbuf = out + i * CAR;
-            args.count = (uint64_t)count[i];
-            args.dtype = MSCCLPP_DTYPE_INT32;
-            args.op = MSCCLPP_OP_SUM;
-            args.call = (uint64_t)(round * CARS + i + 1);
-            CHECK_EQ(mscclpp_allreduce_enqueue(team, &args, stream), MSCCLPP_OK);
-        }
-        CHECK_EQ(mscclpp_gpu_host_ops.stream_sync(stream), MSCCLPP_OK);
-        for (i = 0; i < CARS; ++i) {
-            for (k = 0; k < count[i]; ++k) {
-                wrong += out[i * CAR + k] != rank->size * (round + i + k) + rank->size * (rank->size - 1) / 2;
-            }
-        }
-        CHECK_EQ(wrong, 0);
-    }
-    mscclpp_gpu_host_ops.stream_destroy(stream);
-    mscclpp_team_destroy(team);
-    /* Peers read it until they have ended, too. */
-    meet(rank);
-    mscclpp_gpu_host_ops.device_free(0, address);
-}
-
 static void test_teams(int scale)
 {
     mscclpp_config_t config;
@@ -303,42 +253,26 @@ static void test_teams(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-static void test_enqueue(int scale)
-{
-    static const int grids[][2] = {{1, 1}, {1, 2}, {2, 2}};
-    mscclpp_config_t config;
-    int rounds = 6 * scale;
-    size_t i;
-
-    for (i = 0; i < sizeof(grids) / sizeof(grids[0]); ++i) {
-        configure(&config, grids[i][0], grids[i][1], (size_t)1 << 31);
-        CHECK_EQ(run_ranks(3, &config, enqueue_train, &rounds), 0);
-        configure(&config, grids[i][0], grids[i][1], 16);
-        CHECK_EQ(run_ranks(2, &config, enqueue_train, &rounds), 0);
-    }
-    mscclpp_team_finalize(1.0);
-}
-
 static void *world_main(void *argument)
 {
     const int *number = argument;
-    const storm_t plan = {120, 100, NULL, *number % 2 == 0, 0};
+    const storm_t plan = {*number / 100 * 40, 100, NULL, *number % 2 == 0 ? USER_DEVICE : USER_EXACT, 0};
     mscclpp_config_t config;
 
-    configure(&config, 1 + *number % 2, 1 + *number % 3, *number == 3 ? 16 : (size_t)1 << 31);
+    configure(&config, 1 + *number % 2, 1 + *number % 3, *number % 4 == 3 ? 16 : (size_t)1 << 31);
     CHECK_EQ(run_ranks(2 + *number % 2, &config, storm, (void *)(uintptr_t)&plan), 0);
     return NULL;
 }
 
 /* Teams that share nothing but the process, its streams and its cache of mappings. */
-static void test_parallel_worlds(void)
+static void test_parallel_worlds(int scale)
 {
     int numbers[4];
     pthread_t threads[4];
     int i;
 
     for (i = 0; i < 4; ++i) {
-        numbers[i] = i;
+        numbers[i] = scale * 100 + i;
         REQUIRE(pthread_create(&threads[i], NULL, world_main, &numbers[i]) == 0);
     }
     for (i = 0; i < 4; ++i) {
@@ -408,19 +342,23 @@ static void test_nothing_is_left(int teams)
     }
 }
 
+static void test_leaks(int scale)
+{
+    test_nothing_is_left(scale == 1 ? 200 : 2000);
+}
+
+static const part_t parts[] = {
+    {"leaks", test_leaks},
+    {"calls", test_back_to_back},
+    {"packets", test_packets},
+    {"renewal", test_renewal},
+    {"teams", test_teams},
+    {"worlds", test_parallel_worlds},
+    {NULL, NULL},
+};
+
 int main(int argc, char **argv)
 {
-    bool is_long = argc > 1 && strcmp(argv[1], "--long") == 0, is_quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
-    int scale = is_long ? 20 : is_quick ? 1 : 3;
-
     unit_begin();
-    alarm(is_long ? 7200 : 900);
-    test_nothing_is_left(is_quick ? 200 : 2000);
-    test_back_to_back(scale);
-    test_packets(scale);
-    test_renewal(scale);
-    test_teams(scale);
-    test_enqueue(scale);
-    test_parallel_worlds();
-    return unit_end();
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
 }

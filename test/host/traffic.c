@@ -1,50 +1,29 @@
 #include "test/host/traffic.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static void *allocate(bool exportable, uint64_t count)
+void traffic_open(traffic_t *traffic, mscclpp_team_t *team, uint64_t max_count, user_kind_t kind)
 {
-    size_t size = (size_t)(count + 1) * sizeof(int32_t);
-    void *address = NULL;
+    size_t size = (size_t)max_count * sizeof(int32_t);
 
-    if (exportable) {
-        (void)mscclpp_gpu_host_ops.device_alloc(0, size, &address);
-    } else {
-        address = malloc(size);
-    }
-    if (address == NULL) {
-        fprintf(stderr, "no memory for %zu bytes\n", size);
-        exit(1);
-    }
-    return address;
-}
-
-static void release(bool exportable, void *address)
-{
-    if (exportable) {
-        mscclpp_gpu_host_ops.device_free(0, address);
-    } else {
-        free(address);
-    }
-}
-
-void traffic_open(traffic_t *traffic, mscclpp_team_t *team, uint64_t max_count, bool exportable)
-{
     memset(traffic, 0, sizeof(*traffic));
     traffic->team = team;
-    traffic->max_count = max_count;
-    traffic->exportable = exportable;
-    traffic->in = allocate(exportable, max_count);
-    traffic->out = allocate(exportable, max_count);
+    user_pool_create(&traffic->in_pool, size);
+    user_pool_create(&traffic->out_pool, size);
+    user_buffer_open(&traffic->in_buffer, kind, &traffic->in_pool, 0, size);
+    user_buffer_open(&traffic->out_buffer, kind, &traffic->out_pool, 0, size);
+    traffic->in = traffic->in_buffer.data;
+    traffic->out = traffic->out_buffer.data;
 }
 
 void traffic_close(traffic_t *traffic)
 {
     mscclpp_team_destroy(traffic->team);
-    release(traffic->exportable, traffic->in);
-    release(traffic->exportable, traffic->out);
+    user_buffer_close(&traffic->in_buffer);
+    user_buffer_close(&traffic->out_buffer);
+    user_pool_destroy(&traffic->in_pool);
+    user_pool_destroy(&traffic->out_pool);
 }
 
 /* Element `i` of a rank's operand in a call. */
@@ -63,7 +42,6 @@ static void prepare(traffic_t *traffic, uint64_t count, mscclpp_allreduce_args_t
         traffic->in[i] = operand(traffic->call, rank, i);
         traffic->out[i] = -1;
     }
-    traffic->out[count] = 0x5a5a5a5a;
     args->sendbuf = traffic->in;
     args->recvbuf = traffic->out;
     args->count = count;
@@ -88,7 +66,7 @@ bool traffic_verify(const traffic_t *traffic, uint64_t count)
             return false;
         }
     }
-    return traffic->out[count] == 0x5a5a5a5a;
+    return user_buffer_intact(&traffic->in_buffer) && user_buffer_intact(&traffic->out_buffer);
 }
 
 mscclpp_status_t traffic_call(traffic_t *traffic, uint64_t count, bool *right_p)

@@ -6,19 +6,23 @@
 #include <stdint.h>
 
 #include "test/host/rank_threads.h"
+#include "test/host/user_buffer.h"
 
 /* One rank's end of a team, with buffers of its own. */
 typedef struct {
     mscclpp_team_t *team;
     int32_t *in;
     int32_t *out;
-    uint64_t max_count;
-    bool exportable;
+    user_pool_t in_pool;
+    user_pool_t out_pool;
+    user_buffer_t in_buffer;
+    user_buffer_t out_buffer;
     uint64_t call;
 } traffic_t;
 
-/* Takes over the team; counts the rank's failures in case of trouble. `exportable` buffers serve zero-copy. */
-void traffic_open(traffic_t *traffic, mscclpp_team_t *team, uint64_t max_count, bool exportable);
+/* Takes over the team, which close destroys. Buffers have room for `max_count` numbers; USER_DEVICE serves zero-copy.
+ */
+void traffic_open(traffic_t *traffic, mscclpp_team_t *team, uint64_t max_count, user_kind_t kind);
 void traffic_close(traffic_t *traffic);
 
 /* One blocking sum of `count` numbers, with the result verified. */

@@ -171,7 +171,7 @@ static void user_op(void *in, void *inout, int *length, MPI_Datatype *unused)
         char *a = (char *)in + (long)item * op_type->extent + op_type->first;
         char *b = (char *)inout + (long)item * op_type->extent + op_type->first;
         for (int i = 0; i < op_type->ints; i += 2 == op_type->ints ? 2 : 1) {
-            unsigned left[2], right[2];
+            unsigned left[2] = {0, 0}, right[2] = {0, 0};
             memcpy(&left[0], a + (long)i * op_type->step, 4);
             memcpy(&right[0], b + (long)i * op_type->step, 4);
             if (2 == op_type->ints) {

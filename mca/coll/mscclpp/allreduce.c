@@ -166,7 +166,7 @@ static int call_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf
     if (have_team(module, sendbuf, recvbuf, &status)) {
         status = mscclpp_allreduce(module->team, &args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
-            ++module->served;
+            mca_coll_mscclpp_count_served(module);
             return OMPI_SUCCESS;
         }
         if (MSCCLPP_ERR_NOT_SUPPORTED == status) {

@@ -206,6 +206,11 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
 /* twin.c: of the parameter twin_host_ranks, for tests: this rank of MPI_COMM_WORLD passes host memory. */
 void mca_coll_mscclpp_twin_hide_buffers(int rank);
 
+/* counters.c: performance variables coll_mscclpp_served and coll_mscclpp_staged. */
+void mca_coll_mscclpp_register_counters(void);
+void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module);
+void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module);
+
 /* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST for what has no counterpart. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);
 mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op);

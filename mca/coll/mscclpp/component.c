@@ -112,6 +112,7 @@ static int component_register(void)
         return rc;
     }
     install_log_sink();
+    mca_coll_mscclpp_register_counters();
     return mca_coll_mscclpp_widen_selection();
 }
 

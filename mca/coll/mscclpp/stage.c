@@ -5,8 +5,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "opal/mca/base/mca_base_pvar.h"
-
 #include "mca/coll/mscclpp/stage_pool.h"
 #include "mca/common/log.h"
 
@@ -17,8 +15,6 @@
 
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_gpu_stream_t *_Atomic streams[DEVICES_MAX];
-
-static unsigned long long staged_calls; /* of all communicators; read by Open MPI as a performance variable */
 
 static int to_mpi(mscclpp_status_t status)
 {
@@ -226,12 +222,6 @@ int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bo
     return end_both(stage, true, wait, done_p);
 }
 
-void mca_coll_mscclpp_stage_count(mca_coll_mscclpp_module_t *module)
-{
-    __atomic_fetch_add(&module->staged, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&staged_calls, 1, __ATOMIC_RELAXED);
-}
-
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module)
 {
@@ -245,7 +235,7 @@ int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll
         mca_coll_mscclpp_stage_release(stage);
         return rc;
     }
-    mca_coll_mscclpp_stage_count(module);
+    mca_coll_mscclpp_count_staged(module);
     return OMPI_SUCCESS;
 }
 
@@ -261,16 +251,6 @@ int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result)
     }
     mca_coll_mscclpp_stage_release(stage);
     return result;
-}
-
-void mca_coll_mscclpp_stage_open(void)
-{
-    /* Without the variable nothing but its value is lost. */
-    (void)mca_base_component_pvar_register(
-        &mca_coll_mscclpp_component.super.collm_version, "staged",
-        "Collective calls of this process that were staged through pinned host memory", OPAL_INFO_LVL_5,
-        MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL, NULL, &staged_calls);
 }
 
 void mca_coll_mscclpp_stage_close(void)

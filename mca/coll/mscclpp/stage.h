@@ -128,12 +128,6 @@ int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll
                                  mca_coll_mscclpp_module_t *module);
 int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result);
 
-/* Counts a call that is staged. */
-void mca_coll_mscclpp_stage_count(mca_coll_mscclpp_module_t *module);
-
-/* Registers the performance variable coll_mscclpp_staged. */
-void mca_coll_mscclpp_stage_open(void);
-
 /* Gives up the streams and the pinned memory that are kept between calls. */
 void mca_coll_mscclpp_stage_close(void);
 

@@ -140,7 +140,7 @@ static int start(size_t count, ompi_request_t **outers)
         outers[index]->req_state = OMPI_REQUEST_ACTIVE;
         rc = mca_coll_mscclpp_stage_copy_in(&request->stage);
         if (OMPI_SUCCESS == rc) {
-            mca_coll_mscclpp_stage_count(request->module);
+            mca_coll_mscclpp_count_staged(request->module);
             /* One that has nothing to communicate has no start function and is complete for ever. */
             rc = NULL == inner->req_start ? OMPI_SUCCESS : inner->req_start(1, &request->inner);
         }
@@ -214,7 +214,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
         if (OMPI_SUCCESS != rc) {
             goto err_stage;
         }
-        mca_coll_mscclpp_stage_count(module);
+        mca_coll_mscclpp_count_staged(module);
     }
     *request_p = request;
     return OMPI_SUCCESS;
@@ -269,7 +269,6 @@ int mca_coll_mscclpp_stage_init(void)
     if (OPAL_SUCCESS != rc) {
         goto err_requests;
     }
-    mca_coll_mscclpp_stage_open();
     ready = true;
     return OMPI_SUCCESS;
 

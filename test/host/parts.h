@@ -1,0 +1,20 @@
+/* Programs that consist of parts, each of which can be run alone and at several lengths. */
+#ifndef TEST_HOST_PARTS_H
+#define TEST_HOST_PARTS_H
+
+#include <stdbool.h>
+
+typedef struct {
+    const char *name; /* NULL ends the table */
+    void (*run)(int scale);
+} part_t;
+
+typedef struct {
+    int scale;      /* how often: 1 with --quick, 3, or 40 with --long */
+    double timeout; /* seconds for one call */
+} parts_options_t;
+
+/* Runs the parts that the command line names, or all. 0, or 2 if the command line is wrong, which it says. */
+int parts_run(const part_t *parts, int argc, char **argv, parts_options_t *options);
+
+#endif

@@ -1,0 +1,211 @@
+#!/usr/bin/env bash
+# Plants one fault at a time into a copy of the sources and demands that the tests of the twin catch it under
+# ThreadSanitizer: that they fail, or that a race is reported. The sources as they are must pass the same runs.
+# Usage: planted_faults.sh [--keep] [NAME]...
+set -u
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+cc=${CC:-gcc}
+flags=(-std=gnu11 -D_GNU_SOURCE -O1 -g -fsanitize=thread -fno-omit-frame-pointer -pthread)
+passed=0
+failed=0
+skipped=0
+keep=no
+
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$keep" = yes ] || rm -rf "$work"
+    [ "$failed" -eq 0 ]
+    exit
+}
+
+skip_all() {
+    echo "skipped: $1"
+    exit 77
+}
+
+chosen=()
+for argument in "$@"; do
+    case $argument in
+    --keep) keep=yes ;;
+    -*)
+        echo "planted_faults.sh: unknown option '$argument'; there is --keep" >&2
+        exit 2
+        ;;
+    *) chosen+=("$argument") ;;
+    esac
+done
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' INT TERM
+tree=$work/tree
+objects=$work/objects
+mkdir -p "$tree" "$objects"
+(cd "$top" && tar cf - device mca/common test/host test/unit/unit.h) | tar xf - -C "$tree" || exit 1
+
+# The runtime of older compilers cannot live with the address layout of newer kernels.
+runner=()
+if setarch "$(uname -m)" -R true 2>/dev/null; then
+    runner=(setarch "$(uname -m)" -R)
+fi
+printf '%s\n' '#include <pthread.h>' 'static void *f(void *a) { return a; }' \
+    'int main(void) { pthread_t t; return pthread_create(&t, 0, f, 0) || pthread_join(t, 0); }' >"$work/probe.c"
+"$cc" "${flags[@]}" "$work/probe.c" -o "$work/probe" 2>/dev/null || skip_all "$cc has no ThreadSanitizer"
+"${runner[@]}" "$work/probe" || skip_all "programs of $cc with ThreadSanitizer do not run here"
+
+# compile SOURCE: SOURCE of the tree, to its place among the objects.
+compile() {
+    "$cc" "${flags[@]}" -I"$tree" -c "$tree/$1" -o "$objects/${1//\//_}.o"
+}
+
+# link: the test programs, from all objects.
+link() {
+    local program shared=()
+    for program in "$objects"/*.o; do
+        case $program in
+        */test_host_test_*) ;;
+        *) shared+=("$program") ;;
+        esac
+    done
+    for program in test_allreduce test_stress test_enqueue; do
+        "$cc" "${flags[@]}" "$objects/test_host_$program.c.o" "${shared[@]}" -lm -o "$work/$program" || return
+    done
+}
+
+mapfile -t sources < <(cd "$tree" && find device mca/common test/host -name '*.c' |
+    grep -v -e gpu_cuda -e ctrl_ucx -e test/host/test_faults | sort)
+for source in "${sources[@]}"; do
+    compile "$source" || exit 1
+done
+link || exit 1
+
+# run PROGRAM ARGUMENT...: false if it fails or hangs.
+run() {
+    TSAN_OPTIONS=halt_on_error=1:exitcode=66 timeout -k 5 "$limit" "${runner[@]}" "$work/$1" "${@:2}" \
+        >"$work/log" 2>&1
+}
+
+# The runs of each fault. Grids of several threads for what blocks and threads do to each other, grids of one for what
+# kernels do to each other, since the delays of those are the coarsest.
+run_barriers() {
+    run test_allreduce --algo scratch --ranks 3 --grid 2x3 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo zerocopy --ranks 3 --grid 2x3 --cases 40 --timeout "$deadline"
+}
+
+run_scratch() {
+    run test_allreduce --algo scratch --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
+}
+
+run_zerocopy() {
+    run test_allreduce --algo zerocopy --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
+}
+
+run_packets() {
+    run test_stress --quick --timeout "$deadline" packets
+}
+
+run_heels() {
+    run test_enqueue --quick --timeout "$deadline" heels
+}
+
+run_chains() {
+    run test_enqueue --quick --timeout "$deadline" chains
+}
+
+run_renewal() {
+    run test_stress --quick --timeout "$deadline" renewal
+}
+
+# selected NAME: true if it is to be run.
+selected() {
+    [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" $1 "* ]]
+}
+
+# plant NAME RUNS FILE COMPILED SED: edits FILE, compiles COMPILED again and expects RUNS to fail.
+plant() {
+    local name=$1 runs=$2 file=$3 compiled=$4 edit=$5
+    selected "$name" || return
+    cp "$tree/$file" "$work/original"
+    sed -i -E "$edit" "$tree/$file"
+    if cmp -s "$tree/$file" "$work/original"; then
+        failed=$((failed + 1))
+        echo "FAIL $name: the edit changes nothing in $file any more"
+        return
+    fi
+    if ! compile "$compiled" || ! link; then
+        failed=$((failed + 1))
+        echo "FAIL $name: does not compile"
+    elif "run_$runs"; then
+        failed=$((failed + 1))
+        echo "FAIL not caught $name"
+        diff "$work/original" "$tree/$file"
+    else
+        passed=$((passed + 1))
+        echo "ok caught $name ($(reason))"
+    fi
+    cp "$work/original" "$tree/$file"
+    compile "$compiled"
+}
+
+# reason: what caught the fault.
+reason() {
+    if grep -q 'WARNING: ThreadSanitizer' "$work/log"; then
+        grep -m 1 -o 'ThreadSanitizer: [a-z ]*' "$work/log"
+    elif grep -q -E '^FAIL|failed: ' "$work/log"; then
+        grep -m 1 -E '^FAIL|failed: ' "$work/log" | cut -c 1-100
+    else
+        echo "no end within $limit s"
+    fi
+}
+
+# The sources as they are. Time is no issue here: a machine may be slow.
+limit=900
+deadline=120
+for runs in barriers scratch zerocopy packets heels chains renewal; do
+    selected unmodified || continue
+    if "run_$runs"; then
+        passed=$((passed + 1))
+        echo "ok unmodified $runs"
+    else
+        failed=$((failed + 1))
+        echo "FAIL unmodified $runs"
+        tail -n 40 "$work/log"
+    fi
+done
+
+# A fault may hang, so calls end soon.
+limit=60
+deadline=5
+barrier=device/barrier.h
+launcher=device/launch_host.c
+
+plant barrier-release barriers $barrier $launcher \
+    's/st_release_sys_u64\((&mscclpp_dev_sync_of)/st_relaxed_sys_u64(\1/'
+plant barrier-acquire barriers $barrier $launcher 's/ld_acquire_sys_u64\((&own->arrived)/ld_relaxed_sys_u64(\1/'
+plant barrier-head-sync barriers $barrier $launcher \
+    '/void mscclpp_dev_barrier\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+plant finish-head-sync barriers $barrier $launcher \
+    '/void mscclpp_dev_finish\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+plant ticket-relaxed barriers $barrier $launcher \
+    's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)/__atomic_fetch_add(\&state->ticket, 1, __ATOMIC_RELAXED)/'
+plant ticket-not-atomic barriers $barrier $launcher \
+    's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)/state->ticket++/'
+plant done-relaxed barriers $barrier $launcher 's/st_release_sys_u64\(&args->mailbox/st_relaxed_sys_u64(\&args->mailbox/'
+plant oneshot-one-half packets device/kern/allreduce_oneshot.h $launcher 's/\(flag & 1\)/(flag \& 0)/'
+plant twophase-one-half heels device/kern/allreduce_twophase.h $launcher 's/\(flag & 1\)/(flag \& 0)/'
+plant oneshot-last-epoch-short heels device/kern/allreduce_oneshot.h $launcher \
+    's/u < chunk;/u < chunk \&\& base + u < units;/'
+plant twophase-last-epoch-short heels device/kern/allreduce_twophase.h $launcher \
+    's/u < chunk;/u < chunk \&\& base + u < shard;/'
+plant scratch-first-barrier scratch device/kern/allreduce_scratch.h $launcher \
+    '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'
+plant scratch-second-barrier scratch device/kern/allreduce_scratch.h $launcher \
+    '/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
+plant zerocopy-first-barrier chains device/kern/allreduce_zerocopy.h $launcher \
+    's/mscclpp_dev_barrier\(ctx, common, barriers - 1\);//'
+plant zerocopy-second-barrier zerocopy device/kern/allreduce_zerocopy.h $launcher \
+    's/mscclpp_dev_barrier\(ctx, common, barriers\);//'
+plant handles-relaxed zerocopy mca/common/control.h mca/common/team_exchange.c 's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
+plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
+    '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
+finish

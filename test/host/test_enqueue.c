@@ -1,0 +1,260 @@
+/* Calls that are queued in streams, many at once: kernels that follow on one another's heels without a host between. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/algo.h"
+#include "test/host/elements.h"
+#include "test/host/jitter.h"
+#include "test/host/parts.h"
+#include "test/host/rank_threads.h"
+#include "test/unit/unit.h"
+
+#define SCRATCH ((size_t)1 << 20)
+#define CARS 16
+
+static parts_options_t options;
+
+static void configure(mscclpp_config_t *config, int blocks, int threads, size_t epoch_limit)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = SCRATCH;
+    config->oneshot_max = 2048;
+    config->twophase_max = 16384;
+    config->twin_blocks = blocks;
+    config->twin_threads = threads;
+    config->epoch_limit = epoch_limit;
+    config->timeout = options.timeout;
+    config->ucx = false;
+}
+
+static mscclpp_status_t enqueue(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const int32_t *in, int32_t *out,
+                                uint64_t count, uint64_t call)
+{
+    const mscclpp_allreduce_args_t args = {in, out, count, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, call};
+
+    return mscclpp_allreduce_enqueue(team, &args, stream);
+}
+
+/* Calls of a team that are queued all before the first one is waited for, each with buffers of its own. */
+typedef struct {
+    int rounds;
+    uint64_t max_count;
+    const uint64_t *counts; /* in turns; NULL: at random, most of them small */
+    int count_count;
+} train_t;
+
+/* Element `k` of a car's operand. */
+static int32_t cargo(int round, int car, uint64_t k, int rank)
+{
+    return round + car + (int32_t)k + rank;
+}
+
+/* True if what a train brought is right. */
+static bool unload(const rank_t *rank, const int32_t *out, const uint64_t *count, uint64_t room, int round)
+{
+    int32_t n = rank->size;
+    uint64_t k;
+    int i;
+
+    for (i = 0; i < CARS; ++i, out += room) {
+        for (k = 0; k < count[i]; ++k) {
+            int32_t wanted = n * cargo(round, i, k, 0) + n * (n - 1) / 2;
+
+            if (out[k] != wanted) {
+                fprintf(stderr, "rank %d, round %d, call %d of %llu numbers: number %llu is %d, not %d\n", rank->rank,
+                        round, i, (unsigned long long)count[i], (unsigned long long)k, out[k], wanted);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void run_train(rank_t *rank)
+{
+    const train_t *train = rank->argument;
+    const mscclpp_gpu_ops_t *gpu = rank->gpu;
+    const uint64_t room = train->max_count;
+    mscclpp_team_t *team = create_team(rank);
+    mscclpp_gpu_stream_t *stream = NULL;
+    uint64_t shared = 23, k, count[CARS], next = 0;
+    void *address = NULL;
+    int32_t *in, *out;
+    int round, i;
+
+    CHECK_EQ(gpu->device_alloc(0, sizeof(int32_t) * CARS * room * 2, &address), MSCCLPP_OK);
+    CHECK_EQ(gpu->stream_create(0, &stream), MSCCLPP_OK);
+    in = address;
+    out = in + CARS * room;
+    for (round = 0; round < train->rounds && team != NULL && in != NULL && stream != NULL; ++round) {
+        bool right;
+
+        for (i = 0; i < CARS; ++i) {
+            count[i] = random_below(&shared, random_below(&shared, 3) == 0 ? room : 400);
+            if (train->counts != NULL) {
+                count[i] = train->counts[next++ % (uint64_t)train->count_count];
+            }
+            for (k = 0; k < count[i]; ++k) {
+                in[(uint64_t)i * room + k] = cargo(round, i, k, rank->rank);
+                out[(uint64_t)i * room + k] = -1;
+            }
+        }
+        for (i = 0; i < CARS; ++i) {
+            CHECK_EQ(enqueue(team, stream, in + (uint64_t)i * room, out + (uint64_t)i * room, count[i],
+                             (uint64_t)(round * CARS + i + 1)),
+                     MSCCLPP_OK);
+        }
+        CHECK_EQ(gpu->stream_sync(stream), MSCCLPP_OK);
+        right = unload(rank, out, count, room, round);
+        CHECK(right);
+        /* The next round writes operands that peers have read by now; after an error nobody goes on. */
+        if (meet_any(rank, !right)) {
+            break;
+        }
+    }
+    gpu->stream_destroy(stream);
+    mscclpp_team_destroy(team);
+    meet(rank);
+    gpu->device_free(0, address);
+}
+
+static void test_trains(int scale)
+{
+    static const int grids[][2] = {{1, 1}, {1, 2}, {2, 2}};
+    train_t train = {6 * scale, 6000, NULL, 0};
+    mscclpp_config_t config;
+    size_t i;
+
+    for (i = 0; i < sizeof(grids) / sizeof(grids[0]); ++i) {
+        configure(&config, grids[i][0], grids[i][1], (size_t)1 << 31);
+        CHECK_EQ(run_ranks(3, &config, run_train, &train), 0);
+        configure(&config, grids[i][0], grids[i][1], 16);
+        CHECK_EQ(run_ranks(2, &config, run_train, &train), 0);
+    }
+    mscclpp_team_finalize(1.0);
+}
+
+/*
+ * Packets of one call meet those of the call before in the same memory if a thread that waits falls behind: sizes
+ * whose last epoch leaves some threads without a unit, followed by calls whose packets lie across the earlier ones.
+ */
+static void test_heels(int scale)
+{
+    enum { RANKS = 3, THREADS = 2 };
+    mscclpp_layout_t layout;
+    mscclpp_config_t config;
+    uint64_t oneshot, twophase, unit = MSCCLPP_DEV_UNIT / sizeof(int32_t);
+
+    mscclpp_layout_init(&layout, SCRATCH);
+    oneshot = MSCCLPP_DEV_ONESHOT_CAPACITY(layout.packet_half, RANKS) / THREADS * THREADS;
+    twophase = MSCCLPP_DEV_TWOPHASE_CAPACITY(layout.packet_half, RANKS) / THREADS * THREADS;
+    jitter_set(4, 3000);
+    {
+        /* One epoch and a unit. The short calls follow faster than a thread that sleeps awakes. */
+        const uint64_t counts[] = {(oneshot + THREADS + 1) * unit, 40, (oneshot + 1) * unit, oneshot * unit, 1};
+        train_t train = {3 * scale, (oneshot + THREADS + 1) * unit, counts, 5};
+
+        configure(&config, 1, THREADS, (size_t)1 << 31);
+        config.algorithm = "oneshot";
+        CHECK_EQ(run_ranks(RANKS, &config, run_train, &train), 0);
+        config.packet = "ll8";
+        CHECK_EQ(run_ranks(RANKS, &config, run_train, &train), 0);
+    }
+    {
+        /* Both algorithms in turns, which cut the packet area differently. */
+        const uint64_t half = oneshot * unit / 2;
+        const uint64_t counts[] = {(2 * twophase + 1) * unit * RANKS, half, half + 1, half, half + 40, half, half};
+        train_t train = {3 * scale, (2 * twophase + 1) * unit * RANKS, counts, 7};
+
+        configure(&config, 1, THREADS, (size_t)1 << 31);
+        config.oneshot_max = half * sizeof(int32_t);
+        config.twophase_max = (size_t)1 << 24;
+        CHECK_EQ(run_ranks(RANKS, &config, run_train, &train), 0);
+    }
+    jitter_set(0, 0);
+    mscclpp_team_finalize(1.0);
+}
+
+/*
+ * Calls that take one another's results: what packets brought to the first numbers, zero-copy reads from all ranks, in
+ * place and into a third buffer. A rank that falls behind must find its operands read neither too early nor too late.
+ */
+static void run_chain(rank_t *rank)
+{
+    enum { ALL = 8000, FEW = 900 };
+    const int *rounds = rank->argument;
+    const mscclpp_gpu_ops_t *gpu = rank->gpu;
+    mscclpp_team_t *team = create_team(rank);
+    mscclpp_gpu_stream_t *stream = NULL;
+    const int32_t n = rank->size;
+    void *address = NULL;
+    int32_t *a, *b, *c;
+    int round, k;
+
+    CHECK_EQ(gpu->device_alloc(0, sizeof(int32_t) * ALL * 3, &address), MSCCLPP_OK);
+    CHECK_EQ(gpu->stream_create(0, &stream), MSCCLPP_OK);
+    a = address;
+    b = a + ALL;
+    c = b + ALL;
+    for (round = 0; round < *rounds && team != NULL && a != NULL && stream != NULL; ++round) {
+        uint64_t call = (uint64_t)round * 5;
+        int wrong = 0;
+
+        for (k = 0; k < ALL; ++k) {
+            a[k] = round + k + rank->rank;
+            b[k] = 1 + rank->rank;
+            c[k] = -1;
+        }
+        /* Peers write into these buffers without asking the stream. */
+        meet(rank);
+        CHECK_EQ(enqueue(team, stream, a, b, FEW, call + 1), MSCCLPP_OK);
+        CHECK_EQ(enqueue(team, stream, b, c, ALL, call + 2), MSCCLPP_OK);
+        CHECK_EQ(enqueue(team, stream, c, b, FEW, call + 3), MSCCLPP_OK);
+        CHECK_EQ(enqueue(team, stream, b, b, ALL, call + 4), MSCCLPP_OK);
+        CHECK_EQ(enqueue(team, stream, b, a, 40, call + 5), MSCCLPP_OK);
+        CHECK_EQ(gpu->stream_sync(stream), MSCCLPP_OK);
+        for (k = 0; k < ALL; ++k) {
+            int32_t sum = n * (round + k) + n * (n - 1) / 2;
+
+            wrong += c[k] != (k < FEW ? n * sum : n * (n + 1) / 2);
+            wrong += b[k] != (k < FEW ? n * n * n * sum : n * (n + 1) / 2);
+            wrong += a[k] != (k < 40 ? n * n * n * n * sum : round + k + rank->rank);
+        }
+        CHECK_EQ(wrong, 0);
+        if (meet_any(rank, wrong != 0)) {
+            break;
+        }
+    }
+    gpu->stream_destroy(stream);
+    mscclpp_team_destroy(team);
+    meet(rank);
+    gpu->device_free(0, address);
+}
+
+static void test_chains(int scale)
+{
+    mscclpp_config_t config;
+    int rounds = 12 * scale;
+
+    jitter_set(20, 2000);
+    configure(&config, 1, 2, (size_t)1 << 31);
+    CHECK_EQ(run_ranks(3, &config, run_chain, &rounds), 0);
+    configure(&config, 2, 3, 16);
+    CHECK_EQ(run_ranks(4, &config, run_chain, &rounds), 0);
+    jitter_set(0, 0);
+    mscclpp_team_finalize(1.0);
+}
+
+static const part_t parts[] = {
+    {"trains", test_trains},
+    {"heels", test_heels},
+    {"chains", test_chains},
+    {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    unit_begin();
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
+}
