@@ -140,7 +140,10 @@ mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **
  */
 void mscclpp_gpu_host_set_progress(void (*progress)(void *context), void *context);
 
-/* Testing: the twin looks upon addresses as ordinary host memory for which `is_host` answers true. NULL: none. */
+/*
+ * Testing: the twin looks upon addresses of the application as ordinary host memory for which `is_host` answers true.
+ * NULL: none.
+ */
 void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address));
 
 #endif

@@ -139,13 +139,6 @@ static mscclpp_status_t host_preload(int device)
     return check_device(device);
 }
 
-static bool host_is_device(const void *address)
-{
-    host_filter_fn_t is_host = atomic_load_explicit(&host_filter, memory_order_acquire);
-
-    return NULL != address && (NULL == is_host || !is_host(address));
-}
-
 static bool holds(const host_memory_t *memory, const void *address)
 {
     uintptr_t base = (uintptr_t)mscclpp_shmseg_base(memory->segment);
@@ -208,6 +201,30 @@ static void drop(void *base, bool imported)
     }
     mscclpp_shmseg_detach(memory->segment);
     free(memory);
+}
+
+static bool is_hidden(const void *address)
+{
+    host_filter_fn_t is_host = atomic_load_explicit(&host_filter, memory_order_acquire);
+
+    return NULL != is_host && is_host(address);
+}
+
+/* The filter speaks of the application's memory; what was allocated here is device memory whatever it says. */
+static bool host_is_device(const void *address)
+{
+    bool ours;
+
+    if (NULL == address) {
+        return false;
+    }
+    if (!is_hidden(address)) {
+        return true;
+    }
+    pthread_mutex_lock(&host_lock);
+    ours = NULL != *find(address, false);
+    pthread_mutex_unlock(&host_lock);
+    return ours;
 }
 
 static void host_query(const void *address, mscclpp_mem_info_t *info_p)
@@ -299,7 +316,7 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
     const host_memory_t *memory;
 
     pthread_mutex_lock(&host_lock);
-    memory = host_is_device(address) ? *find(address, false) : NULL;
+    memory = *find(address, false);
     if (NULL != memory) {
         char *base = mscclpp_shmseg_base(memory->segment);
         mscclpp_shmseg_describe(memory->segment, &descriptor);

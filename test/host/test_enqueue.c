@@ -170,6 +170,7 @@ static void test_heels(int scale)
         configure(&config, 1, THREADS, (size_t)1 << 31);
         config.oneshot_max = half * sizeof(int32_t);
         config.twophase_max = (size_t)1 << 24;
+        jitter_set(2, 25000);
         CHECK_EQ(run_ranks(RANKS, &config, run_train, &train), 0);
     }
     jitter_set(0, 0);
