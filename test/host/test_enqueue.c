@@ -163,14 +163,18 @@ static void test_heels(int scale)
     }
     {
         /* Both algorithms in turns, which cut the packet area differently. */
-        const uint64_t half = oneshot * unit / 2;
-        const uint64_t counts[] = {(2 * twophase + 1) * unit * RANKS, half, half + 1, half, half + 40, half, half};
-        train_t train = {3 * scale, (2 * twophase + 1) * unit * RANKS, counts, 7};
+        const uint64_t half = oneshot * unit / 2, longest = (2 * twophase + 1) * unit * RANKS;
+        const uint64_t whole[] = {half + 1, half, half + 40, half, half}, cut[] = {longest, half};
+        train_t train = {3 * scale, longest, whole, 5};
 
         configure(&config, 1, THREADS, (size_t)1 << 31);
         config.oneshot_max = half * sizeof(int32_t);
         config.twophase_max = (size_t)1 << 24;
-        jitter_set(2, 25000);
+        CHECK_EQ(run_ranks(RANKS, &config, run_train, &train), 0);
+        jitter_set(4, 20000);
+        train.counts = cut;
+        train.count_count = 2;
+        train.rounds = 6 * scale;
         CHECK_EQ(run_ranks(RANKS, &config, run_train, &train), 0);
     }
     jitter_set(0, 0);
