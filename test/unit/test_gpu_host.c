@@ -101,7 +101,7 @@ static bool is_filtered(const void *address)
 
 static void test_query(void)
 {
-    char local[2];
+    char users[2];
     mscclpp_mem_info_t info;
     mscclpp_gpu_handle_t handle;
     uint64_t id, previous;
@@ -142,18 +142,18 @@ static void test_query(void)
     ops->query(other, &info);
     CHECK(info.buffer_id != id && info.buffer_id != 0);
 
-    filtered = local;
+    filtered = users;
     mscclpp_gpu_host_set_filter(is_filtered);
-    CHECK(!ops->is_device(local));
-    CHECK(ops->is_device(local + 1));
-    ops->query(local, &info);
+    CHECK(!ops->is_device(users));
+    CHECK(ops->is_device(users + 1));
+    ops->query(users, &info);
     CHECK_EQ(info.kind, MSCCLPP_MEM_HOST);
     CHECK_EQ(info.device, -1);
     filtered = memory; /* allocated here: device memory all the same */
     CHECK(ops->is_device(memory));
     CHECK_EQ(ops->export_memory(memory, &handle), MSCCLPP_OK);
     mscclpp_gpu_host_set_filter(NULL);
-    CHECK(ops->is_device(local));
+    CHECK(ops->is_device(users));
     ops->device_free(0, other);
 
     /* The address comes back, the identity does not. */
