@@ -180,6 +180,10 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
         status = exchange(task, input);
     }
     team->last_algorithm = task->choice.algo->name;
+    if (status == MSCCLPP_OK && wait && team->meet_first) {
+        status = mscclpp_team_wait_words(team, "arrival of all ranks", task->bytes, &team->control[team->rank].call,
+                                         team->call * 4);
+    }
     if (status == MSCCLPP_OK && task->choice.epochs != 0) {
         status = mscclpp_team_reserve_epochs(team, task->stream, task->choice.epochs);
     }

@@ -62,6 +62,33 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
 }
 
 /*
+ * Launches a kernel that waits for nobody. The first launch in a stream may allocate and so wait for other kernels of
+ * the GPU; it must not be one that those wait for. The counters it advances are advanced on all ranks.
+ */
+static mscclpp_status_t warm_up(mscclpp_team_t *team)
+{
+    mscclpp_dev_args_t args;
+    mscclpp_dev_launch_t launch;
+    mscclpp_status_t status;
+
+    memset(&args, 0, sizeof(args));
+    mscclpp_team_fill_args(team, &args);
+    args.rank = 0;
+    args.nranks = 1;
+    args.scratch[0] = team->scratch;
+    launch.kernel = MSCCLPP_KERNEL_BARRIER;
+    launch.nblocks = 1;
+    launch.nthreads = team->on_host ? 1 : 64;
+    launch.args = &args;
+    status = team->gpu->launch(team->stream, &launch);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    ++team->launches;
+    return team->gpu->stream_sync(team->stream);
+}
+
+/*
  * What this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the control segment. All of it before
  * the first exchange, since making some of it may wait for kernels, which from then on may wait for this rank.
  */
@@ -82,7 +109,8 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     team->device_mailbox = device;
     mscclpp_layout_init(&team->layout, config->scratch_size);
     status = team->gpu->device_alloc(team->device, team->layout.total, (void **)&team->scratch);
-    if (status != MSCCLPP_OK || (status = team->gpu->export_memory(team->scratch, &hello->scratch)) != MSCCLPP_OK) {
+    if (status != MSCCLPP_OK || (status = team->gpu->export_memory(team->scratch, &hello->scratch)) != MSCCLPP_OK ||
+        (status = warm_up(team)) != MSCCLPP_OK) {
         return status;
     }
     if (team->rank == 0) {
@@ -236,6 +264,22 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
     return limit == 0 ? 1 : limit;
 }
 
+/*
+ * A kernel that waits for a rank which is still on its way holds up what other threads of its process do with the GPU,
+ * an allocation for one, and the other processes on that GPU. Where there are such, it is launched late rather than
+ * early.
+ */
+static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    bool concurrent = false;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        concurrent = concurrent || hellos[rank].concurrent != 0;
+    }
+    return !team->on_host && (concurrent || shares_gpu(team, hellos));
+}
+
 /* Lets the kernels of all ranks meet, and says how long one meeting takes. */
 static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
 {
@@ -343,6 +387,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     team->protocol = hellos[0].protocol;
     team->id = hellos[0].team_id;
     team->block_limit = find_block_limit(team, hellos);
+    team->meet_first = must_meet_first(team, hellos);
     status = vote(team, attach(team, hellos));
     if (status == MSCCLPP_OK) {
         status = check_progress(team, hellos);

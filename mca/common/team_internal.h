@@ -29,6 +29,7 @@ struct mscclpp_team {
     int size;
     bool on_host;
     bool broken;
+    bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
     uint64_t id;          /* equal on all ranks, unlike that of any other team of theirs */
 

@@ -67,7 +67,7 @@ link() {
         *) shared+=("$program") ;;
         esac
     done
-    for program in test_allreduce test_stress test_enqueue; do
+    for program in test_allreduce test_schedule test_stress test_enqueue; do
         "$cc" "${flags[@]}" "$objects/test_host_$program.c.o" "${shared[@]}" -lm -o "$work/$program" || return
     done
 }
@@ -100,12 +100,8 @@ run_zerocopy() {
     run test_allreduce --algo zerocopy --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
 }
 
-run_packets() {
-    run test_stress --quick --timeout "$deadline" packets
-}
-
-run_heels() {
-    run test_enqueue --quick --timeout "$deadline" heels
+run_schedule() {
+    run test_schedule
 }
 
 run_chains() {
@@ -161,7 +157,7 @@ reason() {
 # The sources as they are. Time is no issue here: a machine may be slow.
 limit=900
 deadline=120
-for runs in barriers scratch zerocopy packets heels chains renewal; do
+for runs in barriers scratch zerocopy schedule chains renewal; do
     selected unmodified || continue
     if "run_$runs"; then
         passed=$((passed + 1))
@@ -178,6 +174,7 @@ limit=60
 deadline=5
 barrier=device/barrier.h
 launcher=device/launch_host.c
+schedule=test/host/test_schedule.c # runs the bodies itself
 
 plant barrier-release barriers $barrier $launcher \
     's/st_release_sys_u64\((&mscclpp_dev_sync_of)/st_relaxed_sys_u64(\1/'
@@ -191,11 +188,11 @@ plant ticket-relaxed barriers $barrier $launcher \
 plant ticket-not-atomic barriers $barrier $launcher \
     's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)/state->ticket++/'
 plant done-relaxed barriers $barrier $launcher 's/st_release_sys_u64\(&args->mailbox/st_relaxed_sys_u64(\&args->mailbox/'
-plant oneshot-one-half packets device/kern/allreduce_oneshot.h $launcher 's/\(flag & 1\)/(flag \& 0)/'
-plant twophase-one-half heels device/kern/allreduce_twophase.h $launcher 's/\(flag & 1\)/(flag \& 0)/'
-plant oneshot-last-epoch-short heels device/kern/allreduce_oneshot.h $launcher \
+plant oneshot-one-half schedule device/kern/allreduce_oneshot.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
+plant twophase-one-half schedule device/kern/allreduce_twophase.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
+plant oneshot-last-epoch-short schedule device/kern/allreduce_oneshot.h $schedule \
     's/u < chunk;/u < chunk \&\& base + u < units;/'
-plant twophase-last-epoch-short heels device/kern/allreduce_twophase.h $launcher \
+plant twophase-last-epoch-short schedule device/kern/allreduce_twophase.h $schedule \
     's/u < chunk;/u < chunk \&\& base + u < shard;/'
 plant scratch-first-barrier scratch device/kern/allreduce_scratch.h $launcher \
     '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'

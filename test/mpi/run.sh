@@ -169,7 +169,7 @@ cases_programs() {
         skip "counts:big" "needs 2 GiB of device memory a rank and minutes; set MSCCLPP_TEST_LONG=1"
     fi
     if [ -x "$bindir/test_stage" ]; then
-        for n in 1 2 4; do
+        for n in 2 3 4; do
             run "stage:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
         done
     fi

@@ -694,9 +694,10 @@ static bool beyond_open_mpi(const call_t *call)
     if (SCATTERV == call->collective && group->inter && BLOCKING == call->variant) {
         return call->send_type->ints != call->recv_type->ints;
     }
-    /* Hangs between groups of different sizes. */
-    if (REDUCE_SCATTER_BLOCK == call->collective && group->inter && BLOCKING != call->variant) {
-        return group->own_size != group->peers;
+    /* Hangs if a group has more than one rank. */
+    if ((REDUCE_SCATTER_BLOCK == call->collective || REDUCE_SCATTER == call->collective) && group->inter &&
+        BLOCKING != call->variant) {
+        return group->own_size > 1 || group->peers > 1;
     }
     return false;
 }
