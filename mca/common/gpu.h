@@ -81,6 +81,11 @@ typedef struct {
     /* Never fails: an unknown address is MSCCLPP_MEM_HOST. */
     void (*query)(const void *address, mscclpp_mem_info_t *info_p);
 
+    /*
+     * True if kernels of the device can touch the address. What `query` would say, but fast: on the path of every call.
+     */
+    bool (*is_reachable)(int device, const void *address);
+
     /* Device memory that can be exported, zeroed. `device_free` may wait for the device's running kernels. */
     mscclpp_status_t (*device_alloc)(int device, size_t size, void **address_p);
     void (*device_free)(int device, void *address);

@@ -348,6 +348,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .preload = cuda_preload,
     .is_device = mscclpp_cuda_is_device,
     .query = mscclpp_cuda_query,
+    .is_reachable = mscclpp_cuda_is_reachable,
     .device_alloc = cuda_device_alloc,
     .device_free = cuda_device_free,
     .temp_alloc = cuda_temp_alloc,

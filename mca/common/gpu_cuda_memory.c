@@ -48,6 +48,29 @@ static bool is_mapped_in_place(const void *address, int device)
     return in_place;
 }
 
+bool mscclpp_cuda_is_reachable(int device, const void *address)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                        CU_POINTER_ATTRIBUTE_CONTEXT};
+    unsigned type = 0;
+    int ordinal = -1;
+    CUcontext context = NULL, primary = NULL;
+    void *values[] = {&type, &ordinal, &context};
+    mscclpp_mem_info_t info;
+
+    /* By far the most calls pass plain memory of the device's primary context, or pool memory, which has none. */
+    if (NULL != driver && NULL != address &&
+        CUDA_SUCCESS == driver->pointer_get_attributes(3, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
+        CU_MEMORYTYPE_DEVICE == type && ordinal == device &&
+        (NULL == context || (MSCCLPP_OK == mscclpp_cuda_primary_context(device, &primary) && context == primary))) {
+        return true;
+    }
+    mscclpp_cuda_query(address, &info);
+    return MSCCLPP_MEM_PINNED == info.kind || MSCCLPP_MEM_MANAGED == info.kind ||
+           (MSCCLPP_MEM_DEVICE == info.kind && info.device == device);
+}
+
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -185,6 +208,32 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
     return unreachable ? MSCCLPP_ERR_NOT_SUPPORTED : mscclpp_cuda_status(error);
 }
 
+/* Lets kernels of the current device reach another device of this process; asked for once, as a second time is an
+ * error. */
+static cudaError_t enable_peer_access(int device, int peer)
+{
+    mscclpp_cuda_device_t *entry = &mscclpp_cuda_driver()->devices[device];
+    const unsigned long long bit = peer < 64 ? 1ull << peer : 0;
+    cudaError_t error;
+    int can_access = 0;
+
+    if (0 != (atomic_load(&entry->peers) & bit)) {
+        return cudaSuccess;
+    }
+    error = cudaDeviceCanAccessPeer(&can_access, device, peer);
+    if (cudaSuccess == error) {
+        error = can_access ? cudaDeviceEnablePeerAccess(peer, 0) : cudaErrorPeerAccessUnsupported;
+    }
+    if (cudaErrorPeerAccessAlreadyEnabled == error) {
+        (void)cudaGetLastError(); /* by the application */
+        error = cudaSuccess;
+    }
+    if (cudaSuccess == error) {
+        atomic_fetch_or(&entry->peers, bit);
+    }
+    return error;
+}
+
 /* Within one process addresses are common to all devices; only access may be missing. With `device` entered. */
 static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handle, const cuda_opaque_t *opaque,
                                    void **base_p)
@@ -192,7 +241,6 @@ static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handl
     void *base = (void *)(uintptr_t)handle->address;
     cudaError_t error = cudaSuccess;
     mscclpp_mem_info_t info;
-    int can_access = 0;
 
     mscclpp_cuda_query(base, &info);
     if (info.buffer_id != handle->buffer_id) {
@@ -200,14 +248,7 @@ static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handl
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (opaque->device != device) {
-        error = cudaDeviceCanAccessPeer(&can_access, device, opaque->device);
-        if (cudaSuccess == error) {
-            error = can_access ? cudaDeviceEnablePeerAccess(opaque->device, 0) : cudaErrorPeerAccessUnsupported;
-        }
-        if (cudaErrorPeerAccessAlreadyEnabled == error) {
-            (void)cudaGetLastError();
-            error = cudaSuccess;
-        }
+        error = enable_peer_access(device, opaque->device);
     }
     if (cudaSuccess != error) {
         return import_error("cudaDeviceEnablePeerAccess", error, handle, device);

@@ -227,6 +227,11 @@ static bool host_is_device(const void *address)
     return ours;
 }
 
+static bool host_is_reachable(int device, const void *address)
+{
+    return HOST_DEVICE == device && host_is_device(address);
+}
+
 static void host_query(const void *address, mscclpp_mem_info_t *info_p)
 {
     const host_memory_t *memory;
@@ -527,6 +532,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .preload = host_preload,
     .is_device = host_is_device,
     .query = host_query,
+    .is_reachable = host_is_reachable,
     .device_alloc = host_device_alloc,
     .device_free = host_device_free,
     .temp_alloc = host_temp_alloc,

@@ -20,16 +20,6 @@ typedef struct {
     mscclpp_dev_zerocopy_args_t kernel_args;
 } task_t;
 
-/* True if kernels of the team's device can touch the memory. */
-static bool is_reachable(const mscclpp_team_t *team, const void *address)
-{
-    mscclpp_mem_info_t info;
-
-    team->gpu->query(address, &info);
-    return info.kind == MSCCLPP_MEM_PINNED || info.kind == MSCCLPP_MEM_MANAGED ||
-           (info.kind == MSCCLPP_MEM_DEVICE && info.device == team->device);
-}
-
 /* From the first byte of the first element to the last byte of the last one. */
 static uint64_t span(const mscclpp_allreduce_args_t *args)
 {
@@ -52,7 +42,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
 
     task->in = args->sendbuf;
     task->out = args->recvbuf;
-    if (!is_reachable(team, args->recvbuf)) {
+    if (!team->gpu->is_reachable(team->device, args->recvbuf)) {
         status = team->gpu->temp_alloc(task->stream, task->bytes, &task->out_stand_in);
         task->out = task->out_stand_in;
         /* Padding between elements is not written by the kernel, so it must be there to be copied back. */
@@ -62,7 +52,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
     }
     if (in_place) {
         task->in = task->out;
-    } else if (status == MSCCLPP_OK && !is_reachable(team, args->sendbuf)) {
+    } else if (status == MSCCLPP_OK && !team->gpu->is_reachable(team->device, args->sendbuf)) {
         status = team->gpu->temp_alloc(task->stream, task->bytes, &task->in_stand_in);
         task->in = task->in_stand_in;
         if (status == MSCCLPP_OK) {

@@ -6,8 +6,11 @@
 #include "mca/common/stream.h"
 #include "mca/common/team_internal.h"
 
-/* Polls of the mailbox between two turns of the embedding runtime's progress. */
-#define POLLS 32u
+/*
+ * Polls of the mailbox between two turns of the embedding runtime's progress: about as long as such a turn takes, so
+ * that an end is seen late by a fraction of one only.
+ */
+#define POLLS 512u
 
 /* How long a kernel may take to leave once it was told to, in seconds. */
 #define LEAVE_TIME 10.0

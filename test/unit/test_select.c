@@ -1,0 +1,339 @@
+/* The selector and the shapes: pure, and within what kernels and scratch can take, for everything they can be asked. */
+#include "mca/common/algo.h"
+#include "mca/common/select.h"
+#include "test/unit/unit.h"
+
+#define KIB ((uint64_t)1024)
+
+/* Results of all checks of a sweep count as one, for there are millions of them; a failure says where. */
+typedef struct {
+    const mscclpp_select_input_t *input;
+    const mscclpp_choice_t *choice;
+    const char *algo;
+    bool good;
+} sweep_t;
+
+static void expect(sweep_t *sweep, bool condition, const char *text)
+{
+    if (!condition && sweep->good) {
+        fprintf(stderr,
+                "    %s: %s, %llu bytes, %u ranks, %s, block limit %u, max %ux%u, twin %ux%u, packet half %llu; grid "
+                "%ux%u, %llu epochs\n",
+                text, sweep->algo, (unsigned long long)sweep->input->bytes, sweep->input->nranks,
+                sweep->input->on_host ? "twin" : "cuda", sweep->input->block_limit, sweep->input->protocol->max_blocks,
+                sweep->input->protocol->max_threads, sweep->input->protocol->twin_blocks,
+                sweep->input->protocol->twin_threads, (unsigned long long)sweep->input->layout->packet_half,
+                sweep->choice->nblocks, sweep->choice->nthreads, (unsigned long long)sweep->choice->epochs);
+        sweep->good = false;
+    }
+}
+
+/* What a kernel relies on (device/kern/), worked out from the choice alone. */
+static void check_choice(sweep_t *sweep)
+{
+    const mscclpp_select_input_t *input = sweep->input;
+    const mscclpp_choice_t *choice = sweep->choice;
+    const uint64_t n = input->nranks, threads = (uint64_t)choice->nblocks * choice->nthreads;
+    const uint64_t units = (input->bytes + 15) / 16, shard = (units + n - 1) / n;
+    uint64_t capacity = 0, message = 0, chunk, tile;
+
+    expect(sweep, choice->nblocks >= 1 && choice->nblocks <= MSCCLPP_DEV_MAX_BLOCKS, "number of blocks");
+    expect(sweep, choice->nthreads >= 1 && choice->nthreads <= MSCCLPP_DEV_MAX_THREADS, "number of threads");
+    if (input->on_host) {
+        expect(sweep, choice->nblocks <= input->protocol->twin_blocks, "more blocks than the twin's grid");
+        expect(sweep, choice->nthreads <= input->protocol->twin_threads, "more threads than the twin's grid");
+    } else {
+        expect(sweep, choice->nthreads % 32 == 0, "no whole warps");
+        expect(sweep, choice->nblocks <= input->block_limit, "more blocks than run at once");
+        expect(sweep, input->protocol->max_blocks == 0 || choice->nblocks <= input->protocol->max_blocks,
+               "more blocks than asked for");
+        expect(sweep, input->protocol->max_threads == 0 || choice->nthreads <= input->protocol->max_threads,
+               "more threads than asked for");
+    }
+    switch (choice->kernel) {
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
+        capacity = input->layout->packet_half / (n * 32);
+        message = units;
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
+        capacity = input->layout->packet_half / (2 * n * 32);
+        message = shard;
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
+        tile = input->layout->bulk_size / (2 * 16 * (uint64_t)choice->nblocks * n);
+        expect(sweep, tile >= 1, "a tile of no unit");
+        expect(sweep, choice->nblocks * 2 * n * tile * 16 <= input->layout->bulk_size, "tiles beyond the bulk area");
+        expect(sweep, choice->epochs == 0, "epochs without packets");
+        return;
+    default:
+        expect(sweep, choice->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY, "which kernel");
+        expect(sweep, choice->epochs == 0, "epochs without packets");
+        return;
+    }
+    expect(sweep, threads <= capacity, "more threads than units in a slot");
+    chunk = MSCCLPP_DEV_PACKET_CHUNK(message, capacity, threads);
+    expect(sweep, chunk >= 1 && chunk <= capacity, "units of an epoch");
+    expect(sweep, choice->epochs == (message + chunk - 1) / chunk, "number of epochs");
+    expect(sweep, choice->epochs <= 1 || chunk % threads == 0, "threads without a packet in an epoch");
+    expect(sweep, choice->epochs < (uint64_t)1 << 32, "flags come round within a call");
+}
+
+static bool same(const mscclpp_choice_t *a, const mscclpp_choice_t *b)
+{
+    return a->algo == b->algo && a->kernel == b->kernel && a->nblocks == b->nblocks && a->nthreads == b->nthreads &&
+           a->epochs == b->epochs;
+}
+
+static void fill_protocol(mscclpp_protocol_t *protocol)
+{
+    memset(protocol, 0, sizeof(*protocol));
+    protocol->algorithm = -1;
+    protocol->twin_blocks = 1;
+    protocol->twin_threads = 1;
+    protocol->zerocopy = 1;
+    protocol->scratch_size = 1024 * KIB;
+    protocol->epoch_limit = (uint64_t)1 << 31;
+}
+
+/* All bytes up to a few units, then around every power of two up to 2^40. */
+static uint64_t next_bytes(uint64_t bytes)
+{
+    if (bytes < 300) {
+        return bytes + 1;
+    }
+    if ((bytes & (bytes - 1)) == 0) {
+        return bytes + 1;
+    }
+    if (((bytes - 1) & (bytes - 2)) == 0) {
+        return (bytes - 1) * 3 / 2;
+    }
+    while ((bytes & (bytes - 1)) != 0) {
+        bytes &= bytes - 1;
+    }
+    return 2 * bytes;
+}
+
+static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_host,
+                         uint32_t block_limit, bool *good)
+{
+    mscclpp_select_input_t input;
+    mscclpp_choice_t choice, again;
+    sweep_t sweep;
+    int algo;
+
+    memset(&input, 0, sizeof(input));
+    memset(&choice, 0, sizeof(choice));
+    memset(&again, 0, sizeof(again));
+    input.protocol = protocol;
+    input.layout = layout;
+    input.on_host = on_host;
+    input.block_limit = on_host ? 0 : block_limit;
+    sweep.input = &input;
+    sweep.choice = &choice;
+    sweep.good = *good;
+    for (input.nranks = 1; input.nranks <= MSCCLPP_DEV_MAX_RANKS; ++input.nranks) {
+        for (input.bytes = 1; input.bytes <= (uint64_t)1 << 40; input.bytes = next_bytes(input.bytes)) {
+            for (algo = 0; algo < mscclpp_algo_count; ++algo) {
+                mscclpp_status_t status = mscclpp_select_shape(&input, mscclpp_algos[algo], &choice);
+
+                sweep.algo = mscclpp_algos[algo]->name;
+                expect(&sweep, status == MSCCLPP_OK, "does not fit the smallest scratch");
+                if (status != MSCCLPP_OK) {
+                    continue;
+                }
+                expect(&sweep, choice.algo == mscclpp_algos[algo], "which algorithm");
+                check_choice(&sweep);
+                expect(&sweep,
+                       mscclpp_select_shape(&input, mscclpp_algos[algo], &again) == MSCCLPP_OK && same(&choice, &again),
+                       "another choice the second time");
+            }
+            sweep.algo = "selected";
+            expect(&sweep, mscclpp_select_allreduce(&input, &choice) == MSCCLPP_OK, "nothing is selected");
+            check_choice(&sweep);
+            expect(&sweep, mscclpp_select_allreduce(&input, &again) == MSCCLPP_OK && same(&choice, &again),
+                   "another selection the second time");
+        }
+    }
+    *good = sweep.good;
+}
+
+static void test_shapes(void)
+{
+    static const uint64_t scratch_sizes[] = {1024 * KIB, 1024 * KIB + 12345, 16 * 1024 * KIB};
+    static const uint32_t grids[][2] = {{1, 1}, {1, 3}, {4, 8}, {128, 512}, {128, 1024}, {7, 500}};
+    static const uint32_t limits[] = {1, 2, 13, 132, 128};
+    static const uint32_t maxima[][2] = {{0, 0}, {1, 32}, {128, 1024}, {5, 100}, {0, 64}, {3, 0}};
+    mscclpp_protocol_t protocol;
+    mscclpp_layout_t layout;
+    size_t s, i, k;
+
+    for (s = 0; s < sizeof(scratch_sizes) / sizeof(scratch_sizes[0]); ++s) {
+        mscclpp_layout_init(&layout, scratch_sizes[s]);
+        for (i = 0; i < sizeof(grids) / sizeof(grids[0]); ++i) {
+            bool good = true;
+
+            fill_protocol(&protocol);
+            protocol.twin_blocks = grids[i][0];
+            protocol.twin_threads = grids[i][1];
+            sweep_shapes(&protocol, &layout, true, 0, &good);
+            CHECK(good);
+        }
+        for (i = 0; i < sizeof(maxima) / sizeof(maxima[0]); ++i) {
+            for (k = 0; k < sizeof(limits) / sizeof(limits[0]); ++k) {
+                bool good = true;
+
+                fill_protocol(&protocol);
+                protocol.max_blocks = maxima[i][0];
+                protocol.max_threads = maxima[i][1];
+                protocol.packet_width = k % 2 == 0 ? 0 : 8;
+                sweep_shapes(&protocol, &layout, false, limits[k], &good);
+                CHECK(good);
+            }
+        }
+    }
+}
+
+static void test_layout(void)
+{
+    uint64_t size;
+    bool good = true;
+
+    for (size = 1024 * KIB; size <= 64 * 1024 * KIB && good; size += size / 7 + 1) {
+        mscclpp_layout_t layout;
+
+        memset(&layout, 0, sizeof(layout));
+        mscclpp_layout_init(&layout, size);
+        good = layout.packet_half % MSCCLPP_DEV_PACKET_UNIT == 0 && layout.bulk_offset % MSCCLPP_DEV_UNIT == 0 &&
+               layout.state_offset % 64 == 0 &&
+               layout.bulk_offset >= MSCCLPP_DEV_PACKET_OFFSET + 2 * layout.packet_half &&
+               layout.state_offset >= layout.bulk_offset + layout.bulk_size &&
+               layout.total >= layout.state_offset + sizeof(mscclpp_dev_state_t) &&
+               /* Barrier words and state come on top; the rest is for data. */
+               2 * layout.packet_half + layout.bulk_size <= size &&
+               2 * layout.packet_half + layout.bulk_size + 4 * 4096 >= size;
+    }
+    CHECK(good);
+    if (!good) {
+        fprintf(stderr, "    scratch of %llu bytes\n", (unsigned long long)size);
+    }
+}
+
+static const char *selected(mscclpp_select_input_t *input, uint64_t bytes)
+{
+    mscclpp_choice_t choice;
+
+    input->bytes = bytes;
+    return mscclpp_select_allreduce(input, &choice) == MSCCLPP_OK ? choice.algo->name : "nothing";
+}
+
+static void test_thresholds(void)
+{
+    mscclpp_protocol_t protocol;
+    mscclpp_layout_t layout;
+    mscclpp_select_input_t input;
+    mscclpp_choice_t choice;
+    int i;
+
+    fill_protocol(&protocol);
+    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
+    memset(&input, 0, sizeof(input));
+    input.protocol = &protocol;
+    input.layout = &layout;
+    input.nranks = 4;
+    input.block_limit = 100;
+
+    /* Those given win over the built-in table, to the byte. */
+    protocol.oneshot_max = 1000;
+    protocol.twophase_max = 20000;
+    for (i = 0; i < 2; ++i) {
+        input.on_host = i != 0;
+        CHECK_TEXT(selected(&input, 1), "oneshot");
+        CHECK_TEXT(selected(&input, 1000), "oneshot");
+        CHECK_TEXT(selected(&input, 1001), "twophase");
+        CHECK_TEXT(selected(&input, 20000), "twophase");
+        CHECK_TEXT(selected(&input, 20001), "zerocopy");
+        protocol.zerocopy = 0;
+        CHECK_TEXT(selected(&input, 20001), "scratch");
+        protocol.zerocopy = 1;
+    }
+    /* Two-phase is left out where one-shot goes farther. */
+    protocol.twophase_max = 500;
+    CHECK_TEXT(selected(&input, 1000), "oneshot");
+    CHECK_TEXT(selected(&input, 1001), "zerocopy");
+
+    /* The table has a row for every number of ranks, and ever larger messages never go back to an earlier algorithm. */
+    protocol.oneshot_max = protocol.twophase_max = 0;
+    for (i = 0; i < 2; ++i) {
+        bool ordered = true;
+
+        input.on_host = i != 0;
+        for (input.nranks = 1; input.nranks <= MSCCLPP_DEV_MAX_RANKS; ++input.nranks) {
+            int last = 0;
+            uint64_t bytes;
+
+            ordered = ordered && strcmp(selected(&input, 8), "oneshot") == 0;
+            for (bytes = 1; bytes <= (uint64_t)1 << 36; bytes *= 2) {
+                int index = mscclpp_algo_find(selected(&input, bytes));
+
+                ordered = ordered && index >= last;
+                last = index;
+            }
+            ordered = ordered && strcmp(mscclpp_algos[last]->name, "zerocopy") == 0;
+        }
+        CHECK(ordered);
+    }
+
+    /* An algorithm that is forced runs at any size; staging serves none. */
+    input.nranks = 3;
+    for (i = 0; i < mscclpp_algo_count; ++i) {
+        protocol.algorithm = i;
+        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->name);
+        CHECK_TEXT(selected(&input, (uint64_t)1 << 33), mscclpp_algos[i]->name);
+    }
+    protocol.algorithm = -2;
+    memset(&choice, 0x5a, sizeof(choice));
+    input.bytes = 4;
+    CHECK_EQ(mscclpp_select_allreduce(&input, &choice), MSCCLPP_ERR_NOT_SUPPORTED);
+    CHECK_EQ(choice.nblocks, 0x5a5a5a5au);
+
+    /* A scratch without room for a packet takes away the packet algorithms, and nothing else. */
+    protocol.algorithm = -1;
+    layout.packet_half = 0;
+    CHECK_TEXT(selected(&input, 4), "scratch");
+    protocol.algorithm = mscclpp_algo_find("oneshot");
+    CHECK_TEXT(selected(&input, 4), "nothing");
+
+    protocol.algorithm = -1;
+    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
+    protocol.packet_width = 8;
+    input.bytes = 4;
+    CHECK_EQ(mscclpp_select_allreduce(&input, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8);
+    protocol.packet_width = 16;
+    CHECK_EQ(mscclpp_select_allreduce(&input, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_ONESHOT);
+}
+
+static void test_registry(void)
+{
+    int i;
+
+    CHECK_EQ(mscclpp_algo_find("auto"), -1);
+    CHECK_EQ(mscclpp_algo_find(""), -1);
+    for (i = 0; i < mscclpp_algo_count; ++i) {
+        CHECK_EQ(mscclpp_algo_find(mscclpp_algos[i]->name), i);
+        CHECK(mscclpp_algos[i]->description != NULL);
+        CHECK(!mscclpp_algos[i]->maps_buffers || mscclpp_algos[i]->instead != NULL);
+    }
+}
+
+int main(void)
+{
+    unit_begin();
+    test_registry();
+    test_layout();
+    test_thresholds();
+    test_shapes();
+    return unit_end();
+}
