@@ -19,8 +19,9 @@
 #define MSCCLPP_DEV_PACKET_UNIT 32
 
 /*
- * A rank's own counters, in its device memory. Only kernels advance them, so that a captured launch can be replayed.
- * Kernels of one team run one after another; all fields below are equal on all ranks between two kernels.
+ * A rank's own counters, in its device memory. Kernels advance them; the host writes them only where it clears the
+ * packet area. Kernels of one team run one after another; between two of them all fields but `expected` are equal on
+ * all ranks.
  */
 typedef struct {
     uint64_t launches;                        /* kernels that have ended */

@@ -30,7 +30,9 @@ typedef struct {
     uint64_t voted;     /* the last exchange voted on, times 2, plus 1 for yes */
     uint64_t failure;   /* 0, or call number times 256 plus the negated status of the failed call */
     uint64_t closed;    /* 1 once this rank holds no mapping of its peers any more */
-    uint64_t pad[3];
+    uint64_t arrived;   /* the last call whose launch is all that is left to do */
+    uint64_t met;       /* meetings of the hosts so far */
+    uint64_t pad[1];
     mscclpp_control_buffers_t buffers[2];
 } __attribute__((aligned(64))) mscclpp_control_line_t;
 

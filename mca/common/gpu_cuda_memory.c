@@ -184,6 +184,7 @@ static bool is_unreachable(cudaError_t error)
 {
     switch (error) {
     case cudaErrorPeerAccessUnsupported:
+    case cudaErrorAlreadyMapped: /* by somebody else in this process */
     case cudaErrorTooManyPeers:
     case cudaErrorInvalidDevice:
     case cudaErrorMapBufferObjectFailed:

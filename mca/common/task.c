@@ -20,6 +20,12 @@ typedef struct {
     mscclpp_dev_zerocopy_args_t kernel_args;
 } task_t;
 
+/* True if elements follow one another without padding, so that they can be copied as bytes. */
+static bool is_dense(mscclpp_dtype_t dtype)
+{
+    return dtype < MSCCLPP_DTYPE_SHORT_INT;
+}
+
 /* From the first byte of the first element to the last byte of the last one. */
 static uint64_t span(const mscclpp_allreduce_args_t *args)
 {
@@ -46,7 +52,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
         status = team->gpu->temp_alloc(task->stream, task->bytes, &task->out_stand_in);
         task->out = task->out_stand_in;
         /* Padding between elements is not written by the kernel, so it must be there to be copied back. */
-        if (status == MSCCLPP_OK) {
+        if (status == MSCCLPP_OK && (in_place || !is_dense(args->dtype))) {
             status = team->gpu->copy(task->stream, task->out, args->recvbuf, task->bytes);
         }
     }
@@ -67,6 +73,9 @@ static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;
 
+    if (team->stuck) {
+        return status; /* the kernel may still use the stand-ins */
+    }
     if (task->out_stand_in != NULL) {
         if (status == MSCCLPP_OK) {
             status = team->gpu->copy(task->stream, task->args->recvbuf, task->out_stand_in, task->bytes);
@@ -137,12 +146,6 @@ static mscclpp_status_t launch(task_t *task, bool wait)
     return mscclpp_team_launch(task->team, task->stream, &launch, task->choice.algo->name, wait);
 }
 
-/* True if elements follow one another without padding, so that they can be copied as bytes. */
-static bool is_dense(mscclpp_dtype_t dtype)
-{
-    return dtype < MSCCLPP_DTYPE_SHORT_INT;
-}
-
 /* A team of one: the result is the operand. */
 static mscclpp_status_t copy_alone(task_t *task)
 {
@@ -170,20 +173,24 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
         status = exchange(task, input);
     }
     team->last_algorithm = task->choice.algo->name;
-    if (status == MSCCLPP_OK && wait && team->meet_first) {
-        status = mscclpp_team_wait_words(team, "arrival of all ranks", task->bytes, &team->control[team->rank].call,
-                                         team->call * 4);
-    }
     if (status == MSCCLPP_OK && task->choice.epochs != 0) {
         status = mscclpp_team_reserve_epochs(team, task->stream, task->choice.epochs);
+    }
+    if (status == MSCCLPP_OK && wait && team->meet_first) {
+        /* Nothing that could wait for another kernel is left to do before the launch. */
+        mscclpp_control_store(&team->control[team->rank].arrived, team->call);
+        status = mscclpp_team_wait_words(team, "arrival of all ranks", task->bytes, &team->control[team->rank].arrived,
+                                         team->call);
     }
     if (status == MSCCLPP_OK) {
         status = launch(task, wait);
     }
     if (wait) {
         status = restore_buffers(task, status);
+        mscclpp_team_release_mappings(team, false);
     }
-    return status;
+    /* Peers may be under way, so the call can no longer be left to another path. */
+    return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
 }
 
 static mscclpp_status_t run(task_t *task, bool wait)
@@ -196,6 +203,11 @@ static mscclpp_status_t run(task_t *task, bool wait)
         mscclpp_error("%s: all-reduce call %llu: the communicator failed in an earlier call", team->oob.label,
                       (unsigned long long)task->args->call);
         return MSCCLPP_ERR_PEER;
+    }
+    /* Of an enqueued call, which nobody waited for. */
+    status = mscclpp_team_check_mailbox(team, team->last_algorithm);
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status);
     }
     task->bytes = span(task->args);
     if (task->bytes == 0) {

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "mca/common/log.h"
 #include "mca/common/stream.h"
 #include "mca/common/team_internal.h"
 
@@ -106,6 +107,10 @@ void mscclpp_team_close_peers(mscclpp_team_t *team)
 void mscclpp_team_destroy(mscclpp_team_t *team)
 {
     if (team == NULL) {
+        return;
+    }
+    if (team->stuck) {
+        mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->oob.label);
         return;
     }
     mscclpp_team_give_stream(team);

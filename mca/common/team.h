@@ -29,8 +29,9 @@ typedef struct {
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
 
 /*
- * Local and never blocking: mappings of peers are closed now, the own scratch is freed once every peer has closed it
- * (at this call or at a later one, of any team). NULL is allowed.
+ * Local, and never waits for a peer's call (the GPU runtime may wait for running kernels): mappings of peers are closed
+ * now, the own scratch is freed once every peer has closed it (at this call or at a later one, of any team). NULL is
+ * allowed.
  */
 void mscclpp_team_destroy(mscclpp_team_t *team);
 

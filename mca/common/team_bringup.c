@@ -169,7 +169,6 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos)
 static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
 {
     mscclpp_status_t status = MSCCLPP_OK;
-    bool addresses = true;
     void *base;
     int rank;
 
@@ -181,7 +180,6 @@ static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
     }
     team->control = mscclpp_shmseg_base(team->control_segment);
     for (rank = 0; rank < team->size; ++rank) {
-        addresses = addresses && hellos[rank].address_length == hellos[0].address_length;
         if (rank == team->rank) {
             team->peer_scratch[rank] = team->scratch;
             continue;
@@ -294,6 +292,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
     launch.nblocks = 1;
     launch.nthreads = team->on_host ? 1 : 64;
     launch.args = &args;
+    team->probing = true;
     team->timeout = PROBE_DEADLINE;
     team->warn_after = 0;
     mscclpp_team_fill_args(team, &args);
@@ -308,6 +307,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
         /* The peers' kernels would wait for this rank's until the deadline. */
         (void)mscclpp_team_fail(team, status);
     }
+    team->probing = false;
     team->timeout = timeout;
     team->warn_after = warn_after;
     return status;
@@ -404,10 +404,14 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     return MSCCLPP_OK;
 
 err_close:
-    /* Once all have met here nobody maps anybody's scratch, so it can be freed without the count in the control
-     * segment. */
+    /*
+     * Once all have met here nobody maps anybody's scratch, so it can be freed without the count in the control
+     * segment. If they cannot meet, a peer may still map it.
+     */
     mscclpp_team_close_peers(team);
-    (void)vote(team, MSCCLPP_OK);
+    if (status != MSCCLPP_ERR_NOT_SUPPORTED || vote(team, MSCCLPP_OK) != MSCCLPP_OK) {
+        team->stuck = true;
+    }
     team->control = NULL;
 
 err_destroy:

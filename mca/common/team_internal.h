@@ -29,6 +29,9 @@ struct mscclpp_team {
     int size;
     bool on_host;
     bool broken;
+    bool stuck;           /* a kernel may still run or peers may still write: nothing they use is ever freed */
+    bool peer_failed;     /* the cause lies with a peer, which has told all others */
+    bool probing;         /* a wait that ends early is no error */
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
     uint64_t id;          /* equal on all ranks, unlike that of any other team of theirs */
@@ -47,6 +50,7 @@ struct mscclpp_team {
     uint64_t launches; /* kernels started; the mailbox counts those that ended */
     uint64_t epochs;   /* packet flags used since the last renewal */
     uint64_t exchanges;
+    uint64_t meetings;
     uint64_t call; /* number of the call in hand, for messages */
     const char *last_algorithm;
 
@@ -106,6 +110,9 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
  */
 mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream,
                                      const mscclpp_dev_launch_t *launch, const char *what, bool wait);
+
+/* The kernels' own word on how they ended; logs a failure. */
+mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const char *what);
 
 /*
  * Makes room for `epochs` more flags: where they would pass the limit, all ranks meet, clear their packet areas and

@@ -19,8 +19,8 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
 {
     args->rank = (uint32_t)team->rank;
     args->nranks = (uint32_t)team->size;
-    /* The host's deadline comes first; the kernel's own is for a host that is stopped. */
-    args->timeout_ns = team->timeout > 0 ? (uint64_t)(team->timeout * 2e9) + 1000000000u : 0;
+    /* A waiting host's deadline comes first; the kernel's own is for a host that is stopped, or does not wait. */
+    args->timeout_ns = team->timeout > 0 ? (uint64_t)((team->timeout + 1) * 1e9) : 0;
     args->packet_half = team->layout.packet_half;
     args->bulk_offset = team->layout.bulk_offset;
     args->bulk_size = team->layout.bulk_size;
@@ -67,7 +67,7 @@ static void inline_turn(void *context)
     }
 }
 
-/* After the word to leave; a kernel that still does not end is left alone, since its memory must not be freed. */
+/* After the word to leave. A kernel that still does not end is left alone, and with it all that it uses. */
 static void await_leaving(mscclpp_team_t *team)
 {
     double until = mscclpp_team_now() + LEAVE_TIME;
@@ -76,6 +76,7 @@ static void await_leaving(mscclpp_team_t *team)
         mscclpp_status_t status = team->gpu->stream_query(team->stream);
 
         if (status < 0 || mscclpp_team_now() > until) {
+            team->stuck = true;
             return;
         }
         team->oob.progress(team->oob.context);
@@ -99,7 +100,11 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const char *what, uint64
         if (status == MSCCLPP_OK && wait.next_look > look) {
             /* A kernel that crashed never writes the mailbox. */
             status = team->gpu->stream_query(team->stream);
-            if (status == MSCCLPP_IN_PROGRESS || (status == MSCCLPP_OK && has_ended(team, team->launches))) {
+            if (status == MSCCLPP_OK && !has_ended(team, team->launches)) {
+                mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d ended without a word",
+                              team->oob.label, (unsigned long long)team->call, what, team->rank);
+                status = MSCCLPP_ERR_DEVICE;
+            } else if (status == MSCCLPP_IN_PROGRESS) {
                 status = MSCCLPP_OK;
             }
         }
@@ -112,8 +117,7 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const char *what, uint64
     return MSCCLPP_OK;
 }
 
-/* The kernel's own word on how it ended. */
-static mscclpp_status_t check_mailbox(const mscclpp_team_t *team, const char *what)
+mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const char *what)
 {
     uint64_t failed = __atomic_load_n(&team->mailbox->failed, __ATOMIC_RELAXED);
 
@@ -152,15 +156,16 @@ mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t 
         return MSCCLPP_OK;
     }
     status = await_end(team, what, args->bytes);
-    return status != MSCCLPP_OK ? status : check_mailbox(team, what);
+    return status != MSCCLPP_OK ? status : mscclpp_team_check_mailbox(team, what);
 }
 
 /* All ranks have reached this point, and all their packets have been received. */
 static mscclpp_status_t meet(mscclpp_team_t *team)
 {
-    char here = 1, all[MSCCLPP_DEV_MAX_RANKS];
+    uint64_t *mine = &team->control[team->rank].met;
 
-    return team->oob.allgather(team->oob.context, &here, all, 1);
+    mscclpp_control_store(mine, ++team->meetings);
+    return mscclpp_team_wait_words(team, "renewal of packet flags", 0, mine, team->meetings);
 }
 
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)

@@ -5,7 +5,7 @@
 #include "mca/common/log.h"
 #include "mca/common/team_internal.h"
 
-/* Polls between two turns of the runtime's progress, and turns between two looks at the clock. */
+/* Turns between two looks at the clock. */
 #define LOOK_TURNS 64u
 
 /* Seconds between two looks at what is slow to look at. */
@@ -85,6 +85,7 @@ static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait)
 
 static mscclpp_status_t report_peer(const mscclpp_team_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
 {
+    wait->team->peer_failed = true;
     mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s",
                   wait->team->oob.label, (unsigned long long)wait->team->call, (unsigned long long)wait->bytes,
                   wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
@@ -124,6 +125,10 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
     char late[256];
 
     if (team->timeout > 0 && waited >= team->timeout) {
+        if (team->probing) {
+            mscclpp_info("%s: kernels of all ranks did not meet within %g s", team->oob.label, team->timeout);
+            return MSCCLPP_ERR_TIMEOUT;
+        }
         list_late(wait, late, sizeof(late));
         mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s) did not end on rank %d within %g s "
                       "(coll_mscclpp_timeout); ranks that have not arrived: %s",
@@ -214,7 +219,7 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
     team->broken = true;
     __atomic_store_n(&team->mailbox->abort, 1, __ATOMIC_RELAXED);
     /* A peer's own failure is known to all from that peer. */
-    if (status == MSCCLPP_ERR_PEER) {
+    if (team->peer_failed) {
         return status;
     }
     mscclpp_control_store(&team->control[team->rank].failure, team->call * 256 + (uint64_t) - (int)status);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "test/host/process_state.h"
+
 #define PARTS_MAX 16
 
 static int usage(const part_t *parts, const char *program, const char *wrong)
@@ -23,7 +25,7 @@ int parts_run(const part_t *parts, int argc, char **argv, parts_options_t *optio
     char *end;
     int i, k;
 
-    options->scale = 3;
+    options->scale = process_state_slow() ? 1 : 3;
     options->timeout = 120;
     for (i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--quick") == 0) {

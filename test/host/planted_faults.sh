@@ -80,34 +80,41 @@ done
 link || exit 1
 
 # run PROGRAM ARGUMENT...: false if it fails or hangs.
+# shellcheck disable=SC2317
 run() {
     TSAN_OPTIONS=halt_on_error=1:exitcode=66 timeout -k 5 "$limit" "${runner[@]}" "$work/$1" "${@:2}" \
         >"$work/log" 2>&1
 }
 
-# The runs of each fault. Grids of several threads for what blocks and threads do to each other, grids of one for what
+# The runs of each fault; called by name. Grids of several threads for what blocks and threads do to each other, grids of one for what
 # kernels do to each other, since the delays of those are the coarsest.
+# shellcheck disable=SC2317
 run_barriers() {
     run test_allreduce --algo scratch --ranks 3 --grid 2x3 --cases 40 --timeout "$deadline" &&
         run test_allreduce --algo zerocopy --ranks 3 --grid 2x3 --cases 40 --timeout "$deadline"
 }
 
+# shellcheck disable=SC2317
 run_scratch() {
     run test_allreduce --algo scratch --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
 }
 
+# shellcheck disable=SC2317
 run_zerocopy() {
     run test_allreduce --algo zerocopy --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
 }
 
+# shellcheck disable=SC2317
 run_schedule() {
     run test_schedule
 }
 
+# shellcheck disable=SC2317
 run_chains() {
     run test_enqueue --quick --timeout "$deadline" chains
 }
 
+# shellcheck disable=SC2317
 run_renewal() {
     run test_stress --quick --timeout "$deadline" renewal
 }
@@ -146,9 +153,9 @@ plant() {
 # reason: what caught the fault.
 reason() {
     if grep -q 'WARNING: ThreadSanitizer' "$work/log"; then
-        grep -m 1 -o 'ThreadSanitizer: [a-z ]*' "$work/log"
+        grep -m 1 -o 'ThreadSanitizer: [a-z]*\( [a-z]*\)*' "$work/log"
     elif grep -q -E '^FAIL|failed: ' "$work/log"; then
-        grep -m 1 -E '^FAIL|failed: ' "$work/log" | cut -c 1-100
+        grep -m 1 -E '^FAIL|failed: ' "$work/log" | sed "s|$tree/||" | cut -c 1-100
     else
         echo "no end within $limit s"
     fi
@@ -183,11 +190,11 @@ plant barrier-head-sync barriers $barrier $launcher \
     '/void mscclpp_dev_barrier\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 plant finish-head-sync barriers $barrier $launcher \
     '/void mscclpp_dev_finish\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
-plant ticket-relaxed barriers $barrier $launcher \
-    's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)/__atomic_fetch_add(\&state->ticket, 1, __ATOMIC_RELAXED)/'
-plant ticket-not-atomic barriers $barrier $launcher \
-    's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)/state->ticket++/'
-plant done-relaxed barriers $barrier $launcher 's/st_release_sys_u64\(&args->mailbox/st_relaxed_sys_u64(\&args->mailbox/'
+ticket='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)'
+plant ticket-relaxed barriers $barrier $launcher "s/$ticket/__atomic_fetch_add(\&state->ticket, 1, __ATOMIC_RELAXED)/"
+plant ticket-not-atomic barriers $barrier $launcher "s/$ticket/state->ticket++/"
+plant done-relaxed barriers $barrier $launcher \
+    's/st_release_sys_u64\(&args->mailbox/st_relaxed_sys_u64(\&args->mailbox/'
 plant oneshot-one-half schedule device/kern/allreduce_oneshot.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
 plant twophase-one-half schedule device/kern/allreduce_twophase.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce_oneshot.h $schedule \

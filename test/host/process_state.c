@@ -20,6 +20,21 @@ bool process_state_sanitized(void)
 #endif
 }
 
+bool process_state_slow(void)
+{
+#if defined(__SANITIZE_THREAD__)
+    return true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+    return true;
+#else
+    return false;
+#endif
+#else
+    return false;
+#endif
+}
+
 static int count_entries(const char *path)
 {
     DIR *folder = opendir(path);

@@ -13,6 +13,9 @@ typedef struct {
 
 void process_state_read(process_state_t *state);
 
+/* The tests take many times as long. */
+bool process_state_slow(void);
+
 /* Mappings and memory mean nothing where a sanitizer keeps what was freed. */
 bool process_state_sanitized(void);
 

@@ -9,6 +9,7 @@
 
 #include "test/host/elements.h"
 #include "test/host/matrix.h"
+#include "test/host/process_state.h"
 #include "test/unit/unit.h"
 
 static const int all_ranks[] = {1, 2, 3, 4, 5, 8};
@@ -242,7 +243,7 @@ int main(int argc, char **argv)
     signal(SIGALRM, hung);
     matrix_init();
     printf("seed %llu\n", (unsigned long long)options.group.seed);
-    cases = options.slow ? 400 : options.quick ? 12 : 60;
+    cases = options.slow ? 400 : options.quick ? 12 : process_state_slow() ? 20 : 60;
     for (algo = 0; algo < matrix_algo_count; ++algo) {
         const matrix_algo_t *a = &matrix_algos[algo];
 

@@ -20,9 +20,13 @@
 #define UNITS 32 /* of the longest message */
 #define WORDS (UNITS * 4)
 
-/* Seconds for which a thread is held at most, and after which a wait counts as lost. */
+/*
+ * Seconds for which a thread is held at most, after which a wait counts as lost, and for what must come about sooner or
+ * later.
+ */
 #define HOLD 0.5
-#define LOST 5.0
+#define LOST 10.0
+#define SURELY 60.0
 
 typedef enum { ONESHOT, ONESHOT_LL8, TWOPHASE } body_t;
 
@@ -77,9 +81,9 @@ static void set(int *flag)
     __atomic_add_fetch(flag, 1, __ATOMIC_RELAXED);
 }
 
-static void wait_for(const int *flag, int value)
+static void wait_for(const int *flag, int value, double seconds)
 {
-    double until = now() + HOLD;
+    double until = now() + seconds;
 
     while (__atomic_load_n(flag, __ATOMIC_RELAXED) < value && now() < until) {
         sched_yield();
@@ -128,16 +132,19 @@ static void turn(void *context)
     if (actor->rank == 0 && !actor->was_held && has_sent_all(actor)) {
         actor->was_held = true;
         set(&run->held_waits);
-        wait_for(&run->waits_in_second[schedule->ranks - 1], (int)schedule->threads);
-    } else if (actor->rank == 1 && schedule->ranks == 3 && !actor->has_relayed) {
+        wait_for(&run->waits_in_second[schedule->ranks - 1], (int)schedule->threads, HOLD);
+    } else if (actor->rank == 1 && schedule->body[0] == TWOPHASE && !actor->has_relayed) {
         /* Sends its result only when rank 0 waits for it. */
         actor->has_relayed = true;
         set(&run->relay_waits);
-        wait_for(&run->held_waits, 1);
+        wait_for(&run->held_waits, 1, SURELY);
     }
 }
 
-/* The last rank's thread comes last, so that the others have to wait for it. */
+/*
+ * The last rank's thread comes last, so that the others have to wait for it: rank 0 in the one-shot kernel; in the
+ * two-phase kernel rank 1, which then keeps its result back until rank 0 waits for that.
+ */
 static void delay_start(const actor_t *actor)
 {
     run_t *run = actor->run;
@@ -145,7 +152,7 @@ static void delay_start(const actor_t *actor)
     if (actor->rank != run->schedule->ranks - 1 || actor->tid != run->schedule->held_tid) {
         return;
     }
-    wait_for(run->schedule->ranks == 3 ? &run->relay_waits : &run->held_waits, 1);
+    wait_for(run->schedule->body[0] == TWOPHASE ? &run->relay_waits : &run->held_waits, 1, SURELY);
 }
 
 static void run_body(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, body_t body)

@@ -57,6 +57,8 @@ launch=("$mpirun" --oversubscribe --bind-to none)
 [ "$(id -u)" -ne 0 ] || launch+=(--allow-run-as-root)
 launch+=(--mca op '^avx' --mca mca_base_component_path "$component_dir:$pkglibdir")
 forced=(--mca coll mscclpp --mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
+# Ranks may outnumber GPUs; their kernels take turns then, which is slow, but is what is to be tested.
+[ "$MSCCLPP_TEST_DEVICE" = host ] || forced+=(--mca coll_mscclpp_shared_gpu kernels)
 
 wanted() {
     local pattern
@@ -168,11 +170,11 @@ cases_programs() {
         run "many_comms:300" 240 -n 3 "${forced[@]}" "$bindir/test_many_comms" 300
         skip "counts:big" "needs 2 GiB of device memory a rank and minutes; set MSCCLPP_TEST_LONG=1"
     fi
-    if [ -x "$bindir/test_stage" ]; then
-        for n in 2 3 4; do
-            run "stage:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
-        done
-    fi
+    for n in 2 3 4; do
+        run "stage:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
+        run "stage_async:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async"
+        run "stage_async:threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async" --threads
+    done
 }
 
 # Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.

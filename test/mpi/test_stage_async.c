@@ -400,6 +400,10 @@ int main(int argc, char **argv)
     bool multiple = argc > 1 && 0 == strcmp(argv[1], "--threads");
 
     mt_init(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
+    if (mt_too_small(2)) {
+        MPI_Finalize();
+        return MT_SKIPPED;
+    }
     MT_CHECK(mt_size <= RANKS_MAX, "at most %d ranks", RANKS_MAX);
     interleaved();
     compute_beside();

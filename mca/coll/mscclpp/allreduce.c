@@ -190,6 +190,10 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     if (0 == count) {
         return OMPI_SUCCESS;
     }
+    if (OPAL_UNLIKELY(!ompi_datatype_is_predefined(datatype))) {
+        /* Its data need not lie where the pointers do; staging looks there, and steps aside for host memory. */
+        return stage(module, sendbuf, recvbuf, count, datatype, op);
+    }
     __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
     if (OPAL_UNLIKELY(mca_coll_mscclpp_component.config.mixed_buffers) && ompi_comm_size(comm) > 1) {
         int rc = agree_on_kind(module, &device);

@@ -275,6 +275,10 @@ void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
     if (NULL == oob) {
         return;
     }
+    /* A watcher in another thread may have taken it up before it was hidden. */
+    while (0 != __atomic_load_n(&module->watchers, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
     mca_coll_mscclpp_oob_queues_free(oob);
     (void)pthread_mutex_destroy(&oob->lock);
     free(oob);

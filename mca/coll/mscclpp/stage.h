@@ -30,10 +30,14 @@ typedef struct {
     int blocks;
     size_t count;
     mca_coll_mscclpp_counts_t counts;
-    mca_coll_mscclpp_displs_t displs;
-    const MPI_Aint *offsets;
-    struct ompi_datatype_t *type;
-    struct ompi_datatype_t *const *types;
+    union {
+        mca_coll_mscclpp_displs_t displs;
+        const MPI_Aint *offsets;
+    };
+    union {
+        struct ompi_datatype_t *type;
+        struct ompi_datatype_t *const *types;
+    };
 } mca_coll_mscclpp_stage_layout_t;
 
 /* One buffer of a call. Both layouts are empty for a buffer that is MPI_IN_PLACE or not significant on this rank. */

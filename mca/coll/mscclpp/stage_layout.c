@@ -45,7 +45,9 @@ static bool block_at(const mca_coll_mscclpp_stage_layout_t *layout, int index, b
     if (0 == block->count) {
         return false;
     }
-    type = NULL != layout->types ? layout->types[index] : layout->type;
+    type = MCA_COLL_MSCCLPP_STAGE_TYPES == layout->kind || MCA_COLL_MSCCLPP_STAGE_OFFSETS == layout->kind
+               ? layout->types[index]
+               : layout->type;
     ompi_datatype_type_size(type, &block->size);
     if (0 == block->size) {
         return false;

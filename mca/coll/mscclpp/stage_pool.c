@@ -17,6 +17,7 @@ typedef struct unused_block {
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static unused_block_t *pool_unused[CLASSES];
+static unused_block_t *pool_excess; /* to be freed */
 static size_t pool_kept;
 
 /* The class that serves a size that is not above the largest block. */
@@ -30,10 +31,34 @@ static int class_of(size_t size)
     return index;
 }
 
+/*
+ * Freeing pinned memory may wait for every running kernel, and a staged operation may end in the very progress loop
+ * that waits for one of ours; so what the pool does not keep is freed by the next call that takes a block.
+ */
+static void free_excess(void)
+{
+    unused_block_t *block;
+
+    if (NULL == __atomic_load_n(&pool_excess, __ATOMIC_RELAXED)) {
+        return;
+    }
+    pthread_mutex_lock(&pool_lock);
+    block = pool_excess;
+    pool_excess = NULL;
+    pthread_mutex_unlock(&pool_lock);
+    while (NULL != block) {
+        unused_block_t *next = block->next;
+
+        mca_coll_mscclpp_component.gpu->host_free(block);
+        block = next;
+    }
+}
+
 mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
 {
     void *device_address;
 
+    free_excess();
     if (size <= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX) {
         int index = class_of(size);
         unused_block_t *block;
@@ -74,12 +99,18 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
         pthread_mutex_unlock(&pool_lock);
     }
     if (NULL != block) {
-        mca_coll_mscclpp_component.gpu->host_free(block);
+        unused_block_t *unused = block;
+
+        pthread_mutex_lock(&pool_lock);
+        unused->next = pool_excess;
+        pool_excess = unused;
+        pthread_mutex_unlock(&pool_lock);
     }
 }
 
 void mca_coll_mscclpp_stage_pool_drain(void)
 {
+    free_excess();
     for (int index = 0; index < CLASSES; ++index) {
         unused_block_t *block;
 
