@@ -104,7 +104,8 @@ AC_DEFUN([_MSCCLPP_CUDA_ARCHES], [
     mscclpp_last=
     for mscclpp_one in $CUDA_ARCHES; do
         AS_CASE([$mscclpp_known], [*" sm_$mscclpp_one "*], [],
-            [AC_MSG_ERROR([CUDA_ARCHES: nvcc $CUDA_VERSION does not know "$mscclpp_one"; it knows$mscclpp_known])])
+            [AC_MSG_RESULT([$CUDA_ARCHES])
+             AC_MSG_ERROR([CUDA_ARCHES: nvcc $CUDA_VERSION does not know "$mscclpp_one"; it knows$mscclpp_known])])
         NVCC_ARCH_FLAGS="$NVCC_ARCH_FLAGS -gencode arch=compute_$mscclpp_one,code=sm_$mscclpp_one"
         mscclpp_last=$mscclpp_one
     done

@@ -8,7 +8,9 @@ AC_DEFUN([MSCCLPP_CHECK_UCX], [
     UCX_CPPFLAGS=
     AS_IF([test "x$with_ucx" != xno], [
         AS_CASE([$with_ucx], [yes|auto], [],
-            [UCX_CPPFLAGS="-isystem $with_ucx/include"])
+            [AS_IF([test -e "$with_ucx/include/ucp/api/ucp.h"], [],
+                [AC_MSG_ERROR([--with-ucx: no ucp/api/ucp.h in $with_ucx/include])])
+             UCX_CPPFLAGS="-isystem $with_ucx/include"])
         mscclpp_save_CPPFLAGS=$CPPFLAGS
         CPPFLAGS="$CPPFLAGS $UCX_CPPFLAGS"
         AC_MSG_CHECKING([for ucp/api/ucp.h])

@@ -7,7 +7,9 @@ AC_DEFUN([MSCCLPP_CHECK_VERBS], [
     VERBS_CPPFLAGS=
     AS_IF([test "x$with_verbs" != xno], [
         AS_CASE([$with_verbs], [yes|auto], [],
-            [VERBS_CPPFLAGS="-isystem $with_verbs/include"])
+            [AS_IF([test -e "$with_verbs/include/infiniband/verbs.h"], [],
+                [AC_MSG_ERROR([--with-verbs: no infiniband/verbs.h in $with_verbs/include])])
+             VERBS_CPPFLAGS="-isystem $with_verbs/include"])
         mscclpp_save_CPPFLAGS=$CPPFLAGS
         CPPFLAGS="$CPPFLAGS $VERBS_CPPFLAGS"
         AC_MSG_CHECKING([for infiniband/verbs.h])

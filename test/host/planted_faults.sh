@@ -86,8 +86,7 @@ run() {
         >"$work/log" 2>&1
 }
 
-# The runs of each fault; called by name. Grids of several threads for what blocks and threads do to each other, grids of one for what
-# kernels do to each other, since the delays of those are the coarsest.
+# The runs of each fault, called by name.
 # shellcheck disable=SC2317
 run_barriers() {
     run test_allreduce --algo scratch --ranks 3 --grid 2x3 --cases 40 --timeout "$deadline" &&

@@ -167,46 +167,57 @@ int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *reques
 
 /* ---- layouts, for the descriptions of the collectives ---- */
 
-static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_elements(size_t count,
-                                                                              struct ompi_datatype_t *type)
+/*
+ * They are written in place: this happens in every call, on host buffers, too, and a structure that is put together and
+ * then copied costs more than all else that such a call pays for.
+ */
+static inline void mca_coll_mscclpp_stage_elements(mca_coll_mscclpp_stage_layout_t *layout, size_t count,
+                                                   struct ompi_datatype_t *type)
 {
-    return (mca_coll_mscclpp_stage_layout_t){
-        .kind = MCA_COLL_MSCCLPP_STAGE_REGULAR, .blocks = 1, .count = count, .type = type};
+    layout->kind = MCA_COLL_MSCCLPP_STAGE_REGULAR;
+    layout->blocks = 1;
+    layout->count = count;
+    layout->type = type;
 }
 
-static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_vector(int blocks,
-                                                                            mca_coll_mscclpp_counts_t counts,
-                                                                            mca_coll_mscclpp_displs_t displs,
-                                                                            struct ompi_datatype_t *type)
+static inline void mca_coll_mscclpp_stage_vector(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
+                                                 mca_coll_mscclpp_counts_t counts, mca_coll_mscclpp_displs_t displs,
+                                                 struct ompi_datatype_t *type)
 {
-    return (mca_coll_mscclpp_stage_layout_t){
-        .kind = MCA_COLL_MSCCLPP_STAGE_VECTOR, .blocks = blocks, .counts = counts, .displs = displs, .type = type};
+    layout->kind = MCA_COLL_MSCCLPP_STAGE_VECTOR;
+    layout->blocks = blocks;
+    layout->counts = counts;
+    layout->displs = displs;
+    layout->type = type;
 }
 
-static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_types(int blocks, mca_coll_mscclpp_counts_t counts,
-                                                                           mca_coll_mscclpp_displs_t displs,
-                                                                           struct ompi_datatype_t *const *types)
+static inline void mca_coll_mscclpp_stage_types(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
+                                                mca_coll_mscclpp_counts_t counts, mca_coll_mscclpp_displs_t displs,
+                                                struct ompi_datatype_t *const *types)
 {
-    return (mca_coll_mscclpp_stage_layout_t){
-        .kind = MCA_COLL_MSCCLPP_STAGE_TYPES, .blocks = blocks, .counts = counts, .displs = displs, .types = types};
+    layout->kind = MCA_COLL_MSCCLPP_STAGE_TYPES;
+    layout->blocks = blocks;
+    layout->counts = counts;
+    layout->displs = displs;
+    layout->types = types;
 }
 
-static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_offsets(int blocks,
-                                                                             mca_coll_mscclpp_counts_t counts,
-                                                                             const MPI_Aint *offsets,
-                                                                             struct ompi_datatype_t *const *types)
+static inline void mca_coll_mscclpp_stage_offsets(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
+                                                  mca_coll_mscclpp_counts_t counts, const MPI_Aint *offsets,
+                                                  struct ompi_datatype_t *const *types)
 {
-    return (mca_coll_mscclpp_stage_layout_t){
-        .kind = MCA_COLL_MSCCLPP_STAGE_OFFSETS, .blocks = blocks, .counts = counts, .offsets = offsets, .types = types};
+    layout->kind = MCA_COLL_MSCCLPP_STAGE_OFFSETS;
+    layout->blocks = blocks;
+    layout->counts = counts;
+    layout->offsets = offsets;
+    layout->types = types;
 }
 
-/* The one block `index` of a layout. */
-static inline mca_coll_mscclpp_stage_layout_t mca_coll_mscclpp_stage_block(mca_coll_mscclpp_stage_layout_t layout,
-                                                                           int index)
+/* Only the one block `index` of a layout. */
+static inline void mca_coll_mscclpp_stage_only(mca_coll_mscclpp_stage_layout_t *layout, int index)
 {
-    layout.first = index;
-    layout.blocks = 1;
-    return layout;
+    layout->first = index;
+    layout->blocks = 1;
 }
 
 #endif

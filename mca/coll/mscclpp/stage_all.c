@@ -2,7 +2,6 @@
 #include "mca/coll/mscclpp/stage_define.h"
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
-typedef mca_coll_mscclpp_stage_layout_t layout_t;
 
 /* The ranks whose blocks a rank sends or receives. */
 static int peers(struct ompi_communicator_t *comm)
@@ -10,28 +9,25 @@ static int peers(struct ompi_communicator_t *comm)
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
 
-/* A rank that works in place takes its contribution, `own`, from the receive buffer. */
-static void describe(call_t *call, const void *sbuf, layout_t send, void *rbuf, layout_t own, layout_t recv)
+/* True for a rank that works in place, which takes its contribution from the receive buffer. */
+static bool in_place(call_t *call, const void *sbuf, void *rbuf)
 {
     call->send.address = sbuf;
     call->recv.address = rbuf;
-    if (MPI_IN_PLACE == sbuf) {
-        call->recv.read = own;
-    } else {
-        call->send.read = send;
-    }
-    call->recv.write = recv;
+    return MPI_IN_PLACE == sbuf;
 }
 
 static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    layout_t own = mca_coll_mscclpp_stage_elements((size_t)rcount, rdtype);
-
-    describe(call, sbuf, mca_coll_mscclpp_stage_elements((size_t)scount, sdtype), rbuf,
-             mca_coll_mscclpp_stage_block(own, ompi_comm_rank(comm)),
-             mca_coll_mscclpp_stage_elements((size_t)rcount * (size_t)peers(comm), rdtype));
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount, rdtype);
+        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+    } else {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
+    }
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)peers(comm), rdtype);
 }
 
 static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
@@ -39,20 +35,27 @@ static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp
                                 mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
                                 struct ompi_communicator_t *comm)
 {
-    layout_t recv = mca_coll_mscclpp_stage_vector(peers(comm), rcounts, displs, rdtype);
-
-    describe(call, sbuf, mca_coll_mscclpp_stage_elements((size_t)scount, sdtype), rbuf,
-             mca_coll_mscclpp_stage_block(recv, ompi_comm_rank(comm)), recv);
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+    } else {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
+    }
+    mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, displs, rdtype);
 }
 
 static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                               struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                               struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    layout_t recv = mca_coll_mscclpp_stage_elements((size_t)rcount * (size_t)peers(comm), rdtype);
+    size_t ranks = (size_t)peers(comm);
 
-    describe(call, sbuf, mca_coll_mscclpp_stage_elements((size_t)scount * (size_t)peers(comm), sdtype), rbuf, recv,
-             recv);
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount * ranks, rdtype);
+    } else {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * ranks, sdtype);
+    }
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * ranks, rdtype);
 }
 
 static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
@@ -60,9 +63,12 @@ static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    layout_t recv = mca_coll_mscclpp_stage_vector(peers(comm), rcounts, rdispls, rdtype);
-
-    describe(call, sbuf, mca_coll_mscclpp_stage_vector(peers(comm), scounts, sdispls, sdtype), rbuf, recv, recv);
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, rdispls, rdtype);
+    } else {
+        mca_coll_mscclpp_stage_vector(&call->send.read, peers(comm), scounts, sdispls, sdtype);
+    }
+    mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, rdispls, rdtype);
 }
 
 static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
@@ -70,19 +76,28 @@ static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
                                struct ompi_datatype_t *const *rdtypes, struct ompi_communicator_t *comm)
 {
-    layout_t recv = mca_coll_mscclpp_stage_types(peers(comm), rcounts, rdispls, rdtypes);
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_types(&call->recv.read, peers(comm), rcounts, rdispls, rdtypes);
+    } else {
+        mca_coll_mscclpp_stage_types(&call->send.read, peers(comm), scounts, sdispls, sdtypes);
+    }
+    mca_coll_mscclpp_stage_types(&call->recv.write, peers(comm), rcounts, rdispls, rdtypes);
+}
 
-    describe(call, sbuf, mca_coll_mscclpp_stage_types(peers(comm), scounts, sdispls, sdtypes), rbuf, recv, recv);
+/* Each rank contributes `in` elements and receives `out`. */
+static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_t in, size_t out,
+                               struct ompi_datatype_t *dtype)
+{
+    mca_coll_mscclpp_stage_elements(in_place(call, sbuf, rbuf) ? &call->recv.read : &call->send.read, in, dtype);
+    mca_coll_mscclpp_stage_elements(&call->recv.write, out, dtype);
 }
 
 static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
-    layout_t all = mca_coll_mscclpp_stage_elements((size_t)count, dtype);
-
     (void)op;
     (void)comm;
-    describe(call, sbuf, all, rbuf, all, all);
+    describe_reduction(call, sbuf, rbuf, (size_t)count, (size_t)count, dtype);
 }
 
 /* In both groups of an intercommunicator, a contribution has one block for each rank of the own group. */
@@ -90,10 +105,8 @@ static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *
                                           struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                           struct ompi_communicator_t *comm)
 {
-    layout_t all = mca_coll_mscclpp_stage_elements((size_t)rcount * (size_t)ompi_comm_size(comm), dtype);
-
     (void)op;
-    describe(call, sbuf, all, rbuf, all, mca_coll_mscclpp_stage_elements((size_t)rcount, dtype));
+    describe_reduction(call, sbuf, rbuf, (size_t)rcount * (size_t)ompi_comm_size(comm), (size_t)rcount, dtype);
 }
 
 static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
@@ -101,31 +114,29 @@ static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, 
                                     struct ompi_communicator_t *comm)
 {
     size_t own = (size_t)mca_coll_mscclpp_count_at(rcounts, ompi_comm_rank(comm));
-    size_t count = 0;
-    layout_t all;
+    size_t all = 0;
 
     (void)op;
     for (int rank = 0; rank < ompi_comm_size(comm); ++rank) {
-        count += (size_t)mca_coll_mscclpp_count_at(rcounts, rank);
+        all += (size_t)mca_coll_mscclpp_count_at(rcounts, rank);
     }
-    all = mca_coll_mscclpp_stage_elements(count, dtype);
-    describe(call, sbuf, all, rbuf, all, mca_coll_mscclpp_stage_elements(own, dtype));
+    describe_reduction(call, sbuf, rbuf, all, own, dtype);
 }
 
 static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                           struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
-    describe_allreduce(call, sbuf, rbuf, count, dtype, op, comm);
+    (void)op;
+    (void)comm;
+    describe_reduction(call, sbuf, rbuf, (size_t)count, (size_t)count, dtype);
 }
 
 /* Nothing reaches the first rank: its receive buffer, if it is one, is not significant and may be of any size. */
 static void describe_exscan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
-    describe_allreduce(call, sbuf, rbuf, count, dtype, op, comm);
-    if (0 == ompi_comm_rank(comm)) {
-        call->recv.write = (layout_t){0};
-    }
+    (void)op;
+    describe_reduction(call, sbuf, rbuf, (size_t)count, 0 == ompi_comm_rank(comm) ? 0 : (size_t)count, dtype);
 }
 
 STAGE_COLLECTIVE(allgather,

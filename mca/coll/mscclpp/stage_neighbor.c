@@ -4,7 +4,6 @@
 #include "ompi/mca/topo/topo.h"
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
-typedef mca_coll_mscclpp_stage_layout_t layout_t;
 
 typedef struct {
     int in;
@@ -46,14 +45,18 @@ static degrees_t degrees_of(struct ompi_communicator_t *comm)
     return degrees;
 }
 
-static void describe(call_t *call, const void *sbuf, layout_t send, void *rbuf, layout_t recv, degrees_t degrees)
+static degrees_t describe(call_t *call, const void *sbuf, void *rbuf, struct ompi_communicator_t *comm)
 {
     call->send.address = sbuf;
-    call->send.read = send;
     call->recv.address = rbuf;
-    call->recv.write = recv;
+    return degrees_of(comm);
+}
+
+/* Blocks that nobody sends have to be in the copy, too, since all are copied back. */
+static void keep_holes(call_t *call, degrees_t degrees)
+{
     if (degrees.holes) {
-        call->recv.read = recv;
+        call->recv.read = call->recv.write;
     }
 }
 
@@ -61,10 +64,11 @@ static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll
                                         struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                         struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = degrees_of(comm);
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
 
-    describe(call, sbuf, mca_coll_mscclpp_stage_elements(degrees.out > 0 ? (size_t)scount : 0, sdtype), rbuf,
-             mca_coll_mscclpp_stage_elements((size_t)rcount * (size_t)degrees.in, rdtype), degrees);
+    mca_coll_mscclpp_stage_elements(&call->send.read, degrees.out > 0 ? (size_t)scount : 0, sdtype);
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)degrees.in, rdtype);
+    keep_holes(call, degrees);
 }
 
 static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
@@ -72,20 +76,22 @@ static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_col
                                          mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
                                          struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = degrees_of(comm);
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
 
-    describe(call, sbuf, mca_coll_mscclpp_stage_elements(degrees.out > 0 ? (size_t)scount : 0, sdtype), rbuf,
-             mca_coll_mscclpp_stage_vector(degrees.in, rcounts, displs, rdtype), degrees);
+    mca_coll_mscclpp_stage_elements(&call->send.read, degrees.out > 0 ? (size_t)scount : 0, sdtype);
+    mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, displs, rdtype);
+    keep_holes(call, degrees);
 }
 
 static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                        struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                        struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = degrees_of(comm);
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
 
-    describe(call, sbuf, mca_coll_mscclpp_stage_elements((size_t)scount * (size_t)degrees.out, sdtype), rbuf,
-             mca_coll_mscclpp_stage_elements((size_t)rcount * (size_t)degrees.in, rdtype), degrees);
+    mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)degrees.out, sdtype);
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)degrees.in, rdtype);
+    keep_holes(call, degrees);
 }
 
 static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
@@ -93,10 +99,11 @@ static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll
                                         mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
                                         struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = degrees_of(comm);
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
 
-    describe(call, sbuf, mca_coll_mscclpp_stage_vector(degrees.out, scounts, sdispls, sdtype), rbuf,
-             mca_coll_mscclpp_stage_vector(degrees.in, rcounts, rdispls, rdtype), degrees);
+    mca_coll_mscclpp_stage_vector(&call->send.read, degrees.out, scounts, sdispls, sdtype);
+    mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, rdispls, rdtype);
+    keep_holes(call, degrees);
 }
 
 static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
@@ -104,10 +111,11 @@ static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll
                                         mca_coll_mscclpp_counts_t rcounts, const MPI_Aint *rdispls,
                                         struct ompi_datatype_t *const *rdtypes, struct ompi_communicator_t *comm)
 {
-    degrees_t degrees = degrees_of(comm);
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
 
-    describe(call, sbuf, mca_coll_mscclpp_stage_offsets(degrees.out, scounts, sdispls, sdtypes), rbuf,
-             mca_coll_mscclpp_stage_offsets(degrees.in, rcounts, rdispls, rdtypes), degrees);
+    mca_coll_mscclpp_stage_offsets(&call->send.read, degrees.out, scounts, sdispls, sdtypes);
+    mca_coll_mscclpp_stage_offsets(&call->recv.write, degrees.in, rcounts, rdispls, rdtypes);
+    keep_holes(call, degrees);
 }
 
 STAGE_COLLECTIVE(neighbor_allgather,

@@ -2,7 +2,6 @@
 #include "mca/coll/mscclpp/stage_define.h"
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
-typedef mca_coll_mscclpp_stage_layout_t layout_t;
 
 /* What a rank is to a collective with a root. */
 typedef enum {
@@ -25,54 +24,53 @@ static int peers(struct ompi_communicator_t *comm)
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
 
-/* On an intercommunicator the root contributes nothing. */
-static bool root_is_peer(struct ompi_communicator_t *comm)
-{
-    return !OMPI_COMM_IS_INTER(comm);
-}
+/*
+ * What a rank does towards the root. On an intercommunicator the root itself contributes nothing; elsewhere it may work
+ * in place, with its contribution in the receive buffer.
+ */
+typedef struct {
+    bool sends;
+    bool receives;
+    bool in_place;
+} to_root_t;
 
-/* To the root, whose contribution is `own` in its receive buffer if it works in place. */
-static void describe_to_root(call_t *call, const void *sbuf, layout_t send, void *rbuf, layout_t own, layout_t recv,
-                             role_t role, struct ompi_communicator_t *comm)
+static to_root_t to_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
 {
+    role_t role = role_of(root, comm);
+    bool contributes = ROOT == role && !OMPI_COMM_IS_INTER(comm);
+
     call->send.address = sbuf;
     call->recv.address = rbuf;
-    if (PEER == role || (ROOT == role && root_is_peer(comm) && MPI_IN_PLACE != sbuf)) {
-        call->send.read = send;
-    }
-    if (ROOT == role) {
-        if (root_is_peer(comm) && MPI_IN_PLACE == sbuf) {
-            call->recv.read = own;
-        }
-        call->recv.write = recv;
-    }
+    return (to_root_t){.sends = PEER == role || (contributes && MPI_IN_PLACE != sbuf),
+                       .receives = ROOT == role,
+                       .in_place = contributes && MPI_IN_PLACE == sbuf};
 }
 
-/* From the root, whose own share stays where it is if it works in place. */
-static void describe_from_root(call_t *call, const void *sbuf, layout_t send, void *rbuf, layout_t recv, role_t role,
-                               struct ompi_communicator_t *comm)
+/* What a rank does on behalf of data from the root, whose own share stays where it is if it works in place. */
+typedef struct {
+    bool sends;
+    bool receives;
+} from_root_t;
+
+static from_root_t from_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
 {
+    role_t role = role_of(root, comm);
+
     call->send.address = sbuf;
     call->recv.address = rbuf;
-    if (ROOT == role) {
-        call->send.read = send;
-    }
-    if (PEER == role || (ROOT == role && root_is_peer(comm) && MPI_IN_PLACE != rbuf)) {
-        call->recv.write = recv;
-    }
+    return (from_root_t){.sends = ROOT == role,
+                         .receives =
+                             PEER == role || (ROOT == role && !OMPI_COMM_IS_INTER(comm) && MPI_IN_PLACE != rbuf)};
 }
 
 static void describe_bcast(call_t *call, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                            int root, struct ompi_communicator_t *comm)
 {
-    layout_t all = mca_coll_mscclpp_stage_elements((size_t)count, dtype);
     role_t role = role_of(root, comm);
 
     call->recv.address = rbuf;
-    if (ROOT == role) {
-        call->recv.read = all;
-    } else if (PEER == role) {
-        call->recv.write = all;
+    if (OUTSIDE != role) {
+        mca_coll_mscclpp_stage_elements(ROOT == role ? &call->recv.read : &call->recv.write, (size_t)count, dtype);
     }
 }
 
@@ -80,22 +78,36 @@ static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, int root,
                             struct ompi_communicator_t *comm)
 {
-    layout_t all = mca_coll_mscclpp_stage_elements((size_t)count, dtype);
+    to_root_t part = to_root(call, sbuf, rbuf, root, comm);
 
     (void)op;
-    describe_to_root(call, sbuf, all, rbuf, all, all, role_of(root, comm), comm);
+    if (part.sends) {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)count, dtype);
+    }
+    if (part.in_place) {
+        mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)count, dtype);
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)count, dtype);
+    }
 }
 
 static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                             struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                             struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
 {
-    layout_t own = mca_coll_mscclpp_stage_elements((size_t)rcount, rdtype);
+    to_root_t part = to_root(call, sbuf, rbuf, root, comm);
 
-    describe_to_root(call, sbuf, mca_coll_mscclpp_stage_elements((size_t)scount, sdtype), rbuf,
-                     mca_coll_mscclpp_stage_block(own, ompi_comm_rank(comm)),
-                     mca_coll_mscclpp_stage_elements((size_t)rcount * (size_t)peers(comm), rdtype), role_of(root, comm),
-                     comm);
+    if (part.sends) {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
+    }
+    if (part.in_place) {
+        mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount, rdtype);
+        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)peers(comm), rdtype);
+    }
 }
 
 static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
@@ -103,18 +115,32 @@ static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_co
                              mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype, int root,
                              struct ompi_communicator_t *comm)
 {
-    layout_t recv = mca_coll_mscclpp_stage_vector(peers(comm), rcounts, displs, rdtype);
+    to_root_t part = to_root(call, sbuf, rbuf, root, comm);
 
-    describe_to_root(call, sbuf, mca_coll_mscclpp_stage_elements((size_t)scount, sdtype), rbuf,
-                     mca_coll_mscclpp_stage_block(recv, ompi_comm_rank(comm)), recv, role_of(root, comm), comm);
+    if (part.sends) {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
+    }
+    if (part.in_place) {
+        mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, displs, rdtype);
+    }
 }
 
 static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                              struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                              struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
 {
-    describe_from_root(call, sbuf, mca_coll_mscclpp_stage_elements((size_t)scount * (size_t)peers(comm), sdtype), rbuf,
-                       mca_coll_mscclpp_stage_elements((size_t)rcount, rdtype), role_of(root, comm), comm);
+    from_root_t part = from_root(call, sbuf, rbuf, root, comm);
+
+    if (part.sends) {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)peers(comm), sdtype);
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount, rdtype);
+    }
 }
 
 static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
@@ -122,8 +148,14 @@ static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_c
                               mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root,
                               struct ompi_communicator_t *comm)
 {
-    describe_from_root(call, sbuf, mca_coll_mscclpp_stage_vector(peers(comm), scounts, displs, sdtype), rbuf,
-                       mca_coll_mscclpp_stage_elements((size_t)rcount, rdtype), role_of(root, comm), comm);
+    from_root_t part = from_root(call, sbuf, rbuf, root, comm);
+
+    if (part.sends) {
+        mca_coll_mscclpp_stage_vector(&call->send.read, peers(comm), scounts, displs, sdtype);
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount, rdtype);
+    }
 }
 
 STAGE_COLLECTIVE(bcast, (void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype, int root),
@@ -160,11 +192,13 @@ static int reduce_local(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t c
                         struct ompi_op_t *op, mca_coll_base_module_t *base)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
-    layout_t all = mca_coll_mscclpp_stage_elements((size_t)count, dtype);
-    call_t call = {.send = {.address = sbuf, .read = all}, .recv = {.address = rbuf, .read = all, .write = all}};
+    call_t call = {.send = {.address = sbuf}, .recv = {.address = rbuf}};
     mca_coll_mscclpp_stage_t stage;
     int rc;
 
+    mca_coll_mscclpp_stage_elements(&call.send.read, (size_t)count, dtype);
+    mca_coll_mscclpp_stage_elements(&call.recv.read, (size_t)count, dtype);
+    mca_coll_mscclpp_stage_elements(&call.recv.write, (size_t)count, dtype);
     if (!mca_coll_mscclpp_stage_needed(&call)) {
         return STAGE_PREVIOUS(reduce_local, sbuf, rbuf, count, dtype, op);
     }
