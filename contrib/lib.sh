@@ -37,10 +37,15 @@ gpu_count() {
 # Names of Debian and Ubuntu. Open MPI's own headers include those of PMIx, hwloc and libevent, which come with it.
 missing_build_packages() {
     local pair
-    for pair in gcc:gcc make:make autoreconf:autoconf automake:automake libtoolize:libtool pkg-config:pkg-config \
-        mpicc:libopenmpi-dev mpirun:openmpi-bin tar:tar; do
+    for pair in gcc:gcc make:make pkg-config:pkg-config mpicc:libopenmpi-dev mpirun:openmpi-bin tar:tar; do
         have "${pair%%:*}" || echo "${pair#*:}"
     done
+    # A tarball brings its configure.
+    if [ ! -x "$top/configure" ]; then
+        for pair in autoreconf:autoconf automake:automake libtoolize:libtool; do
+            have "${pair%%:*}" || echo "${pair#*:}"
+        done
+    fi
     [ -e /usr/include/stdio.h ] || echo libc6-dev
     if [ -n "$(find_nvcc)" ]; then
         have g++ || echo g++
