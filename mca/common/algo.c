@@ -5,6 +5,13 @@
 #define WARP 32u
 #define DEFAULT_THREADS MSCCLPP_DEV_MAX_THREADS
 
+/*
+ * Fine grids, for packets: one multiprocessor fills only a part of the links, so small blocks on many of them are
+ * faster as soon as the units are more than what one block sends in the time that meeting other blocks takes.
+ */
+#define SMALL_UNITS 256u
+#define FINE_THREADS 128u
+
 const mscclpp_algo_t *const mscclpp_algos[] = {
     &mscclpp_algo_allreduce_oneshot,
     &mscclpp_algo_allreduce_twophase,
@@ -43,17 +50,23 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 }
 
 bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted, uint64_t capacity,
-                       mscclpp_choice_t *choice)
+                       bool fine, mscclpp_choice_t *choice)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
     uint64_t threads = protocol->max_threads != 0 ? protocol->max_threads : DEFAULT_THREADS;
+    uint64_t spread = units <= SMALL_UNITS ? SMALL_UNITS : (units + wanted - 1) / wanted;
     uint64_t blocks = protocol->max_blocks != 0 ? protocol->max_blocks : wanted;
     uint64_t grain = input->on_host ? 1 : WARP;
 
+    if (protocol->max_threads == 0 && fine) {
+        threads = spread > FINE_THREADS || units <= SMALL_UNITS ? spread : FINE_THREADS;
+        threads = at_most((threads + WARP - 1) / WARP * WARP, DEFAULT_THREADS);
+    }
     if (input->on_host) {
         threads = protocol->twin_threads;
         blocks = protocol->twin_blocks;
     }
+    threads = threads < grain ? grain : threads;
     if (capacity != 0) {
         threads = at_most(threads, capacity);
     }

@@ -90,9 +90,10 @@ int mscclpp_algo_find(const char *name);
 
 /*
  * Helpers for shapes. `units` a thread handles at least one of, of `wanted` blocks at most; never more threads in all
- * than `capacity`, if that is not 0. False if even one warp (on the twin: one thread) is too many.
+ * than `capacity`, if that is not 0. `fine` spreads few units over many small blocks. False if even one warp (on the
+ * twin: one thread) is too many.
  */
 bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted, uint64_t capacity,
-                       mscclpp_choice_t *choice);
+                       bool fine, mscclpp_choice_t *choice);
 
 #endif

@@ -275,8 +275,8 @@ int main(int argc, char **argv)
             failed += run(a, 64, 1, 1, mib, cases / 12);
             ++groups;
         }
-        if (!options.quick && options.group.ranks == 0 && options.group.dtype < 0 && options.group.op < 0 &&
-            options.group.only_case < 0 && options.group.cases == 0) {
+        if (!options.quick && !process_state_slow() && options.group.ranks == 0 && options.group.dtype < 0 &&
+            options.group.op < 0 && options.group.only_case < 0 && options.group.cases == 0) {
             failed += run_missing(a, &groups);
         }
     }

@@ -517,6 +517,19 @@ static void test_faults_in_call(const char *algorithm, int ranks, bool queued, u
     CHECK(reached >= 1);
 }
 
+/* The table with faults has every function that the twin's has. */
+static void test_table(void)
+{
+    const void *ours[sizeof(mscclpp_gpu_ops_t) / sizeof(void *)], *theirs[sizeof(mscclpp_gpu_ops_t) / sizeof(void *)];
+    size_t i;
+
+    memcpy(ours, &faulty_gpu_ops, sizeof(ours));
+    memcpy(theirs, &mscclpp_gpu_host_ops, sizeof(theirs));
+    for (i = 0; i < sizeof(ours) / sizeof(ours[0]); ++i) {
+        REQUIRE((ours[i] != NULL) == (theirs[i] != NULL));
+    }
+}
+
 int main(void)
 {
     static const char *const algorithms[] = {"oneshot", "twophase", "zerocopy", "scratch"};
@@ -525,6 +538,7 @@ int main(void)
 
     unit_begin();
     alarm(900);
+    test_table();
     mscclpp_log_set(log_sink, NULL, MSCCLPP_LOG_INFO);
     mscclpp_gpu_host_set_filter(user_is_host);
     for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {

@@ -129,14 +129,18 @@ static int touched(const side_t *side)
     return mt_twin || MT_DEVICE == side->buffer->kind ? sm_ints(side) : 0;
 }
 
-/* A rank that touches no device memory has nothing to stage. */
+/* A rank that touches no device memory has nothing to stage; MPI_IN_PLACE stands for one of the buffers of a call. */
 static bool touches(const call_t *call)
 {
     bool alone = !call->group->inter && 1 == call->group->own_size;
-    int sent = is_neighbor(call->collective) && 0 == call->group->out ? 0 : touched(&call->send);
+    bool scattered = SCATTER == call->collective || SCATTERV == call->collective;
+    bool replaced = call->in_place && (!is_rooted(call->collective) || call->is_root);
+    bool silent = is_neighbor(call->collective) && 0 == call->group->out;
+    int sent = silent || (replaced && !scattered) ? 0 : touched(&call->send);
+    int received = replaced && scattered ? 0 : touched(&call->recv);
 
     /* Open MPI itself answers a broadcast to nobody. */
-    return sent + touched(&call->recv) > 0 && !(alone && BCAST == call->collective);
+    return sent + received > 0 && !(alone && BCAST == call->collective);
 }
 
 static bool kernels_may_serve(const call_t *call)

@@ -9,7 +9,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(input->layout->packet_half, input->nranks);
     uint64_t chunk;
 
-    if (capacity == 0 || !mscclpp_algo_grid(input, units, MAX_BLOCKS, capacity, choice)) {
+    if (capacity == 0 || !mscclpp_algo_grid(input, units, MAX_BLOCKS, capacity, true, choice)) {
         return false;
     }
     chunk = MSCCLPP_DEV_PACKET_CHUNK(units, capacity, (uint64_t)choice->nblocks * choice->nthreads);

@@ -11,7 +11,8 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_SCRATCH;
     /* A block's tile should hold at least one unit for each of its threads. */
-    return rows != 0 && mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, MAX_BLOCKS, rows, choice);
+    return rows != 0 &&
+           mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, MAX_BLOCKS, rows, false, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_scratch = {

@@ -10,7 +10,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
-    return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, MAX_BLOCKS, 0, choice);
+    return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, MAX_BLOCKS, 0, false, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy = {
