@@ -241,8 +241,9 @@ static bool beyond_open_mpi(const call_t *call)
     if (SCATTERV == call->collective && group->inter && BLOCKING == call->variant) {
         return call->send_type->ints != call->recv_type->ints;
     }
-    /* Without the component, the rest of the buffer, which MPI leaves undefined, is worked in. */
-    return without && REDUCE_SCATTER == call->collective && call->in_place;
+    /* Where it works in the buffer itself, it also uses the rest of it, which MPI leaves undefined. */
+    return (without || (!mt_twin && MT_DEVICE != call->recv.buffer->kind)) && REDUCE_SCATTER == call->collective &&
+           call->in_place;
 }
 
 static void run_group(const group_t *group, variant_t variant, int send_kind, int recv_kind)
@@ -273,6 +274,8 @@ static void run_group(const group_t *group, variant_t variant, int send_kind, in
                     (in_place && (!has_in_place(call.collective) || group->inter))) {
                     continue;
                 }
+                call.send.buffer = &arenas[0][send_kind];
+                call.recv.buffer = &arenas[1][recv_kind];
                 if (beyond_open_mpi(&call)) {
                     continue;
                 }
@@ -282,8 +285,6 @@ static void run_group(const group_t *group, variant_t variant, int send_kind, in
                 if (in_place && !is_rooted(call.collective)) {
                     call.send_type = call.recv_type; /* says how long blocks are; MPI does not look at it */
                 }
-                call.send.buffer = &arenas[0][send_kind];
-                call.recv.buffer = &arenas[1][recv_kind];
                 call.send.image = images[0];
                 call.recv.image = images[1];
                 run_roots(&call);
