@@ -21,8 +21,8 @@ typedef struct {
 } mscclpp_control_buffers_t;
 
 /*
- * Two sets of handles are enough: a rank writes those of exchange k + 2 after it has seen every vote of exchange k + 1,
- * and a peer votes there only after it has read all handles of exchange k.
+ * The handles of two exchanges alternate. A rank publishes exchange k + 1 only after it has seen every vote on k, and a
+ * peer votes on k only after it has read all handles of k, so no set is written while somebody reads it.
  */
 typedef struct {
     uint64_t call;      /* number of the call in hand, times 4, plus mscclpp_call_kind_t */
