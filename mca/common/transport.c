@@ -1,0 +1,20 @@
+#include "mca/common/transport.h"
+
+#include <string.h>
+
+const mscclpp_transport_ops_t *const mscclpp_transports[] = {
+    NULL,
+};
+const int mscclpp_transport_count = (int)(sizeof(mscclpp_transports) / sizeof(mscclpp_transports[0])) - 1;
+
+const mscclpp_transport_ops_t *mscclpp_transport_find(const char *name)
+{
+    int i;
+
+    for (i = 0; i < mscclpp_transport_count; ++i) {
+        if (strcmp(mscclpp_transports[i]->name, name) == 0) {
+            return mscclpp_transports[i];
+        }
+    }
+    return NULL;
+}
