@@ -43,14 +43,14 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
 }
 
 /*
- * Ends a kernel: the last block to arrive advances the state and tells the host. `epoch` is the flag of the last
- * packets (or the state's own if there were none), `barriers` how often each block met its namesakes in all. To be
- * called by all threads.
+ * Ends an operation: the last block to arrive advances the state and tells the host. `launches` is what the state said
+ * at its beginning, when the read could be had for nothing; `epoch` is the flag of the last packets (or the state's own
+ * if there were none), `barriers` how often each block met its namesakes in all. To be called by all threads.
  *
  * All blocks have read the state before any of them arrives here, so the last one may change it.
  */
-MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t epoch,
-                                    uint64_t barriers)
+MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
+                                    uint32_t epoch, uint64_t barriers)
 {
     mscclpp_dev_state_t *state = args->state;
 
@@ -64,8 +64,8 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     }
     state->ticket = 0;
     state->epoch = epoch;
-    state->launches += 1;
-    mscclpp_dev_st_release_sys_u64(&args->mailbox->done, state->launches);
+    state->launches = launches + 1;
+    mscclpp_dev_st_release_sys_u64(&args->mailbox->done, launches + 1);
 }
 
 #endif

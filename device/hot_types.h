@@ -16,17 +16,10 @@
     X(MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM)                                                                             \
     X(MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM)
 
-/* The type whose kernel serves sums of `dtype`. */
-static inline int mscclpp_dev_hot_dtype(uint32_t dtype)
-{
-    switch (dtype) {
-    case MSCCLPP_DTYPE_INT8:
-        return MSCCLPP_DTYPE_UINT8;
-    case MSCCLPP_DTYPE_INT32:
-        return MSCCLPP_DTYPE_UINT32;
-    default:
-        return (int)dtype;
-    }
-}
+/* The type whose kernel serves sums of `dtype_`; a macro for hosts and kernels. */
+#define MSCCLPP_DEV_HOT_DTYPE(dtype_)                                                                                  \
+    ((dtype_) == MSCCLPP_DTYPE_INT8    ? (int)MSCCLPP_DTYPE_UINT8                                                      \
+     : (dtype_) == MSCCLPP_DTYPE_INT32 ? (int)MSCCLPP_DTYPE_UINT32                                                     \
+                                       : (int)(dtype_))
 
 #endif

@@ -1,6 +1,8 @@
 /* What both launchers share: sizes of arguments, elements, and which combinations exist. */
 #include "device/launch.h"
 
+#include "device/linger_types.h"
+
 static const struct {
     uint8_t extent;
     uint8_t true_extent;
@@ -55,6 +57,8 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_zerocopy_args_t);
     case MSCCLPP_KERNEL_CHANNEL_RING:
         return sizeof(mscclpp_dev_ring_args_t);
+    case MSCCLPP_KERNEL_LINGER:
+        return sizeof(mscclpp_dev_linger_args_t);
     default:
         return sizeof(mscclpp_dev_args_t);
     }

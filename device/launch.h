@@ -36,7 +36,7 @@ size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
 
 /*
  * A queue of the twin: its launches run one after another on threads of its own, which sleep when it is empty. A launch
- * of a single thread runs at once in the caller's thread if the queue is empty.
+ * of a single thread runs at once in the caller's thread if the queue is empty, unless its kernel lingers.
  */
 typedef struct mscclpp_dev_host_queue mscclpp_dev_host_queue_t;
 

@@ -6,6 +6,7 @@
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
+#include "device/kern/linger.h"
 #include "device/launch.h"
 
 #include <cuda_runtime.h>
@@ -33,6 +34,15 @@ static __global__ void __launch_bounds__(THREADS) ring_kernel(const __grid_const
 
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_channel_ring(&ctx, &args);
+}
+
+static __global__ void __launch_bounds__(THREADS) linger_kernel(const __grid_constant__ mscclpp_dev_linger_args_t args)
+{
+    __shared__ mscclpp_dev_linger_block_t own;
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_linger(&ctx, &args, &own);
 }
 
 template <int DTYPE, int OP, int WIDTH>
@@ -90,6 +100,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)scratch_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_CHANNEL_RING:
         return (const void *)ring_kernel;
+    case MSCCLPP_KERNEL_LINGER:
+        return (const void *)linger_kernel;
     default:
         return (const void *)barrier_kernel;
     }
@@ -97,7 +109,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
 
 static const void *find_function(mscclpp_dev_kernel_t kernel, uint32_t dtype, uint32_t op)
 {
-    int hot = mscclpp_dev_hot_dtype(dtype);
+    int hot = MSCCLPP_DEV_HOT_DTYPE(dtype);
 
 #define MATCH(dtype_, op_)                                                                                             \
     if (hot == (int)dtype_ && op == (uint32_t)op_) {                                                                   \

@@ -10,15 +10,27 @@
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
+#include "device/kern/linger.h"
 #include "device/launch.h"
+
+/* What the threads of a block share. */
+typedef struct {
+    mscclpp_dev_host_block_t meeting;
+    mscclpp_dev_linger_block_t linger;
+} block_t;
 
 typedef struct job {
     struct job *next;
     mscclpp_dev_launch_t launch;
     uint32_t started; /* threads of the grid that a worker has taken */
     uint32_t unfinished;
-    mscclpp_dev_host_block_t *meetings; /* one a block */
-    mscclpp_dev_zerocopy_args_t args;   /* the largest arguments there are */
+    block_t *blocks; /* one each */
+    union {
+        mscclpp_dev_args_t common;
+        mscclpp_dev_zerocopy_args_t zerocopy;
+        mscclpp_dev_ring_args_t ring;
+        mscclpp_dev_linger_args_t linger;
+    } args;
 } job_t;
 
 struct mscclpp_dev_host_queue {
@@ -43,13 +55,10 @@ void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *contex
     wait_progress.context = context;
 }
 
-/*
- * Type and operation are looked up at run time: kernels folded for the hot ones, as CUDA has them, would save little
- * here and take the compiler minutes.
- */
-static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args)
+static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args,
+                     mscclpp_dev_linger_block_t *linger)
 {
-    const mscclpp_dev_args_t *common = args; /* the zero-copy arguments begin with them */
+    const mscclpp_dev_args_t *common = args; /* all arguments begin with them */
     const int dtype = (int)common->dtype, op = (int)common->op;
 
     switch (kernel) {
@@ -74,13 +83,15 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
     case MSCCLPP_KERNEL_CHANNEL_RING:
         mscclpp_dev_channel_ring(ctx, args);
         break;
+    case MSCCLPP_KERNEL_LINGER:
+        mscclpp_dev_linger(ctx, args, linger);
+        break;
     case MSCCLPP_KERNEL_LAST:
         break;
     }
 }
 
-static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, mscclpp_dev_host_block_t *meetings,
-                       bool inline_launch)
+static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block_t *blocks, bool inline_launch)
 {
     mscclpp_dev_ctx_t ctx;
 
@@ -89,12 +100,12 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, msccl
     ctx.nthreads = launch->nthreads;
     ctx.block = index / launch->nthreads;
     ctx.nblocks = launch->nblocks;
-    ctx.meeting = &meetings[ctx.block];
+    ctx.meeting = &blocks[ctx.block].meeting;
     if (inline_launch) {
         ctx.progress = wait_progress.call;
         ctx.progress_context = wait_progress.context;
     }
-    run_body(&ctx, launch->kernel, launch->args);
+    run_body(&ctx, launch->kernel, launch->args, &blocks[ctx.block].linger);
 }
 
 static void *worker_main(void *argument)
@@ -115,14 +126,14 @@ static void *worker_main(void *argument)
         }
         index = job->started++;
         pthread_mutex_unlock(&queue->lock);
-        run_thread(&job->launch, index, job->meetings, false);
+        run_thread(&job->launch, index, job->blocks, false);
         pthread_mutex_lock(&queue->lock);
         if (--job->unfinished == 0) {
             queue->first = job->next;
             if (queue->first == NULL) {
                 queue->last = NULL;
             }
-            free(job->meetings);
+            free(job->blocks);
             free(job);
             pthread_cond_broadcast(&queue->work);
         }
@@ -195,12 +206,13 @@ int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_l
     int error;
 
     pthread_mutex_lock(&queue->lock);
-    if (threads == 1 && queue->first == NULL && !queue->busy) {
-        mscclpp_dev_host_block_t meeting = {0, 0, {0, 0}};
+    if (threads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER && queue->first == NULL && !queue->busy) {
+        block_t block;
 
+        memset(&block.meeting, 0, sizeof(block.meeting));
         queue->busy = 1;
         pthread_mutex_unlock(&queue->lock);
-        run_thread(launch, 0, &meeting, true);
+        run_thread(launch, 0, &block, true);
         pthread_mutex_lock(&queue->lock);
         queue->busy = 0;
         pthread_cond_broadcast(&queue->work);
@@ -212,13 +224,13 @@ int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_l
     if (job == NULL) {
         goto err_unlock;
     }
-    job->meetings = calloc(launch->nblocks, sizeof(*job->meetings));
-    if (job->meetings == NULL) {
+    job->blocks = calloc(launch->nblocks, sizeof(*job->blocks));
+    if (job->blocks == NULL) {
         goto err_free_job;
     }
     error = add_workers(queue, threads);
     if (error != 0) {
-        goto err_free_meetings;
+        goto err_free_blocks;
     }
     memcpy(&job->args, launch->args, mscclpp_dev_args_size(launch->kernel));
     job->launch = *launch;
@@ -234,8 +246,8 @@ int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_l
     pthread_mutex_unlock(&queue->lock);
     return 0;
 
-err_free_meetings:
-    free(job->meetings);
+err_free_blocks:
+    free(job->blocks);
 
 err_free_job:
     free(job);

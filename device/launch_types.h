@@ -20,25 +20,29 @@
 
 /*
  * A rank's own counters, in its device memory. Kernels advance them; the host writes them only where it clears the
- * packet area. Kernels of one team run one after another; between two of them all fields but `expected` are equal on
- * all ranks.
+ * packet area. Kernels of one team run one after another; between two of them all fields but `expected` and `relay` are
+ * equal on all ranks.
  */
 typedef struct {
-    uint64_t launches;                        /* kernels that have ended */
+    uint64_t launches;                        /* operations that have ended */
     uint32_t epoch;                           /* flag of the last packets sent; never 0 once used */
     uint32_t ticket;                          /* blocks of the running kernel that have ended */
     uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS]; /* barriers that each block has passed */
     uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS]; /* of the semaphores of memory channels */
+    uint64_t relay[8];                                                    /* between blocks: linger_types.h */
+    uint32_t leavers; /* blocks of a lingering kernel that have left */
 } mscclpp_dev_state_t;
 
-/* Mapped host memory through which a team's kernels and its host speak. One cache line for each word. */
+/* Mapped host memory through which a team's kernels and its host speak. One cache line for each writer and use. */
 typedef struct {
     uint64_t abort; /* written by the host: not 0 makes every wait of a kernel end */
     uint64_t pad0[7];
     uint64_t done; /* written by the last block of a kernel: state->launches after it */
-    uint64_t pad1[7];
+    uint64_t left; /* written by a lingering kernel that leaves: its number */
+    uint64_t pad1[6];
     uint64_t failed; /* written by a kernel whose wait ended early: 1 + the rank that it waited for */
     uint64_t pad2[7];
+    uint64_t bell[8]; /* written by the host: linger_types.h */
 } mscclpp_dev_mailbox_t;
 
 /*
@@ -107,6 +111,7 @@ typedef enum {
     MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY,    /* args: mscclpp_dev_zerocopy_args_t */
     MSCCLPP_KERNEL_ALLREDUCE_SCRATCH,     /* args: mscclpp_dev_args_t */
     MSCCLPP_KERNEL_CHANNEL_RING,          /* args: mscclpp_dev_ring_args_t; at most MSCCLPP_DEV_CHANNEL_BLOCKS blocks */
+    MSCCLPP_KERNEL_LINGER,                /* args: mscclpp_dev_linger_args_t (linger_types.h) */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

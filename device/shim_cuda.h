@@ -11,6 +11,9 @@
 #define MSCCLPP_DEV_SHARED MSCCLPP_DEV
 #define MSCCLPP_DEV_UNROLL _Pragma("unroll")
 
+/* Kernels are compiled once for each type and operation that matters most. */
+#define MSCCLPP_DEV_FOLDS true
+
 typedef struct __align__(16)
 {
     uint32_t w[4];
@@ -68,6 +71,19 @@ MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *p, uint64_t value)
 MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
 {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
+{
+    uint64_t value;
+
+    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    return value;
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_release_gpu_u64(uint64_t *p, uint64_t value)
+{
+    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
 }
 
 MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *p, uint64_t value)

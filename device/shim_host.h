@@ -13,6 +13,9 @@
 #define MSCCLPP_DEV_SHARED MSCCLPP_DEV_OUTLINE
 #define MSCCLPP_DEV_UNROLL
 
+/* Type and operation are looked up at run time: folding them would save little here and take the compiler minutes. */
+#define MSCCLPP_DEV_FOLDS false
+
 typedef struct {
     uint32_t w[4];
 } __attribute__((aligned(16), may_alias)) mscclpp_dev_vec_t;
@@ -60,6 +63,16 @@ MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *p, uint64_t value)
 }
 
 MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_release_gpu_u64(uint64_t *p, uint64_t value)
 {
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }

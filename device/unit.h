@@ -35,24 +35,49 @@ MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
     }
 }
 
+/*
+ * Up to a unit at any address. The loads do not wait for one another, since small messages are all tail: words where
+ * the address allows it, bytes for the rest.
+ */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_bytes(const unsigned char *p, uint32_t size)
 {
-    mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
-    uint32_t i;
+    const uint32_t words = (uintptr_t)p % 4 == 0 ? size / 4 : 0;
+    mscclpp_dev_vec_t v;
+    uint32_t w, i;
 
-    for (i = 0; i < size; ++i) {
-        v.w[i / 4] |= (uint32_t)p[i] << 8 * (i % 4);
+    MSCCLPP_DEV_UNROLL
+    for (w = 0; w < 4; ++w) {
+        uint32_t word = 0;
+
+        if (w < words) {
+            word = ((const mscclpp_dev_word_t *)p)[w];
+        } else {
+            MSCCLPP_DEV_UNROLL
+            for (i = 0; i < 4; ++i) {
+                word |= 4 * w + i < size ? (uint32_t)p[4 * w + i] << 8 * i : 0;
+            }
+        }
+        v.w[w] = word;
     }
     return v;
 }
 
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_bytes(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size, uint32_t mask)
 {
-    uint32_t i;
+    const bool words = (uintptr_t)p % 4 == 0;
+    uint32_t w, i;
 
-    for (i = 0; i < size; ++i) {
-        if (mask >> i & 1) {
-            p[i] = (unsigned char)(v.w[i / 4] >> 8 * (i % 4));
+    MSCCLPP_DEV_UNROLL
+    for (w = 0; w < 4; ++w) {
+        if (words && 4 * w + 4 <= size && (mask >> 4 * w & 0xfu) == 0xfu) {
+            ((mscclpp_dev_word_t *)p)[w] = v.w[w];
+        } else {
+            MSCCLPP_DEV_UNROLL
+            for (i = 0; i < 4; ++i) {
+                if (4 * w + i < size && (mask >> (4 * w + i) & 1)) {
+                    p[4 * w + i] = (unsigned char)(v.w[w] >> 8 * i);
+                }
+            }
         }
     }
 }

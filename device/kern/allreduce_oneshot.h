@@ -89,14 +89,19 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const msc
     const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(units, capacity, threads);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t barriers = args->state->barrier[ctx->block];
+    const uint64_t launches = args->state->launches;
     uint32_t flag = args->state->epoch;
     uint64_t base, u;
     uint32_t i;
 
     for (base = 0; base < units; base += chunk) {
+        /* Of most messages a thread has no other unit, and so reads it once. */
+        const mscclpp_dev_vec_t first =
+            thread < chunk ? mscclpp_dev_ld_unit(args->in, base + thread, args->bytes) : mscclpp_dev_vec_zero();
+
         ++flag;
         for (u = thread; u < chunk; u += threads) {
-            mscclpp_dev_vec_t v = mscclpp_dev_ld_unit(args->in, base + u, args->bytes);
+            mscclpp_dev_vec_t v = u == thread ? first : mscclpp_dev_ld_unit(args->in, base + u, args->bytes);
 
             for (i = 1; i < args->nranks && !ctx->failed; ++i) {
                 uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
@@ -106,7 +111,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const msc
             }
         }
         for (u = thread; u < chunk; u += threads) {
-            mscclpp_dev_vec_t v = mscclpp_dev_ld_unit(args->in, base + u, args->bytes);
+            mscclpp_dev_vec_t v = u == thread ? first : mscclpp_dev_ld_unit(args->in, base + u, args->bytes);
 
             switch (args->nranks) {
             case 2:
@@ -127,7 +132,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const msc
             }
         }
     }
-    mscclpp_dev_finish(ctx, args, flag, barriers);
+    mscclpp_dev_finish(ctx, args, launches, flag, barriers);
 }
 
 #endif

@@ -83,6 +83,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
     const uint64_t shard = (units + args->nranks - 1) / args->nranks;
     const uint64_t tile = mscclpp_dev_scratch_tile(args, ctx->nblocks);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    const uint64_t launches = args->state->launches;
     const uint32_t epoch = args->state->epoch;
     uint64_t barriers = args->state->barrier[ctx->block];
     uint64_t base, u;
@@ -129,7 +130,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
             }
         }
     }
-    mscclpp_dev_finish(ctx, args, epoch, barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch, barriers);
 }
 
 #endif

@@ -47,6 +47,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const ms
     const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, threads);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t barriers = args->state->barrier[ctx->block];
+    const uint64_t launches = args->state->launches;
     uint32_t flag = args->state->epoch;
     uint64_t base, u;
     uint32_t i, r;
@@ -99,7 +100,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const ms
             }
         }
     }
-    mscclpp_dev_finish(ctx, args, flag, barriers);
+    mscclpp_dev_finish(ctx, args, launches, flag, barriers);
 }
 
 #endif

@@ -111,6 +111,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const ms
     const uint64_t last = first + shard < units ? first + shard : units;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const bool fast = mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
+    const uint64_t launches = common->state->launches;
     const uint32_t epoch = common->state->epoch;
     const uint64_t barriers = common->state->barrier[ctx->block] + 2;
     uint64_t u;
@@ -130,7 +131,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const ms
         }
     }
     mscclpp_dev_barrier(ctx, common, barriers);
-    mscclpp_dev_finish(ctx, common, epoch, barriers);
+    mscclpp_dev_finish(ctx, common, launches, epoch, barriers);
 }
 
 #endif

@@ -7,10 +7,11 @@
 MSCCLPP_DEV void mscclpp_dev_barrier_only(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     const uint64_t barriers = args->state->barrier[ctx->block] + 1;
+    const uint64_t launches = args->state->launches;
     const uint32_t epoch = args->state->epoch;
 
     mscclpp_dev_barrier(ctx, args, barriers);
-    mscclpp_dev_finish(ctx, args, epoch, barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch, barriers);
 }
 
 #endif

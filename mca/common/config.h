@@ -24,6 +24,11 @@ typedef struct {
     double timeout;         /* seconds; 0: none */
     double warn_after;      /* seconds; 0: never */
     const char *shared_gpu; /* "auto", "kernels", "stage" */
+    const char *linger;     /* "auto", "on", "off" */
+    double linger_window;   /* microseconds */
+    double linger_idle;     /* microseconds */
+    size_t linger_max;      /* bytes */
+    int linger_blocks;
     bool mixed_buffers;
     const char *stage; /* "auto", "always", "never" */
     bool ucx;

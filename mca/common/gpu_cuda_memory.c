@@ -15,6 +15,50 @@ typedef struct {
 
 _Static_assert(sizeof(cuda_opaque_t) <= MSCCLPP_GPU_HANDLE_SIZE, "the CUDA handle fits its bytes");
 
+/*
+ * What a thread has lately learnt of addresses. It holds as long as the address belongs to the same allocation, whose
+ * number is asked for each time: that takes a third of the time of the other questions. Only plain allocations are
+ * remembered; mapped and pool memory can change behind one number.
+ */
+typedef struct {
+    const void *address;
+    unsigned long long buffer_id; /* 0: an empty entry */
+    int device;
+} known_t;
+
+#define KNOWN 8u
+
+static _Thread_local known_t known[KNOWN];
+static _Thread_local unsigned known_next;
+
+/* Device that holds the address as plain device memory, or -1 if that is not known. `buffer_id`: its, or 0. */
+static int find_known(const void *address, unsigned long long buffer_id)
+{
+    for (unsigned i = 0; i < KNOWN && 0 != buffer_id; ++i) {
+        if (known[i].address == address && known[i].buffer_id == buffer_id) {
+            return known[i].device;
+        }
+    }
+    return -1;
+}
+
+static void remember(const void *address, unsigned long long buffer_id, int device)
+{
+    known[known_next % KNOWN] = (known_t){address, buffer_id, device};
+    ++known_next;
+}
+
+/* 0 for memory that the driver does not know. */
+static unsigned long long buffer_id_of(const mscclpp_cuda_driver_t *driver, const void *address)
+{
+    unsigned long long id = 0;
+
+    return CUDA_SUCCESS ==
+                   driver->pointer_get_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)address)
+               ? id
+               : 0;
+}
+
 bool mscclpp_cuda_is_device(const void *address)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -24,8 +68,13 @@ bool mscclpp_cuda_is_device(const void *address)
     void *values[] = {&type, &managed};
 
     /* Errors are answers too: a driver that nobody has initialised in this process (a forked child) owns no memory. */
-    return NULL != driver && NULL != address &&
-           CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
+    if (NULL == driver || NULL == address) {
+        return false;
+    }
+    if (find_known(address, buffer_id_of(driver, address)) >= 0) {
+        return true;
+    }
+    return CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
            (CU_MEMORYTYPE_DEVICE == type || 0 != managed);
 }
 
@@ -56,15 +105,29 @@ bool mscclpp_cuda_is_reachable(int device, const void *address)
     unsigned type = 0;
     int ordinal = -1;
     CUcontext context = NULL, primary = NULL;
+    unsigned long long buffer_id;
     void *values[] = {&type, &ordinal, &context};
     mscclpp_mem_info_t info;
 
-    /* By far the most calls pass plain memory of the device's primary context, or pool memory, which has none. */
-    if (NULL != driver && NULL != address &&
-        CUDA_SUCCESS == driver->pointer_get_attributes(3, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
-        CU_MEMORYTYPE_DEVICE == type && ordinal == device &&
-        (NULL == context || (MSCCLPP_OK == mscclpp_cuda_primary_context(device, &primary) && context == primary))) {
+    if (NULL == driver || NULL == address) {
+        return false;
+    }
+    buffer_id = buffer_id_of(driver, address);
+    if (find_known(address, buffer_id) == device) {
         return true;
+    }
+    /* By far the most calls pass plain memory of the device's primary context, or pool memory, which has none. */
+    if (CUDA_SUCCESS == driver->pointer_get_attributes(3, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
+        CU_MEMORYTYPE_DEVICE == type && ordinal == device) {
+        if (NULL == context) {
+            return true;
+        }
+        if (MSCCLPP_OK == mscclpp_cuda_primary_context(device, &primary) && context == primary) {
+            if (0 != buffer_id) {
+                remember(address, buffer_id, device);
+            }
+            return true;
+        }
     }
     mscclpp_cuda_query(address, &info);
     return MSCCLPP_MEM_PINNED == info.kind || MSCCLPP_MEM_MANAGED == info.kind ||

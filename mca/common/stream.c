@@ -9,6 +9,7 @@ typedef struct idle {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     mscclpp_gpu_stream_t *stream;
+    bool lingering;
 } idle_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -20,7 +21,8 @@ mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, ms
 
     pthread_mutex_lock(&lock);
     for (link = &idle_first; (found = *link) != NULL; link = &found->next) {
-        if (found->gpu == gpu && found->device == device) {
+        if (found->gpu == gpu && found->device == device &&
+            (!found->lingering || gpu->stream_query(found->stream) == MSCCLPP_OK)) {
             *link = found->next;
             break;
         }
@@ -34,7 +36,7 @@ mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, ms
     return MSCCLPP_OK;
 }
 
-void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream)
+void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream, bool lingering)
 {
     idle_t *entry = malloc(sizeof(*entry));
 
@@ -45,6 +47,7 @@ void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_st
     entry->gpu = gpu;
     entry->device = device;
     entry->stream = stream;
+    entry->lingering = lingering;
     pthread_mutex_lock(&lock);
     entry->next = idle_first;
     idle_first = entry;

@@ -10,7 +10,8 @@
 typedef struct {
     mscclpp_team_t *team;
     const mscclpp_allreduce_args_t *args;
-    mscclpp_gpu_stream_t *stream;
+    mscclpp_gpu_stream_t *app_stream; /* of an enqueued call; NULL: the call waits */
+    mscclpp_gpu_stream_t *stream;     /* the team's, once something needs it */
     uint64_t bytes;
     const void *in; /* what the kernel reads and writes: the user's buffers or stand-ins */
     void *out;
@@ -35,6 +36,23 @@ static uint64_t span(const mscclpp_allreduce_args_t *args)
     return (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
 }
 
+/* A stream for work besides the kernel. A kernel that is started afterwards follows it. */
+static mscclpp_status_t need_stream(task_t *task)
+{
+    mscclpp_status_t status = mscclpp_team_take_stream(task->team);
+
+    task->stream = task->team->stream;
+    return status;
+}
+
+/* Device memory in place of a buffer. */
+static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
+{
+    mscclpp_status_t status = need_stream(task);
+
+    return status == MSCCLPP_OK ? task->team->gpu->temp_alloc(task->stream, task->bytes, stand_in_p) : status;
+}
+
 /*
  * Puts device memory in the place of buffers that kernels cannot touch. A rank's own trouble: it changes nothing that
  * the peers see, but that such a buffer cannot be mapped, which the exchange agrees on.
@@ -49,7 +67,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
     task->in = args->sendbuf;
     task->out = args->recvbuf;
     if (!team->gpu->is_reachable(team->device, args->recvbuf)) {
-        status = team->gpu->temp_alloc(task->stream, task->bytes, &task->out_stand_in);
+        status = make_stand_in(task, &task->out_stand_in);
         task->out = task->out_stand_in;
         /* Padding between elements is not written by the kernel, so it must be there to be copied back. */
         if (status == MSCCLPP_OK && (in_place || !is_dense(args->dtype))) {
@@ -59,7 +77,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
     if (in_place) {
         task->in = task->out;
     } else if (status == MSCCLPP_OK && !team->gpu->is_reachable(team->device, args->sendbuf)) {
-        status = team->gpu->temp_alloc(task->stream, task->bytes, &task->in_stand_in);
+        status = make_stand_in(task, &task->in_stand_in);
         task->in = task->in_stand_in;
         if (status == MSCCLPP_OK) {
             status = team->gpu->copy(task->stream, task->in_stand_in, args->sendbuf, task->bytes);
@@ -125,7 +143,7 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
     return mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
 }
 
-static mscclpp_status_t launch(task_t *task, bool wait)
+static mscclpp_status_t launch(task_t *task)
 {
     mscclpp_dev_args_t *args = &task->kernel_args.common;
     mscclpp_dev_launch_t launch;
@@ -143,7 +161,7 @@ static mscclpp_status_t launch(task_t *task, bool wait)
     mscclpp_debug("%s: call %llu: %s, %llu bytes, type %u, op %u, %u blocks of %u threads", task->team->oob.label,
                   (unsigned long long)task->args->call, task->choice.algo->name, (unsigned long long)task->bytes,
                   args->dtype, args->op, launch.nblocks, launch.nthreads);
-    return mscclpp_team_launch(task->team, task->stream, &launch, task->choice.algo->name, wait);
+    return mscclpp_team_launch(task->team, task->app_stream, &launch, task->choice.algo->name);
 }
 
 /* A team of one: the result is the operand. */
@@ -154,14 +172,19 @@ static mscclpp_status_t copy_alone(task_t *task)
     if (task->args->sendbuf == task->args->recvbuf) {
         return MSCCLPP_OK;
     }
+    status = need_stream(task);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
     status = task->team->gpu->copy(task->stream, task->args->recvbuf, task->args->sendbuf, task->bytes);
     return status == MSCCLPP_OK ? task->team->gpu->stream_sync(task->stream) : status;
 }
 
 /* Everything after the choice. Any error breaks the team, since peers may be under way. */
-static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *input, bool wait)
+static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
+    bool wait = task->app_stream == NULL;
     mscclpp_status_t status;
 
     team->call = task->args->call;
@@ -174,7 +197,7 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
     }
     team->last_algorithm = task->choice.algo->name;
     if (status == MSCCLPP_OK && task->choice.epochs != 0) {
-        status = mscclpp_team_reserve_epochs(team, task->stream, task->choice.epochs);
+        status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK && wait && team->meet_first) {
         /* Nothing that could wait for another kernel is left to do before the launch. */
@@ -183,7 +206,7 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
                                          team->call);
     }
     if (status == MSCCLPP_OK) {
-        status = launch(task, wait);
+        status = launch(task);
     }
     if (wait) {
         status = restore_buffers(task, status);
@@ -193,7 +216,7 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
     return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
 }
 
-static mscclpp_status_t run(task_t *task, bool wait)
+static mscclpp_status_t run(task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_select_input_t input;
@@ -217,17 +240,10 @@ static mscclpp_status_t run(task_t *task, bool wait)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (wait) {
-        status = mscclpp_team_take_stream(team);
-        if (status != MSCCLPP_OK) {
-            return mscclpp_team_fail(team, status);
-        }
-        task->stream = team->stream;
-    }
-    if (team->size == 1 && wait && is_dense(task->args->dtype)) {
+    if (team->size == 1 && task->app_stream == NULL && is_dense(task->args->dtype)) {
         status = copy_alone(task);
     } else {
-        status = perform(task, &input, wait);
+        status = perform(task, &input);
     }
     mscclpp_team_give_stream(team);
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
@@ -239,10 +255,11 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
 
     task.team = team;
     task.args = args;
+    task.app_stream = NULL;
     task.stream = NULL;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    return run(&task, true);
+    return run(&task);
 }
 
 mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
@@ -252,10 +269,11 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
 
     task.team = team;
     task.args = args;
-    task.stream = stream;
+    task.app_stream = stream;
+    task.stream = NULL;
     task.in = args->sendbuf;
     task.out = args->recvbuf;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    return run(&task, false);
+    return run(&task);
 }

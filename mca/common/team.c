@@ -109,6 +109,9 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     if (team == NULL) {
         return;
     }
+    if (mscclpp_linger_end(team) != MSCCLPP_OK) {
+        team->stuck = true;
+    }
     if (team->stuck) {
         mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->oob.label);
         return;

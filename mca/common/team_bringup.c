@@ -300,7 +300,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
         if (round == 1) {
             started = mscclpp_team_now(); /* the first round waits for the ranks to arrive */
         }
-        status = mscclpp_team_launch(team, team->stream, &launch, "probe", true);
+        status = mscclpp_team_launch(team, NULL, &launch, "probe");
     }
     *seconds_p = (mscclpp_team_now() - started) / (PROBE_ROUNDS - 1);
     if (status != MSCCLPP_OK) {
@@ -395,6 +395,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     if (status != MSCCLPP_OK) {
         goto err_close;
     }
+    mscclpp_linger_init(team, params->config, shares_gpu(team, hellos));
     mscclpp_info("%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->rank,
                  team->size, team->gpu->name, team->device,
                  team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "shared memory");

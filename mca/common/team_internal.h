@@ -7,6 +7,7 @@
 #include "mca/common/algo.h"
 #include "mca/common/control.h"
 #include "mca/common/ctrl.h"
+#include "mca/common/linger.h"
 #include "mca/common/memory.h"
 #include "mca/common/team.h"
 
@@ -47,8 +48,9 @@ struct mscclpp_team {
     mscclpp_control_line_t *control; /* one line a rank */
     mscclpp_ctrl_t *ctrl;            /* NULL: none */
 
-    uint64_t launches; /* kernels started; the mailbox counts those that ended */
-    uint64_t epochs;   /* packet flags used since the last renewal */
+    uint64_t launches; /* operations started on the device; the mailbox counts those that ended */
+    mscclpp_linger_t linger;
+    uint64_t epochs; /* packet flags used since the last renewal */
     uint64_t exchanges;
     uint64_t meetings;
     uint64_t call; /* number of the call in hand, for messages */
@@ -97,7 +99,10 @@ mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what,
 /* Marks the team as broken and tells the peers why, once. Returns the status. */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status);
 
-/* team_launch.c: takes a stream from the pool for one task, and gives it back unless its kernel is stuck. */
+/*
+ * team_launch.c: takes a stream from the pool for the task in hand, unless it has one already, and gives it back unless
+ * its kernel is stuck.
+ */
 mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team);
 void mscclpp_team_give_stream(mscclpp_team_t *team);
 
@@ -105,18 +110,20 @@ void mscclpp_team_give_stream(mscclpp_team_t *team);
 void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args);
 
 /*
- * Starts a kernel in a stream, and waits for the mailbox to report its end if `wait` is set. `what` and args->bytes go
- * into messages.
+ * Starts a kernel in the stream of an application and returns; or, if `stream` is NULL, has it done by a lingering one
+ * or in a stream of the team's own, and waits for the mailbox to report its end. `what` and args->bytes go into
+ * messages.
  */
 mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream,
-                                     const mscclpp_dev_launch_t *launch, const char *what, bool wait);
+                                     const mscclpp_dev_launch_t *launch, const char *what);
 
 /* The kernels' own word on how they ended; logs a failure. */
 mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const char *what);
 
 /*
  * Makes room for `epochs` more flags: where they would pass the limit, all ranks meet, clear their packet areas and
- * begin again at 0. Called at the same point by all ranks; `stream` is that of the team's kernels.
+ * begin again at 0. Called at the same point by all ranks; `stream` is that of the team's kernels, NULL for one of its
+ * own.
  */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs);
 

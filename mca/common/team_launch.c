@@ -12,6 +12,12 @@
  */
 #define POLLS 512u
 
+/* Before the first such turn: most small calls end within them, and the turn would make them late. */
+#define FIRST_POLLS 4096u
+
+/* Between two looks at whether a kernel that was rung for has left. */
+#define MISS_POLLS 32u
+
 /* How long a kernel may take to leave once it was told to, in seconds. */
 #define LEAVE_TIME 10.0
 
@@ -37,14 +43,14 @@ static bool has_ended(const mscclpp_team_t *team, uint64_t launch)
 
 mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team)
 {
-    return mscclpp_stream_get(team->gpu, team->device, &team->stream);
+    return team->stream != NULL ? MSCCLPP_OK : mscclpp_stream_get(team->gpu, team->device, &team->stream);
 }
 
 void mscclpp_team_give_stream(mscclpp_team_t *team)
 {
     /* A stream whose kernel did not end must not be lent to another team; it is lost with the failed one. */
     if (team->stream != NULL && (team->launches == 0 || has_ended(team, team->launches))) {
-        mscclpp_stream_put(team->gpu, team->device, team->stream);
+        mscclpp_stream_put(team->gpu, team->device, team->stream, mscclpp_linger_present(team));
     }
     team->stream = NULL;
 }
@@ -72,8 +78,8 @@ static void await_leaving(mscclpp_team_t *team)
 {
     double until = mscclpp_team_now() + LEAVE_TIME;
 
-    while (!has_ended(team, team->launches)) {
-        mscclpp_status_t status = team->gpu->stream_query(team->stream);
+    while (!has_ended(team, team->launches) && !mscclpp_linger_missed(team)) {
+        mscclpp_status_t status = team->stream != NULL ? team->gpu->stream_query(team->stream) : MSCCLPP_OK;
 
         if (status < 0 || mscclpp_team_now() > until) {
             team->stuck = true;
@@ -83,29 +89,54 @@ static void await_leaving(mscclpp_team_t *team)
     }
 }
 
-static mscclpp_status_t await_end(mscclpp_team_t *team, const char *what, uint64_t bytes)
+/* A kernel that was rung for too late: the operation, which it has not begun, is started again. */
+static mscclpp_status_t start_again(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
 {
+    mscclpp_status_t status;
+
+    --team->launches;
+    status = mscclpp_linger_start(team, launch);
+    ++team->launches;
+    return status;
+}
+
+/* Looks at a kernel whose end is overdue: one that crashed never writes the mailbox. */
+static mscclpp_status_t look_at_kernel(const mscclpp_team_t *team, const char *what)
+{
+    mscclpp_status_t status;
+
+    if (team->stream == NULL) {
+        return MSCCLPP_OK; /* one that was rung for; the deadline is for it */
+    }
+    status = team->gpu->stream_query(team->stream);
+    if (status == MSCCLPP_OK && !has_ended(team, team->launches)) {
+        mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d ended without a word", team->oob.label,
+                      (unsigned long long)team->call, what, team->rank);
+        return MSCCLPP_ERR_DEVICE;
+    }
+    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
+}
+
+static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, const char *what)
+{
+    const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
     mscclpp_team_wait_t wait;
     mscclpp_status_t status = MSCCLPP_OK;
     uint32_t polls = 0;
 
-    mscclpp_team_wait_init(&wait, team, what, bytes);
+    mscclpp_team_wait_init(&wait, team, what, args->bytes);
     while (!has_ended(team, team->launches)) {
         double look = wait.next_look;
 
-        if (++polls % POLLS != 0 && !team->on_host) {
+        ++polls;
+        if ((polls % MISS_POLLS == 0 || team->on_host) && mscclpp_linger_missed(team)) {
+            status = start_again(team, launch);
+        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && !team->on_host) {
             continue;
-        }
-        status = mscclpp_team_wait_turn(&wait);
-        if (status == MSCCLPP_OK && wait.next_look > look) {
-            /* A kernel that crashed never writes the mailbox. */
-            status = team->gpu->stream_query(team->stream);
-            if (status == MSCCLPP_OK && !has_ended(team, team->launches)) {
-                mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d ended without a word",
-                              team->oob.label, (unsigned long long)team->call, what, team->rank);
-                status = MSCCLPP_ERR_DEVICE;
-            } else if (status == MSCCLPP_IN_PROGRESS) {
-                status = MSCCLPP_OK;
+        } else {
+            status = mscclpp_team_wait_turn(&wait);
+            if (status == MSCCLPP_OK && wait.next_look > look) {
+                status = look_at_kernel(team, what);
             }
         }
         if (status != MSCCLPP_OK) {
@@ -114,6 +145,7 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const char *what, uint64
             return status;
         }
     }
+    mscclpp_linger_note_end(team);
     return MSCCLPP_OK;
 }
 
@@ -130,32 +162,35 @@ mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const ch
 }
 
 mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream,
-                                     const mscclpp_dev_launch_t *launch, const char *what, bool wait)
+                                     const mscclpp_dev_launch_t *launch, const char *what)
 {
-    const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
+    const mscclpp_dev_args_t *args = launch->args;
     inline_wait_t turn;
     mscclpp_status_t status;
 
+    if (stream != NULL) {
+        mscclpp_linger_clear(team);
+        status = team->gpu->launch(stream, launch);
+        team->launches += status == MSCCLPP_OK;
+        return status;
+    }
     if (team->on_host) {
         mscclpp_team_wait_init(&turn.wait, team, what, args->bytes);
         turn.status = MSCCLPP_OK;
         mscclpp_gpu_host_set_progress(inline_turn, &turn);
     }
-    status = team->gpu->launch(stream, launch);
+    status = mscclpp_linger_start(team, launch);
     if (team->on_host) {
         mscclpp_gpu_host_set_progress(NULL, NULL);
-        if (status == MSCCLPP_OK) {
-            status = turn.status;
-        }
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
     ++team->launches;
-    if (!wait) {
-        return MSCCLPP_OK;
+    if (team->on_host && turn.status != MSCCLPP_OK) {
+        return turn.status;
     }
-    status = await_end(team, what, args->bytes);
+    status = await_end(team, launch, what);
     return status != MSCCLPP_OK ? status : mscclpp_team_check_mailbox(team, what);
 }
 
@@ -179,6 +214,15 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     if (team->epochs + epochs <= team->protocol.epoch_limit) {
         team->epochs += epochs;
         return MSCCLPP_OK;
+    }
+    mscclpp_linger_clear(team);
+    if (stream == NULL) {
+        mscclpp_status_t taken = mscclpp_team_take_stream(team);
+
+        if (taken != MSCCLPP_OK) {
+            return taken;
+        }
+        stream = team->stream;
     }
     mscclpp_debug("%s: packet flags begin again after %llu epochs", team->oob.label, (unsigned long long)team->epochs);
     zeros = calloc(1, size);

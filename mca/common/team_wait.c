@@ -218,6 +218,7 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
     }
     team->broken = true;
     __atomic_store_n(&team->mailbox->abort, 1, __ATOMIC_RELAXED);
+    mscclpp_linger_clear(team);
     /* A peer's own failure is known to all from that peer. */
     if (team->peer_failed) {
         return status;

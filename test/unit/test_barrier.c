@@ -104,7 +104,7 @@ static void *meet_main(void *argument)
         __atomic_add_fetch(&world->failed, 1, __ATOMIC_RELAXED);
     }
     __atomic_add_fetch(&world->wrong, wrong, __ATOMIC_RELAXED);
-    mscclpp_dev_finish(&ctx, &args, 77, barriers);
+    mscclpp_dev_finish(&ctx, &args, args.state->launches, 77, barriers);
     return NULL;
 }
 

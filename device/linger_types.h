@@ -1,0 +1,56 @@
+/*
+ * What host and lingering kernel say to one another. After an operation such a kernel stays for a while and polls a
+ * bell in host memory, so that the next call costs a write of the host instead of a launch.
+ */
+#ifndef MSCCLPP_DEVICE_LINGER_TYPES_H
+#define MSCCLPP_DEVICE_LINGER_TYPES_H
+
+#include "device/launch_types.h"
+
+/*
+ * The words of the bell (mscclpp_dev_mailbox_t) and of the relay (mscclpp_dev_state_t), through which the first block
+ * hands it on. Each is 8 bytes, written at once: the low half is the payload, the high half the low half of the
+ * operation's number. An operation is there once all words carry its number, in whatever order they arrive.
+ */
+enum {
+    MSCCLPP_DEV_BELL_IN_LOW,
+    MSCCLPP_DEV_BELL_IN_HIGH,
+    MSCCLPP_DEV_BELL_OUT_LOW,
+    MSCCLPP_DEV_BELL_OUT_HIGH,
+    MSCCLPP_DEV_BELL_BYTES,
+    MSCCLPP_DEV_BELL_CODE,
+    MSCCLPP_DEV_BELL_WORDS,
+    MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS /* of the bell alone: the number of the kernel that shall leave */
+};
+
+/* Payload of the word CODE. */
+#define MSCCLPP_DEV_BELL_ENCODE(kernel_, dtype_, op_, wide_)                                                           \
+    ((uint32_t)(kernel_) | (uint32_t)(dtype_) << 8 | (uint32_t)(op_) << 16 | (uint32_t)(wide_) << 24)
+#define MSCCLPP_DEV_BELL_KERNEL(code_) ((code_)&0xffu)
+#define MSCCLPP_DEV_BELL_DTYPE(code_) ((code_) >> 8 & 0xffu)
+#define MSCCLPP_DEV_BELL_OP(code_) ((code_) >> 16 & 0xffu)
+#define MSCCLPP_DEV_BELL_WIDE(code_) ((code_) >> 24 & 1u) /* 0: the first block alone, 1: all blocks */
+#define MSCCLPP_DEV_BELL_QUIT 0xffffffffu                 /* in the relay: the kernel leaves */
+
+/*
+ * Kernels do not stay beyond a number that this divides. So all ranks launch anew for the same call, and not each for
+ * another one that it makes all others wait in.
+ */
+#define MSCCLPP_DEV_LINGER_PERIOD 128
+
+typedef struct {
+    mscclpp_dev_args_t common; /* of the first operation */
+    uint64_t number;    /* of the first operation: the team's kernels up to it, itself included; names this kernel */
+    uint64_t window_ns; /* the kernel takes up no operation later than so long after its start */
+    uint64_t idle_ns;   /* it leaves when so long nothing came */
+    uint32_t code;      /* of the first operation */
+} mscclpp_dev_linger_args_t;
+
+/* A block's own copy of the arguments, which each operation changes. */
+typedef struct {
+    mscclpp_dev_args_t args;
+    uint32_t words[MSCCLPP_DEV_BELL_WORDS];
+    uint32_t last; /* low half of the number of the last operation that was relayed */
+} mscclpp_dev_linger_block_t;
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * The host's end of lingering kernels (device/kern/linger.h): ringing for an operation instead of launching it, and
+ * seeing to it that a device has one such kernel of this process at most, which leaves when somebody else wants it.
+ *
+ * Only what a rank does by itself depends on any of this: the packets that it sends are those of a launched kernel.
+ */
+#ifndef MCA_COMMON_LINGER_H
+#define MCA_COMMON_LINGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/common/config.h"
+#include "mca/common/gpu.h"
+#include "mca/common/status.h"
+
+struct mscclpp_team;
+
+/* Of one team; its fields are linger.c's own. */
+typedef struct {
+    bool allowed;
+    uint64_t window_ns;
+    uint64_t idle_ns;
+    uint64_t max_bytes;
+    uint64_t single_max; /* bytes up to which one block serves */
+    uint32_t wide_blocks;
+    uint32_t nthreads;
+    uint64_t number;  /* of the kernel that may be rung for; 0: none. Other threads clear it. */
+    uint64_t started; /* number of the last kernel launched */
+    uint64_t rung;    /* number of the kernel that was rung for the operation in hand; 0: it was launched */
+    uint32_t nblocks; /* of the last kernel launched */
+    uint32_t gaps;    /* the latest gaps between calls, a bit each: 1 if the kernel would have stayed. Last: bit 0 */
+    double ended;     /* when the last operation ended; 0: none has */
+    uint64_t rings;   /* operations served without a launch */
+} mscclpp_linger_t;
+
+/* Before the team's first call. `shared`: other ranks' kernels run on the same device. */
+void mscclpp_linger_init(struct mscclpp_team *team, const mscclpp_config_t *config, bool shared);
+
+/*
+ * Starts an operation that the host waits for: rings, or launches a kernel in the team's stream, which lingers where
+ * that is likely to pay. `epochs`: flags that the operation uses up.
+ */
+mscclpp_status_t mscclpp_linger_start(struct mscclpp_team *team, const mscclpp_dev_launch_t *launch);
+
+/* A lingering kernel of the team has not left yet. */
+bool mscclpp_linger_present(const struct mscclpp_team *team);
+
+/* The kernel that was rung for the operation in hand left without having heard it. */
+bool mscclpp_linger_missed(const struct mscclpp_team *team);
+
+/* The operation in hand has ended. */
+void mscclpp_linger_note_end(struct mscclpp_team *team);
+
+/* Sends away whatever lingers on the team's device, this team's kernel or another's; returns at once. */
+void mscclpp_linger_clear(struct mscclpp_team *team);
+
+/*
+ * Sends the team's kernel away and waits until it has left. MSCCLPP_ERR_DEVICE if it does not. To be called before
+ * anything that it uses is freed.
+ */
+mscclpp_status_t mscclpp_linger_end(struct mscclpp_team *team);
+
+/* How many operations of a team were served without a launch. */
+uint64_t mscclpp_linger_rings(const struct mscclpp_team *team);
+
+/* Testing: teams of ranks that are threads of one process do not send one another's kernels away. */
+void mscclpp_linger_share_devices(bool share);
+
+#endif

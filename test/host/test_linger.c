@@ -1,0 +1,242 @@
+/* Lingering kernels on the twin: ranks ring, launch, are too early and too late, and nobody notices. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "mca/common/linger.h"
+#include "test/host/elements.h"
+#include "test/host/jitter.h"
+#include "test/host/parts.h"
+#include "test/host/rank_threads.h"
+#include "test/host/traffic.h"
+#include "test/unit/unit.h"
+
+#define MAX_COUNT 40000u
+#define TEAMS 3
+
+static parts_options_t options;
+
+typedef struct {
+    int blocks;
+    int threads;
+    double window; /* microseconds, as is all time here */
+    double idle;
+    unsigned gap;       /* sleeps of up to so long between calls; 0: none */
+    unsigned gap_every; /* one in so many calls */
+    bool alone;         /* ranks do not send one another's kernels away */
+    int calls;
+} plan_t;
+
+/* What the ranks of one run saw together. */
+static uint64_t all_rings;
+static uint64_t all_calls;
+
+static void configure(mscclpp_config_t *config, const plan_t *plan)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = (size_t)1 << 20;
+    config->oneshot_max = 2048;
+    config->twophase_max = 16384;
+    config->twin_blocks = plan->blocks;
+    config->twin_threads = plan->threads;
+    config->timeout = options.timeout;
+    config->ucx = false;
+    config->linger = "on";
+    config->linger_window = plan->window;
+    config->linger_idle = plan->idle;
+    config->linger_max = 8192;
+}
+
+/* Mostly what one block serves; some for all blocks, some in two phases, some for kernels that never linger. */
+static uint64_t draw_count(uint64_t *state)
+{
+    switch (random_below(state, 16)) {
+    case 0:
+        return random_below(state, MAX_COUNT);
+    case 1:
+    case 2:
+        return 512 + random_below(state, 1536);
+    case 3:
+    case 4:
+    case 5:
+        return 65 + random_below(state, 400);
+    default:
+        return 1 + random_below(state, 64);
+    }
+}
+
+static void call_on(rank_t *rank, traffic_t *traffic, int i, uint64_t count)
+{
+    bool right = false;
+    mscclpp_status_t status = traffic_call(traffic, count, &right);
+
+    if (status != MSCCLPP_OK || !right) {
+        fprintf(stderr, "    rank %d, call %d, %llu numbers, %s: %s\n", rank->rank, i, (unsigned long long)count,
+                mscclpp_team_last_algorithm(traffic->team), mscclpp_status_string(status));
+        ++rank->failures;
+    }
+}
+
+static void storm(rank_t *rank)
+{
+    const plan_t *plan = rank->argument;
+    uint64_t shared = 11, own = (uint64_t)rank->rank + 5;
+    traffic_t traffic[TEAMS];
+    int i, t, teams = plan->alone ? 1 : TEAMS;
+
+    for (t = 0; t < teams; ++t) {
+        traffic_open(&traffic[t], create_team(rank), MAX_COUNT, t == 0 ? USER_DEVICE : USER_EXACT);
+    }
+    for (i = 0; i < plan->calls && rank->failures == 0; ++i) {
+        traffic_t *one = &traffic[random_below(&shared, 8) == 0 ? random_below(&shared, (uint64_t)teams) : 0];
+
+        if (plan->gap != 0 && random_below(&own, plan->gap_every) == 0) {
+            jitter_sleep(&own, plan->gap);
+        }
+        call_on(rank, one, i, draw_count(&shared));
+    }
+    __atomic_fetch_add(&all_rings, mscclpp_linger_rings(traffic[0].team), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&all_calls, (uint64_t)i, __ATOMIC_RELAXED);
+    for (t = 0; t < teams; ++t) {
+        traffic_close(&traffic[t]);
+    }
+}
+
+/* The share of calls that were rung for. */
+static double run_storm(int ranks, const plan_t *plan)
+{
+    mscclpp_config_t config;
+
+    configure(&config, plan);
+    all_rings = all_calls = 0;
+    mscclpp_linger_share_devices(plan->alone);
+    CHECK_EQ(run_ranks(ranks, &config, storm, (void *)(uintptr_t)plan), 0);
+    mscclpp_linger_share_devices(false);
+    mscclpp_team_finalize(1.0);
+    printf("%d ranks, %d x %d, gaps to %u us: %llu of %llu calls without a launch\n", ranks, plan->blocks,
+           plan->threads, plan->gap, (unsigned long long)all_rings, (unsigned long long)all_calls);
+    return all_calls == 0 ? 0 : (double)all_rings / (double)all_calls;
+}
+
+/* Kernels that hardly ever leave by themselves serve nearly all small calls. */
+static void test_rings(int scale)
+{
+    const plan_t one = {1, 1, 1e6, 1e6, 0, 1, true, 300 * scale};
+    const plan_t two = {1, 2, 1e6, 1e6, 0, 1, true, 200 * scale};
+    const plan_t wide = {3, 2, 1e6, 1e6, 0, 1, true, 150 * scale};
+
+    CHECK(run_storm(2, &one) > 0.5);
+    CHECK(run_storm(3, &two) > 0.5);
+    CHECK(run_storm(2, &wide) > 0.5);
+    jitter_set(20, 500);
+    CHECK(run_storm(3, &wide) > 0.5);
+    jitter_set(0, 0);
+}
+
+/* Calls come just as kernels leave: about as many are rung for as are not. */
+static void test_race(int scale)
+{
+    const plan_t idle = {1, 1, 1e6, 300, 600, 1, true, 400 * scale};
+    const plan_t window = {1, 2, 2000, 1e6, 400, 2, true, 300 * scale};
+    const plan_t wide = {2, 2, 3000, 500, 1000, 2, true, 200 * scale};
+    double share;
+
+    share = run_storm(2, &idle);
+    CHECK(share > 0 && share < 1);
+    share = run_storm(2, &window);
+    CHECK(share > 0 && share < 1);
+    share = run_storm(3, &wide);
+    CHECK(share < 1);
+}
+
+/* Teams and ranks send one another's kernels away all the time. */
+static void test_dismissals(int scale)
+{
+    const plan_t narrow = {1, 1, 1e6, 1e6, 0, 1, false, 300 * scale};
+    const plan_t wide = {2, 2, 1e6, 1e6, 300, 4, false, 100 * scale};
+
+    run_storm(2, &narrow);
+    run_storm(3, &wide);
+}
+
+/* A program that leaves long gaps soon gets kernels that end at once. */
+static void leave_gaps(rank_t *rank)
+{
+    struct timespec gap = {0, 20000000};
+    traffic_t traffic;
+    int i;
+
+    traffic_open(&traffic, create_team(rank), MAX_COUNT, USER_DEVICE);
+    for (i = 0; i < 8; ++i) {
+        nanosleep(&gap, NULL);
+        call_on(rank, &traffic, i, 10);
+    }
+    rank->failures += mscclpp_linger_rings(traffic.team) != 0;
+    meet(rank);
+    for (i = 0; i < 40; ++i) {
+        call_on(rank, &traffic, i, 10);
+    }
+    /* Calls that follow closely are served without launches again. */
+    rank->failures += mscclpp_linger_rings(traffic.team) == 0;
+    traffic_close(&traffic);
+}
+
+static void test_adapts(int scale)
+{
+    const plan_t plan = {1, 1, 1e6, 10000, 0, 1, true, 0};
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, &plan);
+    mscclpp_linger_share_devices(true);
+    CHECK_EQ(run_ranks(2, &config, leave_gaps, NULL), 0);
+    mscclpp_linger_share_devices(false);
+    mscclpp_team_finalize(1.0);
+}
+
+/* The last rank stays away from a call that the others ring for. */
+static void stay_away(rank_t *rank)
+{
+    bool right = false;
+    traffic_t traffic;
+    int i;
+
+    traffic_open(&traffic, create_team(rank), MAX_COUNT, USER_DEVICE);
+    for (i = 0; i < 20; ++i) {
+        call_on(rank, &traffic, i, 10);
+    }
+    if (rank->rank != rank->size - 1) {
+        mscclpp_status_t status = traffic_call(&traffic, 10, &right);
+
+        rank->failures += status != MSCCLPP_ERR_TIMEOUT && status != MSCCLPP_ERR_PEER;
+    }
+    meet(rank);
+    traffic_close(&traffic);
+}
+
+static void test_absence(int scale)
+{
+    const plan_t plan = {2, 1, 1e6, 1e6, 0, 1, true, 0};
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, &plan);
+    config.timeout = 0.5;
+    mscclpp_linger_share_devices(true);
+    unit_expect_log();
+    CHECK_EQ(run_ranks(3, &config, stay_away, NULL), 0);
+    CHECK(unit_logged() > 0);
+    mscclpp_linger_share_devices(false);
+    mscclpp_team_finalize(1.0);
+}
+
+static const part_t parts[] = {
+    {"rings", test_rings},   {"race", test_race},       {"dismissals", test_dismissals},
+    {"adapts", test_adapts}, {"absence", test_absence}, {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    unit_begin();
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
+}
