@@ -1,6 +1,7 @@
 /* What both launchers share: sizes of arguments, elements, and which combinations exist. */
 #include "device/launch.h"
 
+#include "device/engine_types.h"
 #include "device/linger_types.h"
 
 static const struct {
@@ -59,6 +60,8 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_ring_args_t);
     case MSCCLPP_KERNEL_LINGER:
         return sizeof(mscclpp_dev_linger_args_t);
+    case MSCCLPP_KERNEL_REDUCE_CHUNKS:
+        return sizeof(mscclpp_dev_reduce_args_t);
     default:
         return sizeof(mscclpp_dev_args_t);
     }

@@ -35,8 +35,9 @@ size_t mscclpp_dev_dtype_extent(mscclpp_dtype_t dtype);
 size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
 
 /*
- * A queue of the twin: its launches run one after another on threads of its own, which sleep when it is empty. A launch
- * of a single thread runs at once in the caller's thread if the queue is empty, unless its kernel lingers.
+ * A queue of the twin: its launches and copies run one after another on threads of its own, which sleep when it is
+ * empty. A launch of a single thread runs at once in the caller's thread if the queue is empty, unless its kernel waits
+ * for what the caller does next.
  */
 typedef struct mscclpp_dev_host_queue mscclpp_dev_host_queue_t;
 
@@ -49,7 +50,19 @@ void mscclpp_dev_host_queue_destroy(mscclpp_dev_host_queue_t *queue);
 /* Copies the arguments. 0 or an errno value. */
 int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_launch_t *launch);
 
-/* True if all launches have ended. */
+/* A copy in a queue. */
+typedef struct {
+    void *to;
+    const void *from;
+    size_t size;
+    bool flag;      /* one uint64_t, published with release: who acquires it sees all that the queue did before */
+    uint64_t value; /* of a flag, where `from` is NULL */
+} mscclpp_dev_host_copy_t;
+
+/* Always runs on a thread of the queue. 0 or an errno value. */
+int mscclpp_dev_host_copy(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_host_copy_t *copy);
+
+/* True if all launches and copies have ended. */
 bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue);
 
 /* Called by waits of launches that run in this thread; NULL: none. */

@@ -7,6 +7,7 @@
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
 #include "device/kern/linger.h"
+#include "device/kern/reduce_chunks.h"
 #include "device/launch.h"
 
 #include <cuda_runtime.h>
@@ -85,6 +86,18 @@ static __global__ void __launch_bounds__(THREADS) scratch_kernel(const __grid_co
                                   OP != ANY ? OP : (int)args.op);
 }
 
+/* One block a multiprocessor is all there is, so it may have the registers that its loads in flight need. */
+template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS, 1)
+    reduce_kernel(const __grid_constant__ mscclpp_dev_reduce_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_reduce_chunks(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+                              OP != ANY ? OP : (int)args.common.op);
+}
+
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {
@@ -102,6 +115,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)ring_kernel;
     case MSCCLPP_KERNEL_LINGER:
         return (const void *)linger_kernel;
+    case MSCCLPP_KERNEL_REDUCE_CHUNKS:
+        return (const void *)reduce_kernel<DTYPE, OP>;
     default:
         return (const void *)barrier_kernel;
     }

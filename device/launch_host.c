@@ -11,6 +11,7 @@
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
 #include "device/kern/linger.h"
+#include "device/kern/reduce_chunks.h"
 #include "device/launch.h"
 
 /* What the threads of a block share. */
@@ -21,8 +22,9 @@ typedef struct {
 
 typedef struct job {
     struct job *next;
-    mscclpp_dev_launch_t launch;
-    uint32_t started; /* threads of the grid that a worker has taken */
+    mscclpp_dev_host_copy_t copy; /* `to` NULL: a launch */
+    mscclpp_dev_launch_t launch;  /* of a copy only its one thread */
+    uint32_t started;             /* threads of the grid that a worker has taken */
     uint32_t unfinished;
     block_t *blocks; /* one each */
     union {
@@ -30,6 +32,7 @@ typedef struct job {
         mscclpp_dev_zerocopy_args_t zerocopy;
         mscclpp_dev_ring_args_t ring;
         mscclpp_dev_linger_args_t linger;
+        mscclpp_dev_reduce_args_t reduce;
     } args;
 } job_t;
 
@@ -86,6 +89,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
     case MSCCLPP_KERNEL_LINGER:
         mscclpp_dev_linger(ctx, args, linger);
         break;
+    case MSCCLPP_KERNEL_REDUCE_CHUNKS:
+        mscclpp_dev_reduce_chunks(ctx, args, false, dtype, op);
+        break;
     case MSCCLPP_KERNEL_LAST:
         break;
     }
@@ -108,6 +114,15 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     run_body(&ctx, launch->kernel, launch->args, &blocks[ctx.block].linger);
 }
 
+static void run_copy(const mscclpp_dev_host_copy_t *copy)
+{
+    if (copy->flag) {
+        mscclpp_dev_st_release_sys_u64(copy->to, copy->from != NULL ? *(const uint64_t *)copy->from : copy->value);
+    } else {
+        memcpy(copy->to, copy->from, copy->size);
+    }
+}
+
 static void *worker_main(void *argument)
 {
     mscclpp_dev_host_queue_t *queue = argument;
@@ -126,7 +141,11 @@ static void *worker_main(void *argument)
         }
         index = job->started++;
         pthread_mutex_unlock(&queue->lock);
-        run_thread(&job->launch, index, job->blocks, false);
+        if (job->copy.to != NULL) {
+            run_copy(&job->copy);
+        } else {
+            run_thread(&job->launch, index, job->blocks, false);
+        }
         pthread_mutex_lock(&queue->lock);
         if (--job->unfinished == 0) {
             queue->first = job->next;
@@ -199,14 +218,39 @@ static int add_workers(mscclpp_dev_host_queue_t *queue, uint32_t count)
     return 0;
 }
 
+/* Queues a job of `threads` threads. With the lock held. */
+static int append(mscclpp_dev_host_queue_t *queue, job_t *job, uint32_t threads)
+{
+    int error = add_workers(queue, threads);
+
+    if (error != 0) {
+        return error;
+    }
+    job->unfinished = threads;
+    if (queue->last != NULL) {
+        queue->last->next = job;
+    } else {
+        queue->first = job;
+    }
+    queue->last = job;
+    pthread_cond_broadcast(&queue->work);
+    return 0;
+}
+
+/* While these kernels run the host feeds the copy engines or rings, so it cannot be the one that runs them. */
+static bool may_run_inline(const mscclpp_dev_launch_t *launch)
+{
+    return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_REDUCE_CHUNKS &&
+           launch->kernel != MSCCLPP_KERNEL_LINGER;
+}
+
 int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_launch_t *launch)
 {
-    uint32_t threads = launch->nblocks * launch->nthreads;
     job_t *job;
     int error;
 
     pthread_mutex_lock(&queue->lock);
-    if (threads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER && queue->first == NULL && !queue->busy) {
+    if (may_run_inline(launch) && queue->first == NULL && !queue->busy) {
         block_t block;
 
         memset(&block.meeting, 0, sizeof(block.meeting));
@@ -228,21 +272,13 @@ int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_l
     if (job->blocks == NULL) {
         goto err_free_job;
     }
-    error = add_workers(queue, threads);
-    if (error != 0) {
-        goto err_free_blocks;
-    }
     memcpy(&job->args, launch->args, mscclpp_dev_args_size(launch->kernel));
     job->launch = *launch;
     job->launch.args = &job->args;
-    job->unfinished = threads;
-    if (queue->last != NULL) {
-        queue->last->next = job;
-    } else {
-        queue->first = job;
+    error = append(queue, job, launch->nblocks * launch->nthreads);
+    if (error != 0) {
+        goto err_free_blocks;
     }
-    queue->last = job;
-    pthread_cond_broadcast(&queue->work);
     pthread_mutex_unlock(&queue->lock);
     return 0;
 
@@ -254,6 +290,26 @@ err_free_job:
 
 err_unlock:
     pthread_mutex_unlock(&queue->lock);
+    return error;
+}
+
+int mscclpp_dev_host_copy(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_host_copy_t *copy)
+{
+    job_t *job = calloc(1, sizeof(*job));
+    int error;
+
+    if (job == NULL) {
+        return ENOMEM;
+    }
+    job->copy = *copy;
+    job->launch.nblocks = 1;
+    job->launch.nthreads = 1;
+    pthread_mutex_lock(&queue->lock);
+    error = append(queue, job, 1);
+    pthread_mutex_unlock(&queue->lock);
+    if (error != 0) {
+        free(job);
+    }
     return error;
 }
 

@@ -19,10 +19,15 @@ typedef struct {
     uint32_t max_threads; /* likewise */
     uint32_t twin_blocks; /* the twin's grid */
     uint32_t twin_threads;
-    uint32_t zerocopy;     /* 0: never */
-    uint32_t shared_gpu;   /* mscclpp_shared_gpu_t */
-    uint64_t oneshot_max;  /* bytes, 0 for the built-in table */
-    uint64_t twophase_max; /* bytes, 0 for the built-in table */
+    uint32_t zerocopy;       /* 0: never */
+    uint32_t shared_gpu;     /* mscclpp_shared_gpu_t */
+    uint64_t oneshot_max;    /* bytes, 0 for the built-in table */
+    uint64_t twophase_max;   /* bytes, 0 for the built-in table */
+    uint32_t engine_streams; /* for each peer, 0 for the built-in choice */
+    uint32_t engine_flags;   /* 0: raised by copies, 1: by writes of the stream */
+    uint64_t engine_min;     /* bytes, 0 for the built-in table */
+    uint64_t engine_chunk;   /* bytes, 0 for the built-in table */
+    uint64_t engine_scratch;
     uint64_t scratch_size;
     uint64_t epoch_limit;
 } mscclpp_protocol_t;
@@ -48,6 +53,7 @@ typedef struct {
     uint64_t bytes;
     uint32_t nranks;
     bool on_host; /* the twin */
+    bool engines; /* copy engines may serve this call */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;
@@ -68,6 +74,7 @@ struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces it */
     const char *description;
     bool maps_buffers; /* needs all user buffers mapped; where one cannot be, `instead` runs */
+    bool engines;      /* copy engines move the data (mca/common/engine.h); where they cannot, `instead` runs */
     const mscclpp_algo_t *instead;
 
     /*
@@ -80,6 +87,7 @@ struct mscclpp_algo {
 extern const mscclpp_algo_t mscclpp_algo_allreduce_oneshot;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_twophase;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_engines;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_scratch;
 
 extern const mscclpp_algo_t *const mscclpp_algos[];

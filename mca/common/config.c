@@ -40,7 +40,7 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(device, "auto", 2, "auto|cuda|host",
                   "Where kernels run: auto (CUDA where a device can be used), cuda, or host (CPU threads on host "
                   "buffers)."),
-    CONFIG_STRING(algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|scratch|stage",
+    CONFIG_STRING(algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|engines|scratch|stage",
                   "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
                   "memory."),
     CONFIG_SIZE(oneshot_max, "0", 5, 0, GIB,
@@ -51,6 +51,20 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Packet format: auto, ll16 (8 data bytes in 16) or ll8 (4 data bytes in 8)."),
     CONFIG_BOOL(zerocopy, "1", 5,
                 "Let kernels read and write the peers' user buffers directly where these can be mapped."),
+    CONFIG_SIZE(engine_min, "0", 5, 0, 1024 * GIB,
+                "Smallest all-reduce in bytes that is moved by copy engines; 0 takes the built-in table."),
+    CONFIG_SIZE(engine_chunk, "0", 5, 0, GIB,
+                "Bytes of the pieces that copy engines move at once; 0 takes the built-in table."),
+    CONFIG_INT(engine_streams, "0", 6, 0, 2,
+               "Streams in which copy engines serve each peer: 1, or 2 to keep operands and results apart; 0 takes the "
+               "built-in choice."),
+    CONFIG_STRING(
+        engine_flags, "auto", 6, "auto|copy|write",
+        "How streams tell peers what copy engines have moved: by a further copy (copy, and so far auto) or by "
+        "a write of the stream."),
+    CONFIG_SIZE(engine_scratch, "192m", 5, 0, 16 * GIB,
+                "Most bytes of device memory that each rank sets aside for each communicator when copy engines first "
+                "serve it; 0 never uses them."),
     CONFIG_INT(max_blocks, "0", 5, 0, MSCCLPP_DEV_MAX_BLOCKS,
                "Most thread blocks of a kernel; 0 takes the built-in table."),
     CONFIG_INT(max_threads, "0", 5, 0, MSCCLPP_DEV_MAX_THREADS, "Most threads of a block; 0 takes the built-in table."),

@@ -124,6 +124,20 @@ typedef struct {
     /* Copies between any two kinds of memory, in the stream's order. Pageable host memory makes the call wait. */
     mscclpp_status_t (*copy)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
 
+    /*
+     * A copy by a copy engine between device memories of any devices that reach each other, in the stream's order and
+     * never waited for by the host. `put_flag` copies one aligned word, which is seen only after all earlier puts of
+     * the stream are: a kernel on the destination's device that acquires the word may read what they brought.
+     */
+    mscclpp_status_t (*put)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
+    mscclpp_status_t (*put_flag)(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from);
+
+    /*
+     * The same, done by the stream itself and not by an engine. MSCCLPP_ERR_NOT_SUPPORTED where the driver is too old;
+     * whether it reaches another device's memory has to be tried.
+     */
+    mscclpp_status_t (*write_flag)(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value);
+
     /* Starts a kernel in the stream's order; `args` is copied. See device/launch.h. */
     mscclpp_status_t (*launch)(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
 } mscclpp_gpu_ops_t;

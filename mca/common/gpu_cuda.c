@@ -321,6 +321,33 @@ static mscclpp_status_t cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const 
     return status;
 }
 
+/* The driver orders the copies of a stream, visibility to other devices included, as for the application's own. */
+static mscclpp_status_t cuda_put_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from)
+{
+    return cuda_copy(stream, to, from, sizeof(*to));
+}
+
+/* With the default flags: all earlier work of the stream is visible to the whole system first. */
+static mscclpp_status_t cuda_write_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status;
+
+    if (NULL == driver->stream_write_value) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = mscclpp_cuda_enter(stream->device, &scope);
+    if (MSCCLPP_OK == status) {
+        CUresult result =
+            DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->stream_write_value(stream->stream, (CUdeviceptr)(uintptr_t)to, value,
+                                                                      CU_STREAM_WRITE_VALUE_DEFAULT));
+        status = CUDA_SUCCESS == result ? MSCCLPP_OK : MSCCLPP_ERR_DEVICE;
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}
+
 static mscclpp_status_t cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     mscclpp_cuda_scope_t scope;
@@ -364,5 +391,8 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .stream_query = cuda_stream_query,
     .stream_sync = cuda_stream_sync,
     .copy = cuda_copy,
+    .put = cuda_copy,
+    .put_flag = cuda_put_flag,
+    .write_flag = cuda_write_flag,
     .launch = cuda_launch,
 };

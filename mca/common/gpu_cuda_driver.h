@@ -46,6 +46,7 @@ typedef struct {
 #define CUDA_DRIVER_FIELD(field_, function_, version_) PFN_##function_##_v##version_ field_;
     CUDA_DRIVER_ENTRIES(CUDA_DRIVER_FIELD)
 #undef CUDA_DRIVER_FIELD
+    PFN_cuStreamWriteValue64_v11070 stream_write_value; /* NULL: the driver is older */
     int device_count;
     mscclpp_cuda_device_t *devices;
 } mscclpp_cuda_driver_t;

@@ -511,6 +511,33 @@ static mscclpp_status_t host_copy(mscclpp_gpu_stream_t *stream, void *to, const 
     return status;
 }
 
+static mscclpp_status_t put_job(mscclpp_gpu_stream_t *stream, const mscclpp_dev_host_copy_t *copy)
+{
+    int error = copy->size > 0 && copy->to != copy->from ? mscclpp_dev_host_copy(stream->queue, copy) : 0;
+
+    if (0 != error) {
+        errno = error;
+        mscclpp_error("copy of %zu bytes in a queue of the host twin failed: %m", copy->size);
+        return from_errno(error);
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    return put_job(stream, &(mscclpp_dev_host_copy_t){to, from, size, false, 0});
+}
+
+static mscclpp_status_t host_put_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from)
+{
+    return put_job(stream, &(mscclpp_dev_host_copy_t){to, from, sizeof(*to), true, 0});
+}
+
+static mscclpp_status_t host_write_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value)
+{
+    return put_job(stream, &(mscclpp_dev_host_copy_t){to, NULL, sizeof(*to), true, value});
+}
+
 static mscclpp_status_t host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     int error = mscclpp_dev_host_launch(stream->queue, launch);
@@ -548,5 +575,8 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .stream_query = host_stream_query,
     .stream_sync = host_stream_sync,
     .copy = host_copy,
+    .put = host_put,
+    .put_flag = host_put_flag,
+    .write_flag = host_write_flag,
     .launch = host_launch,
 };

@@ -1,26 +1,32 @@
 #include "mca/common/select.h"
 
 #define KIB ((uint64_t)1024)
+#define MIB (1024 * KIB)
+#define NEVER UINT64_MAX
 
-/* Largest messages, in bytes, of the packet algorithms; the row of the first `ranks` that is not smaller counts. */
+/*
+ * Largest messages, in bytes, of the packet algorithms, and the smallest of the copy engines; the row of the first
+ * `ranks` that is not smaller counts.
+ */
 typedef struct {
     uint32_t ranks;
     uint64_t oneshot_max;
     uint64_t twophase_max;
+    uint64_t engine_min;
 } thresholds_t;
 
 /* NVLink-class GPUs. */
 static const thresholds_t cuda_thresholds[] = {
-    {2, 512 * KIB, 512 * KIB},
-    {4, 64 * KIB, 512 * KIB},
-    {8, 32 * KIB, 512 * KIB},
-    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB},
+    {2, 512 * KIB, 512 * KIB, 64 * MIB},
+    {4, 64 * KIB, 512 * KIB, 64 * MIB},
+    {8, 32 * KIB, 512 * KIB, 64 * MIB},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER},
 };
 
 /* The twin: processors that share caches, and ranks that share processors. */
 static const thresholds_t host_thresholds[] = {
-    {4, 16 * KIB, 64 * KIB},
-    {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB},
+    {4, 16 * KIB, 64 * KIB, NEVER},
+    {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB, NEVER},
 };
 
 static const thresholds_t *find_thresholds(uint32_t nranks, bool on_host)
@@ -52,18 +58,27 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     const thresholds_t *builtin = find_thresholds(input->nranks, input->on_host);
     uint64_t oneshot_max = protocol->oneshot_max != 0 ? protocol->oneshot_max : builtin->oneshot_max;
     uint64_t twophase_max = protocol->twophase_max != 0 ? protocol->twophase_max : builtin->twophase_max;
+    uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : builtin->engine_min;
     const mscclpp_algo_t *algo;
 
     if (protocol->algorithm < -1) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (protocol->algorithm >= 0) {
-        return mscclpp_select_shape(input, mscclpp_algos[protocol->algorithm], choice_p);
+        algo = mscclpp_algos[protocol->algorithm];
+        /* There are calls that engines cannot serve, and they are none that a user could name in advance. */
+        if (algo->engines && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
+            algo = algo->instead;
+        }
+        return mscclpp_select_shape(input, algo, choice_p);
     }
     if (input->bytes <= oneshot_max) {
         algo = &mscclpp_algo_allreduce_oneshot;
     } else if (input->bytes <= twophase_max) {
         algo = &mscclpp_algo_allreduce_twophase;
+    } else if (protocol->zerocopy != 0 && input->bytes >= engine_min &&
+               mscclpp_select_shape(input, &mscclpp_algo_allreduce_engines, choice_p) == MSCCLPP_OK) {
+        return MSCCLPP_OK;
     } else if (protocol->zerocopy != 0) {
         algo = &mscclpp_algo_allreduce_zerocopy;
     } else {

@@ -1,7 +1,7 @@
 /*
  * Streams that tasks borrow. A GPU has few hardware queues; two streams that fall on the same one run in turn, and
  * kernels that wait for each other's peers would then wait for ever. So a process has only as many streams as it has
- * tasks in flight, not one for each communicator.
+ * tasks in flight, not one for each communicator. A task of copy engines borrows some more, in which nothing waits.
  */
 #ifndef MCA_COMMON_STREAM_H
 #define MCA_COMMON_STREAM_H

@@ -120,6 +120,8 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->bytes = task->bytes;
     input->nranks = (uint32_t)team->size;
     input->on_host = team->on_host;
+    /* Engines copy bytes, padding included, and the host feeds them. */
+    input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype);
     input->block_limit = team->block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->layout;
@@ -129,18 +131,28 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
 /* Maps the peers' buffers where the algorithm wants them, or takes the algorithm that does without. */
 static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *input)
 {
-    mscclpp_status_t status;
-    bool mapped;
+    mscclpp_status_t status = MSCCLPP_OK;
+    bool mapped, usable;
 
-    if (!task->choice.algo->maps_buffers) {
-        return MSCCLPP_OK;
+    if (task->choice.algo->engines) {
+        status = need_stream(task);
+        if (status == MSCCLPP_OK) {
+            status = mscclpp_engine_open(task->team, &usable);
+        }
+        if (status == MSCCLPP_OK && !usable) {
+            status = mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
+        }
     }
-    status = mscclpp_team_exchange(task->team, task->in, task->out, task->bytes, task->kernel_args.peer_in,
-                                   task->kernel_args.peer_out, &mapped);
-    if (status != MSCCLPP_OK || mapped) {
+    if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers) {
         return status;
     }
-    return mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
+    /* Nobody but the rank itself reads the operands that its engines send. */
+    status = mscclpp_team_exchange(task->team, task->choice.algo->engines ? task->out : task->in, task->out,
+                                   task->bytes, task->kernel_args.peer_in, task->kernel_args.peer_out, &mapped);
+    while (status == MSCCLPP_OK && !mapped && task->choice.algo->maps_buffers) {
+        status = mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
+    }
+    return status;
 }
 
 static mscclpp_status_t launch(task_t *task)
@@ -161,6 +173,15 @@ static mscclpp_status_t launch(task_t *task)
     mscclpp_debug("%s: call %llu: %s, %llu bytes, type %u, op %u, %u blocks of %u threads", task->team->oob.label,
                   (unsigned long long)task->args->call, task->choice.algo->name, (unsigned long long)task->bytes,
                   args->dtype, args->op, launch.nblocks, launch.nthreads);
+    if (task->choice.algo->engines) {
+        mscclpp_status_t status = MSCCLPP_OK;
+
+        if (task->in_stand_in != NULL) {
+            status = task->team->gpu->stream_sync(task->stream); /* engines have streams of their own */
+        }
+        return status != MSCCLPP_OK ? status
+                                    : mscclpp_engine_run(task->team, &task->choice, args, task->kernel_args.peer_out);
+    }
     return mscclpp_team_launch(task->team, task->app_stream, &launch, task->choice.algo->name);
 }
 

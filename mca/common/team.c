@@ -18,6 +18,7 @@ typedef struct remains {
     int device;
     int size;
     void *scratch;
+    void *engine_memory; /* NULL: none */
     mscclpp_shmseg_t *control_segment;
 } remains_t;
 
@@ -60,6 +61,7 @@ static bool reap(bool all)
     while ((remains = freed) != NULL) {
         freed = remains->next;
         remains->gpu->device_free(remains->device, remains->scratch);
+        remains->gpu->device_free(remains->device, remains->engine_memory);
         mscclpp_shmseg_detach(remains->control_segment);
         free(remains);
     }
@@ -71,8 +73,8 @@ void mscclpp_team_reap(void)
     (void)reap(false);
 }
 
-/* Gives the scratch and the control segment of a team to the remains. */
-static void bury(mscclpp_team_t *team)
+/* Gives what peers may still map and the control segment of a team to the remains. */
+static void bury(mscclpp_team_t *team, void *engine_memory)
 {
     remains_t *remains = malloc(sizeof(*remains));
 
@@ -84,6 +86,7 @@ static void bury(mscclpp_team_t *team)
     remains->device = team->device;
     remains->size = team->size;
     remains->scratch = team->scratch;
+    remains->engine_memory = engine_memory;
     remains->control_segment = team->control_segment;
     pthread_mutex_lock(&remains_lock);
     remains->next = remains_first;
@@ -106,6 +109,8 @@ void mscclpp_team_close_peers(mscclpp_team_t *team)
 
 void mscclpp_team_destroy(mscclpp_team_t *team)
 {
+    void *engine_memory;
+
     if (team == NULL) {
         return;
     }
@@ -123,11 +128,12 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     free(team->holds);
     mscclpp_ctrl_destroy(team->ctrl);
     mscclpp_team_close_peers(team);
+    engine_memory = mscclpp_engine_close(team);
     if (team->control != NULL) {
         mscclpp_control_store(&team->control[team->rank].closed, 1);
     }
     if (team->scratch != NULL && team->control != NULL) {
-        bury(team);
+        bury(team, engine_memory);
     } else {
         /* A bring-up that failed: no peer has it mapped any more. */
         if (team->scratch != NULL) {

@@ -13,7 +13,7 @@
 #include "mca/common/team_internal.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 1u
+#define PROTOCOL_VERSION 2u
 
 /* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
 #define PROBE_DEADLINE 10.0
@@ -57,6 +57,11 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
                                                                       : MSCCLPP_SHARED_GPU_AUTO;
     protocol->oneshot_max = config->oneshot_max;
     protocol->twophase_max = config->twophase_max;
+    protocol->engine_streams = (uint32_t)config->engine_streams;
+    protocol->engine_flags = strcmp(config->engine_flags, "write") == 0;
+    protocol->engine_min = config->engine_min;
+    protocol->engine_chunk = config->engine_chunk;
+    protocol->engine_scratch = config->engine_scratch;
     protocol->scratch_size = config->scratch_size;
     protocol->epoch_limit = config->epoch_limit;
 }
@@ -388,6 +393,8 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     team->id = hellos[0].team_id;
     team->block_limit = find_block_limit(team, hellos);
     team->meet_first = must_meet_first(team, hellos);
+    /* Its kernel waits for hosts, which might be waiting for other kernels to let theirs begin. */
+    team->engines = !team->meet_first;
     status = vote(team, attach(team, hellos));
     if (status == MSCCLPP_OK) {
         status = check_progress(team, hellos);

@@ -5,19 +5,53 @@
 #include "mca/common/log.h"
 #include "mca/common/team_internal.h"
 
-/* This rank's handles, or a note that it has none. */
-static void publish(mscclpp_team_t *team, const void *in, void *out)
+mscclpp_control_buffers_t *mscclpp_team_begin_exchange(mscclpp_team_t *team)
 {
-    mscclpp_control_line_t *line = &team->control[team->rank];
-    mscclpp_control_buffers_t *mine = &line->buffers[team->exchanges % 2];
+    ++team->exchanges;
+    return &team->control[team->rank].buffers[team->exchanges % 2];
+}
 
+mscclpp_status_t mscclpp_team_meet_exchange(mscclpp_team_t *team, const char *what, uint64_t bytes)
+{
+    mscclpp_control_line_t *mine = &team->control[team->rank];
+
+    mscclpp_control_store(&mine->published, team->exchanges);
+    return mscclpp_team_wait_words(team, what, bytes, &mine->published, team->exchanges);
+}
+
+const mscclpp_control_buffers_t *mscclpp_team_exchanged(const mscclpp_team_t *team, int rank)
+{
+    return &team->control[rank].buffers[team->exchanges % 2];
+}
+
+mscclpp_status_t mscclpp_team_end_exchange(mscclpp_team_t *team, const char *what, uint64_t bytes, bool yes,
+                                           bool *all_p)
+{
+    mscclpp_control_line_t *mine = &team->control[team->rank];
+    mscclpp_status_t status;
+    bool all = true;
+    int rank;
+
+    mscclpp_control_store(&mine->voted, team->exchanges * 2 + yes);
+    status = mscclpp_team_wait_words(team, what, bytes, &mine->voted, team->exchanges * 2);
+    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
+        all = all && mscclpp_control_load(&team->control[rank].voted) % 2 != 0;
+    }
+    if (status == MSCCLPP_OK) {
+        *all_p = all;
+    }
+    return status;
+}
+
+/* This rank's handles, or a note that it has none. */
+static void fill(const mscclpp_team_t *team, mscclpp_control_buffers_t *mine, const void *in, void *out)
+{
     mine->in_place = in == out;
     mine->exportable = team->gpu->export_memory(out, &mine->out) == MSCCLPP_OK &&
                        (in == out || team->gpu->export_memory(in, &mine->in) == MSCCLPP_OK);
     if (mine->in_place) {
         mine->in = mine->out;
     }
-    mscclpp_control_store(&line->published, team->exchanges);
 }
 
 /* Maps one buffer of a peer and keeps the mapping in `mappings`. */
@@ -38,23 +72,21 @@ static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *ha
 mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes,
                                        const char **peer_in, char **peer_out, bool *mapped_p)
 {
-    mscclpp_control_line_t *mine = &team->control[team->rank];
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
     mscclpp_status_t status, mapping = MSCCLPP_OK;
-    bool mapped = true;
+    bool exportable = true, mapped = false;
     int rank, count = 0;
 
-    ++team->exchanges;
-    publish(team, in, out);
-    status = mscclpp_team_wait_words(team, "exchange of buffers", bytes, &mine->published, team->exchanges);
+    fill(team, mscclpp_team_begin_exchange(team), in, out);
+    status = mscclpp_team_meet_exchange(team, "exchange of buffers", bytes);
     if (status != MSCCLPP_OK) {
         return status;
     }
     for (rank = 0; rank < team->size; ++rank) {
-        mapped = mapped && team->control[rank].buffers[team->exchanges % 2].exportable != 0;
+        exportable = exportable && mscclpp_team_exchanged(team, rank)->exportable != 0;
     }
-    for (rank = 0; rank < team->size && mapped && mapping == MSCCLPP_OK; ++rank) {
-        const mscclpp_control_buffers_t *theirs = &team->control[rank].buffers[team->exchanges % 2];
+    for (rank = 0; rank < team->size && exportable && mapping == MSCCLPP_OK; ++rank) {
+        const mscclpp_control_buffers_t *theirs = mscclpp_team_exchanged(team, rank);
         char *address = in == out ? out : (char *)(uintptr_t)in;
 
         if (rank == team->rank) {
@@ -70,11 +102,8 @@ mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, voi
             peer_in[rank] = address;
         }
     }
-    mscclpp_control_store(&mine->voted, team->exchanges * 2 + (mapping == MSCCLPP_OK));
-    status = mscclpp_team_wait_words(team, "vote on mapped buffers", bytes, &mine->voted, team->exchanges * 2);
-    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
-        mapped = mapped && mscclpp_control_load(&team->control[rank].voted) % 2 != 0;
-    }
+    status =
+        mscclpp_team_end_exchange(team, "vote on mapped buffers", bytes, exportable && mapping == MSCCLPP_OK, &mapped);
     if (status == MSCCLPP_OK && mapped) {
         mscclpp_team_hold_mappings(team, mappings, count);
         *mapped_p = true;

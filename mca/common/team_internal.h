@@ -7,6 +7,7 @@
 #include "mca/common/algo.h"
 #include "mca/common/control.h"
 #include "mca/common/ctrl.h"
+#include "mca/common/engine.h"
 #include "mca/common/linger.h"
 #include "mca/common/memory.h"
 #include "mca/common/team.h"
@@ -55,6 +56,11 @@ struct mscclpp_team {
     uint64_t meetings;
     uint64_t call; /* number of the call in hand, for messages */
     const char *last_algorithm;
+
+    bool engines;             /* copy engines may serve blocking calls; equal on all ranks */
+    mscclpp_engine_t *engine; /* NULL until they first do */
+    /* What the host has to move on while a kernel runs, called over and over by the wait for it; NULL: nothing. */
+    mscclpp_status_t (*pump)(mscclpp_team_t *team);
 
     mscclpp_team_hold_t *holds; /* oldest first */
     int hold_count;
@@ -127,7 +133,18 @@ mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const ch
  */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs);
 
-/* team_exchange.c: maps the buffers of all ranks. *mapped_p is agreed by all: false if any buffer cannot be mapped. */
+/*
+ * team_exchange.c: one exchange between the hosts, in three steps that all ranks go through. `begin` yields this rank's
+ * set of handles, to be filled in; `meet` waits for those of all ranks, which `exchanged` then yields until `end`,
+ * which also tells all ranks whether all of them say yes.
+ */
+mscclpp_control_buffers_t *mscclpp_team_begin_exchange(mscclpp_team_t *team);
+mscclpp_status_t mscclpp_team_meet_exchange(mscclpp_team_t *team, const char *what, uint64_t bytes);
+const mscclpp_control_buffers_t *mscclpp_team_exchanged(const mscclpp_team_t *team, int rank);
+mscclpp_status_t mscclpp_team_end_exchange(mscclpp_team_t *team, const char *what, uint64_t bytes, bool yes,
+                                           bool *all_p);
+
+/* Maps the buffers of all ranks. *mapped_p is agreed by all: false if any buffer cannot be mapped. */
 mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes,
                                        const char **peer_in, char **peer_out, bool *mapped_p);
 

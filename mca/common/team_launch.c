@@ -49,7 +49,7 @@ mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team)
 void mscclpp_team_give_stream(mscclpp_team_t *team)
 {
     /* A stream whose kernel did not end must not be lent to another team; it is lost with the failed one. */
-    if (team->stream != NULL && (team->launches == 0 || has_ended(team, team->launches))) {
+    if (team->stream != NULL && !team->stuck && (team->launches == 0 || has_ended(team, team->launches))) {
         mscclpp_stream_put(team->gpu, team->device, team->stream, mscclpp_linger_present(team));
     }
     team->stream = NULL;
@@ -129,7 +129,12 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch
         double look = wait.next_look;
 
         ++polls;
-        if ((polls % MISS_POLLS == 0 || team->on_host) && mscclpp_linger_missed(team)) {
+        if (team->pump != NULL) {
+            status = team->pump(team);
+        }
+        if (status != MSCCLPP_OK) {
+            /* The pump's own; below it tells the kernel to leave. */
+        } else if ((polls % MISS_POLLS == 0 || team->on_host) && mscclpp_linger_missed(team)) {
             status = start_again(team, launch);
         } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && !team->on_host) {
             continue;

@@ -240,7 +240,7 @@ static int number(int argc, char **argv, int index, int otherwise)
 
 int main(int argc, char **argv)
 {
-    static const char *const algorithms[] = {"auto", "oneshot", "twophase", "zerocopy", "scratch"};
+    static const char *const algorithms[] = {"auto", "oneshot", "twophase", "zerocopy", "scratch", "engines"};
     static const int sizes[] = {1, 2, 3, 4, 5, 8};
     const int max_ranks = number(argc, argv, 2, 8);
     mscclpp_config_t config;
@@ -258,8 +258,9 @@ int main(int argc, char **argv)
     mscclpp_config_init(&config);
     config.timeout = 60;
     config.shared_gpu = "kernels";
-    for (algorithm = 0; algorithm < 5; ++algorithm) {
+    for (algorithm = 0; algorithm < 6; ++algorithm) {
         config.algorithm = algorithms[algorithm];
+        config.engine_chunk = 128 << 10;
         config.packet = algorithm == 0 ? "ll8" : "auto";
         config.scratch_size = algorithm == 4 ? (size_t)1 << 20 : (size_t)16 << 20;
         for (size = 0; size < 6 && sizes[size] <= max_ranks; ++size) {

@@ -21,6 +21,9 @@ static const char *const names[FAULTY_LAST] = {
     [FAULTY_STREAM_QUERY] = "stream_query",
     [FAULTY_STREAM_SYNC] = "stream_sync",
     [FAULTY_COPY] = "copy",
+    [FAULTY_PUT] = "put",
+    [FAULTY_PUT_FLAG] = "put_flag",
+    [FAULTY_WRITE_FLAG] = "write_flag",
     [FAULTY_LAUNCH] = "launch",
 };
 
@@ -198,6 +201,21 @@ static mscclpp_status_t faulty_copy(mscclpp_gpu_stream_t *stream, void *to, cons
     TRY(FAULTY_COPY, mscclpp_gpu_host_ops.copy(stream, to, from, size));
 }
 
+static mscclpp_status_t faulty_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    TRY(FAULTY_PUT, mscclpp_gpu_host_ops.put(stream, to, from, size));
+}
+
+static mscclpp_status_t faulty_put_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from)
+{
+    TRY(FAULTY_PUT_FLAG, mscclpp_gpu_host_ops.put_flag(stream, to, from));
+}
+
+static mscclpp_status_t faulty_write_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value)
+{
+    TRY(FAULTY_WRITE_FLAG, mscclpp_gpu_host_ops.write_flag(stream, to, value));
+}
+
 static mscclpp_status_t faulty_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     TRY(FAULTY_LAUNCH, mscclpp_gpu_host_ops.launch(stream, launch));
@@ -227,5 +245,8 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .stream_query = faulty_stream_query,
     .stream_sync = faulty_stream_sync,
     .copy = faulty_copy,
+    .put = faulty_put,
+    .put_flag = faulty_put_flag,
+    .write_flag = faulty_write_flag,
     .launch = faulty_launch,
 };

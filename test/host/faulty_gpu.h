@@ -21,6 +21,9 @@ typedef enum {
     FAULTY_STREAM_QUERY,
     FAULTY_STREAM_SYNC,
     FAULTY_COPY,
+    FAULTY_PUT,
+    FAULTY_PUT_FLAG,
+    FAULTY_WRITE_FLAG,
     FAULTY_LAUNCH,
     FAULTY_LAST
 } faulty_function_t;

@@ -12,7 +12,7 @@
 
 const matrix_algo_t matrix_algos[] = {
     {"oneshot", "oneshot", "ll16"},   {"ll8", "oneshot", "ll8"},      {"twophase", "twophase", "auto"},
-    {"zerocopy", "zerocopy", "auto"}, {"scratch", "scratch", "auto"},
+    {"zerocopy", "zerocopy", "auto"}, {"engines", "engines", "auto"}, {"scratch", "scratch", "auto"},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
 
@@ -257,13 +257,19 @@ static bool check_name(runner_t *runner, const case_t *c)
     const matrix_group_t *group = runner->state->group;
     const char *name = mscclpp_team_last_algorithm(runner->team), *wanted = group->algo->algorithm;
     char what[128];
+    bool maps_in;
     int rank;
 
     if (group->ranks == 1 || c->count == 0) {
         return true;
     }
-    for (rank = 0; rank < group->ranks && strcmp(wanted, "zerocopy") == 0; ++rank) {
-        if (c->out_kind[rank] != USER_DEVICE || (!c->in_place[rank] && c->in_kind[rank] != USER_DEVICE)) {
+    /* Engines copy no pairs, and read send buffers of any kind. */
+    if (strcmp(wanted, "engines") == 0 && element_of(c->dtype)->pair) {
+        wanted = "zerocopy";
+    }
+    maps_in = strcmp(wanted, "zerocopy") == 0;
+    for (rank = 0; rank < group->ranks && (maps_in || strcmp(wanted, "engines") == 0); ++rank) {
+        if (c->out_kind[rank] != USER_DEVICE || (maps_in && !c->in_place[rank] && c->in_kind[rank] != USER_DEVICE)) {
             wanted = "scratch";
         }
     }
@@ -415,6 +421,11 @@ int matrix_run(const matrix_group_t *group)
     config.twin_threads = group->threads;
     config.scratch_size = group->scratch_size;
     config.timeout = group->timeout;
+    /* Many chunks, or a few that scratch bounds. */
+    config.engine_streams = (int)(group->seed % 3);
+    config.engine_flags = group->seed / 3 % 2 != 0 ? "write" : "copy";
+    config.engine_chunk = group->seed % 4 == 0 ? 1 << 20 : (size_t)128 << group->seed % 8;
+    config.engine_scratch = group->seed % 4 == 0 ? 300000 : 64 << 20;
     config.ucx = false;
     state->group = group;
     state->max_bytes = group->ranks <= 8 ? 600000 : 70000;

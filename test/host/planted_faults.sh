@@ -67,7 +67,7 @@ link() {
         *) shared+=("$program") ;;
         esac
     done
-    for program in test_allreduce test_schedule test_stress test_enqueue; do
+    for program in test_allreduce test_engines test_schedule test_stress test_enqueue; do
         "$cc" "${flags[@]}" "$objects/test_host_$program.c.o" "${shared[@]}" -lm -o "$work/$program" || return
     done
 }
@@ -101,6 +101,12 @@ run_scratch() {
 # shellcheck disable=SC2317
 run_zerocopy() {
     run test_allreduce --algo zerocopy --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
+}
+
+# shellcheck disable=SC2317
+run_engines() {
+    run test_allreduce --algo engines --ranks 3 --grid 2x2 --cases 80 --timeout "$deadline" &&
+        run test_engines --calls
 }
 
 # shellcheck disable=SC2317
@@ -163,7 +169,7 @@ reason() {
 # The sources as they are. Time is no issue here: a machine may be slow.
 limit=900
 deadline=120
-for runs in barriers scratch zerocopy schedule chains renewal; do
+for runs in barriers scratch zerocopy engines schedule chains renewal; do
     selected unmodified || continue
     if "run_$runs"; then
         passed=$((passed + 1))
@@ -180,6 +186,7 @@ limit=60
 deadline=5
 barrier=device/barrier.h
 launcher=device/launch_host.c
+reduce=device/kern/reduce_chunks.h
 schedule=test/host/test_schedule.c # runs the bodies itself
 
 plant barrier-release barriers $barrier $launcher \
@@ -209,6 +216,20 @@ plant zerocopy-first-barrier chains device/kern/allreduce_zerocopy.h $launcher \
 plant zerocopy-second-barrier zerocopy device/kern/allreduce_zerocopy.h $launcher \
     's/mscclpp_dev_barrier\(ctx, common, barriers\);//'
 plant handles-relaxed zerocopy mca/common/control.h mca/common/team_exchange.c 's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
+plant engine-slots engines mca/common/engine.c mca/common/engine.c \
+    's/(\.reduced\) \+ MSCCLPP_DEV_ENGINE_DEPTH)\)/\1 + 1)/'
+plant engine-result-early engines mca/common/engine.c mca/common/engine.c \
+    's/(engine->base \+ engine->returned\[peer\]) < reduced/\1 <= reduced/'
+plant engine-reading engines $reduce $launcher '/mscclpp_dev_await_peers\(.*->left,/d'
+plant engine-gathered engines $reduce $launcher '/mscclpp_dev_await_peers\(.*->gathered,/d'
+plant engine-arrived-acquire engines $reduce $launcher 's/ld_acquire_sys_u64\(&words/ld_relaxed_sys_u64(\&words/'
+plant engine-reduced-relaxed engines $reduce $launcher \
+    's/st_release_sys_u64\(args->reduced/st_relaxed_sys_u64(args->reduced/'
+plant engine-done-sync engines $reduce $launcher \
+    '/void mscclpp_dev_chunk_done\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+plant engine-ticket-relaxed engines $reduce $launcher \
+    's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(ticket, 1\)/__atomic_fetch_add(ticket, 1, __ATOMIC_RELAXED)/'
+plant engine-values engines mca/common/engine.c mca/common/engine.c 's/engine->values_first != 0 &&/true ||/'
 plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
 finish

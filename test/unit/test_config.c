@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 30);
+    CHECK_EQ(mscclpp_param_count, 35);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -88,6 +88,11 @@ static void test_defaults(void)
     CHECK_EQ(config.twophase_max, 0);
     CHECK_TEXT(config.packet, "auto");
     CHECK(config.zerocopy);
+    CHECK_EQ(config.engine_min, 0);
+    CHECK_EQ(config.engine_chunk, 0);
+    CHECK_EQ(config.engine_streams, 0);
+    CHECK_TEXT(config.engine_flags, "auto");
+    CHECK_EQ(config.engine_scratch, 192 << 20);
     CHECK_EQ(config.max_blocks, 0);
     CHECK_EQ(config.max_threads, 0);
     CHECK_EQ(config.scratch_size, 16 << 20);

@@ -1,4 +1,5 @@
 /* The twin's queues: launches run in order, all threads of one at once, at once where one thread is enough. */
+#include "device/engine_types.h"
 #include "device/launch.h"
 
 #include <pthread.h>
@@ -312,6 +313,46 @@ static void test_progress(void)
     close_pair(&pair);
 }
 
+/* Copies keep their place behind a launch that waits, and among themselves; the caller never does their work. */
+static void test_copies(void)
+{
+    enum { SIZE = 4099 };
+    static const uint64_t five = 5;
+    unsigned char from[SIZE], to[SIZE], second[SIZE];
+    uint64_t flag = 0, direct = 0;
+    pair_t pair;
+    size_t i;
+
+    for (i = 0; i < SIZE; ++i) {
+        from[i] = (unsigned char)(i * 7 + 1);
+    }
+    memset(to, 0, sizeof(to));
+    memset(second, 0, sizeof(second));
+    open_pair(&pair);
+    CHECK_EQ(launch(&pair, 0, 2, 1, 2), 0);
+    CHECK_EQ(mscclpp_dev_host_copy(pair.queue[0], &(mscclpp_dev_host_copy_t){to, from, SIZE, false, 0}), 0);
+    CHECK_EQ(mscclpp_dev_host_copy(pair.queue[0], &(mscclpp_dev_host_copy_t){second, to, SIZE, false, 0}), 0);
+    CHECK_EQ(mscclpp_dev_host_copy(pair.queue[0], &(mscclpp_dev_host_copy_t){&flag, &five, 8, true, 0}), 0);
+    CHECK_EQ(mscclpp_dev_host_copy(pair.queue[0], &(mscclpp_dev_host_copy_t){&direct, NULL, 8, true, 9}), 0);
+    pause_ms(10);
+    CHECK_EQ(__atomic_load_n(&flag, __ATOMIC_ACQUIRE), 0);
+    CHECK(!mscclpp_dev_host_queue_idle(pair.queue[0]));
+    CHECK_EQ(launch(&pair, 1, 2, 1, 2), 0);
+    while (__atomic_load_n(&flag, __ATOMIC_ACQUIRE) == 0) {
+        sched_yield();
+    }
+    /* Before the queue is idle: the flag alone says that all of it is there. */
+    CHECK(memcmp(second, from, SIZE) == 0);
+    CHECK_EQ(flag, 5);
+    wait_idle(&pair, 0);
+    CHECK_EQ(direct, 9);
+    /* On an empty queue too. */
+    CHECK_EQ(mscclpp_dev_host_copy(pair.queue[0], &(mscclpp_dev_host_copy_t){&flag, NULL, 8, true, 6}), 0);
+    wait_idle(&pair, 0);
+    CHECK_EQ(flag, 6);
+    close_pair(&pair);
+}
+
 static void test_sizes(void)
 {
     int kernel;
@@ -321,6 +362,7 @@ static void test_sizes(void)
     }
     CHECK_EQ(mscclpp_dev_args_size(MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY), sizeof(mscclpp_dev_zerocopy_args_t));
     CHECK_EQ(mscclpp_dev_args_size(MSCCLPP_KERNEL_ALLREDUCE_SCRATCH), sizeof(mscclpp_dev_args_t));
+    CHECK_EQ(mscclpp_dev_args_size(MSCCLPP_KERNEL_REDUCE_CHUNKS), sizeof(mscclpp_dev_reduce_args_t));
 }
 
 int main(void)
@@ -332,6 +374,7 @@ int main(void)
     test_order(3, 2);
     test_single_thread_waits_its_turn();
     test_grids();
+    test_copies();
     test_destroy_waits();
     test_many_feeders();
     test_progress();

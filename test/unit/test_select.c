@@ -1,5 +1,6 @@
 /* The selector and the shapes: pure, and within what kernels and scratch can take, for everything they can be asked. */
 #include "mca/common/algo.h"
+#include "mca/common/engine.h"
 #include "mca/common/select.h"
 #include "test/unit/unit.h"
 
@@ -66,6 +67,11 @@ static void check_choice(sweep_t *sweep)
         expect(sweep, choice->nblocks * 2 * n * tile * 16 <= input->layout->bulk_size, "tiles beyond the bulk area");
         expect(sweep, choice->epochs == 0, "epochs without packets");
         return;
+    case MSCCLPP_KERNEL_REDUCE_CHUNKS:
+        expect(sweep, choice->nblocks <= 24 || input->on_host || input->protocol->max_blocks != 0,
+               "more processors than promised");
+        expect(sweep, choice->epochs == 0, "epochs without packets");
+        return;
     default:
         expect(sweep, choice->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY, "which kernel");
         expect(sweep, choice->epochs == 0, "epochs without packets");
@@ -93,6 +99,7 @@ static void fill_protocol(mscclpp_protocol_t *protocol)
     protocol->twin_threads = 1;
     protocol->zerocopy = 1;
     protocol->scratch_size = 1024 * KIB;
+    protocol->engine_scratch = 192 * 1024 * KIB;
     protocol->epoch_limit = (uint64_t)1 << 31;
 }
 
@@ -128,6 +135,7 @@ static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layou
     input.protocol = protocol;
     input.layout = layout;
     input.on_host = on_host;
+    input.engines = true;
     input.block_limit = on_host ? 0 : block_limit;
     sweep.input = &input;
     sweep.choice = &choice;
@@ -138,7 +146,16 @@ static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layou
                 mscclpp_status_t status = mscclpp_select_shape(&input, mscclpp_algos[algo], &choice);
 
                 sweep.algo = mscclpp_algos[algo]->name;
-                expect(&sweep, status == MSCCLPP_OK, "does not fit the smallest scratch");
+                if (mscclpp_algos[algo]->engines) {
+                    mscclpp_engine_plan_t plan;
+
+                    expect(&sweep,
+                           (status == MSCCLPP_OK) ==
+                               (input.nranks > 1 && mscclpp_engine_plan(input.bytes, input.nranks, protocol, &plan)),
+                           "engines without a plan, or a plan without engines");
+                } else {
+                    expect(&sweep, status == MSCCLPP_OK, "does not fit the smallest scratch");
+                }
                 if (status != MSCCLPP_OK) {
                     continue;
                 }
@@ -262,8 +279,33 @@ static void test_thresholds(void)
     CHECK_TEXT(selected(&input, 1000), "oneshot");
     CHECK_TEXT(selected(&input, 1001), "zerocopy");
 
+    /* Copy engines follow, where they may, from the given size on, and beneath it nothing changes. */
+    input.engines = true;
+    protocol.engine_min = 30000;
+    for (i = 0; i < 2; ++i) {
+        input.on_host = i != 0;
+        CHECK_TEXT(selected(&input, 29999), "zerocopy");
+        CHECK_TEXT(selected(&input, 30000), "engines");
+        CHECK_TEXT(selected(&input, 1000), "oneshot");
+        input.engines = false;
+        CHECK_TEXT(selected(&input, 30000), "zerocopy");
+        input.engines = true;
+        protocol.zerocopy = 0;
+        CHECK_TEXT(selected(&input, 30000), "scratch");
+        protocol.zerocopy = 1;
+        protocol.engine_scratch = 0;
+        CHECK_TEXT(selected(&input, 30000), "zerocopy");
+        protocol.engine_scratch = 192 * 1024 * KIB;
+    }
+    protocol.engine_min = 0;
+    input.on_host = true;
+    CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "zerocopy");
+    input.on_host = false;
+    CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "engines");
+
     /* The table has a row for every number of ranks, and ever larger messages never go back to an earlier algorithm. */
     protocol.oneshot_max = protocol.twophase_max = 0;
+    input.engines = false;
     for (i = 0; i < 2; ++i) {
         bool ordered = true;
 
@@ -286,11 +328,16 @@ static void test_thresholds(void)
 
     /* An algorithm that is forced runs at any size; staging serves none. */
     input.nranks = 3;
+    input.engines = true;
     for (i = 0; i < mscclpp_algo_count; ++i) {
         protocol.algorithm = i;
         CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->name);
         CHECK_TEXT(selected(&input, (uint64_t)1 << 33), mscclpp_algos[i]->name);
     }
+    /* But for one that cannot serve a call, which no user can know beforehand. */
+    protocol.algorithm = mscclpp_algo_find("engines");
+    input.engines = false;
+    CHECK_TEXT(selected(&input, 1000), "zerocopy");
     protocol.algorithm = -2;
     memset(&choice, 0x5a, sizeof(choice));
     input.bytes = 4;
@@ -328,9 +375,50 @@ static void test_registry(void)
     }
 }
 
+/* Every byte of a message lies in one chunk of one shard, and all chunks fit the slots there are. */
+static void test_plans(void)
+{
+    static const uint64_t chunks[] = {0, 1, 128, 1000, 65536, 1024 * KIB, 1024 * 1024 * KIB};
+    static const uint64_t scratches[] = {0, 511, 512, 5000, 192 * 1024 * KIB};
+    mscclpp_protocol_t protocol;
+    uint32_t nranks;
+    uint64_t bytes;
+    size_t i, k;
+
+    fill_protocol(&protocol);
+    for (i = 0; i < sizeof(chunks) / sizeof(chunks[0]); ++i) {
+        for (k = 0; k < sizeof(scratches) / sizeof(scratches[0]); ++k) {
+            bool good = true;
+
+            protocol.engine_chunk = chunks[i];
+            protocol.engine_scratch = scratches[k];
+            for (nranks = 2; nranks <= MSCCLPP_DEV_MAX_RANKS; ++nranks) {
+                const uint64_t slots = (uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
+                const uint64_t largest = mscclpp_engine_chunk_max(nranks, &protocol);
+
+                good = good && largest * slots <= scratches[k] && (largest != 0 || scratches[k] / slots < 128);
+                for (bytes = 1; bytes <= (uint64_t)1 << 40; bytes = next_bytes(bytes)) {
+                    mscclpp_engine_plan_t plan = {0, 0, 0};
+
+                    if (!mscclpp_engine_plan(bytes, nranks, &protocol, &plan)) {
+                        good = good && (largest == 0 || bytes / nranks / largest + 1 >= MSCCLPP_DEV_ENGINE_VALUES);
+                        continue;
+                    }
+                    good = good && plan.shard * nranks >= bytes && plan.shard % 128 == 0 && plan.chunk % 128 == 0 &&
+                           plan.chunk >= 128 && plan.chunk <= largest && plan.chunks >= 1 &&
+                           plan.chunks <= MSCCLPP_DEV_ENGINE_VALUES && plan.chunk * plan.chunks >= plan.shard &&
+                           plan.chunk * (plan.chunks - 1) < plan.shard;
+                }
+            }
+            CHECK(good);
+        }
+    }
+}
+
 int main(void)
 {
     unit_begin();
+    test_plans();
     test_registry();
     test_layout();
     test_thresholds();

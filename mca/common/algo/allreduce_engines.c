@@ -1,0 +1,81 @@
+/* Host side of the all-reduce by copy engines: when it can serve, and how it cuts a message (mca/common/engine.h). */
+#include "mca/common/engine.h"
+
+#define KIB ((uint64_t)1024)
+#define MIB (1024 * KIB)
+
+/* The reduction of a chunk needs a fraction of the time that its transfers take; the application wants the rest. */
+#define MAX_BLOCKS 24u
+
+/*
+ * A shard has this many chunks if they are neither too small, for each copy costs the engine a pause and the host a
+ * few calls, nor larger than what keeps both busy: the first chunk is sent while nothing returns, and the last one
+ * returns while nothing is sent.
+ */
+#define CHUNKS_WANTED 4u
+#define CHUNK_MIN MIB
+#define CHUNK_MAX (32 * MIB)
+
+static uint64_t round_up(uint64_t value, uint64_t grain)
+{
+    return (value + grain - 1) / grain * grain;
+}
+
+uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *protocol)
+{
+    uint64_t room = protocol->engine_scratch / ((uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH);
+    uint64_t wanted = protocol->engine_chunk != 0 ? protocol->engine_chunk : CHUNK_MAX;
+
+    wanted = round_up(wanted, MSCCLPP_DEV_ENGINE_GRAIN);
+    room = room / MSCCLPP_DEV_ENGINE_GRAIN * MSCCLPP_DEV_ENGINE_GRAIN;
+    return wanted < room ? wanted : room;
+}
+
+bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
+                         mscclpp_engine_plan_t *plan_p)
+{
+    uint64_t largest = mscclpp_engine_chunk_max(nranks, protocol);
+    mscclpp_engine_plan_t plan;
+
+    if (largest == 0) {
+        return false;
+    }
+    plan.shard = round_up((bytes + nranks - 1) / nranks, MSCCLPP_DEV_ENGINE_GRAIN);
+    plan.chunk = largest;
+    if (protocol->engine_chunk == 0) {
+        uint64_t chunk = round_up((plan.shard + CHUNKS_WANTED - 1) / CHUNKS_WANTED, MSCCLPP_DEV_ENGINE_GRAIN);
+
+        chunk = chunk < CHUNK_MIN ? CHUNK_MIN : chunk;
+        plan.chunk = chunk < largest ? chunk : largest;
+    }
+    plan.chunks = (plan.shard + plan.chunk - 1) / plan.chunk;
+    if (plan.chunks == 0 || plan.chunks > MSCCLPP_DEV_ENGINE_VALUES) {
+        return false;
+    }
+    *plan_p = plan;
+    return true;
+}
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    mscclpp_engine_plan_t plan;
+    uint64_t piece;
+
+    if (!input->engines || input->nranks < 2 ||
+        !mscclpp_engine_plan(input->bytes, input->nranks, input->protocol, &plan)) {
+        return false;
+    }
+    piece = plan.chunk < plan.shard ? plan.chunk : plan.shard;
+    choice->epochs = 0;
+    choice->kernel = MSCCLPP_KERNEL_REDUCE_CHUNKS;
+    return mscclpp_algo_grid(input, piece / MSCCLPP_DEV_UNIT, MAX_BLOCKS, 0, false, choice);
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_engines = {
+    .name = "engines",
+    .description = "reduce-scatter and all-gather by copy engines, with a kernel that only reduces",
+    .maps_buffers = true,
+    .engines = true,
+    .instead = &mscclpp_algo_allreduce_zerocopy,
+    .shape = shape,
+};
