@@ -56,6 +56,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
             return true;
         }
         leave = leave || (ctx->tid == 0 && mscclpp_dev_now_ns() >= until);
+        /* The other blocks may not yet have taken the last operation's words from the relay, which quitting overwrites.
+         */
+        leave = leave && mscclpp_dev_ld_acquire_sys_u64(&args->common.mailbox->done) + 1 >= number;
         if (mscclpp_dev_block_sync_or(ctx, leave)) {
             return false;
         }
