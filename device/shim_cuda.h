@@ -158,6 +158,13 @@ MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
     (void)ctx;
 }
 
+/* A microsecond, for waits that last many. */
+MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
+{
+    (void)ctx;
+    __nanosleep(1000);
+}
+
 MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
 {
     uint64_t now;

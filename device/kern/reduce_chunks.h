@@ -128,6 +128,8 @@ MSCCLPP_DEV void mscclpp_dev_await_peers(mscclpp_dev_ctx_t *ctx, const mscclpp_d
             continue;
         }
         while (mscclpp_dev_ld_acquire_sys_u64(&words[peer]) < target) {
+            /* Many blocks that poll one line without a rest take a good part of the rate from what arrives there. */
+            mscclpp_dev_rest(ctx);
             if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
                 break;
             }
