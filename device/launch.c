@@ -55,6 +55,7 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT:
         return sizeof(mscclpp_dev_zerocopy_args_t);
     case MSCCLPP_KERNEL_CHANNEL_RING:
         return sizeof(mscclpp_dev_ring_args_t);
@@ -62,6 +63,8 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_linger_args_t);
     case MSCCLPP_KERNEL_REDUCE_CHUNKS:
         return sizeof(mscclpp_dev_reduce_args_t);
+    case MSCCLPP_KERNEL_PORT_RING:
+        return sizeof(mscclpp_dev_port_ring_args_t);
     default:
         return sizeof(mscclpp_dev_args_t);
     }

@@ -8,6 +8,7 @@
 #include "device/kern/channel_ring.h"
 #include "device/kern/linger.h"
 #include "device/kern/reduce_chunks.h"
+#include "device/kern/port_ring.h"
 #include "device/launch.h"
 
 #include <cuda_runtime.h>
@@ -46,6 +47,15 @@ static __global__ void __launch_bounds__(THREADS) linger_kernel(const __grid_con
     mscclpp_dev_linger(&ctx, &args, &own);
 }
 
+static __global__ void __launch_bounds__(THREADS)
+    port_ring_kernel(const __grid_constant__ mscclpp_dev_port_ring_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_port_ring(&ctx, &args);
+}
+
 template <int DTYPE, int OP, int WIDTH>
 static __global__ void __launch_bounds__(THREADS) oneshot_kernel(const __grid_constant__ args_t args)
 {
@@ -66,13 +76,13 @@ static __global__ void __launch_bounds__(THREADS) twophase_kernel(const __grid_c
                                    OP != ANY ? OP : (int)args.op);
 }
 
-template <int DTYPE, int OP>
+template <int DTYPE, int OP, bool SPLIT>
 static __global__ void __launch_bounds__(THREADS) zerocopy_kernel(const __grid_constant__ zerocopy_args_t args)
 {
     mscclpp_dev_ctx_t ctx;
 
     mscclpp_dev_ctx_init(&ctx);
-    mscclpp_dev_allreduce_zerocopy(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+    mscclpp_dev_allreduce_zerocopy(&ctx, &args, SPLIT, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
                                    OP != ANY ? OP : (int)args.common.op);
 }
 
@@ -108,7 +118,9 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
         return (const void *)twophase_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
-        return (const void *)zerocopy_kernel<DTYPE, OP>;
+        return (const void *)zerocopy_kernel<DTYPE, OP, false>;
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT:
+        return (const void *)zerocopy_kernel<DTYPE, OP, true>;
     case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
         return (const void *)scratch_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_CHANNEL_RING:
@@ -117,6 +129,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)linger_kernel;
     case MSCCLPP_KERNEL_REDUCE_CHUNKS:
         return (const void *)reduce_kernel<DTYPE, OP>;
+    case MSCCLPP_KERNEL_PORT_RING:
+        return (const void *)port_ring_kernel;
     default:
         return (const void *)barrier_kernel;
     }

@@ -12,6 +12,7 @@
 #include "device/kern/channel_ring.h"
 #include "device/kern/linger.h"
 #include "device/kern/reduce_chunks.h"
+#include "device/kern/port_ring.h"
 #include "device/launch.h"
 
 /* What the threads of a block share. */
@@ -78,7 +79,10 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         mscclpp_dev_allreduce_twophase(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
-        mscclpp_dev_allreduce_zerocopy(ctx, args, false, dtype, op);
+        mscclpp_dev_allreduce_zerocopy(ctx, args, false, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT:
+        mscclpp_dev_allreduce_zerocopy(ctx, args, true, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
         mscclpp_dev_allreduce_scratch(ctx, args, false, dtype, op);
@@ -91,6 +95,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_REDUCE_CHUNKS:
         mscclpp_dev_reduce_chunks(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_PORT_RING:
+        mscclpp_dev_port_ring(ctx, args);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "device/dtype_types.h"
+#include "device/port_channel_types.h"
 
 #define MSCCLPP_DEV_MAX_RANKS 64
 #define MSCCLPP_DEV_MAX_BLOCKS 128
@@ -103,16 +104,35 @@ typedef struct {
     uint32_t get; /* 0: put to the next rank, 1: get from it */
 } mscclpp_dev_ring_args_t;
 
+/*
+ * What the ring of port channels needs besides. A region holds two slots of `slot_size` bytes and then one 64-bit word
+ * a block; `bytes` is at most `slot_size`. The channels of block b are next[b] and previous[b].
+ */
+typedef struct {
+    mscclpp_dev_args_t common;
+    const mscclpp_dev_port_channel_t *next;     /* device memory */
+    const mscclpp_dev_port_channel_t *previous; /* device memory */
+    char *region;                               /* own: puts are made from it, and the previous rank puts into it */
+    uint64_t slot_size;                         /* bytes, a multiple of MSCCLPP_DEV_UNIT */
+    uint64_t add;   /* added to the next rank's word in each round, equal on all ranks; 0: none */
+    uint64_t *late; /* own, one a block: rounds whose addition came after their signal */
+    uint32_t rounds;
+    uint32_t combined;  /* put, signal and flush as one trigger, or as three */
+    uint32_t overwrite; /* after each flush the ends of what was put are overwritten */
+} mscclpp_dev_port_ring_args_t;
+
 typedef enum {
-    MSCCLPP_KERNEL_BARRIER,               /* args: mscclpp_dev_args_t; every block meets its namesakes once */
-    MSCCLPP_KERNEL_ALLREDUCE_ONESHOT,     /* args: mscclpp_dev_args_t; 16-byte packets */
-    MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8, /* args: mscclpp_dev_args_t; 8-byte packets */
-    MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE,    /* args: mscclpp_dev_args_t */
-    MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY,    /* args: mscclpp_dev_zerocopy_args_t */
-    MSCCLPP_KERNEL_ALLREDUCE_SCRATCH,     /* args: mscclpp_dev_args_t */
-    MSCCLPP_KERNEL_CHANNEL_RING,          /* args: mscclpp_dev_ring_args_t; at most MSCCLPP_DEV_CHANNEL_BLOCKS blocks */
-    MSCCLPP_KERNEL_LINGER,                /* args: mscclpp_dev_linger_args_t (linger_types.h) */
-    MSCCLPP_KERNEL_REDUCE_CHUNKS,         /* args: mscclpp_dev_reduce_args_t of device/engine_types.h */
+    MSCCLPP_KERNEL_BARRIER,                  /* args: mscclpp_dev_args_t; every block meets its namesakes once */
+    MSCCLPP_KERNEL_ALLREDUCE_ONESHOT,        /* args: mscclpp_dev_args_t; 16-byte packets */
+    MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8,    /* args: mscclpp_dev_args_t; 8-byte packets */
+    MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE,       /* args: mscclpp_dev_args_t */
+    MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY,       /* args: mscclpp_dev_zerocopy_args_t */
+    MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT, /* args: mscclpp_dev_zerocopy_args_t */
+    MSCCLPP_KERNEL_ALLREDUCE_SCRATCH,        /* args: mscclpp_dev_args_t */
+    MSCCLPP_KERNEL_CHANNEL_RING,  /* args: mscclpp_dev_ring_args_t; at most MSCCLPP_DEV_CHANNEL_BLOCKS blocks */
+    MSCCLPP_KERNEL_LINGER,        /* args: mscclpp_dev_linger_args_t (linger_types.h) */
+    MSCCLPP_KERNEL_REDUCE_CHUNKS, /* args: mscclpp_dev_reduce_args_t of device/engine_types.h */
+    MSCCLPP_KERNEL_PORT_RING,     /* args: mscclpp_dev_port_ring_args_t */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

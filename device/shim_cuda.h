@@ -91,6 +91,14 @@ MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *p, uint64_t value
     asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
 }
 
+MSCCLPP_DEV uint64_t mscclpp_dev_atom_relaxed_gpu_add_u64(uint64_t *p, uint64_t value)
+{
+    uint64_t old;
+
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(value) : "memory");
+    return old;
+}
+
 MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t value)
 {
     uint32_t old;

@@ -82,6 +82,11 @@ MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *p, uint64_t value
     __atomic_fetch_add(p, value, __ATOMIC_RELEASE);
 }
 
+MSCCLPP_DEV uint64_t mscclpp_dev_atom_relaxed_gpu_add_u64(uint64_t *p, uint64_t value)
+{
+    return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+}
+
 MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t value)
 {
     return __atomic_fetch_add(p, value, __ATOMIC_ACQ_REL);

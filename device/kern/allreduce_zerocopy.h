@@ -3,7 +3,12 @@
  * the result into every rank's output. Reads and writes share the outgoing links: 2 (n - 1) / n times the message on
  * each.
  *
+ * A link carries more when all that crosses it goes one way: the split variant reads its whole shard first, keeping the
+ * result in the own output, and writes it to the peers afterwards. For smaller messages the second pass costs more than
+ * that gains.
+ *
  * In place is safe, since a unit is read and written by one thread of the whole job, which reads all operands first.
+ * The split variant keeps to that too: nobody else reads a rank's own shard of its own buffers.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ZEROCOPY_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ZEROCOPY_H
@@ -25,10 +30,11 @@ MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t 
 
 /*
  * Combines `batch` whole, aligned units, `stride` units apart, from unit `index` on. `n` is the number of ranks and
- * `batch` the number of units as constants: all loads are under way before the first operand is used.
+ * `batch` the number of units as constants: all loads are under way before the first operand is used. The results go to
+ * all ranks, or with `split` into the own output.
  */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_batch(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool hot,
-                                            int dtype, int op, uint64_t index, uint64_t stride)
+MSCCLPP_DEV void mscclpp_dev_zerocopy_batch(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
+                                            bool hot, int dtype, int op, uint64_t index, uint64_t stride)
 {
     mscclpp_dev_vec_t v[8][4];
     int i, k;
@@ -52,10 +58,35 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_batch(const mscclpp_dev_zerocopy_args_t *a
         v[0][k] = mscclpp_dev_acc_get(&acc, dtype);
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < n; ++i) {
+    for (i = 0; i < (split ? 1 : n); ++i) {
+        char *out = split ? (char *)args->common.out : args->peer_out[i];
+
         MSCCLPP_DEV_UNROLL
         for (k = 0; k < batch; ++k) {
-            mscclpp_dev_st_vec(args->peer_out[i] + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[0][k]);
+            mscclpp_dev_st_vec(out + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[0][k]);
+        }
+    }
+}
+
+/* Writes `batch` whole, aligned units of the own output to the peers. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
+                                             uint64_t stride)
+{
+    mscclpp_dev_vec_t v[8];
+    int i, k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        v[k] = mscclpp_dev_ld_vec((const char *)args->common.out + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 1; i < n; ++i) {
+        uint32_t peer = args->common.rank + (uint32_t)i;
+        char *out = args->peer_out[peer < (uint32_t)n ? peer : peer - (uint32_t)n];
+
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < batch; ++k) {
+            mscclpp_dev_st_vec(out + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[k]);
         }
     }
 }
@@ -81,9 +112,12 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *ar
     }
 }
 
-/* Units from `first` to before `last`, in batches as long as whole ones are left. */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_range(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool hot,
-                                            int dtype, int op, uint64_t first, uint64_t last, uint64_t thread,
+/*
+ * Units from `first` to before `last`, in batches as long as whole ones are left; what follows the last batch of the
+ * thread goes to all ranks at once in either variant. Both passes give a unit to the same thread.
+ */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_range(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
+                                            bool hot, int dtype, int op, uint64_t first, uint64_t last, uint64_t thread,
                                             uint64_t threads)
 {
     const uint64_t whole = args->common.bytes / MSCCLPP_DEV_UNIT;
@@ -92,15 +126,20 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_range(const mscclpp_dev_zerocopy_args_t *a
     uint64_t u = first + thread;
 
     for (; u + (uint64_t)(batch - 1) * threads < end; u += (uint64_t)batch * threads) {
-        mscclpp_dev_zerocopy_batch(args, n, batch, hot, dtype, op, u, threads);
+        mscclpp_dev_zerocopy_batch(args, n, batch, split, hot, dtype, op, u, threads);
     }
     for (; u < last; u += threads) {
         mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
     }
+    if (split) {
+        for (u = first + thread; u + (uint64_t)(batch - 1) * threads < end; u += (uint64_t)batch * threads) {
+            mscclpp_dev_zerocopy_spread(args, n, batch, u, threads);
+        }
+    }
 }
 
 MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
-                                                bool hot, int dtype, int op)
+                                                bool split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
@@ -119,11 +158,11 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const ms
     mscclpp_dev_barrier(ctx, common, barriers - 1);
     if (!ctx->failed) {
         if (fast && common->nranks == 2) {
-            mscclpp_dev_zerocopy_range(args, 2, 4, hot, dtype, op, first, last, thread, threads);
+            mscclpp_dev_zerocopy_range(args, 2, 4, split, hot, dtype, op, first, last, thread, threads);
         } else if (fast && common->nranks == 4) {
-            mscclpp_dev_zerocopy_range(args, 4, 2, hot, dtype, op, first, last, thread, threads);
+            mscclpp_dev_zerocopy_range(args, 4, 2, split, hot, dtype, op, first, last, thread, threads);
         } else if (fast && common->nranks == 8) {
-            mscclpp_dev_zerocopy_range(args, 8, 1, hot, dtype, op, first, last, thread, threads);
+            mscclpp_dev_zerocopy_range(args, 8, 1, split, hot, dtype, op, first, last, thread, threads);
         } else {
             for (u = first + thread; u < last; u += threads) {
                 mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);

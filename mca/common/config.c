@@ -96,6 +96,12 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Copy device buffers of collectives without kernels through host memory: auto (where Open MPI cannot "
                   "take them), always or never."),
     CONFIG_BOOL(ucx, "1", 6, "Carry control messages over UCX where it was built in; 0 uses the embedding runtime."),
+    CONFIG_STRING(
+        proxy, "progress", 5, "progress|thread",
+        "Who carries out what kernels ask of port channels: progress (the calls that wait), or thread (one of "
+        "its own, asleep when nothing is in flight)."),
+    CONFIG_INT(fifo_size, "512", 6, 2, 65536,
+               "Requests of kernels for port channels that can wait for the proxy; rounded up to a power of two."),
     CONFIG_BOOL(widen_selection, "1", 6,
                 "When the list of coll components holds only this one, also load those of widen_list, which a "
                 "communicator cannot do without."),

@@ -37,6 +37,8 @@ typedef struct {
     bool mixed_buffers;
     const char *stage; /* "auto", "always", "never" */
     bool ucx;
+    const char *proxy; /* "progress", "thread" */
+    int fifo_size;     /* triggers */
     bool widen_selection;
     const char *widen_list;
     int twin_blocks;

@@ -1,12 +1,11 @@
 #include "mca/common/select.h"
 
 #define KIB ((uint64_t)1024)
-#define MIB (1024 * KIB)
 #define NEVER UINT64_MAX
 
 /*
  * Largest messages, in bytes, of the packet algorithms, and the smallest of the copy engines; the row of the first
- * `ranks` that is not smaller counts.
+ * `ranks` that is not smaller counts. No row takes the engines: on H200 the zero-copy kernels are the faster ones.
  */
 typedef struct {
     uint32_t ranks;
@@ -17,9 +16,9 @@ typedef struct {
 
 /* NVLink-class GPUs. */
 static const thresholds_t cuda_thresholds[] = {
-    {2, 512 * KIB, 512 * KIB, 64 * MIB},
-    {4, 64 * KIB, 512 * KIB, 64 * MIB},
-    {8, 32 * KIB, 512 * KIB, 64 * MIB},
+    {2, 512 * KIB, 512 * KIB, NEVER},
+    {4, 64 * KIB, 512 * KIB, NEVER},
+    {8, 32 * KIB, 512 * KIB, NEVER},
     {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER},
 };
 

@@ -2,7 +2,12 @@
 
 #include <string.h>
 
+extern const mscclpp_transport_ops_t mscclpp_transport_shm;
+extern const mscclpp_transport_ops_t mscclpp_transport_cuda_ipc;
+
 const mscclpp_transport_ops_t *const mscclpp_transports[] = {
+    &mscclpp_transport_shm,
+    &mscclpp_transport_cuda_ipc,
     NULL,
 };
 const int mscclpp_transport_count = (int)(sizeof(mscclpp_transports) / sizeof(mscclpp_transports[0])) - 1;

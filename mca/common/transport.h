@@ -44,8 +44,8 @@ typedef struct {
 
     /*
      * Words that the peers' signals are added to, `token_count` of them: what kernels of this rank wait on. In memory
-     * that kernels and, unless the transport has MSCCLPP_DEVICE_TOKENS, the CPU can touch at this address. Outlive the
-     * instance.
+     * that kernels and, unless the transport has MSCCLPP_DEVICE_TOKENS, the CPU can touch at this address. 0 at first.
+     * Outlive the instance.
      */
     uint64_t *tokens;
     size_t token_count;
@@ -102,7 +102,10 @@ typedef struct {
     mscclpp_status_t (*put)(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                             uint64_t from, uint64_t length);
 
-    /* Adds 1 to the peer's token number `token`. */
+    /*
+     * Adds 1 to the peer's token number `token`. At any time one connection signals a token, for there are transports
+     * that count and write what others add; one of the same instance may carry on after it.
+     */
     mscclpp_status_t (*signal)(mscclpp_conn_t *conn, uint32_t token);
 
     /*

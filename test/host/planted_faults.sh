@@ -41,7 +41,8 @@ trap 'rm -rf "$work"' INT TERM
 tree=$work/tree
 objects=$work/objects
 mkdir -p "$tree" "$objects"
-(cd "$top" && tar cf - device mca/common test/host test/unit/unit.h) | tar xf - -C "$tree" || exit 1
+(cd "$top" && tar cf - device mca/common test/host test/unit/unit.h test/unit/test_fifo.c) |
+    tar xf - -C "$tree" || exit 1
 
 # The runtime of older compilers cannot live with the address layout of newer kernels.
 runner=()
@@ -63,16 +64,17 @@ link() {
     local program shared=()
     for program in "$objects"/*.o; do
         case $program in
-        */test_host_test_*) ;;
+        */test_host_test_* | */test_unit_*) ;;
         *) shared+=("$program") ;;
         esac
     done
-    for program in test_allreduce test_engines test_schedule test_stress test_enqueue; do
-        "$cc" "${flags[@]}" "$objects/test_host_$program.c.o" "${shared[@]}" -lm -o "$work/$program" || return
+    for program in host_test_allreduce host_test_engines host_test_schedule host_test_stress host_test_enqueue \
+        host_test_linger host_test_port_channel host_test_proxy host_test_transport unit_test_fifo; do
+        "$cc" "${flags[@]}" "$objects/test_$program.c.o" "${shared[@]}" -lm -o "$work/${program#*_}" || return
     done
 }
 
-mapfile -t sources < <(cd "$tree" && find device mca/common test/host -name '*.c' |
+mapfile -t sources < <(cd "$tree" && find device mca/common test/host test/unit -name '*.c' |
     grep -v -e gpu_cuda -e ctrl_ucx -e test/host/test_faults | sort)
 for source in "${sources[@]}"; do
     compile "$source" || exit 1
@@ -124,6 +126,24 @@ run_renewal() {
     run test_stress --quick --timeout "$deadline" renewal
 }
 
+# shellcheck disable=SC2317
+run_fifo() {
+    run test_fifo
+}
+
+# shellcheck disable=SC2317
+run_ports() {
+    run test_port_channel && run test_proxy
+}
+
+# shellcheck disable=SC2317
+run_transport() {
+    local one
+    for one in stream outstanding flush add; do
+        run test_transport --transport late --ends threads --case "$one" --timeout "$deadline" || return
+    done
+}
+
 # selected NAME: true if it is to be run.
 selected() {
     [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" $1 "* ]]
@@ -169,7 +189,7 @@ reason() {
 # The sources as they are. Time is no issue here: a machine may be slow.
 limit=900
 deadline=120
-for runs in barriers scratch zerocopy engines schedule chains renewal; do
+for runs in barriers scratch zerocopy engines schedule chains renewal linger fifo ports transport; do
     selected unmodified || continue
     if "run_$runs"; then
         passed=$((passed + 1))
@@ -232,4 +252,36 @@ plant engine-ticket-relaxed engines $reduce $launcher \
 plant engine-values engines mca/common/engine.c mca/common/engine.c 's/engine->values_first != 0 &&/true ||/'
 plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
+
+fifo_test=test/unit/test_fifo.c # pushes itself
+plant fifo-commit-relaxed fifo device/fifo.h $fifo_test 's/st_release_sys_u64\(&slot/st_relaxed_sys_u64(\&slot/'
+plant fifo-poll-relaxed fifo mca/common/fifo.c mca/common/fifo.c 's/__ATOMIC_ACQUIRE/__ATOMIC_RELAXED/'
+plant fifo-no-lap-parity fifo device/trigger.h $fifo_test 's/\(position & size\) == 0/size != 0/'
+plant fifo-overrun fifo device/fifo.h $fifo_test 's/(tail_seen\)) \+ fifo->size/\1 + (fifo->size << 40)/'
+plant trigger-size-31 fifo device/trigger.h $fifo_test 's/& 0xff\) << 24/\& 0x7f) << 24/'
+
+carry=mca/common/proxy_carry.c
+channel=device/port_channel.h
+plant flush-before-its-end ports $carry $carry \
+    '/mscclpp_status_t test_flushes\(mscclpp_proxy/,/^}/s/status != MSCCLPP_OK/status < 0/'
+plant flushed-relaxed ports $carry $carry 's/(channel->flushed, done), __ATOMIC_RELEASE/\1, __ATOMIC_RELAXED/'
+plant triggers-overtake ports $carry $carry \
+    '/carry_trigger\(mscclpp_proxy_t/,/^}/s/if \(channel->count > 0\)/if (channel->count > 1000)/'
+plant put-done-twice ports $carry $carry 's/request->type &= ~\(uint32_t\)MSCCLPP_TRIGGER_DATA;//'
+plant signal-done-twice ports $carry $carry 's/request->type &= ~\(uint32_t\)MSCCLPP_TRIGGER_SIGNAL;//'
+plant port-wait-relaxed ports $channel $launcher 's/ld_acquire_sys_u64\((channel->inbound\) < )/ld_relaxed_sys_u64(\1/'
+plant port-flush-relaxed ports $channel $launcher 's/ld_acquire_sys_u64\((channel->flushed)/ld_relaxed_sys_u64(\1/'
+shm=mca/common/transport_shm.c
+plant shm-signal-relaxed ports $shm $shm 's/token, 1, __ATOMIC_RELEASE/token, 1, __ATOMIC_RELAXED/'
+
+# The conformance test finds out transports that are wrong.
+late=test/host/late_transport.c
+plant transport-signal-overtakes transport $late $late \
+    '/mscclpp_status_t late_signal/,/^}/s/begin\(conn.*/inner_ops()->signal(conn->inner, (uint32_t)op.to);/'
+plant transport-flush-early transport $late $late 's/conn->done >= ticket/conn->done + 1 >= ticket/'
+plant transport-short-put transport $late $late 's/op->from, op->length\)/op->from, op->length - (op->length > 9999))/'
+plant transport-does-though-full transport $late $late \
+    's/^    conn->ops\[.*= \*op;$/&\n    if (conn->begun % 97 == 0) {\n        return MSCCLPP_IN_PROGRESS;\n    }/'
+plant transport-add-32 transport $late $late 's/op->to, op->length\);$/op->to, (uint32_t)op->length);/'
+
 finish

@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 35);
+    CHECK_EQ(mscclpp_param_count, 37);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -103,6 +103,8 @@ static void test_defaults(void)
     CHECK(!config.mixed_buffers);
     CHECK_TEXT(config.stage, "auto");
     CHECK(config.ucx);
+    CHECK_TEXT(config.proxy, "progress");
+    CHECK_EQ(config.fifo_size, 512);
     CHECK(config.widen_selection);
     CHECK_TEXT(config.widen_list, "tuned,libnbc,basic,inter,self,sm,sync,ftagree,han,adapt");
     CHECK_EQ(config.twin_blocks, 1);

@@ -4,12 +4,18 @@
 /* Enough to fill the links, and few enough that kernels of several communicators fit on a GPU at once. */
 #define MAX_BLOCKS 64u
 
+/* Bytes from which the split variant is the faster one; on the twin small enough for tests to reach both. */
+#define SPLIT_MIN (64u << 20)
+#define TWIN_SPLIT_MIN (256u << 10)
+
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 
     choice->epochs = 0;
-    choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
+    choice->kernel = input->bytes >= (input->on_host ? TWIN_SPLIT_MIN : SPLIT_MIN)
+                         ? MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT
+                         : MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
     return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, MAX_BLOCKS, 0, false, choice);
 }
 

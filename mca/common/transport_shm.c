@@ -1,0 +1,273 @@
+/*
+ * The transport of the host twin. Its device memory is shared memory, so the CPU copies straight into the peer's.
+ *
+ * A put has ended when it returns. A signal is a releasing addition after it, made by the same thread; whoever acquires
+ * the token sees the bytes. The same holds for `add`. So there is never anything under way, and a flush has nothing to
+ * wait for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/log.h"
+#include "mca/common/transport_window.h"
+
+static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d7363636c736d61), "shm", "an address"};
+static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636c736d6b), "shm", "a key"};
+
+struct mscclpp_transport {
+    mscclpp_transport_params_t params;
+    mscclpp_window_card_t card; /* of the tokens */
+};
+
+struct mscclpp_conn {
+    mscclpp_transport_t *transport;
+    int peer;
+    mscclpp_window_t tokens; /* of the peer; base is NULL until connected */
+};
+
+struct mscclpp_region {
+    mscclpp_transport_t *transport;
+    char *address;
+    uint64_t length; /* bytes */
+};
+
+struct mscclpp_remote {
+    mscclpp_window_t window;
+};
+
+static mscclpp_status_t no_memory(const mscclpp_transport_t *transport, const char *what)
+{
+    mscclpp_error("%s: out of memory for %s of transport shm", transport->params.label, what);
+    return MSCCLPP_ERR_NO_MEMORY;
+}
+
+static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
+                                   mscclpp_transport_t **transport_p)
+{
+    mscclpp_transport_t *transport;
+    mscclpp_status_t status;
+    mscclpp_window_card_t card;
+
+    if (params->gpu != &mscclpp_gpu_host_ops) {
+        mscclpp_info("%s: no transport shm: it serves the host twin, not device=%s", params->label, params->gpu->name);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status =
+        mscclpp_window_describe(params, &address_kind, params->tokens, params->token_count * sizeof(uint64_t), &card);
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_info("%s: no transport shm: the tokens do not lie in device memory of the twin", params->label);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    transport = calloc(1, sizeof(*transport));
+    if (transport == NULL) {
+        mscclpp_error("%s: out of memory for transport shm", params->label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    transport->params = *params;
+    transport->card = card;
+    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_CAN_ADD | MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
+    *transport_p = transport;
+    return MSCCLPP_OK;
+}
+
+static void shm_destroy(mscclpp_transport_t *transport)
+{
+    free(transport);
+}
+
+static mscclpp_status_t shm_progress(mscclpp_transport_t *transport)
+{
+    (void)transport;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
+{
+    mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        return no_memory(transport, "a connection");
+    }
+    conn->transport = transport;
+    conn->peer = peer;
+    *conn_p = conn;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
+{
+    memcpy(address, &conn->transport->card, sizeof(conn->transport->card));
+    *length_p = sizeof(conn->transport->card);
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
+{
+    if (conn->tokens.base != NULL) {
+        mscclpp_error("%s: the connection to rank %d is connected already", conn->transport->params.label, conn->peer);
+        return MSCCLPP_ERR_INVALID;
+    }
+    return mscclpp_window_open(&conn->transport->params, &address_kind, conn->peer, address, length, &conn->tokens);
+}
+
+static void shm_conn_destroy(mscclpp_conn_t *conn)
+{
+    if (conn == NULL) {
+        return;
+    }
+    mscclpp_window_close(&conn->tokens);
+    free(conn);
+}
+
+static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
+{
+    (void)conn;
+    return MSCCLPP_OK;
+}
+
+/* Memory that cannot be exported serves as a source all the same; only its key does not exist. */
+static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
+                                          mscclpp_region_t **region_p)
+{
+    mscclpp_region_t *region = calloc(1, sizeof(*region));
+
+    if (region == NULL) {
+        return no_memory(transport, "a region");
+    }
+    region->transport = transport;
+    region->address = address;
+    region->length = length;
+    *region_p = region;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
+{
+    mscclpp_window_card_t card;
+    mscclpp_status_t status =
+        mscclpp_window_describe(&region->transport->params, &key_kind, region->address, region->length, &card);
+
+    if (status == MSCCLPP_OK) {
+        memcpy(key, &card, sizeof(card));
+        *length_p = sizeof(card);
+    }
+    return status;
+}
+
+static void shm_region_destroy(mscclpp_region_t *region)
+{
+    free(region);
+}
+
+static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
+                                          mscclpp_remote_t **remote_p)
+{
+    mscclpp_remote_t *remote = calloc(1, sizeof(*remote));
+    mscclpp_status_t status;
+
+    if (remote == NULL) {
+        return no_memory(conn->transport, "a peer's region");
+    }
+    status = mscclpp_window_open(&conn->transport->params, &key_kind, conn->peer, key, length, &remote->window);
+    if (status != MSCCLPP_OK) {
+        free(remote);
+        return status;
+    }
+    *remote_p = remote;
+    return MSCCLPP_OK;
+}
+
+static void shm_remote_destroy(mscclpp_remote_t *remote)
+{
+    if (remote == NULL) {
+        return;
+    }
+    mscclpp_window_close(&remote->window);
+    free(remote);
+}
+
+static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *what, uint64_t at, uint64_t length,
+                                     uint64_t limit)
+{
+    mscclpp_error("%s: %s of %llu bytes at offset %llu for rank %d; the region has %llu", conn->transport->params.label,
+                  what, (unsigned long long)length, (unsigned long long)at, conn->peer, (unsigned long long)limit);
+    return MSCCLPP_ERR_INVALID;
+}
+
+static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
+                                uint64_t from, uint64_t length)
+{
+    if (!mscclpp_window_fits(to, length, remote->window.length)) {
+        return out_of_range(conn, "put", to, length, remote->window.length);
+    }
+    if (!mscclpp_window_fits(from, length, region->length)) {
+        return out_of_range(conn, "source of a put", from, length, region->length);
+    }
+    if (length > 0) {
+        memcpy(remote->window.base + to, region->address + from, length);
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
+{
+    if (!mscclpp_window_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
+        mscclpp_error("%s: signal on token %u of rank %d, which has %llu", conn->transport->params.label, token,
+                      conn->peer, (unsigned long long)(conn->tokens.length / sizeof(uint64_t)));
+        return MSCCLPP_ERR_INVALID;
+    }
+    __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
+{
+    if (!mscclpp_window_fits(to, sizeof(uint64_t), remote->window.length)) {
+        return out_of_range(conn, "addition", to, sizeof(uint64_t), remote->window.length);
+    }
+    if ((uintptr_t)(remote->window.base + to) % sizeof(uint64_t) != 0) {
+        mscclpp_error("%s: addition at offset %llu for rank %d; the word must be aligned to %zu bytes",
+                      conn->transport->params.label, (unsigned long long)to, conn->peer, sizeof(uint64_t));
+        return MSCCLPP_ERR_INVALID;
+    }
+    __atomic_fetch_add((uint64_t *)(void *)(remote->window.base + to), value, __ATOMIC_RELEASE);
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
+{
+    (void)conn;
+    *ticket_p = 0;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_test(mscclpp_conn_t *conn, uint64_t ticket)
+{
+    (void)conn;
+    (void)ticket;
+    return MSCCLPP_OK;
+}
+
+const mscclpp_transport_ops_t mscclpp_transport_shm = {
+    .name = "shm",
+    .create = shm_create,
+    .destroy = shm_destroy,
+    .progress = shm_progress,
+    .conn_create = shm_conn_create,
+    .conn_address = shm_conn_address,
+    .conn_connect = shm_conn_connect,
+    .conn_destroy = shm_conn_destroy,
+    .conn_status = shm_conn_status,
+    .region_create = shm_region_create,
+    .region_key = shm_region_key,
+    .region_destroy = shm_region_destroy,
+    .remote_create = shm_remote_create,
+    .remote_destroy = shm_remote_destroy,
+    .put = shm_put,
+    .signal = shm_signal,
+    .add = shm_add,
+    .flush = shm_flush,
+    .test = shm_test,
+};

@@ -1,0 +1,53 @@
+/* Memory of peers that transports within a node map: what travels to describe it, and the mapping. */
+#ifndef MCA_COMMON_TRANSPORT_WINDOW_H
+#define MCA_COMMON_TRANSPORT_WINDOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/common/memory.h"
+#include "mca/common/transport.h"
+
+/* What a card is for. A card of another kind is refused. */
+typedef struct {
+    uint64_t magic;
+    const char *transport; /* for messages */
+    const char *what;      /* likewise: "an address", "a key" */
+} mscclpp_window_kind_t;
+
+/* What travels. Plain bytes; `length` counts from the address that the handle was made for. */
+typedef struct {
+    uint64_t magic;
+    int64_t rank; /* of the sender */
+    uint64_t length;
+    mscclpp_gpu_handle_t handle; /* zeroed for a length of 0 */
+} mscclpp_window_card_t;
+
+_Static_assert(sizeof(mscclpp_window_card_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "an address holds a card");
+_Static_assert(sizeof(mscclpp_window_card_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a key holds a card");
+
+/* A peer's memory, mapped. */
+typedef struct {
+    mscclpp_mapping_t *mapping;
+    char *base;
+    uint64_t length; /* bytes */
+} mscclpp_window_t;
+
+/* Describes own memory. MSCCLPP_ERR_NOT_SUPPORTED if it cannot be exported. */
+mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
+                                         const void *address, uint64_t length, mscclpp_window_card_t *card_p);
+
+/* Maps what `peer` described. MSCCLPP_ERR_INVALID for bytes that are no such card of that peer. */
+mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
+                                     int peer, const void *bytes, size_t length, mscclpp_window_t *window_p);
+
+/* One that is zeroed is allowed. */
+void mscclpp_window_close(mscclpp_window_t *window);
+
+/* True if `length` bytes from offset `at` on lie within `limit` bytes. */
+static inline bool mscclpp_window_fits(uint64_t at, uint64_t length, uint64_t limit)
+{
+    return at <= limit && length <= limit - at;
+}
+
+#endif

@@ -1,0 +1,283 @@
+/*
+ * Conformance of transports: each one of the build, and the tests' own "late", goes through the same cases, first with
+ * two threads of one process as its two ends, then with two processes.
+ *
+ * Usage: test_transport [--transport NAME] [--ends threads|processes] [--device host|cuda] [--case NAME] [--large]
+ *                       [--timeout SECONDS]
+ * Without a GPU, cuda_ipc is tested with streams of the CPU. Parameters come from the environment (MSCCLPP_<NAME>).
+ * --large adds messages of 1 GiB.
+ */
+#include <getopt.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mca/common/memory.h"
+#include "test/host/copying_gpu.h"
+#include "test/host/late_transport.h"
+#include "test/host/transport_cases.h"
+
+#define SKIPPED 77
+
+typedef struct {
+    const char *transport; /* NULL: all */
+    const char *ends;      /* NULL: both */
+    const char *device;
+    const char *one_case; /* NULL: all */
+    bool large;
+    double timeout;
+} options_t;
+
+static options_t options = {NULL, NULL, "host", NULL, false, 60};
+static const struct {
+    const char *name;
+    void (*run)(end_t *end);
+    bool needs_processes;
+} cases[] = {
+    {"refusals", case_refusals, false},
+    {"sizes", case_sizes, false},
+    {"outstanding", case_outstanding, false},
+    {"stream", case_stream, false},
+    {"tokens", case_tokens, false},
+    {"flush", case_flush, false},
+    {"two_connections", case_two_connections, false},
+    {"add", case_add, false},
+    {"ranges", case_ranges, false},
+    {"cycles", case_cycles, false},
+    {"closed_peer", case_closed_peer, false},
+    {"dead_peer", case_dead_peer, true},
+};
+#define CASES ((int)(sizeof(cases) / sizeof(cases[0])))
+
+/* What one run is about. */
+typedef struct {
+    const mscclpp_transport_ops_t *ops;
+    int sockets[2];
+    bool processes;
+    bool skipped;
+} run_t;
+
+typedef struct {
+    run_t *run;
+    int rank;
+} side_t;
+
+static void *run_end(void *argument)
+{
+    const side_t *side = argument;
+    mscclpp_config_t config;
+    int i, devices = 0;
+    end_t end;
+
+    mscclpp_config_init(&config);
+    memset(&end, 0, sizeof(end));
+    end.ops = side->run->ops;
+    end.rank = side->rank;
+    end.socket = side->run->sockets[side->rank];
+    end.alone = side->run->processes;
+    end.largest = options.large ? 1024 * MIB : end.ops == &late_transport ? MIB : 64 * MIB;
+    end.timeout = options.timeout;
+    end.config = &config;
+    if (mscclpp_config_from_environment(&config) != MSCCLPP_OK ||
+        mscclpp_gpu_open(options.device, &end.gpu) != MSCCLPP_OK || end.gpu->probe(&devices) != MSCCLPP_OK) {
+        end_die(&end, "wrong parameter, or no device");
+    }
+    end.device = end.rank % devices;
+    if (strcmp(end.ops->name, "cuda_ipc") == 0 && end.gpu == &mscclpp_gpu_host_ops) {
+        end.gpu = copying_gpu();
+    }
+    if (end_open(&end) != MSCCLPP_OK) {
+        __atomic_store_n(&side->run->skipped, true, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    for (i = 0; i < CASES; ++i) {
+        if ((options.one_case == NULL || strcmp(options.one_case, cases[i].name) == 0) &&
+            (end.alone || !cases[i].needs_processes)) {
+            const double started = end_now();
+
+            cases[i].run(&end);
+            if (end.rank == 0) {
+                printf("  %-16s %6.2f s\n", cases[i].name, end_now() - started);
+            }
+        }
+    }
+    end_close(&end);
+    return NULL;
+}
+
+/* In a child process, so that nothing of a transport is set up before the fork of the next one. */
+static int run_ends(run_t *run, int rank)
+{
+    side_t sides[2] = {{run, 0}, {run, 1}};
+    pthread_t threads[2];
+    int i, left;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    end_watch_log();
+    if (run->processes) {
+        close(run->sockets[1 - rank]);
+        run_end(&sides[rank]);
+    } else {
+        for (i = 0; i < 2; ++i) {
+            if (pthread_create(&threads[i], NULL, run_end, &sides[i]) != 0) {
+                perror("pthread_create");
+                return 1;
+            }
+        }
+        for (i = 0; i < 2; ++i) {
+            pthread_join(threads[i], NULL);
+        }
+    }
+    if (run->skipped) {
+        return SKIPPED;
+    }
+    left = mscclpp_mapping_drain();
+    if (left != 0) {
+        fprintf(stderr, "FAIL %s: %d mappings are left\n", run->ops->name, left);
+    }
+    return end_result(run->processes ? rank == 0 ? "rank 0" : "rank 1" : "both ranks") != 0 || left != 0;
+}
+
+static int join(pid_t pid)
+{
+    int status = 0;
+
+    if (waitpid(pid, &status, 0) != pid) {
+        perror("waitpid");
+        return 1;
+    }
+    if (WIFSIGNALED(status)) {
+        printf("  a process died of signal %d\n", WTERMSIG(status));
+        return 1;
+    }
+    return WEXITSTATUS(status);
+}
+
+/* 0, 1 or SKIPPED. */
+static int run_transport(const mscclpp_transport_ops_t *ops, bool processes)
+{
+    run_t run = {ops, {-1, -1}, processes, false};
+    int rank, results[2] = {0, 0};
+    pid_t pids[2];
+
+    printf("%s, ends are %s\n", ops->name, processes ? "processes" : "threads");
+    fflush(NULL);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, run.sockets) != 0) {
+        perror("socketpair");
+        return 1;
+    }
+    for (rank = 0; rank < (processes ? 2 : 1); ++rank) {
+        pids[rank] = fork();
+        if (pids[rank] == 0) {
+            int result = run_ends(&run, rank);
+
+            fflush(NULL);
+            exit(result);
+        }
+    }
+    close(run.sockets[0]);
+    close(run.sockets[1]);
+    for (rank = 0; rank < (processes ? 2 : 1); ++rank) {
+        results[rank] = join(pids[rank]);
+    }
+    if (results[0] == SKIPPED || results[1] == SKIPPED) {
+        printf("  skipped: %s cannot be used here\n", ops->name);
+        return SKIPPED;
+    }
+    return results[0] != 0 || results[1] != 0;
+}
+
+/* Transport number `i` of those to test; NULL behind the last one. */
+static const mscclpp_transport_ops_t *candidate(int i)
+{
+    return i < mscclpp_transport_count ? mscclpp_transports[i] : i == mscclpp_transport_count ? &late_transport : NULL;
+}
+
+static bool is_known(const char *name)
+{
+    int i;
+
+    for (i = 0; candidate(i) != NULL && strcmp(candidate(i)->name, name) != 0; ++i) {
+    }
+    return candidate(i) != NULL;
+}
+
+static bool read_options(int argc, char **argv)
+{
+    static const struct option known[] = {{"transport", required_argument, NULL, 't'},
+                                          {"ends", required_argument, NULL, 'e'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"case", required_argument, NULL, 'c'},
+                                          {"large", no_argument, NULL, 'l'},
+                                          {"timeout", required_argument, NULL, 's'},
+                                          {NULL, 0, NULL, 0}};
+    bool right = true;
+    int option, i;
+
+    while (right && (option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        switch (option) {
+        case 't':
+            options.transport = optarg;
+            right = is_known(optarg);
+            break;
+        case 'e':
+            options.ends = optarg;
+            right = strcmp(optarg, "threads") == 0 || strcmp(optarg, "processes") == 0;
+            break;
+        case 'd':
+            options.device = optarg;
+            break;
+        case 'c':
+            options.one_case = optarg;
+            for (i = 0; i < CASES && strcmp(cases[i].name, optarg) != 0; ++i) {
+            }
+            right = i < CASES;
+            break;
+        case 'l':
+            options.large = true;
+            break;
+        case 's':
+            options.timeout = strtod(optarg, NULL);
+            right = options.timeout > 0;
+            break;
+        default:
+            right = false;
+        }
+        if (!right && option != '?') {
+            fprintf(stderr, "test_transport: \"%s\" is not allowed for this option of this build\n", optarg);
+        }
+    }
+    return right && optind == argc;
+}
+
+int main(int argc, char **argv)
+{
+    int i, processes, ran = 0, failed = 0, skipped = 0;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!read_options(argc, argv)) {
+        return 2;
+    }
+    for (i = 0; candidate(i) != NULL; ++i) {
+        if (options.transport != NULL && strcmp(options.transport, candidate(i)->name) != 0) {
+            continue;
+        }
+        for (processes = 0; processes < 2; ++processes) {
+            int result;
+
+            if (options.ends != NULL && (strcmp(options.ends, "processes") == 0) != processes) {
+                continue;
+            }
+            result = run_transport(candidate(i), processes);
+            ran += result == 0;
+            skipped += result == SKIPPED;
+            failed += result != 0 && result != SKIPPED;
+        }
+    }
+    printf("%d passed, %d failed, %d skipped\n", ran, failed, skipped);
+    return failed > 0 ? 1 : ran > 0 ? 0 : SKIPPED;
+}
