@@ -58,9 +58,11 @@ missing_build_packages() {
 missing_check_packages() {
     local pair
     for pair in g++:g++ clang:clang python3:python3 shellcheck:shellcheck nm:binutils ps:procps setarch:util-linux \
-        debootstrap:debootstrap xz:xz-utils; do
+        debootstrap:debootstrap xz:xz-utils qemu-system-x86_64:qemu-system-x86 rdma:iproute2; do
         have "${pair%%:*}" || echo "${pair#*:}"
     done
+    compgen -G '/usr/lib/*/libibverbs/librxe-*.so' >/dev/null || echo ibverbs-providers
+    [ -e /usr/include/infiniband/verbs.h ] || echo libibverbs-dev
     have clang-format-14 || clang-format --version 2>/dev/null | grep -q 'version 14\.' || echo clang-format-14
     python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || echo python3-venv
     python3 -c 'import os, sysconfig; open(os.path.join(sysconfig.get_path("include"), "Python.h"))' \

@@ -15,8 +15,8 @@ AC_DEFUN([MSCCLPP_SUMMARY], [
         [mscclpp_say_ucx="yes: control messages go over UCX where it is at run time"],
         [mscclpp_say_ucx="no: control messages go over the communicator's point-to-point"])
     AS_IF([test "x$mscclpp_have_verbs" = xyes],
-        [mscclpp_say_verbs="found, not used yet: no transport between nodes"],
-        [mscclpp_say_verbs="no (no code uses it yet)"])
+        [mscclpp_say_verbs="yes: the transport verbs, where libibverbs and an HCA are at run time"],
+        [mscclpp_say_verbs="no: no transport verbs"])
     AS_IF([test "x$enable_debug" = xyes],
         [mscclpp_say_debug="debug, with assertions"],
         [mscclpp_say_debug="optimised, without assertions"])

@@ -113,6 +113,32 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Comma-separated ranks whose buffers the host twin looks upon as ordinary host memory."),
     CONFIG_SIZE(epoch_limit, "2147483648", 9, 16, 4294967295.0,
                 "Number of packet operations after which a communicator's packet memory is cleared."),
+    CONFIG_STRING(verbs_library, "libibverbs.so.1", 7, NULL, "File of libibverbs that the transport verbs opens."),
+    CONFIG_STRING(verbs_mode, "auto", 6, "auto|atomic|no_atomic",
+                  "How the transport verbs signals: atomic (by the HCA), no_atomic (by the receiver's CPU), or auto "
+                  "(atomic where the HCAs of both sides can)."),
+    CONFIG_STRING(verbs_devices, "", 3, NULL,
+                  "Comma-separated HCAs that the transport verbs may use, as ibv_devices names them; empty for all."),
+    CONFIG_INT(verbs_port, "0", 4, 0, 255, "Port of the HCA; 0 takes the first active one."),
+    CONFIG_INT(verbs_gid_index, "-1", 4, -1, 255,
+               "Index of the port's GID; -1 finds one (for RoCE version 2 before 1, and IPv4 before IPv6)."),
+    CONFIG_INT(verbs_service_level, "0", 5, 0, 15, "InfiniBand service level of the transport verbs."),
+    CONFIG_INT(verbs_traffic_class, "0", 5, 0, 255, "RoCE traffic class (DSCP and ECN) of the transport verbs."),
+    CONFIG_INT(verbs_timeout, "18", 5, 1, 31,
+               "Time after which an unanswered packet is sent again: 4.096 microseconds times 2 to this power."),
+    CONFIG_INT(verbs_retry_count, "7", 5, 0, 7,
+               "How often an unanswered packet is sent again before the connection fails."),
+    CONFIG_INT(verbs_rnr_retry, "7", 6, 0, 7,
+               "How often a signal is sent again that found its receiver busy (mode no_atomic); 7 is for ever."),
+    CONFIG_STRING(verbs_mtu, "auto", 6, "auto|256|512|1024|2048|4096",
+                  "Largest packet in bytes; auto takes what the ports of both sides can."),
+    CONFIG_INT(verbs_queue_depth, "256", 6, 16, 16384, "Work requests that a queue pair holds at once."),
+    CONFIG_INT(verbs_rails, "1", 4, 1, 8,
+               "HCAs that a rank uses together: the nearest to its GPU; large puts are spread over them."),
+    CONFIG_SIZE(verbs_stripe_min, "256k", 6, 4096, GIB, "Smallest put in bytes that is spread over several HCAs."),
+    CONFIG_BOOL(verbs_relaxed_ordering, "0", 6,
+                "Let data of the transport verbs reach memory in any order before its signal; puts into the same bytes "
+                "then need a signal in between."),
 };
 
 const int mscclpp_param_count = (int)(sizeof(mscclpp_params) / sizeof(mscclpp_params[0]));

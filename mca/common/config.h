@@ -45,6 +45,21 @@ typedef struct {
     int twin_threads;
     const char *twin_host_ranks;
     size_t epoch_limit;
+    const char *verbs_library;
+    const char *verbs_mode; /* "auto", "atomic", "no_atomic" */
+    const char *verbs_devices;
+    int verbs_port;      /* 0: the first active one */
+    int verbs_gid_index; /* -1: found by itself */
+    int verbs_service_level;
+    int verbs_traffic_class;
+    int verbs_timeout;
+    int verbs_retry_count;
+    int verbs_rnr_retry;
+    const char *verbs_mtu; /* "auto" or bytes */
+    int verbs_queue_depth;
+    int verbs_rails;
+    size_t verbs_stripe_min; /* bytes */
+    bool verbs_relaxed_ordering;
 } mscclpp_config_t;
 
 typedef enum {

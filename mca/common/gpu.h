@@ -38,7 +38,8 @@ typedef struct {
     int sm_count;                              /* how many blocks run at once at one block a multiprocessor */
     int compute_major;
     int compute_minor;
-    bool shareable; /* kernels of several processes make progress together on this device */
+    bool shareable;      /* kernels of several processes make progress together on this device */
+    char pci_bus_id[24]; /* "0000:1b:00.0"; empty if it has none or it is not known */
 } mscclpp_gpu_info_t;
 
 /*
@@ -107,6 +108,13 @@ typedef struct {
      */
     mscclpp_status_t (*import_memory)(int device, const mscclpp_gpu_handle_t *handle, void **base_p);
     void (*close_memory)(int device, const mscclpp_gpu_handle_t *handle, void *base);
+
+    /*
+     * A dma-buf of the device memory [address, address + length), which other devices can register: *fd_p is the
+     * caller's to close, and `address` lies *offset_p bytes behind its start. MSCCLPP_ERR_NOT_SUPPORTED where the
+     * runtime, the driver or the kernel has none. May be NULL.
+     */
+    mscclpp_status_t (*export_dmabuf)(const void *address, size_t length, int *fd_p, uint64_t *offset_p);
 
     /* A stream that neither waits for nor delays the application's default stream. */
     mscclpp_status_t (*stream_create)(int device, mscclpp_gpu_stream_t **stream_p);

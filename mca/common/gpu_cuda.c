@@ -36,6 +36,11 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
     }
     _Static_assert(sizeof(uuid) == sizeof(info.uuid), "a UUID is a UUID");
     memcpy(info.uuid, &uuid, sizeof(info.uuid));
+    /* Needed for choosing the nearest HCA only. */
+    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG,
+                                    driver->device_get_pci_bus_id(info.pci_bus_id, sizeof(info.pci_bus_id), device))) {
+        info.pci_bus_id[0] = '\0';
+    }
     info.shareable = false; /* without MPS the contexts of two processes take turns on the GPU */
     *info_p = info;
     return MSCCLPP_OK;
@@ -385,6 +390,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .export_memory = mscclpp_cuda_export_memory,
     .import_memory = mscclpp_cuda_import_memory,
     .close_memory = mscclpp_cuda_close_memory,
+    .export_dmabuf = mscclpp_cuda_export_dmabuf,
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,
     .stream_wrap = cuda_stream_wrap,

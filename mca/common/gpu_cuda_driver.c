@@ -77,6 +77,13 @@ static void cuda_load(void)
     }
     CUDA_DRIVER_ENTRIES(CUDA_DRIVER_LOAD)
 #undef CUDA_DRIVER_LOAD
+#define CUDA_DRIVER_LOAD_OPTIONAL(field_, function_, version_)                                                         \
+    if (cudaSuccess != driver_entry(#function_, version_, (void **)&table->field_)) {                                  \
+        (void)cudaGetLastError();                                                                                      \
+        table->field_ = NULL;                                                                                          \
+    }
+    CUDA_DRIVER_OPTIONAL_ENTRIES(CUDA_DRIVER_LOAD_OPTIONAL)
+#undef CUDA_DRIVER_LOAD_OPTIONAL
     if (cudaSuccess != error) {
         return;
     }

@@ -32,7 +32,15 @@
     X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010)                                                 \
     X(pointer_get_attribute, cuPointerGetAttribute, 4000)                                                              \
     X(pointer_get_attributes, cuPointerGetAttributes, 7000)                                                            \
-    X(mem_get_address_range, cuMemGetAddressRange, 3020)
+    X(mem_get_address_range, cuMemGetAddressRange, 3020)                                                               \
+    X(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010)
+
+/* Of newer drivers; NULL where there is none. */
+#if CUDA_VERSION >= 11070
+#define CUDA_DRIVER_OPTIONAL_ENTRIES(X) X(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, 11070)
+#else
+#define CUDA_DRIVER_OPTIONAL_ENTRIES(X)
+#endif
 
 typedef struct {
     pthread_mutex_t lock;       /* of the fields' first setting */
@@ -45,6 +53,7 @@ typedef struct {
 typedef struct {
 #define CUDA_DRIVER_FIELD(field_, function_, version_) PFN_##function_##_v##version_ field_;
     CUDA_DRIVER_ENTRIES(CUDA_DRIVER_FIELD)
+    CUDA_DRIVER_OPTIONAL_ENTRIES(CUDA_DRIVER_FIELD)
 #undef CUDA_DRIVER_FIELD
     PFN_cuStreamWriteValue64_v11070 stream_write_value; /* NULL: the driver is older */
     int device_count;
@@ -76,6 +85,7 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p);
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p);
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p);
 void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base);
+mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p);
 
 mscclpp_status_t mscclpp_cuda_check_device(int device);
 

@@ -356,3 +356,67 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
         mscclpp_cuda_leave(&scope);
     }
 }
+
+#if CUDA_VERSION >= 11070
+/* Of whole pages, which is what the driver lends. With the owner's device entered. */
+static mscclpp_status_t lend_pages(uintptr_t begin, uintptr_t end, int *fd_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    int fd = -1;
+
+#if CUDA_VERSION >= 12080
+    /* Over PCIe even where the GPU has a faster way to the CPU: HCAs reach it there. Not every system has the choice.
+     */
+    if (CUDA_SUCCESS ==
+        DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->mem_get_handle_for_address_range(
+                                           &fd, (CUdeviceptr)begin, end - begin, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                           CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE))) {
+        *fd_p = fd;
+        return MSCCLPP_OK;
+    }
+#endif
+    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG,
+                                    driver->mem_get_handle_for_address_range(&fd, (CUdeviceptr)begin, end - begin,
+                                                                             CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0))) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *fd_p = fd;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = (uintptr_t)address & ~(page - 1);
+    const uintptr_t end = ((uintptr_t)address + length + page - 1) & ~(page - 1);
+    mscclpp_mem_info_t info;
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status;
+
+    mscclpp_cuda_query(address, &info);
+    if (NULL == driver || NULL == driver->mem_get_handle_for_address_range || 0 == length ||
+        MSCCLPP_MEM_DEVICE != info.kind) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = mscclpp_cuda_enter(info.device, &scope);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    status = lend_pages(begin, end, fd_p);
+    mscclpp_cuda_leave(&scope);
+    if (MSCCLPP_OK == status) {
+        *offset_p = (uintptr_t)address - begin;
+    }
+    return status;
+}
+#else
+mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
+{
+    (void)address;
+    (void)length;
+    (void)fd_p;
+    (void)offset_p;
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+}
+#endif

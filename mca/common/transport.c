@@ -4,10 +4,16 @@
 
 extern const mscclpp_transport_ops_t mscclpp_transport_shm;
 extern const mscclpp_transport_ops_t mscclpp_transport_cuda_ipc;
+#if MSCCLPP_HAVE_VERBS
+extern const mscclpp_transport_ops_t mscclpp_transport_verbs;
+#endif
 
 const mscclpp_transport_ops_t *const mscclpp_transports[] = {
     &mscclpp_transport_shm,
     &mscclpp_transport_cuda_ipc,
+#if MSCCLPP_HAVE_VERBS
+    &mscclpp_transport_verbs,
+#endif
     NULL,
 };
 const int mscclpp_transport_count = (int)(sizeof(mscclpp_transports) / sizeof(mscclpp_transports[0])) - 1;

@@ -75,7 +75,7 @@ link() {
 }
 
 mapfile -t sources < <(cd "$tree" && find device mca/common test/host test/unit -name '*.c' |
-    grep -v -e gpu_cuda -e ctrl_ucx -e test/host/test_faults | sort)
+    grep -v -e gpu_cuda -e ctrl_ucx -e transport_verbs -e transport_ucx -e verbs -e test/host/test_faults | sort)
 for source in "${sources[@]}"; do
     compile "$source" || exit 1
 done

@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 37);
+    CHECK_EQ(mscclpp_param_count, 52);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -111,6 +111,21 @@ static void test_defaults(void)
     CHECK_EQ(config.twin_threads, 1);
     CHECK_TEXT(config.twin_host_ranks, "");
     CHECK_EQ(config.epoch_limit, 2147483648u);
+    CHECK_TEXT(config.verbs_library, "libibverbs.so.1");
+    CHECK_TEXT(config.verbs_mode, "auto");
+    CHECK_TEXT(config.verbs_devices, "");
+    CHECK_EQ(config.verbs_port, 0);
+    CHECK_EQ(config.verbs_gid_index, -1);
+    CHECK_EQ(config.verbs_service_level, 0);
+    CHECK_EQ(config.verbs_traffic_class, 0);
+    CHECK_EQ(config.verbs_timeout, 18);
+    CHECK_EQ(config.verbs_retry_count, 7);
+    CHECK_EQ(config.verbs_rnr_retry, 7);
+    CHECK_TEXT(config.verbs_mtu, "auto");
+    CHECK_EQ(config.verbs_queue_depth, 256);
+    CHECK_EQ(config.verbs_rails, 1);
+    CHECK_EQ(config.verbs_stripe_min, 256 << 10);
+    CHECK(!config.verbs_relaxed_ordering);
 }
 
 static void accept(const char *name, const char *value)

@@ -1,0 +1,261 @@
+/* Which HCAs, ports and GIDs the transport verbs takes, how it sets them up, and what memory it registers how. */
+#include <fcntl.h>
+#include <limits.h>
+
+#include "test/unit/verbs_pair.h"
+
+static void test_choice(void)
+{
+    side_t side;
+
+    /* The fastest active one; equal ones are shared by rank; by name; several. */
+    reset();
+    mock->devices = 4;
+    mock->rate[2] = mock->rate[3] = 64;
+    CHECK_EQ(create(&side, 0), MSCCLPP_OK);
+    CHECK_TEXT(side.transport->rails[0].name, "mock2");
+    destroy(&side);
+    CHECK_EQ(create(&side, 1), MSCCLPP_OK);
+    CHECK_TEXT(side.transport->rails[0].name, "mock3");
+    destroy(&side);
+    mock->active[2] = mock->active[3] = false;
+    CHECK_EQ(create(&side, 1), MSCCLPP_OK);
+    CHECK_TEXT(side.transport->rails[0].name, "mock1");
+    destroy(&side);
+    config.verbs_devices = "mlx5_0,mock0";
+    config.verbs_rails = 3;
+    CHECK_EQ(create(&side, 1), MSCCLPP_OK);
+    CHECK_EQ(side.transport->rail_count, 1);
+    CHECK_TEXT(side.transport->rails[0].name, "mock0");
+    destroy(&side);
+    config.verbs_devices = "mock";
+    CHECK_EQ(create(&side, 1), MSCCLPP_ERR_NOT_SUPPORTED);
+    config.verbs_devices = "";
+    CHECK_EQ(create(&side, 1), MSCCLPP_OK);
+    CHECK_EQ(side.transport->rail_count, 2);
+    destroy(&side);
+    config.verbs_port = 2;
+    CHECK_EQ(create(&side, 1), MSCCLPP_ERR_NOT_SUPPORTED);
+    reset();
+    mock->devices = 0;
+    CHECK_EQ(create(&side, 1), MSCCLPP_ERR_NOT_SUPPORTED);
+}
+
+static void test_gids(void)
+{
+    side_t side;
+
+    /* The best one wherever it stands; version 2 before 1, IPv4 before other routable ones before one link's. */
+    reset();
+    for (int i = 0; i < 4; ++i) {
+        mock->gids[i] = mock->gids[0];
+        mock->gid_types[i] = IBV_GID_TYPE_ROCE_V1;
+    }
+    mock->gid_types[1] = IBV_GID_TYPE_ROCE_V2;
+    memset(&mock->gids[2], 0, sizeof(mock->gids[2]));
+    memset(&mock->gids[2].raw[10], 0xff, 2);
+    mock->gids[2].raw[12] = 10;
+    memset(&mock->gids[3], 0, sizeof(mock->gids[3]));
+    CHECK_EQ(create(&side, 0), MSCCLPP_OK);
+    CHECK_EQ(side.transport->rails[0].gid_index, 1);
+    destroy(&side);
+    mock->gid_types[2] = IBV_GID_TYPE_ROCE_V2;
+    CHECK_EQ(create(&side, 0), MSCCLPP_OK);
+    CHECK_EQ(side.transport->rails[0].gid_index, 2);
+    destroy(&side);
+    config.verbs_gid_index = 0;
+    CHECK_EQ(create(&side, 0), MSCCLPP_OK);
+    CHECK_EQ(side.transport->rails[0].gid_index, 0);
+    destroy(&side);
+    for (int index = 3; index < 5; ++index) {
+        config.verbs_gid_index = index;
+        unit_expect_log();
+        CHECK_EQ(create(&side, 0), MSCCLPP_ERR_INVALID);
+        CHECK_EQ(unit_logged(), 1);
+        CHECK(strstr(unit_last_line, "verbs_gid_index") != NULL);
+    }
+    reset();
+    memset(mock->gids, 0, sizeof(mock->gids));
+    CHECK_EQ(create(&side, 0), MSCCLPP_ERR_NOT_SUPPORTED);
+    /* InfiniBand needs none. */
+    mock->link_layer = IBV_LINK_LAYER_INFINIBAND;
+    CHECK_EQ(create(&side, 0), MSCCLPP_OK);
+    CHECK_EQ(side.transport->rails[0].gid_index, -1);
+    destroy(&side);
+}
+
+/* GIDs between which no packet travels are refused in words. */
+static void test_unreachable(void)
+{
+    side_t sides[2];
+
+    reset();
+    memset(&mock->gids[1].raw[10], 0xff, 2);
+    mock->gids[1].raw[12] = 10;
+    mock->gid_types[1] = IBV_GID_TYPE_ROCE_V2;
+    CHECK_EQ(create(&sides[0], 0), MSCCLPP_OK);
+    config.verbs_gid_index = 0;
+    CHECK_EQ(create(&sides[1], 1), MSCCLPP_OK);
+    CHECK_EQ(ops->conn_create(sides[0].transport, 1, &sides[0].conn), MSCCLPP_OK);
+    CHECK_EQ(ops->conn_create(sides[1].transport, 0, &sides[1].conn), MSCCLPP_OK);
+    CHECK_EQ(join(&sides[0], &sides[1]), MSCCLPP_ERR_NOT_SUPPORTED);
+    close_pair(sides);
+}
+
+static void test_parameters(void)
+{
+    side_t sides[2];
+
+    reset();
+    config.verbs_service_level = 3;
+    config.verbs_traffic_class = 106;
+    config.verbs_timeout = 14;
+    config.verbs_retry_count = 5;
+    config.verbs_rnr_retry = 6;
+    config.verbs_mtu = "1024";
+    config.verbs_relaxed_ordering = true;
+    open_pair(sides);
+    CHECK_EQ(mock->rtr.ah_attr.sl, 3);
+    CHECK_EQ(mock->rtr.ah_attr.grh.traffic_class, 106);
+    CHECK_EQ(mock->rtr.ah_attr.is_global, 1);
+    CHECK_EQ(mock->rtr.path_mtu, IBV_MTU_1024);
+    CHECK_EQ(mock->rtr.max_dest_rd_atomic, 8);
+    CHECK_EQ(mock->rts.max_rd_atomic, 4);
+    CHECK_EQ(mock->rts.timeout, 14);
+    CHECK_EQ(mock->rts.retry_cnt, 5);
+    CHECK_EQ(mock->rts.rnr_retry, 6);
+    CHECK((mock->last_access & IBV_ACCESS_RELAXED_ORDERING) != 0);
+    /* Never on tokens. */
+    CHECK_EQ(sides[0].transport->rails[0].token_mr->handle & IBV_ACCESS_RELAXED_ORDERING, 0);
+    close_pair(sides);
+
+    /* One InfiniBand subnet: LIDs, and no global routing; and a device that takes nothing inline. */
+    reset();
+    mock->link_layer = IBV_LINK_LAYER_INFINIBAND;
+    mock->max_inline = 0;
+    open_pair(sides);
+    CHECK_EQ(mock->rtr.ah_attr.is_global, 0);
+    CHECK_EQ(mock->rtr.ah_attr.dlid, 1);
+    CHECK_EQ(put(&sides[0], 0, 16), MSCCLPP_OK);
+    settle(sides);
+    CHECK_EQ(mock->inlined, 0);
+    CHECK(memcmp(sides[0].bytes, sides[1].bytes, 16) == 0);
+    close_pair(sides);
+}
+
+/* A runtime whose device memory the CPU cannot touch. */
+static void fake_query(const void *address, mscclpp_mem_info_t *info)
+{
+    memset(info, 0, sizeof(*info));
+    info->kind = (uintptr_t)address >= mock->foreign && (uintptr_t)address < mock->foreign_end ? MSCCLPP_MEM_DEVICE
+                                                                                               : MSCCLPP_MEM_HOST;
+}
+
+static mscclpp_status_t fake_export(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
+{
+    (void)length;
+    *fd_p = open("/dev/null", O_RDWR | O_CLOEXEC);
+    *offset_p = (uintptr_t)address & 4095;
+    return MSCCLPP_OK;
+}
+
+static unsigned char memory[65536 + 4096];
+
+static mscclpp_status_t fake_alloc(int device, size_t size, void **address_p)
+{
+    CHECK(size <= sizeof(memory) && device == 0);
+    *address_p = memory;
+    return MSCCLPP_OK;
+}
+
+static void fake_free(int device, void *address)
+{
+    CHECK(address == memory && device == 0);
+}
+
+static int free_descriptor(void)
+{
+    int fd = dup(0);
+
+    close(fd);
+    return fd;
+}
+
+static void test_device_memory(void)
+{
+    mscclpp_region_t *region = NULL;
+    side_t sides[2];
+    int before;
+
+    reset();
+    fake_gpu.name = "cuda";
+    fake_gpu.query = fake_query;
+    fake_gpu.export_dmabuf = fake_export;
+    fake_gpu.device_alloc = fake_alloc;
+    fake_gpu.device_free = fake_free;
+    mock->foreign = (uintptr_t)memory;
+    mock->foreign_end = mock->foreign + sizeof(memory);
+    /* What is promised is what was tried. */
+    CHECK_EQ(create(&sides[0], 0), MSCCLPP_OK);
+    CHECK_EQ(sides[0].flags & (MSCCLPP_DEVICE_REGIONS | MSCCLPP_DEVICE_TOKENS), 0);
+    destroy(&sides[0]);
+    mock->dmabuf = true;
+    config.verbs_mode = "no_atomic";
+    CHECK_EQ(create(&sides[0], 0), MSCCLPP_OK);
+    CHECK_EQ(sides[0].flags & (MSCCLPP_DEVICE_REGIONS | MSCCLPP_DEVICE_TOKENS), MSCCLPP_DEVICE_REGIONS);
+    destroy(&sides[0]);
+    config.verbs_mode = "auto";
+    open_pair(sides);
+    CHECK((sides[0].flags & MSCCLPP_DEVICE_REGIONS) != 0 && (sides[0].flags & MSCCLPP_DEVICE_TOKENS) != 0);
+    before = free_descriptor();
+    mock->dmabuf_mrs = 0;
+    REQUIRE(ops->region_create(sides[0].transport, memory + 100, 5000, &region) == MSCCLPP_OK);
+    CHECK_EQ(mock->dmabuf_mrs, 1);
+    CHECK_EQ(mock->dmabuf_offset, ((uintptr_t)memory + 100) & 4095);
+    CHECK_EQ(free_descriptor(), before);
+    /* Inline data is read by the CPU. */
+    CHECK_EQ(ops->put(sides[0].conn, sides[0].remote, 0, region, 0, 8), MSCCLPP_OK);
+    settle(sides);
+    CHECK_EQ(mock->inlined, 0);
+    CHECK_EQ(put(&sides[0], 64, 8), MSCCLPP_OK);
+    settle(sides);
+    CHECK_EQ(mock->inlined, 1);
+    ops->region_destroy(region);
+
+    mock->dmabuf = false;
+    CHECK_EQ(ops->region_create(sides[0].transport, memory, 5000, &region), MSCCLPP_ERR_NOT_SUPPORTED);
+    mock->peermem = true;
+    CHECK_EQ(ops->region_create(sides[0].transport, memory, 5000, &region), MSCCLPP_OK);
+    CHECK_EQ(mock->dmabuf_mrs, 1);
+    ops->region_destroy(region);
+    fake_gpu.export_dmabuf = NULL;
+    CHECK_EQ(ops->region_create(sides[0].transport, memory, 5000, &region), MSCCLPP_OK);
+    ops->region_destroy(region);
+    CHECK_EQ(free_descriptor(), before);
+    close_pair(sides);
+}
+
+static void test_distance(void)
+{
+    const char *const gpu = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
+
+    CHECK_EQ(mscclpp_verbs_path_distance(gpu, gpu), 0);
+    CHECK_EQ(mscclpp_verbs_path_distance(gpu, "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.1"), 2);
+    CHECK_EQ(mscclpp_verbs_path_distance(gpu, "/sys/devices/pci0000:00/0000:00:01.0"), 1);
+    CHECK_EQ(mscclpp_verbs_path_distance(gpu, "/sys/devices/pci0000:00/0000:00:02.0/0000:02:00.0"), 4);
+    CHECK_EQ(mscclpp_verbs_path_distance(gpu, "/sys/devices/pci0000:80/0000:80:02.0/0000:82:00.0"), 6);
+    CHECK_EQ(mscclpp_verbs_path_distance(gpu, ""), INT_MAX);
+    CHECK_EQ(mscclpp_verbs_path_distance("", gpu), INT_MAX);
+}
+
+int main(void)
+{
+    open_mock(MOCK_VERBS_LIBRARY);
+    test_choice();
+    test_gids();
+    test_unreachable();
+    test_parameters();
+    test_device_memory();
+    test_distance();
+    return unit_end();
+}
