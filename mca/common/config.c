@@ -102,6 +102,13 @@ const mscclpp_param_t mscclpp_params[] = {
         "its own, asleep when nothing is in flight)."),
     CONFIG_INT(fifo_size, "512", 6, 2, 65536,
                "Requests of kernels for port channels that can wait for the proxy; rounded up to a power of two."),
+    CONFIG_STRING(
+        ucx_bounce, "auto", 6, "auto|always|device",
+        "What the transport ucx sends through bounce memory and the receiver's CPU: auto (everything on nodes "
+        "without RDMA devices, else device memory), always (everything), or device (device memory only)."),
+    CONFIG_SIZE(bounce_size, "4m", 6, 65536, GIB,
+                "Bytes of pinned host memory that a connection of a transport with bounce memory takes in each "
+                "direction."),
     CONFIG_BOOL(widen_selection, "1", 6,
                 "When the list of coll components holds only this one, also load those of widen_list, which a "
                 "communicator cannot do without."),

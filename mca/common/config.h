@@ -37,8 +37,10 @@ typedef struct {
     bool mixed_buffers;
     const char *stage; /* "auto", "always", "never" */
     bool ucx;
-    const char *proxy; /* "progress", "thread" */
-    int fifo_size;     /* triggers */
+    const char *proxy;      /* "progress", "thread" */
+    int fifo_size;          /* triggers */
+    const char *ucx_bounce; /* "auto", "always", "device" */
+    size_t bounce_size;     /* bytes a connection and direction */
     bool widen_selection;
     const char *widen_list;
     int twin_blocks;

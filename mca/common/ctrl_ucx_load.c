@@ -1,6 +1,7 @@
 #include "mca/common/ctrl_ucx_load.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 
@@ -14,6 +15,9 @@
 #ifdef __SANITIZE_THREAD__
 #define UCX_UNDER_TSAN 1
 #endif
+
+/* The handlers are the process's: two threads that save and restore them at once would restore each other's. */
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void *open_library(void)
 {
@@ -41,18 +45,20 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 
 #ifdef UCX_UNDER_TSAN
     /* Its hooks run in threads that have just been made, which that sanitizer does not survive. */
-    mscclpp_info("no UCX for control messages: it does not work under ThreadSanitizer");
+    mscclpp_info("no UCX: it does not work under ThreadSanitizer");
     return MSCCLPP_ERR_NOT_SUPPORTED;
 #endif
+    pthread_mutex_lock(&load_lock);
     library = open_library();
+    pthread_mutex_unlock(&load_lock);
     if (library == NULL) {
-        mscclpp_info("no UCX for control messages: %s", dlerror());
+        mscclpp_info("no UCX: %s", dlerror());
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
 #define MSCCLPP_UCX_FIND(function_)                                                                                    \
     *(void **)&functions.function_ = dlsym(library, #function_);                                                       \
     if (functions.function_ == NULL) {                                                                                 \
-        mscclpp_info("no UCX for control messages: it is too old and has no " #function_);                             \
+        mscclpp_info("no UCX: it is too old and has no " #function_);                                                  \
         return MSCCLPP_ERR_NOT_SUPPORTED;                                                                              \
     }
     MSCCLPP_UCX_FUNCTIONS(MSCCLPP_UCX_FIND)

@@ -1,4 +1,7 @@
-/* UCX, opened when the first team wants it, so that a program which never has one does not even load it. */
+/*
+ * UCX, opened when the first team wants it for control messages or as a transport, so that a program which never has
+ * one does not even load it.
+ */
 #ifndef MCA_COMMON_CTRL_UCX_LOAD_H
 #define MCA_COMMON_CTRL_UCX_LOAD_H
 
@@ -12,6 +15,12 @@
     X(ucp_config_release)                                                                                              \
     X(ucp_init_version)                                                                                                \
     X(ucp_cleanup)                                                                                                     \
+    X(ucp_mem_map)                                                                                                     \
+    X(ucp_mem_unmap)                                                                                                   \
+    X(ucp_rkey_pack)                                                                                                   \
+    X(ucp_rkey_buffer_release)                                                                                         \
+    X(ucp_rkey_destroy)                                                                                                \
+    X(ucp_ep_rkey_unpack)                                                                                              \
     X(ucp_worker_create)                                                                                               \
     X(ucp_worker_destroy)                                                                                              \
     X(ucp_worker_get_address)                                                                                          \
@@ -20,7 +29,10 @@
     X(ucp_worker_progress)                                                                                             \
     X(ucp_ep_create)                                                                                                   \
     X(ucp_ep_close_nbx)                                                                                                \
+    X(ucp_ep_flush_nbx)                                                                                                \
+    X(ucp_put_nbx)                                                                                                     \
     X(ucp_am_send_nbx)                                                                                                 \
+    X(ucp_am_recv_data_nbx)                                                                                            \
     X(ucp_request_check_status)                                                                                        \
     X(ucp_request_free)                                                                                                \
     X(ucs_status_string)
@@ -33,7 +45,7 @@ typedef struct {
 
 /*
  * MSCCLPP_ERR_NOT_SUPPORTED where UCX is not installed. The library stays loaded to the end of the process. Its
- * handlers for the signals of crashes, which are the application's business, are taken back. Not thread-safe.
+ * handlers for the signals of crashes, which are the application's business, are taken back. Thread-safe.
  */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
 

@@ -7,12 +7,18 @@ extern const mscclpp_transport_ops_t mscclpp_transport_cuda_ipc;
 #if MSCCLPP_HAVE_VERBS
 extern const mscclpp_transport_ops_t mscclpp_transport_verbs;
 #endif
+#if MSCCLPP_HAVE_UCX
+extern const mscclpp_transport_ops_t mscclpp_transport_ucx;
+#endif
 
 const mscclpp_transport_ops_t *const mscclpp_transports[] = {
     &mscclpp_transport_shm,
     &mscclpp_transport_cuda_ipc,
 #if MSCCLPP_HAVE_VERBS
     &mscclpp_transport_verbs,
+#endif
+#if MSCCLPP_HAVE_UCX
+    &mscclpp_transport_ucx,
 #endif
     NULL,
 };

@@ -1,0 +1,175 @@
+/*
+ * What the conformance test of transports cannot see of the transport ucx: device memory that only the gpu operations
+ * can touch and whose copies take their time, next to host memory; a bounce memory that is full; copies that fail.
+ */
+#include "test/unit/ucx_sides.h"
+
+/* Between device and host memory, each in turn source and target: all bytes are there at the signal, however slow. */
+static void test_copies(const char *bounce, const char *receiver_bounce, const char *bounce_size, bool slow)
+{
+    static const size_t sizes[] = {1, 8, 1000, 8192, 65536, 65537, 400000, 3};
+    const size_t length = 512 * 1024;
+    side_t sides[2];
+    uint64_t signals = 0;
+
+    for (int i = 0; i < 2; ++i) {
+        side_init(&sides[i], i, i == 0 ? bounce : receiver_bounce, slow);
+        set(&sides[i], "bounce_size", i == 0 ? bounce_size : "128k");
+    }
+    slow_copied = 0;
+    slow_fail_after = -1;
+    pair_open(sides, length);
+    for (slow_lag = 0; slow_lag < 8; slow_lag += 3) {
+        for (unsigned round = 0; round < 32; ++round) {
+            const size_t size = sizes[round / 4];
+            const int from = (int)(round & 1), to = (int)(round >> 1 & 1);
+
+            fill(sides[0].memory[from], length, round + 1);
+            memset(sides[1].memory[to], 0, length);
+            put(sides, to, 5, from, 3, size);
+            signal_token(sides, 1);
+            wait_token(sides, 1, ++signals);
+            CHECK(memcmp(sides[1].memory[to] + 5, sides[0].memory[from] + 3, size) == 0);
+            CHECK_EQ(sides[1].memory[to][4], 0);
+            CHECK_EQ(sides[1].memory[to][5 + size], 0);
+            settle(sides);
+        }
+        /* Direct puts, copied ones and additions under one signal. */
+        memset(sides[1].memory[0], 0, length);
+        memset(sides[1].memory[1], 0, length);
+        for (unsigned i = 0; i < 64; ++i) {
+            put(sides, (int)(i & 1), 512 * i, (int)(i >> 1 & 1), 512 * i, 512);
+            while (sides[0].ops->add(sides[0].conn, sides[0].remotes[i & 1], length - 64, i) == MSCCLPP_IN_PROGRESS) {
+                turn(sides);
+            }
+        }
+        signal_token(sides, 1);
+        wait_token(sides, 1, ++signals);
+        for (unsigned i = 0; i < 64; ++i) {
+            CHECK(memcmp(sides[1].memory[i & 1] + 512 * i, sides[0].memory[i >> 1 & 1] + 512 * i, 512) == 0);
+        }
+        CHECK_EQ(*(uint64_t *)(void *)(sides[1].memory[0] + length - 64), 62 * 32 / 2);
+        CHECK_EQ(*(uint64_t *)(void *)(sides[1].memory[1] + length - 64), 64 * 32 / 2);
+        settle(sides);
+    }
+    CHECK_EQ(slow_copied > 0, slow);
+    pair_close(sides);
+}
+
+/* The receiver does nothing: the sender takes a bounded number of operations and goes on when the receiver does. */
+static void test_full(void)
+{
+    const size_t length = 1 << 20;
+    side_t sides[2];
+    int taken = 0;
+
+    for (int i = 0; i < 2; ++i) {
+        side_init(&sides[i], i, "always", true);
+        set(&sides[i], "bounce_size", "64k");
+    }
+    slow_lag = 1;
+    pair_open(sides, length);
+    fill(sides[0].memory[0], length, 9);
+    slow_copied = 0;
+    for (int i = 0; i < 100000; ++i) {
+        mscclpp_status_t status = sides[0].ops->put(sides[0].conn, sides[0].remotes[0], (uint64_t)i % 1024 * 1024,
+                                                    sides[0].regions[0], (uint64_t)i % 1024 * 1024, 1024);
+        REQUIRE(status == MSCCLPP_OK || status == MSCCLPP_IN_PROGRESS);
+        taken += status == MSCCLPP_OK;
+        CHECK_EQ(sides[0].ops->progress(sides[0].transport), MSCCLPP_OK);
+    }
+    CHECK(taken >= 64 && taken <= 1024);
+    CHECK(slow_copied <= SMALLEST / 1024); /* no more than there is room for */
+    signal_token(sides, 0);
+    wait_token(sides, 0, 1);
+    CHECK(memcmp(sides[1].memory[0], sides[0].memory[0],
+                 (size_t)taken * 1024 < length ? (size_t)taken * 1024 : length) == 0);
+    settle(sides);
+    pair_close(sides);
+}
+
+/* A copy fails, at either end: both ends learn of it, with a line each. */
+static void test_copy_fails(void)
+{
+    for (int at = 0; at < 2; ++at) {
+        double deadline = now() + DEADLINE;
+        mscclpp_status_t statuses[2] = {MSCCLPP_OK, MSCCLPP_OK};
+        side_t sides[2];
+        uint64_t ticket;
+
+        side_init(&sides[0], 0, "always", true);
+        side_init(&sides[1], 1, "always", true);
+        slow_lag = 0;
+        slow_fail_after = -1;
+        pair_open(sides, 4096);
+        settle(sides);
+        slow_fail_after = at; /* the first is the sender's */
+        unit_expect_log();
+        (void)sides[0].ops->put(sides[0].conn, sides[0].remotes[0], 0, sides[0].regions[0], 0, 4096);
+        (void)sides[0].ops->signal(sides[0].conn, 0);
+        while ((statuses[0] == MSCCLPP_OK || statuses[1] == MSCCLPP_OK) && now() < deadline) {
+            for (int i = 0; i < 2; ++i) {
+                mscclpp_status_t status = sides[i].ops->progress(sides[i].transport);
+                statuses[i] = statuses[i] == MSCCLPP_OK ? status : statuses[i];
+            }
+        }
+        CHECK_EQ(unit_logged(), 2);
+        CHECK_EQ(statuses[at], MSCCLPP_ERR_DEVICE);
+        CHECK_EQ(statuses[1 - at], MSCCLPP_ERR_PEER);
+        CHECK_EQ(sides[at].ops->conn_status(sides[at].conn), MSCCLPP_ERR_DEVICE);
+        CHECK(sides[0].ops->flush(sides[0].conn, &ticket) < 0);
+        CHECK_EQ(sides[1].tokens[0], 0);
+        slow_fail_after = -1;
+        pair_close(sides);
+    }
+}
+
+/* Closed with copies and messages under way at both ends: nothing touches the memory afterwards, as ASan can tell. */
+static void test_closed_busy(void)
+{
+    for (int turns = 0; turns < 12; ++turns) {
+        side_t sides[2];
+
+        side_init(&sides[0], 0, "always", true);
+        side_init(&sides[1], 1, "always", true);
+        slow_lag = 5;
+        pair_open(sides, 1 << 20);
+        settle(sides);
+        REQUIRE(sides[0].ops->put(sides[0].conn, sides[0].remotes[0], 0, sides[0].regions[0], 0, 1 << 20) ==
+                MSCCLPP_OK);
+        REQUIRE(sides[0].ops->add(sides[0].conn, sides[0].remotes[0], 0, 1) == MSCCLPP_OK);
+        for (int i = 0; i < turns; ++i) {
+            turn(sides);
+        }
+        unit_expect_log();
+        if (turns % 2 == 0) {
+            side_close(&sides[1]);
+            side_close(&sides[0]);
+        } else {
+            side_close(&sides[0]);
+            side_close(&sides[1]);
+        }
+        CHECK(unit_logged() <= 1);
+        free(pair_memory);
+    }
+}
+
+int main(void)
+{
+    unit_begin();
+    if (!ucx_works()) {
+        return unit_skip("UCX cannot be used");
+    }
+    test_copies("always", "always", "64k", true);
+    test_copies("always", "always", "4m", true);
+    test_copies("device", "device", "64k", true);
+    test_copies("device", "always", "64k", true);
+    /* As on nodes with and without RDMA devices: one reaches memory directly, and the other does not. */
+    test_copies("device", "always", "4m", false);
+    test_copies("always", "device", "4m", false);
+    test_copies("device", "device", "4m", false);
+    test_full();
+    test_copy_fails();
+    test_closed_busy();
+    return unit_end();
+}
