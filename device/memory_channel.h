@@ -60,7 +60,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
     uint64_t u;
 
     for (u = ctx->tid; u < units && !ctx->failed; u += ctx->nthreads) {
-        mscclpp_dev_put_unit(channel->remote + remote_offset + u * MSCCLPP_DEV_PACKET_UNIT,
+        mscclpp_dev_put_unit(channel->remote + remote_offset + u * MSCCLPP_DEV_PACKET_STEP,
+                             units * MSCCLPP_DEV_PACKET_STEP,
                              mscclpp_dev_ld_unit(channel->local + local_offset, u, bytes), flag, width);
     }
 }
@@ -76,7 +77,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_get_packets(mscclpp_dev_ctx_t *ctx, const m
     for (u = ctx->tid; u < units; u += ctx->nthreads) {
         mscclpp_dev_vec_t v;
 
-        mscclpp_dev_get_unit(ctx, args, packets + u * MSCCLPP_DEV_PACKET_UNIT, &v, flag, width, peer);
+        mscclpp_dev_get_unit(ctx, args, packets + u * MSCCLPP_DEV_PACKET_STEP, units * MSCCLPP_DEV_PACKET_STEP, &v,
+                             flag, width, peer);
         if (!ctx->failed) {
             mscclpp_dev_st_unit(to, u, bytes, v, 0xffffu);
         }

@@ -3,6 +3,9 @@
  * two 16-byte packets (LL16) or as four 8-byte ones (LL8); both put the flags into the odd words, so either may follow
  * the other in the same memory. A packet is valid if its flag equals the epoch awaited.
  *
+ * The halves of a unit lie `pair` bytes apart, first the first halves of all units of a row, then the second ones: so
+ * each store of a warp fills whole sectors, of which a link carries twice as many a second as of half-filled ones.
+ *
  * Memory is reused after two epochs, by the parity of the flag. That is safe under two rules. Every kernel that uses
  * packets receives at least one packet from every peer; so a rank that has ended kernel k + 1 knows that all peers have
  * ended kernel k, wholly. And a kernel that uses several epochs lets each of its threads exchange packets with its
@@ -17,23 +20,26 @@
 #define MSCCLPP_DEV_LL16 16
 #define MSCCLPP_DEV_LL8 8
 
-MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, mscclpp_dev_vec_t v, uint32_t flag, int width)
+/* Bytes from one unit of a row to the next. */
+#define MSCCLPP_DEV_PACKET_STEP 16
+
+MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t v, uint32_t flag, int width)
 {
     char *p = (char *)slot;
 
     if (width == MSCCLPP_DEV_LL8) {
         mscclpp_dev_st_packet8(p, v.w[0], flag);
         mscclpp_dev_st_packet8(p + 8, v.w[1], flag);
-        mscclpp_dev_st_packet8(p + 16, v.w[2], flag);
-        mscclpp_dev_st_packet8(p + 24, v.w[3], flag);
+        mscclpp_dev_st_packet8(p + pair, v.w[2], flag);
+        mscclpp_dev_st_packet8(p + pair + 8, v.w[3], flag);
     } else {
         mscclpp_dev_st_packet16(p, v.w[0], v.w[1], flag);
-        mscclpp_dev_st_packet16(p + 16, v.w[2], v.w[3], flag);
+        mscclpp_dev_st_packet16(p + pair, v.w[2], v.w[3], flag);
     }
 }
 
 /* False if not all of the unit has arrived; *v is then undefined. Never waits. */
-MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, mscclpp_dev_vec_t *v, uint32_t flag, int width)
+MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_dev_vec_t *v, uint32_t flag, int width)
 {
     const char *p = (const char *)slot;
     bool a, b, c, d;
@@ -41,22 +47,22 @@ MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, mscclpp_dev_vec_t *v, u
     if (width == MSCCLPP_DEV_LL8) {
         a = mscclpp_dev_ld_packet8(p, flag, &v->w[0]);
         b = mscclpp_dev_ld_packet8(p + 8, flag, &v->w[1]);
-        c = mscclpp_dev_ld_packet8(p + 16, flag, &v->w[2]);
-        d = mscclpp_dev_ld_packet8(p + 24, flag, &v->w[3]);
+        c = mscclpp_dev_ld_packet8(p + pair, flag, &v->w[2]);
+        d = mscclpp_dev_ld_packet8(p + pair + 8, flag, &v->w[3]);
         return a && b && c && d;
     }
     a = mscclpp_dev_ld_packet16(p, flag, &v->w[0], &v->w[1]);
-    b = mscclpp_dev_ld_packet16(p + 16, flag, &v->w[2], &v->w[3]);
+    b = mscclpp_dev_ld_packet16(p + pair, flag, &v->w[2], &v->w[3]);
     return a && b;
 }
 
 /* Waits for a unit from `peer`. If the thread gives up, *v is undefined and the thread has failed. */
 MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, const void *slot,
-                                      mscclpp_dev_vec_t *v, uint32_t flag, int width, uint32_t peer)
+                                      uint64_t pair, mscclpp_dev_vec_t *v, uint32_t flag, int width, uint32_t peer)
 {
     mscclpp_dev_wait_t wait = {0, 0};
 
-    while (!mscclpp_dev_poll_unit(slot, v, flag, width)) {
+    while (!mscclpp_dev_poll_unit(slot, pair, v, flag, width)) {
         if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
             return;
         }

@@ -14,7 +14,7 @@ MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_args_t *args, uint3
                                            uint32_t flag, uint64_t capacity, uint64_t u)
 {
     return args->scratch[receiver] + MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half +
-           (sender * capacity + u) * MSCCLPP_DEV_PACKET_UNIT;
+           sender * capacity * MSCCLPP_DEV_PACKET_UNIT + u * MSCCLPP_DEV_PACKET_STEP;
 }
 
 /* Unit `u` of rank `r`; waits for it unless it is the own one. */
@@ -25,8 +25,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_operand(mscclpp_dev_ctx_t *ctx
     mscclpp_dev_vec_t v = own;
 
     if (r != args->rank) {
-        mscclpp_dev_get_unit(ctx, args, mscclpp_dev_oneshot_slot(args, args->rank, r, flag, capacity, u), &v, flag,
-                             width, r);
+        mscclpp_dev_get_unit(ctx, args, mscclpp_dev_oneshot_slot(args, args->rank, r, flag, capacity, u),
+                             capacity * MSCCLPP_DEV_PACKET_STEP, &v, flag, width, r);
     }
     return v;
 }
@@ -52,16 +52,17 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx,
             there[i] = (uint32_t)i == args->rank;
             v[i] = own;
             if (!there[i]) {
-                there[i] = mscclpp_dev_poll_unit(
-                    mscclpp_dev_oneshot_slot(args, args->rank, (uint32_t)i, flag, capacity, u), &v[i], flag, width);
+                there[i] =
+                    mscclpp_dev_poll_unit(mscclpp_dev_oneshot_slot(args, args->rank, (uint32_t)i, flag, capacity, u),
+                                          capacity * MSCCLPP_DEV_PACKET_STEP, &v[i], flag, width);
             }
         }
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < n; ++i) {
             if (!there[i]) {
                 mscclpp_dev_get_unit(ctx, args,
-                                     mscclpp_dev_oneshot_slot(args, args->rank, (uint32_t)i, flag, capacity, u), &v[i],
-                                     flag, width, (uint32_t)i);
+                                     mscclpp_dev_oneshot_slot(args, args->rank, (uint32_t)i, flag, capacity, u),
+                                     capacity * MSCCLPP_DEV_PACKET_STEP, &v[i], flag, width, (uint32_t)i);
             }
         }
         mscclpp_dev_acc_set(&acc, dtype, v[0]);
@@ -106,8 +107,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const msc
             for (i = 1; i < args->nranks && !ctx->failed; ++i) {
                 uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 
-                mscclpp_dev_put_unit(mscclpp_dev_oneshot_slot(args, peer, args->rank, flag, capacity, u), v, flag,
-                                     width);
+                mscclpp_dev_put_unit(mscclpp_dev_oneshot_slot(args, peer, args->rank, flag, capacity, u),
+                                     capacity * MSCCLPP_DEV_PACKET_STEP, v, flag, width);
             }
         }
         for (u = thread; u < chunk; u += threads) {

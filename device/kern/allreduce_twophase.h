@@ -18,89 +18,224 @@ MSCCLPP_DEV char *mscclpp_dev_twophase_slot(const mscclpp_dev_args_t *args, uint
                                             int phase, uint32_t flag, uint64_t capacity, uint64_t u)
 {
     return args->scratch[receiver] + MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half +
-           (((uint64_t)phase * args->nranks + sender) * capacity + u) * MSCCLPP_DEV_PACKET_UNIT;
+           ((uint64_t)phase * args->nranks + sender) * capacity * MSCCLPP_DEV_PACKET_UNIT + u * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/* Operand of rank `r` for unit `u` of the own shard; waits for it unless it is the own one. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_operand(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                                           uint32_t r, uint32_t flag, uint64_t capacity, uint64_t u,
-                                                           mscclpp_dev_vec_t own)
-{
-    mscclpp_dev_vec_t v = own;
+/* One epoch of a call: where its units lie in the shards and in the packet area. */
+typedef struct {
+    const mscclpp_dev_args_t *args;
+    uint64_t shard; /* units */
+    uint64_t base;  /* first unit of the epoch in each shard */
+    uint64_t capacity;
+    uint32_t flag;
+} mscclpp_dev_twophase_t;
 
-    if (r != args->rank) {
-        mscclpp_dev_get_unit(ctx, args, mscclpp_dev_twophase_slot(args, args->rank, r, 0, flag, capacity, u), &v, flag,
-                             MSCCLPP_DEV_LL16, r);
+MSCCLPP_DEV uint32_t mscclpp_dev_twophase_peer(const mscclpp_dev_args_t *args, uint32_t i)
+{
+    return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
+}
+
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twophase_t *epoch, uint32_t owner, uint64_t u)
+{
+    if (epoch->base + u >= epoch->shard) {
+        return mscclpp_dev_vec_zero();
     }
-    return v;
+    return mscclpp_dev_ld_unit(epoch->args->in, owner * epoch->shard + epoch->base + u, epoch->args->bytes);
+}
+
+MSCCLPP_DEV void mscclpp_dev_twophase_put(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t u,
+                                          mscclpp_dev_vec_t v)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+
+    mscclpp_dev_put_unit(mscclpp_dev_twophase_slot(args, peer, args->rank, phase, epoch->flag, epoch->capacity, u),
+                         epoch->capacity * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
+}
+
+MSCCLPP_DEV bool mscclpp_dev_twophase_poll(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t u,
+                                           mscclpp_dev_vec_t *v)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+
+    return mscclpp_dev_poll_unit(
+        mscclpp_dev_twophase_slot(args, args->rank, peer, phase, epoch->flag, epoch->capacity, u),
+        epoch->capacity * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
+}
+
+MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
+                                          int phase, uint64_t u, mscclpp_dev_vec_t *v)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+
+    mscclpp_dev_get_unit(ctx, args,
+                         mscclpp_dev_twophase_slot(args, args->rank, peer, phase, epoch->flag, epoch->capacity, u),
+                         epoch->capacity * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16, peer);
+}
+
+/*
+ * The three steps of a unit. `n` is the number of ranks as a constant, so that all loads are under way before the first
+ * is used, or 0 for any number.
+ */
+MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, int n, uint64_t u)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+    mscclpp_dev_vec_t v[8];
+    uint32_t r;
+    int i;
+
+    MSCCLPP_DEV_UNROLL
+    for (i = 1; i < n; ++i) {
+        v[i] = mscclpp_dev_twophase_load(epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), u);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 1; i < n; ++i) {
+        mscclpp_dev_twophase_put(epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), 0, u, v[i]);
+    }
+    for (r = 1; n == 0 && r < args->nranks; ++r) {
+        const uint32_t peer = mscclpp_dev_twophase_peer(args, r);
+
+        mscclpp_dev_twophase_put(epoch, peer, 0, u, mscclpp_dev_twophase_load(epoch, peer, u));
+    }
+}
+
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
+                                                           int n, bool hot, int dtype, int op, uint64_t u)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+    const mscclpp_dev_vec_t own = mscclpp_dev_twophase_load(epoch, args->rank, u);
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v[8];
+    bool there[8];
+    uint32_t r;
+    int i;
+
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < n; ++i) {
+        v[i] = own;
+        there[i] = (uint32_t)i == args->rank || mscclpp_dev_twophase_poll(epoch, (uint32_t)i, 0, u, &v[i]);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < n; ++i) {
+        if (!there[i]) {
+            mscclpp_dev_twophase_get(ctx, epoch, (uint32_t)i, 0, u, &v[i]);
+        }
+        if (i == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+        } else {
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i]);
+        }
+    }
+    for (r = 0; n == 0 && r < args->nranks; ++r) {
+        v[0] = own;
+        if (r != args->rank) {
+            mscclpp_dev_twophase_get(ctx, epoch, r, 0, u, &v[0]);
+        }
+        if (r == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+        } else {
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[0]);
+        }
+    }
+    return mscclpp_dev_acc_get(&acc, dtype);
+}
+
+MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
+                                            uint32_t owner, uint64_t u, mscclpp_dev_vec_t v, uint32_t mask)
+{
+    if (epoch->base + u < epoch->shard && !ctx->failed) {
+        mscclpp_dev_st_unit(epoch->args->out, owner * epoch->shard + epoch->base + u, epoch->args->bytes, v, mask);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
+                                              uint64_t u, uint32_t mask)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+    mscclpp_dev_vec_t v[8];
+    bool there[8];
+    uint32_t r;
+    int i;
+
+    MSCCLPP_DEV_UNROLL
+    for (i = 1; i < n; ++i) {
+        there[i] = mscclpp_dev_twophase_poll(epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), 1, u, &v[i]);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 1; i < n; ++i) {
+        const uint32_t peer = mscclpp_dev_twophase_peer(args, (uint32_t)i);
+
+        if (!there[i]) {
+            mscclpp_dev_twophase_get(ctx, epoch, peer, 1, u, &v[i]);
+        }
+        mscclpp_dev_twophase_store(ctx, epoch, peer, u, v[i], mask);
+    }
+    for (r = 1; n == 0 && r < args->nranks; ++r) {
+        const uint32_t peer = mscclpp_dev_twophase_peer(args, r);
+
+        mscclpp_dev_twophase_get(ctx, epoch, peer, 1, u, &v[0]);
+        mscclpp_dev_twophase_store(ctx, epoch, peer, u, v[0], mask);
+    }
+}
+
+/* One epoch of `chunk` units of every shard. */
+MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
+                                            bool hot, int dtype, int op, uint64_t chunk)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+    const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
+    const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    uint64_t u;
+    uint32_t i;
+
+    for (u = thread; u < chunk && !ctx->failed; u += threads) {
+        mscclpp_dev_twophase_send(epoch, n, u);
+    }
+    for (u = thread; u < chunk; u += threads) {
+        const mscclpp_dev_vec_t v = mscclpp_dev_twophase_combine(ctx, epoch, n, hot, dtype, op, u);
+
+        for (i = 1; i < args->nranks && !ctx->failed; ++i) {
+            mscclpp_dev_twophase_put(epoch, mscclpp_dev_twophase_peer(args, i), 1, u, v);
+        }
+        mscclpp_dev_twophase_store(ctx, epoch, args->rank, u, v, mask);
+    }
+    for (u = thread; u < chunk; u += threads) {
+        mscclpp_dev_twophase_receive(ctx, epoch, n, u, mask);
+    }
 }
 
 MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                 int dtype, int op)
 {
-    const int width = MSCCLPP_DEV_LL16;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
-    const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
-    const uint32_t n = args->nranks, rank = args->rank;
-    const uint64_t shard = (mscclpp_dev_units(args->bytes) + n - 1) / n;
-    const uint64_t capacity = MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
-    const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, threads);
-    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t barriers = args->state->barrier[ctx->block];
     const uint64_t launches = args->state->launches;
-    uint32_t flag = args->state->epoch;
-    uint64_t base, u;
-    uint32_t i, r;
+    mscclpp_dev_twophase_t epoch;
+    uint64_t chunk;
 
-    for (base = 0; base < shard; base += chunk) {
-        ++flag;
-        for (u = thread; u < chunk; u += threads) {
-            for (i = 1; i < n && !ctx->failed; ++i) {
-                uint32_t peer = rank + i < n ? rank + i : rank + i - n;
-                mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
-
-                if (base + u < shard) {
-                    v = mscclpp_dev_ld_unit(args->in, peer * shard + base + u, args->bytes);
-                }
-                mscclpp_dev_put_unit(mscclpp_dev_twophase_slot(args, peer, rank, 0, flag, capacity, u), v, flag, width);
-            }
-        }
-        for (u = thread; u < chunk; u += threads) {
-            mscclpp_dev_vec_t own = mscclpp_dev_vec_zero(), v;
-            mscclpp_dev_acc_t acc;
-
-            if (base + u < shard) {
-                own = mscclpp_dev_ld_unit(args->in, rank * shard + base + u, args->bytes);
-            }
-            mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_twophase_operand(ctx, args, 0, flag, capacity, u, own));
-            for (r = 1; r < n; ++r) {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op,
-                                    mscclpp_dev_twophase_operand(ctx, args, r, flag, capacity, u, own));
-            }
-            v = mscclpp_dev_acc_get(&acc, dtype);
-            for (i = 1; i < n && !ctx->failed; ++i) {
-                uint32_t peer = rank + i < n ? rank + i : rank + i - n;
-
-                mscclpp_dev_put_unit(mscclpp_dev_twophase_slot(args, peer, rank, 1, flag, capacity, u), v, flag, width);
-            }
-            if (base + u < shard && !ctx->failed) {
-                mscclpp_dev_st_unit(args->out, rank * shard + base + u, args->bytes, v, mask);
-            }
-        }
-        for (u = thread; u < chunk; u += threads) {
-            for (i = 1; i < n; ++i) {
-                uint32_t peer = rank + i < n ? rank + i : rank + i - n;
-                mscclpp_dev_vec_t v;
-
-                mscclpp_dev_get_unit(ctx, args, mscclpp_dev_twophase_slot(args, rank, peer, 1, flag, capacity, u), &v,
-                                     flag, width, peer);
-                if (base + u < shard && !ctx->failed) {
-                    mscclpp_dev_st_unit(args->out, peer * shard + base + u, args->bytes, v, mask);
-                }
-            }
+    epoch.args = args;
+    epoch.shard = (mscclpp_dev_units(args->bytes) + args->nranks - 1) / args->nranks;
+    epoch.capacity = MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    epoch.flag = args->state->epoch;
+    chunk = MSCCLPP_DEV_PACKET_CHUNK(epoch.shard, epoch.capacity, threads);
+    for (epoch.base = 0; epoch.base < epoch.shard; epoch.base += chunk) {
+        ++epoch.flag;
+        switch (args->nranks) {
+        case 2:
+            mscclpp_dev_twophase_epoch(ctx, &epoch, 2, hot, dtype, op, chunk);
+            break;
+        case 4:
+            mscclpp_dev_twophase_epoch(ctx, &epoch, 4, hot, dtype, op, chunk);
+            break;
+        case 8:
+            mscclpp_dev_twophase_epoch(ctx, &epoch, 8, hot, dtype, op, chunk);
+            break;
+        default:
+            mscclpp_dev_twophase_epoch(ctx, &epoch, 0, hot, dtype, op, chunk);
+            break;
         }
     }
-    mscclpp_dev_finish(ctx, args, launches, flag, barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch.flag, barriers);
 }
 
 #endif

@@ -128,14 +128,25 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_lin
     mscclpp_dev_block_sync(ctx);
 }
 
-/* One operation of a type for which the compiler folds the kernels; false if there is none for it. */
-MSCCLPP_DEV bool mscclpp_dev_linger_serve_hot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+/* One operation; `hot`, `dtype` and `op` may be constants. */
+MSCCLPP_DEV void mscclpp_dev_linger_call(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t kernel,
+                                         bool hot, int dtype, int op)
+{
+    if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
+        mscclpp_dev_allreduce_twophase(ctx, args, hot, dtype, op);
+    } else {
+        mscclpp_dev_allreduce_oneshot(ctx, args, hot, dtype, op, MSCCLPP_DEV_LL16);
+    }
+}
+
+/* An operation of a type for which the compiler folds the kernels; false if there is none for it. */
+MSCCLPP_DEV bool mscclpp_dev_linger_call_hot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t kernel)
 {
     const int hot = MSCCLPP_DEV_HOT_DTYPE(args->dtype);
 
 #define MATCH(dtype_, op_)                                                                                             \
     if (hot == (int)(dtype_) && args->op == (uint32_t)(op_)) {                                                         \
-        mscclpp_dev_allreduce_oneshot(ctx, args, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
+        mscclpp_dev_linger_call(ctx, args, kernel, true, (int)(dtype_), (int)(op_));                                   \
         return true;                                                                                                   \
     }
     MSCCLPP_DEV_HOT(MATCH)
@@ -146,14 +157,12 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_hot(mscclpp_dev_ctx_t *ctx, const mscc
 /* One operation, by the first block or by all. */
 MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_block_t *own, uint32_t code)
 {
-    const uint32_t nblocks = ctx->nblocks;
-    const int dtype = (int)own->args.dtype, op = (int)own->args.op;
+    const mscclpp_dev_args_t *args = &own->args;
+    const uint32_t nblocks = ctx->nblocks, kernel = MSCCLPP_DEV_BELL_KERNEL(code);
 
     ctx->nblocks = MSCCLPP_DEV_BELL_WIDE(code) ? nblocks : 1;
-    if (MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
-        mscclpp_dev_allreduce_twophase(ctx, &own->args, false, dtype, op);
-    } else if (!MSCCLPP_DEV_FOLDS || !mscclpp_dev_linger_serve_hot(ctx, &own->args)) {
-        mscclpp_dev_allreduce_oneshot(ctx, &own->args, false, dtype, op, MSCCLPP_DEV_LL16);
+    if (!MSCCLPP_DEV_FOLDS || !mscclpp_dev_linger_call_hot(ctx, args, kernel)) {
+        mscclpp_dev_linger_call(ctx, args, kernel, false, (int)args->dtype, (int)args->op);
     }
     ctx->nblocks = nblocks;
 }

@@ -19,7 +19,7 @@ typedef struct {
 /* NVLink-class GPUs. */
 static const thresholds_t cuda_thresholds[] = {
     {2, 512 * KIB, 512 * KIB, NEVER, 256 * KIB},
-    {4, 64 * KIB, 512 * KIB, NEVER, 256 * KIB},
+    {4, 128 * KIB, 512 * KIB, NEVER, 256 * KIB},
     {8, 32 * KIB, 512 * KIB, NEVER, 256 * KIB},
     {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER, 256 * KIB},
 };

@@ -108,8 +108,8 @@ static bool has_sent_all(const actor_t *actor)
     while (u % schedule->threads != actor->tid) {
         --u;
     }
-    return mscclpp_dev_poll_unit(mscclpp_dev_twophase_slot(args, last, actor->rank, 1, flag, capacity, u), &v, flag,
-                                 MSCCLPP_DEV_LL16);
+    return mscclpp_dev_poll_unit(mscclpp_dev_twophase_slot(args, last, actor->rank, 1, flag, capacity, u),
+                                 capacity * MSCCLPP_DEV_PACKET_STEP, &v, flag, MSCCLPP_DEV_LL16);
 }
 
 /* Where a thread waits. */

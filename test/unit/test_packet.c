@@ -5,6 +5,9 @@
 
 #include "test/unit/unit.h"
 
+/* A row of one unit. */
+#define PAIR MSCCLPP_DEV_PACKET_STEP
+
 static mscclpp_dev_vec_t vec(uint32_t seed)
 {
     mscclpp_dev_vec_t v;
@@ -33,21 +36,21 @@ static void test_partial(int width)
         const uint64_t old_part = (uint64_t)(flags[f] - 1) << 32 | 0x1234u;
         mscclpp_dev_vec_t v;
 
-        CHECK(!mscclpp_dev_poll_unit(slot, &v, flags[f], width));
+        CHECK(!mscclpp_dev_poll_unit(slot, PAIR, &v, flags[f], width));
         for (part = 0; part < 4; ++part) {
-            mscclpp_dev_put_unit(slot, vec(flags[f]), flags[f], width);
+            mscclpp_dev_put_unit(slot, PAIR, vec(flags[f]), flags[f], width);
             memset(&v, 0, sizeof(v));
-            CHECK(mscclpp_dev_poll_unit(slot, &v, flags[f], width));
+            CHECK(mscclpp_dev_poll_unit(slot, PAIR, &v, flags[f], width));
             CHECK(equal(v, vec(flags[f])));
             /* Polling takes nothing away. */
-            CHECK(mscclpp_dev_poll_unit(slot, &v, flags[f], width));
+            CHECK(mscclpp_dev_poll_unit(slot, PAIR, &v, flags[f], width));
             slot[part] = old_part;
-            CHECK(!mscclpp_dev_poll_unit(slot, &v, flags[f], width));
+            CHECK(!mscclpp_dev_poll_unit(slot, PAIR, &v, flags[f], width));
         }
         /* Neither what the next epoch brings nor what an earlier one left is taken for this one's. */
-        mscclpp_dev_put_unit(slot, vec(1), flags[f], width);
-        CHECK(!mscclpp_dev_poll_unit(slot, &v, flags[f] + 2, width));
-        CHECK(!mscclpp_dev_poll_unit(slot, &v, flags[f] - 2, width));
+        mscclpp_dev_put_unit(slot, PAIR, vec(1), flags[f], width);
+        CHECK(!mscclpp_dev_poll_unit(slot, PAIR, &v, flags[f] + 2, width));
+        CHECK(!mscclpp_dev_poll_unit(slot, PAIR, &v, flags[f] - 2, width));
     }
 }
 
@@ -58,18 +61,18 @@ static void test_widths_mix(void)
     mscclpp_dev_vec_t v;
     int i;
 
-    mscclpp_dev_put_unit(slot, vec(5), 5, MSCCLPP_DEV_LL16);
+    mscclpp_dev_put_unit(slot, PAIR, vec(5), 5, MSCCLPP_DEV_LL16);
     for (i = 1; i < 8; i += 2) {
         CHECK_EQ(slot[i], 5);
     }
-    CHECK(mscclpp_dev_poll_unit(slot, &v, 5, MSCCLPP_DEV_LL8) && equal(v, vec(5)));
-    CHECK(!mscclpp_dev_poll_unit(slot, &v, 6, MSCCLPP_DEV_LL8));
-    mscclpp_dev_put_unit(slot, vec(6), 6, MSCCLPP_DEV_LL8);
+    CHECK(mscclpp_dev_poll_unit(slot, PAIR, &v, 5, MSCCLPP_DEV_LL8) && equal(v, vec(5)));
+    CHECK(!mscclpp_dev_poll_unit(slot, PAIR, &v, 6, MSCCLPP_DEV_LL8));
+    mscclpp_dev_put_unit(slot, PAIR, vec(6), 6, MSCCLPP_DEV_LL8);
     for (i = 1; i < 8; i += 2) {
         CHECK_EQ(slot[i], 6);
     }
-    CHECK(mscclpp_dev_poll_unit(slot, &v, 6, MSCCLPP_DEV_LL16) && equal(v, vec(6)));
-    CHECK(!mscclpp_dev_poll_unit(slot, &v, 5, MSCCLPP_DEV_LL16));
+    CHECK(mscclpp_dev_poll_unit(slot, PAIR, &v, 6, MSCCLPP_DEV_LL16) && equal(v, vec(6)));
+    CHECK(!mscclpp_dev_poll_unit(slot, PAIR, &v, 5, MSCCLPP_DEV_LL16));
 }
 
 /* Nothing outside the slot is written. */
@@ -79,7 +82,7 @@ static void test_bounds(int width)
     int i;
 
     memset(slots, 0xa5, sizeof(slots));
-    mscclpp_dev_put_unit(slots[1], vec(3), 3, width);
+    mscclpp_dev_put_unit(slots[1], PAIR, vec(3), 3, width);
     for (i = 0; i < 8; ++i) {
         CHECK_EQ(slots[0][i], 0xa5a5a5a5u);
         CHECK_EQ(slots[2][i], 0xa5a5a5a5u);
@@ -109,8 +112,9 @@ static void *pong_main(void *argument)
         size_t half = (flag & 1) * (size_t)MSCCLPP_DEV_PACKET_UNIT;
         mscclpp_dev_vec_t v;
 
-        mscclpp_dev_put_unit(pong->slots[1 - pong->end] + half, vec(flag * 2 + (uint32_t)pong->end), flag, pong->width);
-        mscclpp_dev_get_unit(&ctx, &pong->args, pong->slots[pong->end] + half, &v, flag, pong->width, 0);
+        mscclpp_dev_put_unit(pong->slots[1 - pong->end] + half, PAIR, vec(flag * 2 + (uint32_t)pong->end), flag,
+                             pong->width);
+        mscclpp_dev_get_unit(&ctx, &pong->args, pong->slots[pong->end] + half, PAIR, &v, flag, pong->width, 0);
         if (ctx.failed) {
             ++pong->wrong;
             break;
@@ -165,7 +169,7 @@ static void test_giving_up(bool by_word)
     args.timeout_ns = by_word ? 0 : 20000000u;
     mailbox.abort = by_word;
     started = mscclpp_dev_now_ns();
-    mscclpp_dev_get_unit(&ctx, &args, slot, &v, 1, MSCCLPP_DEV_LL16, 41);
+    mscclpp_dev_get_unit(&ctx, &args, slot, PAIR, &v, 1, MSCCLPP_DEV_LL16, 41);
     CHECK(ctx.failed);
     CHECK_EQ(mailbox.failed, 42);
     CHECK(by_word || mscclpp_dev_now_ns() - started >= args.timeout_ns);
@@ -173,7 +177,7 @@ static void test_giving_up(bool by_word)
     /* What has failed waits for nobody any more, and the first peer stays named. */
     args.timeout_ns = 0;
     mailbox.abort = 0;
-    mscclpp_dev_get_unit(&ctx, &args, slot, &v, 1, MSCCLPP_DEV_LL8, 7);
+    mscclpp_dev_get_unit(&ctx, &args, slot, PAIR, &v, 1, MSCCLPP_DEV_LL8, 7);
     CHECK(ctx.failed);
     CHECK_EQ(mailbox.failed, 42);
 }
