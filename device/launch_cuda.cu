@@ -16,8 +16,8 @@
 /* For type and operation that the kernel looks up in its arguments. */
 #define ANY (-1)
 
-/* The launch bound. */
-#define THREADS MSCCLPP_DEV_MAX_THREADS
+/* The launch bound. One block a multiprocessor is all there is, so it may have the registers that its loads need. */
+#define THREADS MSCCLPP_DEV_MAX_THREADS, 1
 
 typedef mscclpp_dev_zerocopy_args_t zerocopy_args_t;
 typedef mscclpp_dev_args_t args_t;
@@ -96,10 +96,8 @@ static __global__ void __launch_bounds__(THREADS) scratch_kernel(const __grid_co
                                   OP != ANY ? OP : (int)args.op);
 }
 
-/* One block a multiprocessor is all there is, so it may have the registers that its loads in flight need. */
 template <int DTYPE, int OP>
-static __global__ void __launch_bounds__(THREADS, 1)
-    reduce_kernel(const __grid_constant__ mscclpp_dev_reduce_args_t args)
+static __global__ void __launch_bounds__(THREADS) reduce_kernel(const __grid_constant__ mscclpp_dev_reduce_args_t args)
 {
     mscclpp_dev_ctx_t ctx;
 

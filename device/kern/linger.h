@@ -128,25 +128,41 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_lin
     mscclpp_dev_block_sync(ctx);
 }
 
-/* One operation; `hot`, `dtype` and `op` may be constants. */
-MSCCLPP_DEV void mscclpp_dev_linger_call(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t kernel,
-                                         bool hot, int dtype, int op)
+/*
+ * What is not the shortest path is kept out of it, for the sake of its registers: types without folded kernels, and the
+ * two-phase algorithm.
+ */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_linger_call_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                     uint32_t kernel)
 {
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
-        mscclpp_dev_allreduce_twophase(ctx, args, hot, dtype, op);
+        mscclpp_dev_allreduce_twophase(ctx, args, false, (int)args->dtype, (int)args->op);
     } else {
-        mscclpp_dev_allreduce_oneshot(ctx, args, hot, dtype, op, MSCCLPP_DEV_LL16);
+        mscclpp_dev_allreduce_oneshot(ctx, args, false, (int)args->dtype, (int)args->op, MSCCLPP_DEV_LL16);
     }
 }
 
-/* An operation of a type for which the compiler folds the kernels; false if there is none for it. */
-MSCCLPP_DEV bool mscclpp_dev_linger_call_hot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t kernel)
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_twophase_hot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     const int hot = MSCCLPP_DEV_HOT_DTYPE(args->dtype);
 
 #define MATCH(dtype_, op_)                                                                                             \
     if (hot == (int)(dtype_) && args->op == (uint32_t)(op_)) {                                                         \
-        mscclpp_dev_linger_call(ctx, args, kernel, true, (int)(dtype_), (int)(op_));                                   \
+        mscclpp_dev_allreduce_twophase(ctx, args, true, (int)(dtype_), (int)(op_));                                    \
+        return true;                                                                                                   \
+    }
+    MSCCLPP_DEV_HOT(MATCH)
+#undef MATCH
+    return false;
+}
+
+MSCCLPP_DEV bool mscclpp_dev_linger_oneshot_hot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(args->dtype);
+
+#define MATCH(dtype_, op_)                                                                                             \
+    if (hot == (int)(dtype_) && args->op == (uint32_t)(op_)) {                                                         \
+        mscclpp_dev_allreduce_oneshot(ctx, args, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
         return true;                                                                                                   \
     }
     MSCCLPP_DEV_HOT(MATCH)
@@ -161,8 +177,10 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     const uint32_t nblocks = ctx->nblocks, kernel = MSCCLPP_DEV_BELL_KERNEL(code);
 
     ctx->nblocks = MSCCLPP_DEV_BELL_WIDE(code) ? nblocks : 1;
-    if (!MSCCLPP_DEV_FOLDS || !mscclpp_dev_linger_call_hot(ctx, args, kernel)) {
-        mscclpp_dev_linger_call(ctx, args, kernel, false, (int)args->dtype, (int)args->op);
+    if (!MSCCLPP_DEV_FOLDS ||
+        !(kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase_hot(ctx, args)
+                                                      : mscclpp_dev_linger_oneshot_hot(ctx, args))) {
+        mscclpp_dev_linger_call_any(ctx, args, kernel);
     }
     ctx->nblocks = nblocks;
 }
