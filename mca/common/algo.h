@@ -53,7 +53,6 @@ typedef struct {
     uint64_t bytes;
     uint32_t nranks;
     bool on_host; /* the twin */
-    bool queued;  /* the call is queued in an application's stream */
     bool engines; /* copy engines may serve this call */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */

@@ -12,22 +12,20 @@ typedef struct {
     uint64_t oneshot_max;
     uint64_t twophase_max;
     uint64_t engine_min;
-    uint64_t
-        queued_max; /* of the packet algorithms for queued calls, which do not pay for an exchange while they wait */
 } thresholds_t;
 
 /* NVLink-class GPUs. */
 static const thresholds_t cuda_thresholds[] = {
-    {2, 512 * KIB, 512 * KIB, NEVER, 256 * KIB},
-    {4, 128 * KIB, 512 * KIB, NEVER, 256 * KIB},
-    {8, 32 * KIB, 512 * KIB, NEVER, 256 * KIB},
-    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER, 256 * KIB},
+    {2, 512 * KIB, 512 * KIB, NEVER},
+    {4, 128 * KIB, 512 * KIB, NEVER},
+    {8, 32 * KIB, 512 * KIB, NEVER},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER},
 };
 
 /* The twin: processors that share caches, and ranks that share processors. */
 static const thresholds_t host_thresholds[] = {
-    {4, 16 * KIB, 64 * KIB, NEVER, 64 * KIB},
-    {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB, NEVER, 64 * KIB},
+    {4, 16 * KIB, 64 * KIB, NEVER},
+    {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB, NEVER},
 };
 
 static const thresholds_t *find_thresholds(uint32_t nranks, bool on_host)
@@ -53,20 +51,12 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
     return MSCCLPP_OK;
 }
 
-static uint64_t limit(const mscclpp_select_input_t *input, uint64_t set, uint64_t builtin, uint64_t queued_max)
-{
-    if (set != 0) {
-        return set;
-    }
-    return input->queued && queued_max < builtin ? queued_max : builtin;
-}
-
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
     const thresholds_t *builtin = find_thresholds(input->nranks, input->on_host);
-    uint64_t oneshot_max = limit(input, protocol->oneshot_max, builtin->oneshot_max, builtin->queued_max);
-    uint64_t twophase_max = limit(input, protocol->twophase_max, builtin->twophase_max, builtin->queued_max);
+    uint64_t oneshot_max = protocol->oneshot_max != 0 ? protocol->oneshot_max : builtin->oneshot_max;
+    uint64_t twophase_max = protocol->twophase_max != 0 ? protocol->twophase_max : builtin->twophase_max;
     uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : builtin->engine_min;
     const mscclpp_algo_t *algo;
 

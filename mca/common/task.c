@@ -120,7 +120,6 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->bytes = task->bytes;
     input->nranks = (uint32_t)team->size;
     input->on_host = team->on_host;
-    input->queued = task->app_stream != NULL;
     /* Engines copy bytes, padding included, and the host feeds them. */
     input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype);
     input->block_limit = team->block_limit;

@@ -329,18 +329,6 @@ static void test_thresholds(void)
         CHECK(ordered);
     }
 
-    /* Queued calls leave packets earlier, unless the user says how far those go. */
-    input.nranks = 2;
-    input.on_host = false;
-    CHECK_TEXT(selected(&input, 512 * KIB), "oneshot");
-    input.queued = true;
-    CHECK_TEXT(selected(&input, 256 * KIB), "oneshot");
-    CHECK_TEXT(selected(&input, 512 * KIB), "zerocopy");
-    protocol.oneshot_max = 512 * KIB;
-    CHECK_TEXT(selected(&input, 512 * KIB), "oneshot");
-    protocol.oneshot_max = 0;
-    input.queued = false;
-
     /* An algorithm that is forced runs at any size; staging serves none. */
     input.nranks = 3;
     input.engines = true;
