@@ -65,6 +65,8 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_reduce_args_t);
     case MSCCLPP_KERNEL_PORT_RING:
         return sizeof(mscclpp_dev_port_ring_args_t);
+    case MSCCLPP_KERNEL_PORT_PAIR:
+        return sizeof(mscclpp_dev_port_pair_args_t);
     default:
         return sizeof(mscclpp_dev_args_t);
     }

@@ -8,6 +8,7 @@
 #include "device/kern/channel_ring.h"
 #include "device/kern/linger.h"
 #include "device/kern/reduce_chunks.h"
+#include "device/kern/port_pair.h"
 #include "device/kern/port_ring.h"
 #include "device/launch.h"
 
@@ -54,6 +55,15 @@ static __global__ void __launch_bounds__(THREADS)
 
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_port_ring(&ctx, &args);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    port_pair_kernel(const __grid_constant__ mscclpp_dev_port_pair_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_port_pair(&ctx, &args);
 }
 
 template <int DTYPE, int OP, int WIDTH>
@@ -129,6 +139,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)reduce_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_PORT_RING:
         return (const void *)port_ring_kernel;
+    case MSCCLPP_KERNEL_PORT_PAIR:
+        return (const void *)port_pair_kernel;
     default:
         return (const void *)barrier_kernel;
     }

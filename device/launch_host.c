@@ -12,6 +12,7 @@
 #include "device/kern/channel_ring.h"
 #include "device/kern/linger.h"
 #include "device/kern/reduce_chunks.h"
+#include "device/kern/port_pair.h"
 #include "device/kern/port_ring.h"
 #include "device/launch.h"
 
@@ -34,6 +35,8 @@ typedef struct job {
         mscclpp_dev_ring_args_t ring;
         mscclpp_dev_linger_args_t linger;
         mscclpp_dev_reduce_args_t reduce;
+        mscclpp_dev_port_ring_args_t port_ring;
+        mscclpp_dev_port_pair_args_t port_pair;
     } args;
 } job_t;
 
@@ -98,6 +101,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_PORT_RING:
         mscclpp_dev_port_ring(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_PORT_PAIR:
+        mscclpp_dev_port_pair(ctx, args);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

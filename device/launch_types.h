@@ -121,6 +121,27 @@ typedef struct {
     uint32_t overwrite; /* after each flush the ends of what was put are overwritten */
 } mscclpp_dev_port_ring_args_t;
 
+/* What one rank of a pair does: kern/port_pair.h. */
+enum {
+    MSCCLPP_DEV_PAIR_FIRST,
+    MSCCLPP_DEV_PAIR_SECOND,
+    MSCCLPP_DEV_PAIR_SENDER,
+    MSCCLPP_DEV_PAIR_RECEIVER,
+    MSCCLPP_DEV_PAIR_BOTH
+};
+
+/* What a pair over a port channel needs besides; of the common arguments it reads `bytes`, those of one message. */
+typedef struct {
+    mscclpp_dev_args_t common;
+    mscclpp_dev_port_channel_t channel;
+    uint64_t from;        /* offset in the own region, bytes */
+    uint64_t to;          /* offset in the peer's region, bytes */
+    uint64_t *elapsed_ns; /* pinned host memory: what the rounds took, never 0 */
+    uint32_t rounds;
+    uint32_t puts; /* of a sender in each round, at least 1 */
+    uint32_t role;
+} mscclpp_dev_port_pair_args_t;
+
 typedef enum {
     MSCCLPP_KERNEL_BARRIER,                  /* args: mscclpp_dev_args_t; every block meets its namesakes once */
     MSCCLPP_KERNEL_ALLREDUCE_ONESHOT,        /* args: mscclpp_dev_args_t; 16-byte packets */
@@ -133,6 +154,7 @@ typedef enum {
     MSCCLPP_KERNEL_LINGER,        /* args: mscclpp_dev_linger_args_t (linger_types.h) */
     MSCCLPP_KERNEL_REDUCE_CHUNKS, /* args: mscclpp_dev_reduce_args_t of device/engine_types.h */
     MSCCLPP_KERNEL_PORT_RING,     /* args: mscclpp_dev_port_ring_args_t */
+    MSCCLPP_KERNEL_PORT_PAIR,     /* args: mscclpp_dev_port_pair_args_t; one block */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

@@ -27,11 +27,17 @@ typedef struct mscclpp_region mscclpp_region_t;
 typedef struct mscclpp_remote mscclpp_remote_t;
 
 enum {
-    MSCCLPP_REACH_NODE = 1,     /* peers on this node */
-    MSCCLPP_REACH_NETWORK = 2,  /* peers on other nodes */
-    MSCCLPP_CAN_ADD = 4,        /* the operation `add` */
-    MSCCLPP_DEVICE_TOKENS = 8,  /* tokens may lie in device memory; else they must in host memory */
-    MSCCLPP_DEVICE_REGIONS = 16 /* regions may lie in device memory of its runtime, bounced or not */
+    MSCCLPP_REACH_NODE = 1,      /* peers on this node */
+    MSCCLPP_REACH_NETWORK = 2,   /* peers on other nodes */
+    MSCCLPP_CAN_ADD = 4,         /* the operation `add` */
+    MSCCLPP_DEVICE_TOKENS = 8,   /* tokens may lie in device memory; else they must in host memory */
+    MSCCLPP_DEVICE_REGIONS = 16, /* regions may lie in device memory of its runtime, bounced or not */
+    /*
+     * Within one process a peer's regions and tokens are written where they lie: it frees them after the remotes and
+     * connections to them are gone. Without this flag, and between processes, what is sent to a peer that has freed its
+     * memory, or is dead, is lost or breaks the connection.
+     */
+    MSCCLPP_LENT_REGIONS = 32
 };
 
 typedef struct {

@@ -10,6 +10,9 @@
  *
  * A copy writes and does not add. Hence a token holds the number of signals that its one sender has counted: at any
  * time one connection signals a token, and one of the same instance carries on after it. Tokens are 0 at first.
+ *
+ * A mapping of another process' memory is of use, to nobody, also after that process has freed it. Within one process
+ * CUDA gives no mapping but the owner's address: hence MSCCLPP_LENT_REGIONS, and a look at such addresses before use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +152,7 @@ static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uin
         free(transport);
         return status;
     }
-    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
+    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS | MSCCLPP_LENT_REGIONS;
     *transport_p = transport;
     return MSCCLPP_OK;
 }
@@ -189,6 +192,17 @@ static void look(mscclpp_conn_t *conn)
     if (conn->passed_marks > 0) {
         conn->passed_signals = conn->signals_at[conn->passed_marks % SLOTS];
     }
+}
+
+/* For memory that a peer within this process may have freed: with another process it costs a comparison. */
+static mscclpp_status_t check_there(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
+{
+    if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
+        mscclpp_error("%s: rank %d, which is in this process, has freed the %s that this rank still writes to",
+                      conn->transport->params.label, conn->peer, what);
+        conn->status = MSCCLPP_ERR_INVALID;
+    }
+    return conn->status;
 }
 
 static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from, uint64_t length)
@@ -433,8 +447,11 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
         return MSCCLPP_ERR_INVALID;
     }
     if (length > 0) {
-        status = enqueue(conn, remote->window.base + to, region->address + from, length);
-        conn->dirty = true;
+        status = check_there(conn, &remote->window, "region");
+        if (status == MSCCLPP_OK) {
+            status = enqueue(conn, remote->window.base + to, region->address + from, length);
+            conn->dirty = true;
+        }
     }
     return status;
 }
@@ -458,6 +475,10 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
             status = conn->dirty ? mark(conn) : MSCCLPP_OK;
             return status < 0 ? status : MSCCLPP_IN_PROGRESS;
         }
+    }
+    status = check_there(conn, &conn->tokens, "tokens");
+    if (status != MSCCLPP_OK) {
+        return status;
     }
     slot = conn->signals % SLOTS;
     conn->board->values[slot] = conn->counts->sent[token] + 1;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mca/common/log.h"
+#include "mca/common/process.h"
 
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p)
@@ -31,7 +32,7 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p)
 {
-    mscclpp_window_t window = {NULL, NULL, 0};
+    mscclpp_window_t window = {NULL, NULL, 0, 0};
     mscclpp_window_card_t card;
     mscclpp_status_t status;
 
@@ -56,9 +57,21 @@ mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, c
         }
         window.base = (char *)mscclpp_mapping_base(window.mapping) + card.handle.offset;
         window.length = card.length;
+        if (mscclpp_process_is_self(card.handle.pid, card.handle.token) &&
+            (uint64_t)(uintptr_t)mscclpp_mapping_base(window.mapping) == card.handle.address) {
+            window.lent_id = card.handle.buffer_id;
+        }
     }
     *window_p = window;
     return MSCCLPP_OK;
+}
+
+bool mscclpp_window_query_lent(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window)
+{
+    mscclpp_mem_info_t info;
+
+    gpu->query(window->base, &info);
+    return info.buffer_id == window->lent_id;
 }
 
 void mscclpp_window_close(mscclpp_window_t *window)
@@ -67,4 +80,5 @@ void mscclpp_window_close(mscclpp_window_t *window)
     window->mapping = NULL;
     window->base = NULL;
     window->length = 0;
+    window->lent_id = 0;
 }

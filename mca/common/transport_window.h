@@ -30,7 +30,8 @@ _Static_assert(sizeof(mscclpp_window_card_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a ke
 typedef struct {
     mscclpp_mapping_t *mapping;
     char *base;
-    uint64_t length; /* bytes */
+    uint64_t length;  /* bytes */
+    uint64_t lent_id; /* of memory of this process at its own address: the buffer's id, else 0 */
 } mscclpp_window_t;
 
 /* Describes own memory. MSCCLPP_ERR_NOT_SUPPORTED if it cannot be exported. */
@@ -40,6 +41,17 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
 /* Maps what `peer` described. MSCCLPP_ERR_INVALID for bytes that are no such card of that peer. */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p);
+
+/*
+ * True unless the memory is lent and its owner has freed it meanwhile. A runtime may take an address that it no longer
+ * knows for one of the CPU's, and the process dies of it. Costs a comparison where the peer is another process.
+ */
+bool mscclpp_window_query_lent(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window);
+
+static inline bool mscclpp_window_is_there(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window)
+{
+    return window->lent_id == 0 || mscclpp_window_query_lent(gpu, window);
+}
 
 /* One that is zeroed is allowed. */
 void mscclpp_window_close(mscclpp_window_t *window);

@@ -59,7 +59,8 @@ void bench_type_encode(const bench_type_t *type, long value, void *element);
 typedef enum {
     BENCH_MODE_BLOCKING, /* MPI_Allreduce, one call at a time */
     BENCH_MODE_LIBRARY,  /* the host library's blocking call, one at a time */
-    BENCH_MODE_STREAM    /* the host library's calls queued in a stream, one wait at the end */
+    BENCH_MODE_STREAM,   /* the host library's calls queued in a stream, one wait at the end */
+    BENCH_MODE_PORT      /* no all-reduce: port channels between pairs of ranks (bench_port.h) */
 } bench_mode_t;
 
 typedef enum {
@@ -87,7 +88,9 @@ typedef struct {
     int warmup;
     int checks;
     int rounds;
-    bool nccl_spin; /* NCCL's end is polled for and not waited for in cudaStreamSynchronize */
+    const char *transport; /* of port channels; "all" */
+    int window;            /* puts before a flush */
+    bool nccl_spin;        /* NCCL's end is polled for and not waited for in cudaStreamSynchronize */
     const char *nccl_library;
     const char *json;   /* file, or NULL */
     const char *device; /* "auto", "cuda" or "host" */
@@ -244,6 +247,9 @@ double bench_times_median(const bench_times_t *times);
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p);
 
+/* Writes the text within quotes. */
+void bench_json_string(FILE *file, const char *text);
+
 /* The table on standard output and the JSON file, by rank 0. */
 typedef struct {
     FILE *json;
@@ -254,6 +260,7 @@ typedef struct {
 } bench_report_t;
 
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
+void bench_report_places(const bench_env_t *env);
 void bench_report_header(const bench_report_t *report);
 void bench_report_row(bench_report_t *report, const bench_row_t *row);
 /* False if the JSON file could not be written. */

@@ -1,5 +1,6 @@
 /* The command line. */
 #include "test/bench/bench.h"
+#include "mca/common/transport.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 const char *bench_mode_name(bench_mode_t mode)
 {
-    static const char *names[] = {"blocking", "library", "stream"};
+    static const char *names[] = {"blocking", "library", "stream", "port"};
 
     return names[mode];
 }
@@ -29,6 +30,7 @@ static const char help[] =
     "  -m, --mode MODE        blocking: MPI_Allreduce, one call at a time (default)\n"
     "                         library: the host library's blocking call, one at a time\n"
     "                         stream: calls queued back to back in a stream, one wait at the end\n"
+    "                         port: no all-reduce, but kernels that put over port channels, ranks in pairs\n"
     "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8)\n"
     "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin)\n"
     "  -f, --factor N         each size is N times the one before, N > 1 (default 2)\n"
@@ -45,6 +47,8 @@ static const char help[] =
     "                         staged: copy to pinned host memory, MPI_Allreduce there, copy back\n"
     "      --nccl-wait HOW    how a blocking NCCL call is waited for: sync (default) or spin\n"
     "      --nccl-library F   file to load (default libnccl.so.2)\n"
+    "      --transport NAME   with --mode port: one transport (default all)\n"
+    "      --window N         with --mode port: most puts before each flush (default 64)\n"
     "      --device WHAT      auto (default), cuda or host (the twin)\n"
     "      --json FILE        all numbers and the environment as JSON\n"
     "  -h, --help             this text\n"
@@ -57,7 +61,8 @@ static const char help[] =
     "Examples:\n"
     "  mpirun -n 4 mscclpp_bench -b 8 -e 1g -f 4 -d half --compare nccl --json h200.json\n"
     "  mpirun -n 4 mscclpp_bench --mode stream -b 1m -e 1m -d float --rounds 11\n"
-    "  mpirun -n 4 mscclpp_bench --device host -e 64k -d int8,double -o sum,max --check 3\n";
+    "  mpirun -n 4 mscclpp_bench --device host -e 64k -d int8,double -o sum,max --check 3\n"
+    "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
 
 /* One line from one rank; the launchers of the common MPI libraries tell it before MPI_Init. */
 static bool speaks(void)
@@ -189,7 +194,40 @@ static bool add_op(const char *name, bench_options_t *options)
     return refuse("--op", name, "sum, prod, max or min, at most 8");
 }
 
-enum { IN_PLACE = 256, OUT_OF_PLACE, ROUNDS, CHECK, COMPARE, NCCL_WAIT, NCCL_LIBRARY, DEVICE, JSON, VERSION };
+/* Those of this build. */
+static bool parse_transport(const char *name, bench_options_t *options)
+{
+    char allowed[256] = "all";
+
+    if (0 == strcmp(name, "all")) {
+        options->transport = "all";
+        return true;
+    }
+    for (int i = 0; i < mscclpp_transport_count; ++i) {
+        size_t length = strlen(allowed);
+        snprintf(allowed + length, sizeof(allowed) - length, "|%s", mscclpp_transports[i]->name);
+    }
+    if (NULL == mscclpp_transport_find(name)) {
+        return refuse("--transport", name, allowed);
+    }
+    options->transport = name;
+    return true;
+}
+
+enum {
+    IN_PLACE = 256,
+    OUT_OF_PLACE,
+    ROUNDS,
+    CHECK,
+    COMPARE,
+    NCCL_WAIT,
+    NCCL_LIBRARY,
+    DEVICE,
+    JSON,
+    TRANSPORT,
+    WINDOW,
+    VERSION
+};
 
 static const struct option table[] = {{"mode", required_argument, NULL, 'm'},
                                       {"min", required_argument, NULL, 'b'},
@@ -206,6 +244,8 @@ static const struct option table[] = {{"mode", required_argument, NULL, 'm'},
                                       {"compare", required_argument, NULL, COMPARE},
                                       {"nccl-wait", required_argument, NULL, NCCL_WAIT},
                                       {"nccl-library", required_argument, NULL, NCCL_LIBRARY},
+                                      {"transport", required_argument, NULL, TRANSPORT},
+                                      {"window", required_argument, NULL, WINDOW},
                                       {"device", required_argument, NULL, DEVICE},
                                       {"json", required_argument, NULL, JSON},
                                       {"help", no_argument, NULL, 'h'},
@@ -221,7 +261,7 @@ static bool take(int option, const char *value, bench_options_t *options)
 
     switch (option) {
     case 'm':
-        ok = parse_choice("--mode", value, "blocking|library|stream", &choice);
+        ok = parse_choice("--mode", value, "blocking|library|stream|port", &choice);
         options->mode = (bench_mode_t)choice;
         break;
     case 'b':
@@ -268,6 +308,12 @@ static bool take(int option, const char *value, bench_options_t *options)
     case NCCL_LIBRARY:
         options->nccl_library = value;
         break;
+    case TRANSPORT:
+        ok = parse_transport(value, options);
+        break;
+    case WINDOW:
+        ok = parse_int("--window", value, 1, 65536, &options->window);
+        break;
     case DEVICE:
         ok = parse_choice("--device", value, "auto|cuda|host", &choice);
         options->device = devices[choice];
@@ -284,6 +330,14 @@ static bool consistent(const bench_options_t *options)
 {
     char max[32];
 
+    if (BENCH_MODE_PORT == options->mode) {
+        if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
+            options->out_of_place) {
+            return refuse("--mode", "port", "it without --compare, --type, --op, --in-place and --out-of-place");
+        }
+    } else if (NULL != options->transport || 0 != options->window) {
+        return refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
+    }
     if (0 != options->max && options->min > options->max) {
         snprintf(max, sizeof(max), "%zu", options->max);
         return refuse("--max", max, "a size that is not below --min");
@@ -337,6 +391,9 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
         }
         return false;
     }
+    if (!consistent(&options)) {
+        return false;
+    }
     if (0 == options.ntypes) {
         add_type("float", &options);
     }
@@ -347,8 +404,11 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
         options.in_place = true;
         options.out_of_place = true;
     }
-    if (!consistent(&options)) {
-        return false;
+    if (0 == options.window) {
+        options.window = 64;
+    }
+    if (NULL == options.transport) {
+        options.transport = "all";
     }
     *options_p = options;
     return true;

@@ -10,7 +10,7 @@ static double bus_factor(const bench_env_t *env)
     return 2.0 * (env->size - 1) / env->size;
 }
 
-static void print_places(const bench_env_t *env)
+void bench_report_places(const bench_env_t *env)
 {
     for (int i = 0; i < env->size; ++i) {
         const bench_place_t *place = &env->places[i];
@@ -59,7 +59,7 @@ void bench_report_header(const bench_report_t *report)
     printf("# %d rank%s on %d node%s, %s\n", env->size, 1 == env->size ? "" : "s", env->nodes,
            1 == env->nodes ? "" : "s",
            env->on_host ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
-    print_places(env);
+    bench_report_places(env);
     print_component(options);
     for (int i = 0; i < options->ntypes; ++i) {
         mpi_hidden |= MPI_DATATYPE_NULL == bench_type_mpi(options->types[i]);
@@ -110,8 +110,7 @@ void bench_report_header(const bench_report_t *report)
     fflush(stdout);
 }
 
-/* Strings within JSON, quoted. */
-static void json_string(FILE *file, const char *text)
+void bench_json_string(FILE *file, const char *text)
 {
     fputc('"', file);
     for (; '\0' != *text; ++text) {
@@ -130,7 +129,7 @@ static void json_string(FILE *file, const char *text)
 static void json_member(FILE *file, const char *name, const char *value)
 {
     fprintf(file, "  \"%s\": ", name);
-    json_string(file, value);
+    bench_json_string(file, value);
     fprintf(file, ",\n");
 }
 
@@ -164,18 +163,18 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
     for (int i = 0; i < mscclpp_param_count; ++i) {
         if (bench_component_parameter(mscclpp_params[i].name, text, sizeof(text))) {
             fprintf(file, "%s\n    ", first ? "" : ",");
-            json_string(file, mscclpp_params[i].name);
+            bench_json_string(file, mscclpp_params[i].name);
             fprintf(file, ": ");
-            json_string(file, text);
+            bench_json_string(file, text);
             first = false;
         }
     }
     fprintf(file, "\n  },\n  \"nodes\": %d,\n  \"ranks\": [", env->nodes);
     for (int i = 0; i < env->size; ++i) {
         fprintf(file, "%s\n    {\"rank\": %d, \"host\": ", 0 == i ? "" : ",", i);
-        json_string(file, env->places[i].host);
+        bench_json_string(file, env->places[i].host);
         fprintf(file, ", \"device\": %d, \"device_name\": ", env->places[i].device);
-        json_string(file, env->places[i].device_name);
+        bench_json_string(file, env->places[i].device_name);
         fprintf(file, "}");
     }
     fprintf(file, "\n  ],\n  \"warmup\": %d,\n  \"rounds\": %d,\n  \"checks\": %d,\n  \"results\": [", options->warmup,
@@ -230,7 +229,7 @@ static void json_cell(bench_report_t *report, const bench_row_t *row, const benc
     if ('\0' == cell->algorithm[0]) {
         fprintf(file, "null");
     } else {
-        json_string(file, cell->algorithm);
+        bench_json_string(file, cell->algorithm);
     }
     fprintf(file, ", \"iterations\": %d, \"wrong\": ", cell->iterations);
     if (report->options->checks > 0) {

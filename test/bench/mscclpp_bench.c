@@ -1,5 +1,6 @@
 /* mscclpp_bench: measures and verifies all-reduce on device buffers, beside NCCL if asked. See --help. */
 #include "test/bench/bench.h"
+#include "test/bench/bench_port.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -143,7 +144,13 @@ static int run(bench_env_t *env, const bench_options_t *options)
     uint64_t wrong = 0;
     bool ok;
 
-    if (!can_run(env, options) || !open_rival(env, options, &rival_storage, &rival) || !open_ours(env, options)) {
+    if (!can_run(env, options)) {
+        return BENCH_EXIT_WRONG;
+    }
+    if (BENCH_MODE_PORT == options->mode) {
+        return bench_port_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
+    }
+    if (!open_rival(env, options, &rival_storage, &rival) || !open_ours(env, options)) {
         return BENCH_EXIT_WRONG;
     }
     if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max)) ||

@@ -229,6 +229,24 @@ cases_late() {
     done
 }
 
+# Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.
+cases_idle() {
+    local proxy
+    for proxy in progress thread; do
+        run "idle:$proxy" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_proxy "$proxy" "$bindir/test_idle"
+    done
+    run "idle:linger" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_idle"
+    run "idle:engines" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm engines "$bindir/test_idle"
+    run "idle:stage" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_idle"
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        run_failing "idle:seen" 'test_idle.c:[0-9]+: after .* of CPU time' 60 -n 2 "${forced[@]}" \
+            --mca coll_mscclpp_linger on --mca coll_mscclpp_linger_window 1000000 \
+            --mca coll_mscclpp_linger_idle 1000000 "$bindir/test_idle"
+    else
+        skip "idle:seen" "a kernel that stays on a GPU takes no CPU time"
+    fi
+}
+
 # Every list of components that a user might write.
 cases_selection() {
     local list device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
@@ -259,10 +277,24 @@ cases_selection() {
         "$bindir/test_basic" served
 }
 
+# Kernels, proxy and transports between processes; mscclpp_bench verifies what arrives.
+cases_ports() {
+    local n proxy bench=$bindir/../../mscclpp_bench
+    for proxy in progress thread; do
+        for n in 2 3; do
+            run_saying "port:$proxy:$n" '^# transport (shm|cuda_ipc)$' 120 -n "$n" "${forced[@]}" \
+                --mca coll_mscclpp_proxy "$proxy" "$bench" --device "$MSCCLPP_TEST_DEVICE" --mode port \
+                --min 1 --max 3m --factor 37 --iterations 3 --rounds 1 --check 3
+        done
+    done
+}
+
 cases_programs
 cases_algorithms
+cases_ports
 cases_mixed
 cases_late
+cases_idle
 cases_selection
 
 [ "${patterns[0]:-}" = --list ] && exit 0
