@@ -30,8 +30,8 @@ typedef struct {
     uint32_t ticket;                          /* blocks of the running kernel that have ended */
     uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS]; /* barriers that each block has passed */
     uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS]; /* of the semaphores of memory channels */
-    uint64_t relay[8];                                                    /* between blocks: linger_types.h */
-    uint32_t leavers; /* blocks of a lingering kernel that have left */
+    uint64_t relay[8]; /* between blocks, 0 without a lingering kernel: linger_types.h */
+    uint32_t leavers;  /* blocks of a lingering kernel that have left */
 } mscclpp_dev_state_t;
 
 /* Mapped host memory through which a team's kernels and its host speak. One cache line for each writer and use. */

@@ -9,8 +9,9 @@
 
 /*
  * The words of the bell (mscclpp_dev_mailbox_t) and of the relay (mscclpp_dev_state_t), through which the first block
- * hands it on. Each is 8 bytes, written at once: the low half is the payload, the high half the low half of the
- * operation's number. An operation is there once all words carry its number, in whatever order they arrive.
+ * hands it on. Each is 8 bytes, written at once: the low half is the payload, the high half of the bell's is the low
+ * half of the operation's number, and of the relay's that of the kernel's message: 1, 2 and so on. An operation is
+ * there once all words carry its number, in whatever order they arrive.
  */
 enum {
     MSCCLPP_DEV_BELL_IN_LOW,
@@ -50,7 +51,6 @@ typedef struct {
 typedef struct {
     mscclpp_dev_args_t args;
     uint32_t words[MSCCLPP_DEV_BELL_WORDS];
-    uint32_t last; /* low half of the number of the last operation that was relayed */
 } mscclpp_dev_linger_block_t;
 
 #endif

@@ -40,13 +40,17 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(mscclpp_dev_ctx_t *ctx, const mscclpp
     return !mscclpp_dev_block_sync_or(ctx, missing);
 }
 
-/* The first block: false when it is time to leave. */
+/*
+ * The first block: false when it is time to leave. *torn_p is set, for all threads alike, if the host has given up an
+ * operation that the other blocks may not have begun; they leave by themselves then.
+ */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                               mscclpp_dev_linger_block_t *own, uint64_t number, uint64_t started_ns)
+                                               mscclpp_dev_linger_block_t *own, uint64_t number, uint64_t started_ns,
+                                               bool *torn_p)
 {
     uint64_t now = mscclpp_dev_now_ns();
     uint64_t until = now + args->idle_ns;
-    bool leave;
+    bool leave, torn = false;
 
     until = until < started_ns + args->window_ns ? until : started_ns + args->window_ns;
     until = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now : until;
@@ -56,57 +60,57 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
             return true;
         }
         leave = leave || (ctx->tid == 0 && mscclpp_dev_now_ns() >= until);
-        /* The other blocks may not yet have taken the last operation's words from the relay, which quitting overwrites.
+        /*
+         * The other blocks may not yet have taken the last operation's words from the relay, which quitting overwrites.
+         * One that gave up waiting for them never ends the operation.
          */
-        leave = leave && mscclpp_dev_ld_acquire_sys_u64(&args->common.mailbox->done) + 1 >= number;
+        if (leave && mscclpp_dev_ld_acquire_sys_u64(&args->common.mailbox->done) + 1 < number) {
+            torn = mscclpp_dev_ld_relaxed_sys_u64(&args->common.mailbox->abort) != 0;
+            leave = torn;
+        }
         if (mscclpp_dev_block_sync_or(ctx, leave)) {
+            *torn_p = mscclpp_dev_block_sync_or(ctx, torn);
             return false;
         }
         mscclpp_dev_pause(ctx);
     }
 }
 
-/* The first block: hands its words on, or the word to quit. */
+/* The first block: hands its words on, or the word to quit, as the kernel's nth message to the others. */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                          const mscclpp_dev_linger_block_t *own, uint64_t number, bool quit)
+                                          const mscclpp_dev_linger_block_t *own, uint32_t nth, bool quit)
 {
     uint32_t w;
 
     for (w = ctx->tid; w < MSCCLPP_DEV_BELL_WORDS; w += ctx->nthreads) {
         uint32_t payload = quit ? MSCCLPP_DEV_BELL_QUIT : own->words[w];
 
-        mscclpp_dev_st_release_gpu_u64(&args->common.state->relay[w], number << 32 | payload);
+        mscclpp_dev_st_release_gpu_u64(&args->common.state->relay[w], (uint64_t)nth << 32 | payload);
     }
 }
 
 /*
- * The other blocks. Operations that the first block serves alone do not come here, so any number behind the last one
- * seen is the next; all blocks have taken its words before there can be another.
+ * The other blocks: waits for the nth message. All blocks have taken its words before there can be another. Operations
+ * that the first block serves alone do not come here.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                                mscclpp_dev_linger_block_t *own)
+                                                mscclpp_dev_linger_block_t *own, uint32_t nth)
 {
     mscclpp_dev_wait_t wait = {0, 0};
-    uint32_t last = own->last;
     uint32_t w;
 
-    mscclpp_dev_block_sync(ctx);
     for (w = ctx->tid; w < MSCCLPP_DEV_BELL_WORDS; w += ctx->nthreads) {
         uint64_t word;
 
-        while (word = mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[w]),
-               (int32_t)((uint32_t)(word >> 32) - last) <= 0) {
+        while (word = mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[w]), (uint32_t)(word >> 32) != nth) {
             if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->common.rank)) {
                 break;
             }
         }
-        own->words[w] = ctx->failed ? MSCCLPP_DEV_BELL_QUIT : (uint32_t)word;
-        if (w == 0) {
-            own->last = (uint32_t)(word >> 32);
-        }
+        own->words[w] = (uint32_t)word;
     }
-    mscclpp_dev_block_sync(ctx);
-    return own->words[MSCCLPP_DEV_BELL_CODE] != MSCCLPP_DEV_BELL_QUIT;
+    /* Words of which a thread missed one are no operation. */
+    return !mscclpp_dev_block_sync_or(ctx, ctx->failed) && own->words[MSCCLPP_DEV_BELL_CODE] != MSCCLPP_DEV_BELL_QUIT;
 }
 
 /* Makes the block's arguments those of the operation whose words it has. */
@@ -185,10 +189,11 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     ctx->nblocks = nblocks;
 }
 
-/* The last block says so, since until then the relay is in use. */
+/* The last block says so, since until then the relay is in use. The next kernel's messages begin at 1 again. */
 MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args)
 {
     mscclpp_dev_state_t *state = args->common.state;
+    uint32_t w;
 
     mscclpp_dev_block_sync(ctx);
     if (ctx->tid != 0 ||
@@ -196,6 +201,9 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
         return;
     }
     state->leavers = 0;
+    for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
+        state->relay[w] = 0;
+    }
     mscclpp_dev_st_release_sys_u64(&args->common.mailbox->left, args->number);
 }
 
@@ -205,11 +213,11 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     const uint64_t started_ns = mscclpp_dev_now_ns();
     uint64_t number = args->number;
     uint32_t code = args->code;
-    bool there = true;
+    uint32_t messages = 0; /* of the first block to the others */
+    bool there = true, torn = false;
 
     if (ctx->tid == 0) {
         own->args = args->common;
-        own->last = (uint32_t)number;
     }
     mscclpp_dev_block_sync(ctx);
     while (there) {
@@ -217,13 +225,13 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
             mscclpp_dev_linger_serve(ctx, own, code);
         }
         if (ctx->block == 0) {
-            there = mscclpp_dev_linger_await_bell(ctx, args, own, ++number, started_ns);
+            there = mscclpp_dev_linger_await_bell(ctx, args, own, ++number, started_ns, &torn);
             code = own->words[MSCCLPP_DEV_BELL_CODE];
-            if (ctx->nblocks > 1 && (!there || MSCCLPP_DEV_BELL_WIDE(code))) {
-                mscclpp_dev_linger_relay(ctx, args, own, number, !there);
+            if (ctx->nblocks > 1 && !torn && (!there || MSCCLPP_DEV_BELL_WIDE(code))) {
+                mscclpp_dev_linger_relay(ctx, args, own, ++messages, !there);
             }
         } else {
-            there = mscclpp_dev_linger_await_relay(ctx, args, own);
+            there = mscclpp_dev_linger_await_relay(ctx, args, own, ++messages);
             code = own->words[MSCCLPP_DEV_BELL_CODE];
         }
         if (there) {

@@ -35,15 +35,18 @@ void mscclpp_linger_share_devices(bool share)
 
 extern char **environ;
 
-/* A tool that looks at kernels one by one, stops them, or waits for each to end. */
+/*
+ * A tool that looks at kernels one by one, stops them, or waits for each to end. Beginnings of what the tools set in
+ * the programs that they start: compute-sanitizer, Nsight Compute (which shares NV_NSIGHT_INJECTION with the graphics
+ * debugger), Nsight Systems, nvprof. cuda-gdb sets nothing that lasts, but traces the process.
+ */
 static bool is_watched(void)
 {
-    static const char *const names[] = {"CUDA_INJECTION64_PATH=",
-                                        "CUDA_LAUNCH_BLOCKING=1",
-                                        "CUDBG_",
-                                        "NV_COMPUTE_PROFILER",
-                                        "NV_NSIGHT",
-                                        "NV_SANITIZER"};
+    static const char *const names[] = {
+        "CUDA_INJECTION64_PATH=",     "CUDA_LAUNCH_BLOCKING=1",  "CUDBG_",
+        "NSYS_PROFILING_SESSION_ID=", "NV_COMPUTE_PROFILER_",    "NV_CUDA_START_SUSPENDED=1",
+        "NV_NSIGHT_INJECTION_",       "NV_SANITIZER_INJECTION_", "NVPROF_ID=",
+    };
     char line[128];
     FILE *status;
     bool traced = false;
@@ -75,7 +78,8 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
     mscclpp_linger_t *linger = &team->linger;
     uint32_t blocks = team->on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
 
-    linger->allowed = team->device < DEVICES && team->size > 1 && strcmp(config->linger, "off") != 0 &&
+    linger->allowed = team->device >= 0 && team->device < DEVICES && team->size > 1 &&
+                      strcmp(config->linger, "off") != 0 &&
                       (strcmp(config->linger, "on") == 0 || (!team->on_host && !shared && !is_watched()));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
@@ -120,6 +124,17 @@ void mscclpp_linger_clear(mscclpp_team_t *team)
          __atomic_load_n(&owners[team->device], __ATOMIC_RELAXED) != NULL)) {
         hand_over(team, NULL);
     }
+}
+
+/* The kernel of that number is on its way: it may be rung for, unless somebody has wanted the device meanwhile. */
+static void settle(mscclpp_team_t *team, uint64_t number)
+{
+    pthread_mutex_lock(&lock);
+    __atomic_store_n(&team->linger.number, number, __ATOMIC_RELAXED);
+    if (!side_by_side && owners[team->device] != team) {
+        dismiss(team);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static uint64_t left(const mscclpp_team_t *team)
@@ -218,17 +233,21 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
     hand_over(team, team);
-    status = await_left(team, SOON) ? team->gpu->launch(team->stream, &lingering) : MSCCLPP_IN_PROGRESS;
-    if (status == MSCCLPP_IN_PROGRESS) {
+    if (!await_left(team, SOON)) {
         mscclpp_linger_clear(team);
         return team->gpu->launch(team->stream, launch);
     }
-    if (status == MSCCLPP_OK) {
-        linger->started = linger_args.number;
-        linger->nblocks = lingering.nblocks;
-        __atomic_store_n(&linger->number, linger_args.number, __ATOMIC_RELAXED);
+    /* Words that lie there since 2^32 operations before would be taken for the next one's. */
+    __atomic_store_n(&team->mailbox->bell[0], linger_args.number << 32, __ATOMIC_RELAXED);
+    status = team->gpu->launch(team->stream, &lingering);
+    if (status != MSCCLPP_OK) {
+        mscclpp_linger_clear(team);
+        return status;
     }
-    return status;
+    linger->started = linger_args.number;
+    linger->nblocks = lingering.nblocks;
+    settle(team, linger_args.number);
+    return MSCCLPP_OK;
 }
 
 mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
@@ -239,7 +258,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
     mscclpp_status_t status;
 
-    if (linger->ended > 0) {
+    if (linger->ended > 0 && linger->rung == 0) {
         linger->gaps = linger->gaps << 1 | (1e9 * (mscclpp_team_now() - linger->ended) < (double)linger->idle_ns);
     }
     linger->rung = 0;
@@ -283,7 +302,7 @@ void mscclpp_linger_note_end(mscclpp_team_t *team)
 
 mscclpp_status_t mscclpp_linger_end(mscclpp_team_t *team)
 {
-    if (team->linger.started == 0) {
+    if (!team->linger.allowed) {
         return MSCCLPP_OK;
     }
     pthread_mutex_lock(&lock);

@@ -89,15 +89,48 @@ static void await_leaving(mscclpp_team_t *team)
     }
 }
 
-/* A kernel that was rung for too late: the operation, which it has not begun, is started again. */
-static mscclpp_status_t start_again(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+/* Rings or launches. The twin may run all of a kernel here, in the caller's thread. */
+static mscclpp_status_t start(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, const char *what)
 {
+    const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
+    inline_wait_t turn;
     mscclpp_status_t status;
 
-    --team->launches;
+    turn.status = MSCCLPP_OK;
+    if (team->on_host) {
+        mscclpp_team_wait_init(&turn.wait, team, what, args->bytes);
+        mscclpp_gpu_host_set_progress(inline_turn, &turn);
+    }
     status = mscclpp_linger_start(team, launch);
+    if (team->on_host) {
+        mscclpp_gpu_host_set_progress(NULL, NULL);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
     ++team->launches;
-    return status;
+    return turn.status;
+}
+
+/* A kernel that was rung for too late: the operation, which it has not begun, is started again. */
+static mscclpp_status_t start_again(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, const char *what)
+{
+    --team->launches;
+    return start(team, launch, what);
+}
+
+/* The kernel that was rung for runs in a stream that may be another team's by now; a device that failed fails in all.
+ */
+static mscclpp_status_t look_at_device(const mscclpp_team_t *team)
+{
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status = mscclpp_stream_get(team->gpu, team->device, &stream);
+
+    if (status == MSCCLPP_OK) {
+        status = team->gpu->stream_query(stream);
+        mscclpp_stream_put(team->gpu, team->device, stream, status == MSCCLPP_IN_PROGRESS);
+    }
+    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
 /* Looks at a kernel whose end is overdue: one that crashed never writes the mailbox. */
@@ -106,7 +139,7 @@ static mscclpp_status_t look_at_kernel(const mscclpp_team_t *team, const char *w
     mscclpp_status_t status;
 
     if (team->stream == NULL) {
-        return MSCCLPP_OK; /* one that was rung for; the deadline is for it */
+        return look_at_device(team);
     }
     status = team->gpu->stream_query(team->stream);
     if (status == MSCCLPP_OK && !has_ended(team, team->launches)) {
@@ -135,7 +168,7 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch
         if (status != MSCCLPP_OK) {
             /* The pump's own; below it tells the kernel to leave. */
         } else if ((polls % MISS_POLLS == 0 || team->on_host) && mscclpp_linger_missed(team)) {
-            status = start_again(team, launch);
+            status = start_again(team, launch, what);
         } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && !team->on_host) {
             continue;
         } else {
@@ -169,8 +202,6 @@ mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const ch
 mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream,
                                      const mscclpp_dev_launch_t *launch, const char *what)
 {
-    const mscclpp_dev_args_t *args = launch->args;
-    inline_wait_t turn;
     mscclpp_status_t status;
 
     if (stream != NULL) {
@@ -179,21 +210,9 @@ mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t 
         team->launches += status == MSCCLPP_OK;
         return status;
     }
-    if (team->on_host) {
-        mscclpp_team_wait_init(&turn.wait, team, what, args->bytes);
-        turn.status = MSCCLPP_OK;
-        mscclpp_gpu_host_set_progress(inline_turn, &turn);
-    }
-    status = mscclpp_linger_start(team, launch);
-    if (team->on_host) {
-        mscclpp_gpu_host_set_progress(NULL, NULL);
-    }
+    status = start(team, launch, what);
     if (status != MSCCLPP_OK) {
         return status;
-    }
-    ++team->launches;
-    if (team->on_host && turn.status != MSCCLPP_OK) {
-        return turn.status;
     }
     status = await_end(team, launch, what);
     return status != MSCCLPP_OK ? status : mscclpp_team_check_mailbox(team, what);

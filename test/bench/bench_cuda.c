@@ -22,7 +22,7 @@ typedef int (*cu_free_async_fn_t)(uintptr_t address, void *stream);
 #define CU_STREAM_NON_BLOCKING 1u
 #define CU_MEM_ATTACH_GLOBAL 1u
 
-static void *find(const char *name)
+void *bench_cuda_find(const char *name)
 {
     static void *driver;
 
@@ -50,10 +50,10 @@ static bool succeeded(const char *name, int result)
 
 bool bench_cuda_select(int device)
 {
-    cu_init_fn_t init = (cu_init_fn_t)find("cuInit");
-    cu_device_get_fn_t get = (cu_device_get_fn_t)find("cuDeviceGet");
-    cu_primary_retain_fn_t retain = (cu_primary_retain_fn_t)find("cuDevicePrimaryCtxRetain");
-    cu_set_current_fn_t set = (cu_set_current_fn_t)find("cuCtxSetCurrent");
+    cu_init_fn_t init = (cu_init_fn_t)bench_cuda_find("cuInit");
+    cu_device_get_fn_t get = (cu_device_get_fn_t)bench_cuda_find("cuDeviceGet");
+    cu_primary_retain_fn_t retain = (cu_primary_retain_fn_t)bench_cuda_find("cuDevicePrimaryCtxRetain");
+    cu_set_current_fn_t set = (cu_set_current_fn_t)bench_cuda_find("cuCtxSetCurrent");
     void *context;
     int handle;
 
@@ -66,7 +66,7 @@ bool bench_cuda_select(int device)
 
 bool bench_cuda_stream_create(void **native_p)
 {
-    cu_stream_create_fn_t create = (cu_stream_create_fn_t)find("cuStreamCreate");
+    cu_stream_create_fn_t create = (cu_stream_create_fn_t)bench_cuda_find("cuStreamCreate");
 
     return NULL != create && succeeded("cuStreamCreate", create(native_p, CU_STREAM_NON_BLOCKING));
 }
@@ -76,7 +76,7 @@ void bench_cuda_stream_destroy(void *native)
     cu_stream_fn_t destroy = NULL;
 
     if (NULL != native) {
-        destroy = (cu_stream_fn_t)find("cuStreamDestroy_v2");
+        destroy = (cu_stream_fn_t)bench_cuda_find("cuStreamDestroy_v2");
     }
     if (NULL != destroy) {
         succeeded("cuStreamDestroy", destroy(native));
@@ -85,7 +85,7 @@ void bench_cuda_stream_destroy(void *native)
 
 bool bench_cuda_managed_alloc(size_t size, void **address_p)
 {
-    cu_alloc_managed_fn_t alloc = (cu_alloc_managed_fn_t)find("cuMemAllocManaged");
+    cu_alloc_managed_fn_t alloc = (cu_alloc_managed_fn_t)bench_cuda_find("cuMemAllocManaged");
     uintptr_t address;
 
     if (NULL == alloc || !succeeded("cuMemAllocManaged", alloc(&address, size, CU_MEM_ATTACH_GLOBAL))) {
@@ -97,7 +97,7 @@ bool bench_cuda_managed_alloc(size_t size, void **address_p)
 
 void bench_cuda_managed_free(void *address)
 {
-    cu_free_fn_t release = (cu_free_fn_t)find("cuMemFree_v2");
+    cu_free_fn_t release = (cu_free_fn_t)bench_cuda_find("cuMemFree_v2");
 
     if (NULL != release) {
         succeeded("cuMemFree", release((uintptr_t)address));
@@ -106,8 +106,8 @@ void bench_cuda_managed_free(void *address)
 
 bool bench_cuda_pool_alloc(size_t size, void **address_p)
 {
-    cu_alloc_async_fn_t alloc = (cu_alloc_async_fn_t)find("cuMemAllocAsync");
-    cu_stream_fn_t synchronize = (cu_stream_fn_t)find("cuStreamSynchronize");
+    cu_alloc_async_fn_t alloc = (cu_alloc_async_fn_t)bench_cuda_find("cuMemAllocAsync");
+    cu_stream_fn_t synchronize = (cu_stream_fn_t)bench_cuda_find("cuStreamSynchronize");
     uintptr_t address;
 
     if (NULL == alloc || NULL == synchronize || !succeeded("cuMemAllocAsync", alloc(&address, size, NULL)) ||
@@ -120,7 +120,7 @@ bool bench_cuda_pool_alloc(size_t size, void **address_p)
 
 void bench_cuda_pool_free(void *address)
 {
-    cu_free_async_fn_t release = (cu_free_async_fn_t)find("cuMemFreeAsync");
+    cu_free_async_fn_t release = (cu_free_async_fn_t)bench_cuda_find("cuMemFreeAsync");
 
     if (NULL != release) {
         succeeded("cuMemFreeAsync", release((uintptr_t)address, NULL));

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* A function of the driver; NULL, after a line that says so, if there is none. */
+void *bench_cuda_find(const char *name);
+
 bool bench_cuda_select(int device);
 
 /* A stream that does not wait for the default stream; `native` is a CUstream and so a cudaStream_t. */

@@ -127,6 +127,11 @@ run_renewal() {
 }
 
 # shellcheck disable=SC2317
+run_linger() {
+    run test_linger --quick --timeout "$deadline" rings race dismissals absence threads
+}
+
+# shellcheck disable=SC2317
 run_fifo() {
     run test_fifo
 }
@@ -252,6 +257,23 @@ plant engine-ticket-relaxed engines $reduce $launcher \
 plant engine-values engines mca/common/engine.c mca/common/engine.c 's/engine->values_first != 0 &&/true ||/'
 plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
+
+linger=device/kern/linger.h
+plant linger-bell-acquire linger $linger $launcher 's/ld_acquire_sys_u64\(&bell/ld_relaxed_sys_u64(\&bell/'
+plant linger-relay-release linger $linger $launcher \
+    's/mscclpp_dev_st_release_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
+plant linger-left-relaxed linger $linger $launcher \
+    's/st_release_sys_u64\((&args->common.mailbox->left)/st_relaxed_sys_u64(\1/'
+plant linger-take-sync linger $linger $launcher \
+    '/void mscclpp_dev_linger_take\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+leavers='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->leavers, 1\)'
+plant linger-leavers-relaxed linger $linger $launcher \
+    "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"
+plant linger-missed-blindly linger mca/common/linger.c mca/common/linger.c \
+    '/bool mscclpp_linger_missed\(/,/^}/s/__atomic_load_n\(&team->mailbox->done.*/true;/'
+plant linger-quit-over-words linger $linger $launcher 's/->done\) \+ 1 < number/->done) + 1000 < number/'
+plant linger-owner-stays linger mca/common/linger.c mca/common/linger.c \
+    's/if \(owners\[team->device\] == team\)/if (false)/'
 
 fifo_test=test/unit/test_fifo.c # pushes itself
 plant fifo-commit-relaxed fifo device/fifo.h $fifo_test 's/st_release_sys_u64\(&slot/st_relaxed_sys_u64(\&slot/'

@@ -1,12 +1,16 @@
 /* Lingering kernels on the twin: ranks ring, launch, are too early and too late, and nobody notices. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "device/linger_types.h"
 #include "mca/common/linger.h"
 #include "test/host/elements.h"
+#include "test/host/faulty_gpu.h"
 #include "test/host/jitter.h"
 #include "test/host/parts.h"
+#include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
 #include "test/host/traffic.h"
 #include "test/unit/unit.h"
@@ -124,21 +128,25 @@ static void test_rings(int scale)
     const plan_t one = {1, 1, 1e6, 1e6, 0, 1, true, 300 * scale};
     const plan_t two = {1, 2, 1e6, 1e6, 0, 1, true, 200 * scale};
     const plan_t wide = {3, 2, 1e6, 1e6, 0, 1, true, 150 * scale};
+    const plan_t period = {2, 1, 1e6, 1e6, 0, 1, true, 12 * MSCCLPP_DEV_LINGER_PERIOD * scale};
 
     CHECK(run_storm(2, &one) > 0.5);
     CHECK(run_storm(3, &two) > 0.5);
     CHECK(run_storm(2, &wide) > 0.5);
     jitter_set(20, 500);
     CHECK(run_storm(3, &wide) > 0.5);
+    /* Kernels leave again and again right after an operation, while blocks of theirs are still to begin it. */
+    run_storm(2, &period);
     jitter_set(0, 0);
 }
 
 /* Calls come just as kernels leave: about as many are rung for as are not. */
 static void test_race(int scale)
 {
-    const plan_t idle = {1, 1, 1e6, 300, 600, 1, true, 400 * scale};
-    const plan_t window = {1, 2, 2000, 1e6, 400, 2, true, 300 * scale};
-    const plan_t wide = {2, 2, 3000, 500, 1000, 2, true, 200 * scale};
+    const unsigned slow = process_state_slow() ? 8 : 1;
+    const plan_t idle = {1, 1, 1e6, 300 * slow, 600 * slow, 1, true, 400 * scale};
+    const plan_t window = {1, 2, 2000 * slow, 1e6, 400 * slow, 2, true, 300 * scale};
+    const plan_t wide = {2, 2, 3000 * slow, 500 * slow, 1000 * slow, 2, true, 200 * scale};
     double share;
 
     share = run_storm(2, &idle);
@@ -230,9 +238,148 @@ static void test_absence(int scale)
     mscclpp_team_finalize(1.0);
 }
 
+/* Very many calls with gaps of all lengths round idle time and window; a million with --long. */
+static void test_long(int scale)
+{
+    const unsigned slow = process_state_slow() ? 8 : 1;
+    const plan_t idle = {1, 1, 1e6, 300 * slow, 600 * slow, 4, true, (int)(10000 / slow) * scale};
+    const plan_t window = {2, 1, 1000 * slow, 1e6, 60 * slow, 4, true, (int)(2500 / slow) * scale};
+    double share;
+
+    share = run_storm(2, &idle);
+    CHECK(share > 0 && share < 1);
+    share = run_storm(2, &window);
+    CHECK(share > 0 && share < 1);
+}
+
+#define THREADS 2
+
+/* Two communicators of one process, each called by a thread of its own: both want to be the device's owner. */
+typedef struct {
+    const plan_t *plan;
+    const mscclpp_config_t *config;
+    pthread_barrier_t *ready;
+    int failures;
+} pair_t;
+
+static void storm_beside(rank_t *rank)
+{
+    const plan_t *plan = ((pair_t *)rank->argument)->plan;
+    uint64_t shared = 3, own = (uint64_t)rank->rank + 17;
+    traffic_t traffic;
+    int i, stay;
+
+    while (rank->failures == 0) {
+        /* Teams come and go while the other thread sends their kernels away. */
+        traffic_open(&traffic, create_team(rank), MAX_COUNT, USER_DEVICE);
+        for (i = 0; i < plan->calls && rank->failures == 0; ++i) {
+            if (random_below(&own, plan->gap_every) == 0) {
+                jitter_sleep(&own, plan->gap);
+            }
+            call_on(rank, &traffic, i, draw_count(&shared));
+        }
+        __atomic_fetch_add(&all_rings, mscclpp_linger_rings(traffic.team), __ATOMIC_RELAXED);
+        __atomic_fetch_add(&all_calls, (uint64_t)i, __ATOMIC_RELAXED);
+        traffic_close(&traffic);
+        stay = random_below(&shared, 4) != 0;
+        if (!stay) {
+            break;
+        }
+    }
+}
+
+static void *run_beside(void *argument)
+{
+    pair_t *pair = argument;
+
+    pthread_barrier_wait(pair->ready);
+    pair->failures = run_ranks(2, pair->config, storm_beside, pair);
+    return NULL;
+}
+
+static void test_threads(int scale)
+{
+    const plan_t narrow = {1, 1, 1e6, 1e6, 100, 8, false, 40 * scale};
+    const plan_t wide = {2, 2, 1e6, 500, 100, 8, false, 25 * scale};
+    const plan_t *plans[] = {&narrow, &wide};
+    pthread_barrier_t ready;
+    size_t p;
+    int i;
+
+    pthread_barrier_init(&ready, NULL, THREADS);
+    for (p = 0; p < sizeof(plans) / sizeof(plans[0]); ++p) {
+        mscclpp_config_t config;
+        pthread_t threads[THREADS];
+        pair_t pairs[THREADS];
+
+        configure(&config, plans[p]);
+        all_rings = all_calls = 0;
+        for (i = 0; i < THREADS; ++i) {
+            pairs[i] = (pair_t){plans[p], &config, &ready, 0};
+            CHECK_EQ(pthread_create(&threads[i], NULL, run_beside, &pairs[i]), 0);
+        }
+        for (i = 0; i < THREADS; ++i) {
+            pthread_join(threads[i], NULL);
+            CHECK_EQ(pairs[i].failures, 0);
+        }
+        printf("%d threads, each with 2 ranks, %d x %d: %llu of %llu calls without a launch\n", THREADS,
+               plans[p]->blocks, plans[p]->threads, (unsigned long long)all_rings, (unsigned long long)all_calls);
+    }
+    pthread_barrier_destroy(&ready);
+    mscclpp_team_finalize(1.0);
+}
+
+/* A kernel that was to linger is not launched: its team breaks, ends, and is no longer there to be sent away. */
+static void fail_launch(rank_t *rank)
+{
+    int round, i;
+
+    rank->gpu = &faulty_gpu_ops;
+    for (round = 0; round < 4 && rank->failures == 0; ++round) {
+        bool right = false;
+        traffic_t broken, whole;
+        mscclpp_status_t status;
+
+        traffic_open(&broken, create_team(rank), MAX_COUNT, USER_DEVICE);
+        for (i = 0; i < 5 * round; ++i) {
+            call_on(rank, &broken, i, 10);
+        }
+        /* One that was rung for needs no launch, so this takes a while. */
+        if (rank->rank == 0 || round % 2 == 0) {
+            faulty_arm(FAULTY_LAUNCH, 1, MSCCLPP_ERR_DEVICE);
+        }
+        for (i = 0, status = MSCCLPP_OK; i < 1000 && status == MSCCLPP_OK; ++i) {
+            status = traffic_call(&broken, 10, &right);
+        }
+        rank->failures += status == MSCCLPP_OK;
+        (void)faulty_disarm();
+        meet(rank);
+        traffic_close(&broken);
+        traffic_open(&whole, create_team(rank), MAX_COUNT, USER_DEVICE);
+        for (i = 0; i < 20; ++i) {
+            call_on(rank, &whole, i, 10);
+        }
+        traffic_close(&whole);
+    }
+}
+
+static void test_failures(int scale)
+{
+    const plan_t plan = {2, 1, 1e6, 1e6, 0, 1, false, 0};
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, &plan);
+    unit_expect_log();
+    CHECK_EQ(run_ranks(2, &config, fail_launch, NULL), 0);
+    CHECK(unit_logged() > 0);
+    mscclpp_team_finalize(1.0);
+}
+
 static const part_t parts[] = {
-    {"rings", test_rings},   {"race", test_race},       {"dismissals", test_dismissals},
-    {"adapts", test_adapts}, {"absence", test_absence}, {NULL, NULL},
+    {"rings", test_rings},     {"race", test_race},         {"dismissals", test_dismissals},
+    {"long", test_long},       {"adapts", test_adapts},     {"absence", test_absence},
+    {"threads", test_threads}, {"failures", test_failures}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

@@ -18,6 +18,7 @@ typedef struct {
 
 static counter_t served = {.name = "coll_mscclpp_served"};
 static counter_t staged = {.name = "coll_mscclpp_staged"};
+static counter_t rung = {.name = "coll_mscclpp_rung"};
 
 static size_t type_size(MPI_Datatype type)
 {
@@ -56,6 +57,7 @@ void mt_counters_open(void)
     MPI_T_pvar_session_create(&session);
     find(&served);
     find(&staged);
+    find(&rung);
 }
 
 /* The value since the handle was made, as MPI defines it for counters. */
@@ -81,6 +83,12 @@ uint64_t mt_staged(MPI_Comm comm)
 {
     (void)comm;
     return read_counter(&staged);
+}
+
+uint64_t mt_rung(MPI_Comm comm)
+{
+    (void)comm;
+    return read_counter(&rung);
 }
 
 static bool choice_is(MPI_T_enum enumtype, int number, const char *value)

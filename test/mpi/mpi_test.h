@@ -79,12 +79,14 @@ void mt_buffer_set(mt_buffer_t *buffer, int byte);
 void *mt_host_alloc(size_t size);
 
 /*
- * How many all-reduce calls of this process the component's kernels have served, and how many calls of any collective
- * it has staged, since mt_init. Without these counters a test would pass when the component declines everything, so
- * their absence fails the test. `comm`, the communicator of the calls, is not looked at: the counters are the process'.
+ * How many all-reduce calls of this process the component's kernels have served, how many of those a lingering kernel
+ * without a launch, and how many calls of any collective it has staged, since mt_init. Without these counters a test
+ * would pass when the component declines everything, so their absence fails the test. `comm`, the communicator of the
+ * calls, is not looked at: the counters are the process'.
  */
 uint64_t mt_served(MPI_Comm comm);
 uint64_t mt_staged(MPI_Comm comm);
+uint64_t mt_rung(MPI_Comm comm);
 
 /* Called by mt_init: counting starts. */
 void mt_counters_open(void);

@@ -247,6 +247,24 @@ cases_idle() {
     fi
 }
 
+# Lingering kernels: calls are served without launches, and nobody waits for the kernel longer than its window. Kernels
+# that hardly ever leave by themselves show who would wait for them.
+cases_linger() {
+    local n linger=(--mca coll_mscclpp_linger auto)
+    [ "$MSCCLPP_TEST_DEVICE" = cuda ] || linger=(--mca coll_mscclpp_linger on)
+    for n in 2 4; do
+        run "linger:rings:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 100000 \
+            --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" rings
+        run "linger:waits:$n" 240 -n "$n" "${forced[@]}" "${linger[@]}" "$bindir/test_linger" waits 1000
+        run "linger:waits, no idle time:$n" 240 -n "$n" "${forced[@]}" "${linger[@]}" \
+            --mca coll_mscclpp_linger_idle 1000000 --mca coll_mscclpp_linger_window 3000 \
+            "$bindir/test_linger" waits 3000
+        run "linger:gaps:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 3000 \
+            --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" gaps 1000
+    done
+    run "linger:off" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_linger off "$bindir/test_linger" off
+}
+
 # Every list of components that a user might write.
 cases_selection() {
     local list device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
@@ -295,6 +313,7 @@ cases_ports
 cases_mixed
 cases_late
 cases_idle
+cases_linger
 cases_selection
 
 [ "${patterns[0]:-}" = --list ] && exit 0

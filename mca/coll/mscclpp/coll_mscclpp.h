@@ -129,6 +129,7 @@ typedef struct mca_coll_mscclpp_module_t {
     uint64_t watched_call;       /* watch.c: the host call it last met, and when */
     double watched_since;
     uint64_t served; /* device calls served by a kernel */
+    uint64_t rung;   /* of those, without a launch */
     uint64_t staged; /* calls of any collective staged through host memory */
 } mca_coll_mscclpp_module_t;
 
@@ -206,7 +207,7 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
 /* twin.c: of the parameter twin_host_ranks, for tests: this rank of MPI_COMM_WORLD passes host memory. */
 void mca_coll_mscclpp_twin_hide_buffers(int rank);
 
-/* counters.c: performance variables coll_mscclpp_served and coll_mscclpp_staged. */
+/* counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung. */
 void mca_coll_mscclpp_register_counters(void);
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module);

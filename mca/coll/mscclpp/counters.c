@@ -1,10 +1,13 @@
 /* What a tool, or a test, can read of this process through MPI_T: who served its calls. */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
+#include "mca/common/linger.h"
+
 #include "opal/mca/base/mca_base_pvar.h"
 
 static unsigned long long served_calls;
 static unsigned long long staged_calls;
+static unsigned long long rung_calls;
 
 static void register_counter(const char *name, const char *description, unsigned long long *counter)
 {
@@ -20,11 +23,19 @@ void mca_coll_mscclpp_register_counters(void)
     register_counter("served", "Collective calls of this process that kernels served", &served_calls);
     register_counter("staged", "Collective calls of this process that were staged through pinned host memory",
                      &staged_calls);
+    register_counter("rung", "Collective calls of this process that a lingering kernel served, without a launch",
+                     &rung_calls);
 }
 
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module)
 {
+    uint64_t rings = mscclpp_linger_rings(module->team);
+
     ++module->served;
+    if (rings != module->rung) {
+        __atomic_fetch_add(&rung_calls, rings - module->rung, __ATOMIC_RELAXED);
+        module->rung = rings;
+    }
     __atomic_fetch_add(&served_calls, 1, __ATOMIC_RELAXED);
 }
 

@@ -1,0 +1,359 @@
+/*
+ * Lingering kernels: the host thread of a team, a thread that wants the device for another team, and kernels of one or
+ * two blocks, as in mca/common/linger.c, mca/common/team_launch.c and device/kern/linger.h. All interleavings of single
+ * accesses are searched; weaker memory orders are ThreadSanitizer's (test/host/planted_faults.sh). `check` runs this
+ * as it is and then with each of the faults FAULT_*, one of which has to be found at a time.
+ *
+ * Of the words of bell and relay there are two, an operand and the code, which is enough for a torn message. A window
+ * may end at any moment, which also stands for the word that dismisses a kernel. Peers are left out: one that does not
+ * come makes an operation that only an abort ends.
+ *
+ * Proven: each operation is executed once by each block that it needs, with its own words; the host never waits for
+ * ever, and every kernel ends; nothing is used after it is freed; whichever kernel may be rung for is the device's
+ * owner's, so that anybody can dismiss it.
+ */
+#ifndef OPS
+#define OPS 4 /* operations of the host thread */
+#endif
+#ifndef WANTS
+#define WANTS 2 /* how often the other thread takes the device over, or clears it */
+#endif
+
+#define NARROW 0
+#define WIDE 1
+#define QUIT 2
+#define QUIT_ARG 99
+#define ARG(n_) (10 + (n_))
+
+#define NOBODY 0
+#define TEAM 1
+#define OTHER 2
+
+/* The operations: the code, and how often each block has executed them. */
+byte code_of[OPS + 1];
+byte served0[OPS + 1];
+byte served1[OPS + 1];
+byte late; /* the operation for which a peer does not come; 0: none */
+
+/* The mailbox. A word has a number and a payload, which are written at once. */
+byte bell_number[2];
+byte bell_payload[2];
+byte done;
+byte left;
+bit abort;
+
+/* The state in device memory. */
+byte launches;
+byte ticket;
+byte leavers;
+byte relay_number[2];
+byte relay_payload[2];
+
+bit freed; /* mailbox and state */
+
+/* The host. Number and owner are accessed under the lock, or alone. */
+byte number;
+byte owner;
+byte started;
+byte grid; /* blocks of the last lingering kernel */
+bit team_freed;
+
+#define DISMISSABLE assert(number == 0 || owner == TEAM)
+
+/* A block's part of an operation, unless the host gives up first. Operands are read in either case. */
+inline execute(n_, code_, arg_, times_)
+{
+    d_step {
+        assert(!freed);
+        assert(launches + 1 == n_);
+        assert(arg_ == ARG(n_));
+        assert(code_ == code_of[n_]);
+    }
+    if
+    :: d_step { n_ != late -> times_++; assert(times_ == 1) }
+    :: abort
+    fi
+}
+
+/* The last block of an operation tells its end. */
+inline finish(n_, code_)
+{
+    d_step {
+        assert(!freed);
+        ticket++;
+        last = (code_ != WIDE || ticket == 2);
+        if
+        :: last -> ticket = 0
+        :: else
+        fi
+    }
+    if
+    :: last ->
+        launches = n_;
+        d_step { assert(!freed); done = n_ }
+    :: else
+    fi
+}
+
+/* The last block to leave clears the relay and tells. */
+inline leave(self_, blocks_, first_)
+{
+    d_step {
+        assert(!freed);
+        leavers++;
+#ifdef FAULT_LEFT_EARLY
+        last = first_
+#else
+        last = (leavers == blocks_)
+#endif
+    }
+    if
+    :: last ->
+        d_step {
+            assert(!freed);
+            leavers = 0;
+#ifndef FAULT_RELAY_STAYS
+            relay_number[0] = 0;
+            relay_number[1] = 0
+#endif
+        }
+        d_step { assert(!freed); left = self_ }
+    :: else
+    fi
+}
+
+/* A kernel that does not linger; its blocks do not meet but at the end. */
+proctype plain(byte n)
+{
+    assert(launches + 1 == n);
+    if
+    :: d_step {
+        n != late ->
+        served0[n]++;
+        served1[n] = served1[n] + (code_of[n] == WIDE);
+        assert(served0[n] == 1 && served1[n] <= 1)
+       }
+    :: abort
+    fi;
+    launches = n;
+    d_step { assert(!freed); done = n }
+}
+
+proctype first_block(byte self; byte blocks)
+{
+    byte n = self, code = code_of[self], arg = ARG(self), messages = 0;
+    bit heard, torn, last;
+
+    do
+    :: execute(n, code, arg, served0[n]);
+        finish(n, code);
+        n++;
+        heard = 0;
+        torn = 0;
+        do
+        :: d_step { bell_number[0] == n -> assert(!freed); arg = bell_payload[0] }
+            if
+            :: d_step { bell_number[1] == n -> assert(!freed); code = bell_payload[1]; heard = 1 }
+                break
+            :: bell_number[1] != n
+            fi
+#ifdef FAULT_QUIT_OVER_WORDS
+        :: true -> break
+#else
+        :: done + 1 >= n -> break
+#ifndef FAULT_NO_ABORT
+        :: done + 1 < n && abort -> torn = 1; break
+#endif
+#endif
+        od;
+        assert(!freed);
+        if
+        :: blocks == 2 && !torn && (!heard || code == WIDE) ->
+            messages++;
+            d_step {
+                assert(!freed);
+                relay_payload[0] = (heard -> arg : QUIT_ARG);
+                relay_number[0] = messages
+            }
+            d_step {
+                assert(!freed);
+                relay_payload[1] = (heard -> code : QUIT);
+                relay_number[1] = messages
+            }
+        :: else
+        fi;
+        if
+        :: !heard -> break
+        :: else
+        fi
+    od;
+    leave(self, blocks, 1)
+}
+
+proctype second_block(byte self)
+{
+    byte n, code = WIDE, arg = ARG(self), messages = 0;
+    bit failed = 0, last;
+
+    do
+    :: n = launches + 1;
+        execute(n, code, arg, served1[n]);
+        finish(n, code);
+        messages++;
+        if
+        :: d_step { relay_number[0] == messages -> assert(!freed); arg = relay_payload[0] }
+        :: abort -> failed = 1; arg = QUIT_ARG
+        fi;
+        if
+        :: d_step { relay_number[1] == messages -> assert(!freed); code = relay_payload[1] }
+        :: abort -> failed = 1; code = QUIT
+        fi;
+#ifdef FAULT_NO_VOTE
+        failed = 0;
+#endif
+        if
+        :: failed || code == QUIT -> break
+        :: else
+        fi
+    od;
+    leave(self, 2, 0)
+}
+
+inline hand_over(next_)
+{
+    atomic { number = 0; owner = next_; DISMISSABLE }
+}
+
+inline launch(n_)
+{
+    if
+    :: hand_over(NOBODY); run plain(n_)
+    :: hand_over(TEAM);
+        if
+#ifdef FAULT_NO_AWAIT_LEFT
+        :: true ->
+#else
+        :: left >= started ->
+#endif
+            bell_number[0] = n_;
+            if
+            :: grid = 1 + (code_of[n_] == WIDE);
+                started = n_;
+                atomic {
+                    run first_block(n_, grid);
+                    if
+                    :: grid == 2 -> run second_block(n_)
+                    :: else
+                    fi
+                }
+                atomic {
+                    number = n_;
+#ifndef FAULT_SETTLE_BLINDLY
+                    if
+                    :: owner != TEAM -> number = 0
+                    :: else
+                    fi;
+#endif
+                    DISMISSABLE
+                }
+            :: /* the launch fails, and so does the team */
+#ifndef FAULT_OWNER_STAYS
+                hand_over(NOBODY);
+#endif
+                goto end
+            fi
+        :: left < started -> /* it takes too long */
+            hand_over(NOBODY);
+            run plain(n_)
+        fi
+    fi
+}
+
+active proctype host()
+{
+    byte n = 1, seen, rung;
+    bit gives_up;
+
+    do
+    :: n > OPS -> break
+    :: else ->
+        if
+        :: code_of[n] = NARROW
+        :: code_of[n] = WIDE
+        fi;
+        if
+        :: gives_up = 0
+        :: gives_up = 1
+        :: gives_up = 1; late = n
+        fi;
+start:
+        rung = 0;
+        seen = number;
+        if
+        :: seen != 0 && left < seen && (grid == 2 || code_of[n] == NARROW) ->
+            rung = seen;
+            d_step { bell_payload[0] = ARG(n); bell_number[0] = n }
+            d_step { bell_payload[1] = code_of[n]; bell_number[1] = n }
+        :: else -> launch(n)
+        fi;
+        do
+        :: done >= n -> break
+        :: rung != 0 && left >= rung ->
+            if
+#ifdef FAULT_MISSED_BLINDLY
+            :: true ->
+#else
+            :: done < n ->
+#endif
+                if
+                :: abort -> goto end
+                :: else -> goto start
+                fi
+            :: done >= n -> break
+            fi
+        :: gives_up && !abort -> abort = 1
+        od;
+        if
+        :: abort -> break
+        :: else
+        fi;
+        assert(served0[n] == 1 && served1[n] == (code_of[n] == WIDE));
+        n++
+    od;
+end:
+#ifdef FAULT_OWNER_STAYS
+    if
+    :: started == 0
+    :: else -> hand_over((owner == TEAM -> NOBODY : owner))
+    fi;
+#else
+    hand_over((owner == TEAM -> NOBODY : owner));
+#endif
+#ifndef FAULT_FREED_EARLY
+    left >= started;
+#endif
+    freed = 1;
+    team_freed = 1
+}
+
+active proctype other()
+{
+    byte wants = 0;
+
+    do
+    :: wants == WANTS -> break
+    :: wants < WANTS ->
+        wants++;
+        atomic {
+            if
+            :: owner == TEAM -> assert(!team_freed); number = 0
+            :: else
+            fi;
+            if
+            :: owner = OTHER
+            :: owner = NOBODY
+            fi;
+            DISMISSABLE
+        }
+    od
+}

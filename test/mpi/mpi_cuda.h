@@ -1,0 +1,15 @@
+/*
+ * What a CUDA application does between its MPI calls and may have to wait for running kernels in. Each ends the program
+ * if the driver refuses it. Only with MSCCLPP_TEST_DEVICE=cuda, after mt_init.
+ */
+#ifndef TEST_MPI_MPI_CUDA_H
+#define TEST_MPI_MPI_CUDA_H
+
+int mt_cuda_devices(void);
+
+void mt_cuda_synchronize(void); /* the whole device, as cudaDeviceSynchronize */
+void mt_cuda_allocate(void);    /* device memory, and frees it, which waits for the device */
+void mt_cuda_load(void);        /* a module, whose kernel is loaded, launched and waited for, for the first time */
+void mt_cuda_capture(void);     /* a graph of a stream that forbids what could disturb it, then runs it */
+
+#endif

@@ -1,0 +1,207 @@
+/*
+ * Lingering kernels under MPI. Usage: test_linger rings|off, or waits|gaps MICROSECONDS.
+ *
+ *   rings   calls that follow closely are served without launches, by the process' counter
+ *   off     none is
+ *   waits   what an application does right after a burst of calls takes at most so much longer than without them, where
+ *           MICROSECONDS is the kernel's window
+ *   gaps    after calls with long gaps between them no kernel stays: a synchronisation of the device takes less
+ *
+ * On the twin, where nothing waits for kernels, the last two only go through the calls.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "test/mpi/mpi_cuda.h"
+#include "test/mpi/mpi_test.h"
+
+#define ROUNDS 200
+#define TWIN_ROUNDS 20
+#define LONG_BURST 500
+#define GAP_NS 5000000L
+#define MARGIN 2000.0 /* microseconds */
+
+/* Rounds of a machine that has something else to do; a kernel that stays would delay nearly all. */
+#define LATE_ROUNDS (ROUNDS / 50)
+
+static int *buffers[2];
+static mt_buffer_t memory[2];
+static MPI_Comm second;
+
+typedef struct {
+    const char *name;
+    void (*act)(void);
+    bool twin; /* the twin can do it as well */
+} action_t;
+
+static void reduce(MPI_Comm comm, int count)
+{
+    MT_MPI(MPI_Allreduce(buffers[0], buffers[1], count, MPI_INT, MPI_SUM, comm));
+}
+
+static void reduce_second(void)
+{
+    reduce(second, 1);
+}
+
+static const action_t actions[] = {
+    {"cudaDeviceSynchronize", mt_cuda_synchronize, false},  {"cudaMalloc and cudaFree", mt_cuda_allocate, false},
+    {"load and first launch", mt_cuda_load, false},         {"stream capture", mt_cuda_capture, false},
+    {"call on a second communicator", reduce_second, true},
+};
+
+/* One block serves the first half, several the other. */
+static void burst(int calls)
+{
+    for (int i = 0; i < calls; ++i) {
+        reduce(MPI_COMM_WORLD, i % 8 < 4 ? 2 : 8192);
+    }
+}
+
+static void check_sum(void)
+{
+    int own = mt_rank + 1, sum = 0;
+
+    mt_buffer_put(&memory[0], &own, sizeof(own));
+    reduce(MPI_COMM_WORLD, 1);
+    mt_buffer_get(&memory[1], &sum, sizeof(sum));
+    MT_CHECK(mt_size * (mt_size + 1) / 2 == sum, "the sum is %d", sum);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Microseconds of each round, ascending. The burst before it is of `calls` calls at most; 0: none, and no kernel. */
+static void measure(const action_t *action, int calls, int rounds, double *times)
+{
+    const struct timespec gap = {0, GAP_NS};
+
+    for (int i = 0; i < rounds; ++i) {
+        if (0 == calls) {
+            nanosleep(&gap, NULL);
+            mt_barrier(MPI_COMM_WORLD);
+        } else {
+            burst(1 + (int)(mt_mix((uint64_t)i, (uint64_t)calls, 7) % (uint64_t)calls));
+        }
+        double start = mt_now();
+        action->act();
+        times[i] = 1e6 * (mt_now() - start);
+    }
+    qsort(times, (size_t)rounds, sizeof(times[0]), compare);
+}
+
+static void test_waits(double window)
+{
+    const int rounds = mt_twin ? TWIN_ROUNDS : ROUNDS;
+    double without[ROUNDS], with[ROUNDS];
+
+    for (size_t a = 0; a < sizeof(actions) / sizeof(actions[0]); ++a) {
+        const action_t *action = &actions[a];
+        if (mt_twin && !action->twin) {
+            continue;
+        }
+        action->act();
+        measure(action, 0, rounds, without);
+        measure(action, 20, rounds, with);
+        check_sum();
+        if (mt_twin) {
+            continue;
+        }
+        double limit = without[rounds / 2] + window + MARGIN;
+        if (0 == mt_rank) {
+            printf("%s: %.0f us (%.0f at most), after calls %.0f us (%.0f at most), allowed %.0f us\n", action->name,
+                   without[rounds / 2], without[rounds - 1], with[rounds / 2], with[rounds - 1], limit);
+        }
+        MT_CHECK(with[rounds - 1 - LATE_ROUNDS] <= limit,
+                 "%s takes %.0f us right after calls, %.0f us at other times; the window is %.0f us", action->name,
+                 with[rounds - 1 - LATE_ROUNDS], without[rounds / 2], window);
+    }
+    MT_CHECK(mt_twin || mt_rung(MPI_COMM_WORLD) > 0, "no kernel lingered, so nothing is shown");
+}
+
+static void test_gaps(double allowed)
+{
+    const struct timespec gap = {0, GAP_NS};
+    double times[ROUNDS];
+    uint64_t before;
+
+    burst(10);
+    before = mt_rung(MPI_COMM_WORLD);
+    for (int i = 0; i < 4; ++i) {
+        nanosleep(&gap, NULL);
+        reduce(MPI_COMM_WORLD, 1);
+    }
+    for (int i = 0; i < ROUNDS; ++i) {
+        nanosleep(&gap, NULL);
+        reduce(MPI_COMM_WORLD, 1);
+        double start = mt_now();
+        if (!mt_twin) {
+            mt_cuda_synchronize();
+        }
+        times[i] = 1e6 * (mt_now() - start);
+    }
+    qsort(times, ROUNDS, sizeof(times[0]), compare);
+    MT_CHECK(times[ROUNDS - 1 - LATE_ROUNDS] <= allowed,
+             "a synchronisation after a call takes %.0f us, more than %.0f: kernels linger in spite of the gaps",
+             times[ROUNDS - 1 - LATE_ROUNDS], allowed);
+    MT_CHECK(mt_rung(MPI_COMM_WORLD) - before <= 2, "%llu calls with long gaps between them were rung for",
+             (unsigned long long)(mt_rung(MPI_COMM_WORLD) - before));
+    check_sum();
+}
+
+static void test_rings(bool on)
+{
+    uint64_t rung;
+
+    burst(LONG_BURST);
+    check_sum();
+    rung = mt_rung(MPI_COMM_WORLD);
+    if (0 == mt_rank) {
+        printf("%llu of %d calls without a launch\n", (unsigned long long)rung, LONG_BURST + 1);
+    }
+    MT_CHECK(on ? rung > LONG_BURST / 4 : 0 == rung, "%llu of %d calls were rung for", (unsigned long long)rung,
+             LONG_BURST + 1);
+    MT_CHECK(rung <= mt_served(MPI_COMM_WORLD), "more calls were rung for than served");
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    double limit = argc > 2 ? atof(argv[2]) : 0;
+
+    mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    if (!mt_twin && mt_cuda_devices() < mt_size && 0 != strcmp(what, "off")) {
+        if (0 == mt_rank) {
+            printf("skipped: kernels do not linger where ranks share a GPU; %d ranks, %d GPUs\n", mt_size,
+                   mt_cuda_devices());
+        }
+        (void)mt_finish();
+        return MT_SKIPPED;
+    }
+    for (int i = 0; i < 2; ++i) {
+        memory[i] = mt_buffer_alloc(MT_DEVICE, 8192 * sizeof(int), 0);
+        mt_buffer_set(&memory[i], 0);
+        buffers[i] = (int *)(void *)memory[i].data;
+    }
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &second));
+    if (0 == strcmp(what, "waits") && limit > 0) {
+        test_waits(limit);
+    } else if (0 == strcmp(what, "gaps") && limit > 0) {
+        test_gaps(limit);
+    } else if (0 == strcmp(what, "rings") || 0 == strcmp(what, "off")) {
+        test_rings(0 == strcmp(what, "rings"));
+    } else {
+        MT_CHECK(false, "usage: test_linger rings|off, or waits|gaps MICROSECONDS");
+    }
+    MT_MPI(MPI_Comm_free(&second));
+    for (int i = 0; i < 2; ++i) {
+        mt_buffer_free(&memory[i], "buffer");
+    }
+    return mt_finish();
+}
