@@ -9,7 +9,7 @@
 #define MAX_ROUNDS 5000
 
 /* Large messages need no long window to fill a link, and slow transports no hours for one. */
-#define WINDOW_BYTES ((size_t)256 << 20)
+#define WINDOW_BYTES ((size_t)1 << 30)
 #define WINDOW_MIN 4
 
 static bool is_copy(int kind)
