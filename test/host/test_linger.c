@@ -143,8 +143,8 @@ static void test_rings(int scale)
 /* Calls come just as kernels leave: about as many are rung for as are not. */
 static void test_race(int scale)
 {
-    const unsigned slow = process_state_slow() ? 8 : 1;
-    const plan_t idle = {1, 1, 1e6, 300 * slow, 600 * slow, 1, true, 400 * scale};
+    const unsigned slow = process_state_slow() ? 4 : 1;
+    const plan_t idle = {1, 1, 1e6, 1500 * slow, 2400 * slow, 1, true, 150 * scale};
     const plan_t window = {1, 2, 2000 * slow, 1e6, 400 * slow, 2, true, 300 * scale};
     const plan_t wide = {2, 2, 3000 * slow, 500 * slow, 1000 * slow, 2, true, 200 * scale};
     double share;
@@ -242,7 +242,7 @@ static void test_absence(int scale)
 static void test_long(int scale)
 {
     const unsigned slow = process_state_slow() ? 8 : 1;
-    const plan_t idle = {1, 1, 1e6, 300 * slow, 600 * slow, 4, true, (int)(10000 / slow) * scale};
+    const plan_t idle = {1, 1, 1e6, 600 * slow, 1000 * slow, 4, true, (int)(10000 / slow) * scale};
     const plan_t window = {2, 1, 1000 * slow, 1e6, 60 * slow, 4, true, (int)(2500 / slow) * scale};
     double share;
 
