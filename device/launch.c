@@ -3,6 +3,7 @@
 
 #include "device/engine_types.h"
 #include "device/linger_types.h"
+#include "device/nodes_types.h"
 
 static const struct {
     uint8_t extent;
@@ -67,6 +68,8 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_port_ring_args_t);
     case MSCCLPP_KERNEL_PORT_PAIR:
         return sizeof(mscclpp_dev_port_pair_args_t);
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES:
+        return sizeof(mscclpp_dev_nodes_args_t);
     default:
         return sizeof(mscclpp_dev_args_t);
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/kern/allreduce_nodes.h"
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_scratch.h"
 #include "device/kern/allreduce_twophase.h"
@@ -37,6 +38,7 @@ typedef struct job {
         mscclpp_dev_reduce_args_t reduce;
         mscclpp_dev_port_ring_args_t port_ring;
         mscclpp_dev_port_pair_args_t port_pair;
+        mscclpp_dev_nodes_args_t nodes;
     } args;
 } job_t;
 
@@ -104,6 +106,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_PORT_PAIR:
         mscclpp_dev_port_pair(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES:
+        mscclpp_dev_allreduce_nodes(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

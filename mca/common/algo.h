@@ -52,8 +52,11 @@ void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
 typedef struct {
     uint64_t bytes;
     uint32_t nranks;
-    bool on_host; /* the twin */
-    bool engines; /* copy engines may serve this call */
+    uint32_t nodes;     /* 0 or 1: all ranks are on one */
+    uint32_t shards;    /* of several nodes: the fewest ranks that one has */
+    uint64_t slot_size; /* of several nodes: bytes that a block exchanges at once */
+    bool on_host;       /* the twin */
+    bool engines;       /* copy engines may serve this call */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;
@@ -74,6 +77,7 @@ struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces it */
     const char *description;
     bool maps_buffers; /* needs all user buffers mapped; where one cannot be, `instead` runs */
+    bool spans_nodes;  /* for ranks on several nodes, and for no others */
     bool engines;      /* copy engines move the data (mca/common/engine.h); where they cannot, `instead` runs */
     const mscclpp_algo_t *instead;
 
@@ -89,6 +93,7 @@ extern const mscclpp_algo_t mscclpp_algo_allreduce_twophase;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_engines;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_scratch;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes;
 
 extern const mscclpp_algo_t *const mscclpp_algos[];
 extern const int mscclpp_algo_count;

@@ -40,9 +40,9 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(device, "auto", 2, "auto|cuda|host",
                   "Where kernels run: auto (CUDA where a device can be used), cuda, or host (CPU threads on host "
                   "buffers)."),
-    CONFIG_STRING(algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|engines|scratch|stage",
+    CONFIG_STRING(algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|engines|scratch|nodes|stage",
                   "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
-                  "memory."),
+                  "memory. Ranks on several nodes use nodes in any case but stage, and no others do."),
     CONFIG_SIZE(oneshot_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
     CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,
@@ -96,6 +96,15 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Copy device buffers of collectives without kernels through host memory: auto (where Open MPI cannot "
                   "take them), always or never."),
     CONFIG_BOOL(ucx, "1", 6, "Carry control messages over UCX where it was built in; 0 uses the embedding runtime."),
+    CONFIG_INT(ranks_per_node, "0", 7, 0, 64,
+               "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
+               "several; 0 takes nodes as they are. Must be equal on all ranks."),
+    CONFIG_STRING(transport, "auto", 4, "auto|shm|cuda_ipc|verbs|ucx",
+                  "What carries all-reduces between nodes: auto (verbs where all ranks have it, else ucx), verbs or "
+                  "ucx; shm (of the host twin) and cuda_ipc serve imitated nodes only."),
+    CONFIG_SIZE(exchange_size, "8m", 5, 65536, GIB,
+                "Bytes that a rank sets aside for each communicator over several nodes, for what travels between "
+                "them."),
     CONFIG_STRING(
         proxy, "progress", 5, "progress|thread",
         "Who carries out what kernels ask of port channels: progress (the calls that wait), or thread (one of "

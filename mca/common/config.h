@@ -37,6 +37,9 @@ typedef struct {
     bool mixed_buffers;
     const char *stage; /* "auto", "always", "never" */
     bool ucx;
+    int ranks_per_node;     /* 0: real nodes */
+    const char *transport;  /* "auto", "shm", "cuda_ipc", "verbs", "ucx" */
+    size_t exchange_size;   /* bytes a rank and communicator */
     const char *proxy;      /* "progress", "thread" */
     int fifo_size;          /* triggers */
     const char *ucx_bounce; /* "auto", "always", "device" */

@@ -32,6 +32,7 @@ typedef struct {
     uint64_t closed;    /* 1 once this rank holds no mapping of its peers any more */
     uint64_t arrived;   /* the last call whose launch is all that is left to do */
     uint64_t met;       /* meetings of the hosts so far */
+    uint64_t absent;    /* ranks of other nodes that the call in hand has heard nothing from, one bit each */
     uint64_t reduced;   /* chunks that this rank's kernels have reduced for the copy engines */
     mscclpp_control_buffers_t buffers[2];
 } __attribute__((aligned(64))) mscclpp_control_line_t;

@@ -63,7 +63,11 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     if (protocol->algorithm < -1) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (protocol->algorithm >= 0) {
+    /* Which communicators lie on several nodes is not in the hand of those who choose an algorithm. */
+    if (input->nodes > 1) {
+        return mscclpp_select_shape(input, &mscclpp_algo_allreduce_nodes, choice_p);
+    }
+    if (protocol->algorithm >= 0 && !mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];
         /* There are calls that engines cannot serve, and they are none that a user could name in advance. */
         if (algo->engines && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {

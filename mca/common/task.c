@@ -117,6 +117,14 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->on_host)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
+    input->nodes = 1;
+    if (team->fabric != NULL) {
+        /* Nobody would serve the proxy of a call that nobody waits for. */
+        if (task->app_stream != NULL) {
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+        mscclpp_fabric_describe(team->fabric, input);
+    }
     input->bytes = task->bytes;
     input->nranks = (uint32_t)team->size;
     input->on_host = team->on_host;
@@ -181,6 +189,9 @@ static mscclpp_status_t launch(task_t *task)
         }
         return status != MSCCLPP_OK ? status
                                     : mscclpp_engine_run(task->team, &task->choice, args, task->kernel_args.peer_out);
+    }
+    if (task->choice.algo->spans_nodes) {
+        return mscclpp_fabric_run(task->team, &task->choice, args);
     }
     return mscclpp_team_launch(task->team, task->app_stream, &launch, task->choice.algo->name);
 }
@@ -261,7 +272,7 @@ static mscclpp_status_t run(task_t *task)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (team->size == 1 && task->app_stream == NULL && is_dense(task->args->dtype)) {
+    if (team->size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
         status = copy_alone(task);
     } else {
         status = perform(task, &input);

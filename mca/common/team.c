@@ -118,10 +118,12 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
         team->stuck = true;
     }
     if (team->stuck) {
+        mscclpp_fabric_abandon(team->fabric);
         mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->oob.label);
         return;
     }
     mscclpp_team_give_stream(team);
+    mscclpp_fabric_destroy(team->fabric);
     if (team->mailbox != NULL) {
         mscclpp_team_release_mappings(team, true);
     }
@@ -168,12 +170,17 @@ void mscclpp_team_finalize(double seconds)
 
 int mscclpp_team_rank(const mscclpp_team_t *team)
 {
-    return team->rank;
+    return team->oob.rank;
 }
 
 int mscclpp_team_size(const mscclpp_team_t *team)
 {
-    return team->size;
+    return team->oob.size;
+}
+
+bool mscclpp_team_spans_nodes(const mscclpp_team_t *team)
+{
+    return team->fabric != NULL;
 }
 
 bool mscclpp_team_broken(const mscclpp_team_t *team)
@@ -197,7 +204,7 @@ int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, msccl
 
     for (rank = 0; rank < team->size; ++rank) {
         if (mscclpp_control_load(&team->control[rank].call) == call * 4 + (uint64_t)kind) {
-            return rank;
+            return team->members[rank];
         }
     }
     return -1;

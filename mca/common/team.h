@@ -1,4 +1,7 @@
-/* A team: the ranks of one communicator on one node, their scratch mapped into one another, their counters. */
+/*
+ * A team: the ranks of one communicator. Those of a node have their scratch mapped into one another; a fabric
+ * (mca/common/fabric.h) joins several nodes.
+ */
 #ifndef MCA_COMMON_TEAM_H
 #define MCA_COMMON_TEAM_H
 
@@ -19,6 +22,7 @@ typedef struct {
     bool concurrent;   /* other threads may have tasks of other teams in flight on the device */
     mscclpp_oob_t oob; /* copied; its context and label outlive the team */
     bool single_node;  /* the caller knows that all ranks are on this node; equal on all ranks */
+    int leader;        /* else: the lowest rank that the caller knows to be on this node, the own one included */
 } mscclpp_team_params_t;
 
 /*
@@ -37,6 +41,9 @@ void mscclpp_team_destroy(mscclpp_team_t *team);
 
 /* Frees what destroyed teams still hold; waits at most `seconds` for the peers. To be called last. */
 void mscclpp_team_finalize(double seconds);
+
+/* The team's ranks lie on several nodes: somebody has to call mscclpp_fabric_progress_all now and then. */
+bool mscclpp_team_spans_nodes(const mscclpp_team_t *team);
 
 int mscclpp_team_rank(const mscclpp_team_t *team);
 int mscclpp_team_size(const mscclpp_team_t *team);

@@ -13,7 +13,7 @@
 #include "mca/common/team_internal.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 2u
+#define PROTOCOL_VERSION 3u
 
 /* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
 #define PROBE_DEADLINE 10.0
@@ -97,7 +97,7 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
  * What this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the control segment. All of it before
  * the first exchange, since making some of it may wait for kernels, which from then on may wait for this rank.
  */
-static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *config, hello_t *hello)
+static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *config, bool whole, hello_t *hello)
 {
     mscclpp_gpu_info_t info;
     mscclpp_status_t status;
@@ -125,8 +125,11 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
         }
         mscclpp_shmseg_describe(team->control_segment, &hello->control);
     }
-    /* Without control messages failures are still told through the control segment. */
-    if (mscclpp_ctrl_create(config->ucx, &team->oob, &team->ctrl) == MSCCLPP_OK &&
+    /*
+     * Without control messages failures are still told through the control segment. Those of several nodes are the
+     * fabric's matter.
+     */
+    if (whole && mscclpp_ctrl_create(config->ucx, &team->oob, &team->ctrl) == MSCCLPP_OK &&
         mscclpp_ctrl_address(team->ctrl, hello->address, &length) == MSCCLPP_OK) {
         hello->address_length = length;
     }
@@ -341,17 +344,28 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hell
 
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
 {
-    const mscclpp_oob_t *oob = &params->oob;
+    const int ranks_per_node = params->config->ranks_per_node;
+
+    mscclpp_team_reap();
+    if (params->oob.size > MSCCLPP_DEV_MAX_RANKS) {
+        mscclpp_info("%s: %d ranks: device buffers are staged (kernels serve up to %d ranks)", params->oob.label,
+                     params->oob.size, MSCCLPP_DEV_MAX_RANKS);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (params->single_node && (ranks_per_node == 0 || ranks_per_node >= params->oob.size)) {
+        return mscclpp_team_create_on_node(params, &params->oob, NULL, team_p);
+    }
+    return mscclpp_team_create_spanning(params, team_p);
+}
+
+mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
+                                             const mscclpp_nodes_t *nodes, mscclpp_team_t **team_p)
+{
     mscclpp_status_t status, mine;
     mscclpp_team_t *team;
     hello_t *hellos;
+    int i;
 
-    mscclpp_team_reap();
-    if (oob->size > MSCCLPP_DEV_MAX_RANKS || !params->single_node) {
-        mscclpp_info("%s: %d ranks%s: device buffers are staged (kernels serve up to %d ranks of one node)", oob->label,
-                     oob->size, params->single_node ? "" : " on several nodes", MSCCLPP_DEV_MAX_RANKS);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
     team = calloc(1, sizeof(*team));
     hellos = calloc((size_t)oob->size + 1, sizeof(*hellos));
     if (team == NULL || hellos == NULL) {
@@ -365,6 +379,9 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     team->device = params->device;
     team->rank = oob->rank;
     team->size = oob->size;
+    for (i = 0; i < team->size; ++i) {
+        team->members[i] = nodes != NULL ? nodes->members[i] : i;
+    }
     team->on_host = strcmp(params->gpu->name, "host") == 0;
     team->timeout = params->config->timeout;
     team->warn_after = params->config->warn_after;
@@ -372,7 +389,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     team->last_algorithm = "none";
 
     /* The last element of the array is what this rank sends. */
-    mine = prepare(team, params->config, &hellos[oob->size]);
+    mine = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);
     fill_protocol(&hellos[oob->size].protocol, params->config);
     hellos[oob->size].version = PROTOCOL_VERSION;
     hellos[oob->size].ready = mine == MSCCLPP_OK;
@@ -394,7 +411,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     team->block_limit = find_block_limit(team, hellos);
     team->meet_first = must_meet_first(team, hellos);
     /* Its kernel waits for hosts, which might be waiting for other kernels to let theirs begin. */
-    team->engines = !team->meet_first;
+    team->engines = !team->meet_first && nodes == NULL;
     status = vote(team, attach(team, hellos));
     if (status == MSCCLPP_OK) {
         status = check_progress(team, hellos);
@@ -402,10 +419,12 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     if (status != MSCCLPP_OK) {
         goto err_close;
     }
-    mscclpp_linger_init(team, params->config, shares_gpu(team, hellos));
-    mscclpp_info("%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->rank,
-                 team->size, team->gpu->name, team->device,
-                 team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "shared memory");
+    if (nodes == NULL) {
+        mscclpp_linger_init(team, params->config, shares_gpu(team, hellos));
+    }
+    mscclpp_log(nodes == NULL ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
+                "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->rank, team->size,
+                team->gpu->name, team->device, team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "shared memory");
     mscclpp_team_give_stream(team);
     free(hellos);
     *team_p = team;

@@ -8,6 +8,7 @@
 #include "mca/common/control.h"
 #include "mca/common/ctrl.h"
 #include "mca/common/engine.h"
+#include "mca/common/fabric.h"
 #include "mca/common/linger.h"
 #include "mca/common/memory.h"
 #include "mca/common/team.h"
@@ -27,8 +28,9 @@ struct mscclpp_team {
     double warn_after;
     int mapping_cache_size;
     int device;
-    int rank;
+    int rank; /* among the ranks of the node, as is every index below */
     int size;
+    int members[MSCCLPP_DEV_MAX_RANKS]; /* the ranks of the node, as the communicator numbers them, for messages */
     bool on_host;
     bool broken;
     bool stuck;           /* a kernel may still run or peers may still write: nothing they use is ever freed */
@@ -47,7 +49,8 @@ struct mscclpp_team {
 
     mscclpp_shmseg_t *control_segment;
     mscclpp_control_line_t *control; /* one line a rank */
-    mscclpp_ctrl_t *ctrl;            /* NULL: none */
+    mscclpp_ctrl_t *ctrl;            /* NULL: none; with all ranks of the communicator */
+    mscclpp_fabric_t *fabric;        /* NULL: all ranks are on one node */
 
     uint64_t launches; /* operations started on the device; the mailbox counts those that ended */
     mscclpp_linger_t linger;
@@ -91,6 +94,14 @@ void mscclpp_team_reap(void);
 
 /* team.c: closes the mappings of the peers' scratch. */
 void mscclpp_team_close_peers(mscclpp_team_t *team);
+
+/*
+ * team_bringup.c: the team of the ranks of `oob`, which are on one node. `nodes` NULL: it is whole; else it becomes a
+ * part of one over several nodes. team_span.c: the one over several nodes.
+ */
+mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
+                                             const mscclpp_nodes_t *nodes, mscclpp_team_t **team_p);
+mscclpp_status_t mscclpp_team_create_spanning(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
 
 /* team_wait.c */
 void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes);

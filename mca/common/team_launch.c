@@ -66,7 +66,12 @@ static void inline_turn(void *context)
     inline_wait_t *turn = context;
 
     if (turn->status == MSCCLPP_OK) {
-        turn->status = mscclpp_team_wait_turn(&turn->wait);
+        mscclpp_team_t *team = turn->wait.team;
+
+        turn->status = team->pump != NULL ? team->pump(team) : MSCCLPP_OK;
+        if (turn->status == MSCCLPP_OK) {
+            turn->status = mscclpp_team_wait_turn(&turn->wait);
+        }
         if (turn->status != MSCCLPP_OK) {
             __atomic_store_n(&turn->wait.team->mailbox->abort, 1, __ATOMIC_RELAXED);
         }
@@ -144,7 +149,7 @@ static mscclpp_status_t look_at_kernel(const mscclpp_team_t *team, const char *w
     status = team->gpu->stream_query(team->stream);
     if (status == MSCCLPP_OK && !has_ended(team, team->launches)) {
         mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d ended without a word", team->oob.label,
-                      (unsigned long long)team->call, what, team->rank);
+                      (unsigned long long)team->call, what, team->members[team->rank]);
         return MSCCLPP_ERR_DEVICE;
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
@@ -190,12 +195,15 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch
 mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const char *what)
 {
     uint64_t failed = __atomic_load_n(&team->mailbox->failed, __ATOMIC_RELAXED);
+    uint64_t peer; /* ranks of other nodes are named behind all of this one's */
 
     if (failed == 0) {
         return MSCCLPP_OK;
     }
+    peer =
+        failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)team->members[failed - 1] : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
     mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", team->oob.label,
-                  (unsigned long long)team->call, what, team->rank, (unsigned long long)(failed - 1));
+                  (unsigned long long)team->call, what, team->members[team->rank], (unsigned long long)peer);
     return MSCCLPP_ERR_TIMEOUT;
 }
 

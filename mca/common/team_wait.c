@@ -45,6 +45,7 @@ static void list_late(const mscclpp_team_wait_t *wait, char *text, size_t size)
 {
     const mscclpp_team_t *team = wait->team;
     size_t used = 0;
+    uint64_t absent = 0;
     int rank;
 
     text[0] = '\0';
@@ -60,11 +61,20 @@ static void list_late(const mscclpp_team_wait_t *wait, char *text, size_t size)
             late = mscclpp_control_load(&team->control[rank].call) / 4 < team->call;
         }
         if (late) {
-            used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", rank);
+            used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", team->members[rank]);
+        }
+    }
+    for (rank = 0; used == 0 && rank < team->size; ++rank) {
+        absent |= mscclpp_control_load(&team->control[rank].absent);
+    }
+    for (rank = 0; rank < MSCCLPP_DEV_MAX_RANKS && used + 48 < size; ++rank) {
+        if ((absent >> rank & 1) != 0) {
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%d (or others of its node)", used == 0 ? "" : ", ", rank);
         }
     }
     if (used == 0) {
-        snprintf(text, size, "none: all have entered the call");
+        snprintf(text, size, "none: all %shave entered the call", team->fabric != NULL ? "of this node " : "");
     }
 }
 
@@ -79,7 +89,8 @@ static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait)
     mscclpp_error(
         "%s: all-reduce call %llu of %llu bytes: rank %d passed host buffers and rank %d device buffers; pass "
         "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
-        team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, rank, team->rank);
+        team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, rank,
+        team->members[team->rank]);
     return MSCCLPP_ERR_MIXED;
 }
 
@@ -103,7 +114,7 @@ static mscclpp_status_t look_for_failures(const mscclpp_team_wait_t *wait)
         uint64_t failure = mscclpp_control_load(&team->control[rank].failure);
 
         if (rank != team->rank && failure != 0) {
-            return report_peer(wait, rank, failure / 256, (mscclpp_status_t) - (int)(failure % 256));
+            return report_peer(wait, team->members[rank], failure / 256, (mscclpp_status_t) - (int)(failure % 256));
         }
     }
     while (team->ctrl != NULL && mscclpp_ctrl_poll(team->ctrl, &peer, message, &length) == MSCCLPP_OK) {
@@ -133,7 +144,7 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
         mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s) did not end on rank %d within %g s "
                       "(coll_mscclpp_timeout); ranks that have not arrived: %s",
                       team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
-                      team->rank, team->timeout, late);
+                      team->members[team->rank], team->timeout, late);
         return MSCCLPP_ERR_TIMEOUT;
     }
     if (!wait->warned && team->warn_after > 0 && waited >= team->warn_after) {
@@ -142,7 +153,7 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
         mscclpp_warn("%s: all-reduce call %llu of %llu bytes (%s) waits on rank %d for %.1f s; ranks that have not "
                      "arrived: %s",
                      team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
-                     team->rank, waited, late);
+                     team->members[team->rank], waited, late);
     }
     return MSCCLPP_OK;
 }
@@ -167,6 +178,10 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
         return MSCCLPP_OK;
     }
     wait->next_look = now + LOOK_PERIOD;
+    if (team->fabric != NULL) {
+        /* Those of this node that talk to no other want to know, too. */
+        mscclpp_control_store(&team->control[team->rank].absent, mscclpp_fabric_absent(team->fabric));
+    }
     status = look_for_mixture(wait);
     if (status == MSCCLPP_OK) {
         status = look_for_failures(wait);
@@ -219,6 +234,9 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
     team->broken = true;
     __atomic_store_n(&team->mailbox->abort, 1, __ATOMIC_RELAXED);
     mscclpp_linger_clear(team);
+    if (team->fabric != NULL) {
+        mscclpp_fabric_stop(team->fabric);
+    }
     /* A peer's own failure is known to all from that peer. */
     if (team->peer_failed) {
         return status;
@@ -227,9 +245,9 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
     memset(&notice, 0, sizeof(notice));
     notice.call = team->call;
     notice.status = (int32_t)status;
-    notice.rank = team->rank;
-    for (rank = 0; team->ctrl != NULL && rank < team->size; ++rank) {
-        if (rank != team->rank) {
+    notice.rank = team->members[team->rank];
+    for (rank = 0; team->ctrl != NULL && rank < team->oob.size; ++rank) {
+        if (rank != notice.rank) {
             (void)mscclpp_ctrl_post(team->ctrl, rank, &notice, sizeof(notice));
         }
     }

@@ -60,6 +60,12 @@ typedef struct {
 typedef struct {
     const char *name; /* "shm", "cuda_ipc", "verbs", "ucx" */
 
+    /* Tokens, and regions that peers put into, have to lie in device memory of the runtime. */
+    bool device_only;
+
+    /* Reaches peers on other nodes, where it can be used at all. */
+    bool between_nodes;
+
     /*
      * Opens what the process needs. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, where it cannot be
      * used. *flags_p: what this instance can do.

@@ -252,6 +252,7 @@ static mscclpp_status_t shm_test(mscclpp_conn_t *conn, uint64_t ticket)
 
 const mscclpp_transport_ops_t mscclpp_transport_shm = {
     .name = "shm",
+    .device_only = true,
     .create = shm_create,
     .destroy = shm_destroy,
     .progress = shm_progress,

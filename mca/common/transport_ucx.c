@@ -407,6 +407,7 @@ static void ucx_remote_destroy(mscclpp_remote_t *remote)
 extern const mscclpp_transport_ops_t mscclpp_transport_ucx;
 const mscclpp_transport_ops_t mscclpp_transport_ucx = {
     .name = "ucx",
+    .between_nodes = true,
     .create = ucx_create,
     .destroy = ucx_destroy,
     .progress = ucx_progress,

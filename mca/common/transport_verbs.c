@@ -121,6 +121,7 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
 
 const mscclpp_transport_ops_t mscclpp_transport_verbs = {
     .name = "verbs",
+    .between_nodes = true,
     .create = verbs_create,
     .destroy = verbs_destroy,
     .progress = mscclpp_verbs_progress,

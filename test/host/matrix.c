@@ -11,8 +11,9 @@
 #include "test/host/user_buffer.h"
 
 const matrix_algo_t matrix_algos[] = {
-    {"oneshot", "oneshot", "ll16"},   {"ll8", "oneshot", "ll8"},      {"twophase", "twophase", "auto"},
-    {"zerocopy", "zerocopy", "auto"}, {"engines", "engines", "auto"}, {"scratch", "scratch", "auto"},
+    {"oneshot", "oneshot", "ll16", 0},   {"ll8", "oneshot", "ll8", 0},      {"twophase", "twophase", "auto", 0},
+    {"zerocopy", "zerocopy", "auto", 0}, {"engines", "engines", "auto", 0}, {"scratch", "scratch", "auto", 0},
+    {"nodes1", "nodes", "auto", 1},      {"nodes2", "nodes", "auto", 2},    {"nodes3", "nodes", "auto", 3},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
 
@@ -40,6 +41,7 @@ typedef struct {
     const matrix_group_t *group;
     size_t max_bytes;
     unsigned char *operand[RANKS_MAX]; /* as they were before the call */
+    unsigned char *partial[RANKS_MAX]; /* of each node, combined; of one node none */
     unsigned char *expected;
     const unsigned char *result[RANKS_MAX];
 } group_state_t;
@@ -260,7 +262,7 @@ static bool check_name(runner_t *runner, const case_t *c)
     bool maps_in;
     int rank;
 
-    if (group->ranks == 1 || c->count == 0) {
+    if (group->ranks <= (group->algo->ranks_per_node > 1 ? group->algo->ranks_per_node : 1) || c->count == 0) {
         return true;
     }
     /* Engines copy no pairs, and read send buffers of any kind. */
@@ -324,6 +326,26 @@ static bool call(runner_t *runner, const case_t *c, user_buffer_t *in, user_buff
     return good && check_name(runner, c);
 }
 
+/* What a part of the result must be; nodes combine what each of them has combined. */
+static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t begin, uint64_t end)
+{
+    const void *const *operand = (const void *const *)state->operand;
+    const int each = state->group->algo->ranks_per_node;
+    int node, nodes;
+
+    if (each == 0 || each >= ranks) {
+        reference_reduce(c->dtype, c->op, operand, ranks, begin, end, state->expected);
+        return;
+    }
+    nodes = (ranks + each - 1) / each;
+    for (node = 0; node < nodes; ++node) {
+        const int first = node * each, size = ranks - first < each ? ranks - first : each;
+
+        reference_reduce(c->dtype, c->op, operand + first, size, begin, end, state->partial[node]);
+    }
+    reference_reduce(c->dtype, c->op, (const void *const *)state->partial, nodes, begin, end, state->expected);
+}
+
 static void run_case(runner_t *runner, const case_t *c)
 {
     const rank_t *rank = runner->rank;
@@ -339,8 +361,7 @@ static void run_case(runner_t *runner, const case_t *c)
     user_buffer_open(&out, c->out_kind[rank->rank], &runner->out_pool, c->out_offset[rank->rank], c->bytes);
     meet(runner->rank);
     /* Each rank works out a part of what all of them compare with. */
-    reference_reduce(c->dtype, c->op, (const void *const *)state->operand, rank->size, c->count * r / n,
-                     c->count * (r + 1) / n, state->expected);
+    expect(state, c, rank->size, c->count * r / n, c->count * (r + 1) / n);
     meet(runner->rank);
     good = call(runner, c, &in, &out);
     if (good && c->repeat) {
@@ -408,6 +429,7 @@ int matrix_run(const matrix_group_t *group)
 {
     group_state_t *state = calloc(1, sizeof(*state));
     mscclpp_config_t config;
+    size_t slots;
     int rank, failures;
 
     if (state == NULL) {
@@ -427,16 +449,25 @@ int matrix_run(const matrix_group_t *group)
     config.engine_chunk = group->seed % 4 == 0 ? 1 << 20 : (size_t)128 << group->seed % 8;
     config.engine_scratch = group->seed % 4 == 0 ? 300000 : 64 << 20;
     config.ucx = false;
+    config.ranks_per_node = group->algo->ranks_per_node;
+    config.transport = "shm";
+    /* A tile or many; who drives the proxy; a FIFO that is often full. */
+    slots = group->algo->ranks_per_node == 0 ? 0 : (size_t)((group->ranks + 1) / group->algo->ranks_per_node);
+    config.exchange_size = (32 * slots + 32) * (group->seed % 3 == 0 ? 4096 : group->seed % 3 == 1 ? 20000 : 100000);
+    config.proxy = group->seed / 3 % 3 == 0 ? "thread" : "progress";
+    config.fifo_size = group->seed % 5 == 0 ? 2 : 512;
     state->group = group;
     state->max_bytes = group->ranks <= 8 ? 600000 : 70000;
     state->expected = malloc(state->max_bytes + 16);
     for (rank = 0; rank < group->ranks; ++rank) {
         state->operand[rank] = malloc(state->max_bytes + 16);
+        state->partial[rank] = calloc(1, state->max_bytes + 16);
     }
     failures = run_ranks(group->ranks, &config, body, state);
     mscclpp_team_finalize(1.0);
     for (rank = 0; rank < group->ranks; ++rank) {
         free(state->operand[rank]);
+        free(state->partial[rank]);
     }
     free(state->expected);
     free(state);

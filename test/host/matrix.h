@@ -12,6 +12,7 @@ typedef struct {
     const char *name;      /* on the command line and in messages */
     const char *algorithm; /* values of the parameters */
     const char *packet;
+    int ranks_per_node;
 } matrix_algo_t;
 
 extern const matrix_algo_t matrix_algos[];

@@ -122,6 +122,12 @@ run_chains() {
 }
 
 # shellcheck disable=SC2317
+run_nodes() {
+    run test_allreduce --algo nodes1 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo nodes2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline"
+}
+
+# shellcheck disable=SC2317
 run_renewal() {
     run test_stress --quick --timeout "$deadline" renewal
 }
@@ -194,7 +200,7 @@ reason() {
 # The sources as they are. Time is no issue here: a machine may be slow.
 limit=900
 deadline=120
-for runs in barriers scratch zerocopy engines schedule chains renewal linger fifo ports transport; do
+for runs in barriers scratch zerocopy engines nodes schedule chains renewal linger fifo ports transport; do
     selected unmodified || continue
     if "run_$runs"; then
         passed=$((passed + 1))
@@ -255,6 +261,14 @@ plant engine-done-sync engines $reduce $launcher \
 plant engine-ticket-relaxed engines $reduce $launcher \
     's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(ticket, 1\)/__atomic_fetch_add(ticket, 1, __ATOMIC_RELAXED)/'
 plant engine-values engines mca/common/engine.c mca/common/engine.c 's/engine->values_first != 0 &&/true ||/'
+nodes=device/kern/allreduce_nodes.h
+plant nodes-one-set nodes $nodes $launcher 's/exchange % MSCCLPP_DEV_NODES_SETS/exchange % 1/'
+plant nodes-early-swap nodes $nodes $launcher \
+    '/void mscclpp_dev_nodes_own\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+plant nodes-no-wait nodes $nodes $launcher 's/^        mscclpp_dev_port_wait\(.*$//'
+plant nodes-first-barrier nodes $nodes $launcher '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'
+plant nodes-second-barrier nodes $nodes $launcher \
+    '/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
 plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
 

@@ -204,6 +204,46 @@ cases_algorithms() {
         --mca coll_mscclpp_scratch_size 1m "$bindir/test_counts" quick
 }
 
+# Several nodes, imitated on this host, over what serves between real ones. With 3 and 5 ranks nodes differ in size.
+cases_nodes() {
+    local n per nodes
+    for n in 2 3 4 5; do
+        for per in 1 2; do
+            [ "$n" -gt "$per" ] || continue
+            nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_transport ucx)
+            run "nodes:basic:$n/$per" 60 -n "$n" "${nodes[@]}" "$bindir/test_basic" served
+            run "nodes:counts:$n/$per" 240 -n "$n" "${nodes[@]}" "$bindir/test_counts"
+            run "nodes:comms:$n/$per" 120 -n "$n" "${nodes[@]}" "$bindir/test_comms" --spawn
+            run "nodes:errors:$n/$per" 60 -n "$n" "${nodes[@]}" "$bindir/test_errors"
+            run "nodes:threads:$n/$per" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
+            run "nodes:bitwise:$n/$per" 120 -n "$n" "${nodes[@]}" "$bindir/test_bitwise"
+            [ "$n" -lt 5 ] || continue # some of Open MPI's own results are wrong, and so no oracle
+            run "nodes:types_ops:$n/$per" 240 -n "$n" "${nodes[@]}" "$bindir/test_types_ops"
+        done
+    done
+    nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    run "nodes:many_comms" 240 -n 3 "${nodes[@]}" "$bindir/test_many_comms" 30
+    run "nodes:userop" 60 -n 3 "${nodes[@]}" "$bindir/test_userop"
+    # Little room: large messages take many exchanges.
+    run "nodes:small" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
+        "$bindir/test_counts"
+    run "nodes:proxy thread" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_proxy thread "$bindir/test_counts"
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        run "nodes:grid" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_twin_threads 2 \
+            "$bindir/test_counts" quick
+        run "nodes:shm" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport shm "$bindir/test_counts" quick
+    else
+        run "nodes:cuda_ipc" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport cuda_ipc "$bindir/test_counts" quick
+    fi
+    local when
+    for when in later first; do
+        run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
+            --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 $when
+        run_saying "nodes:late:timeout:$when" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $when
+    done
+}
+
 cases_mixed() {
     local host=() how
     [ "$MSCCLPP_TEST_DEVICE" = cuda ] || host=(--mca coll_mscclpp_twin_host_ranks 0)
@@ -310,6 +350,7 @@ cases_ports() {
 cases_programs
 cases_algorithms
 cases_ports
+cases_nodes
 cases_mixed
 cases_late
 cases_idle

@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 54);
+    CHECK_EQ(mscclpp_param_count, 57);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -103,6 +103,9 @@ static void test_defaults(void)
     CHECK(!config.mixed_buffers);
     CHECK_TEXT(config.stage, "auto");
     CHECK(config.ucx);
+    CHECK_EQ(config.ranks_per_node, 0);
+    CHECK_TEXT(config.transport, "auto");
+    CHECK_EQ(config.exchange_size, 8 << 20);
     CHECK_TEXT(config.proxy, "progress");
     CHECK_EQ(config.fifo_size, 512);
     CHECK(config.widen_selection);

@@ -1,4 +1,5 @@
 /* The selector and the shapes: pure, and within what kernels and scratch can take, for everything they can be asked. */
+#include "device/nodes_types.h"
 #include "mca/common/algo.h"
 #include "mca/common/engine.h"
 #include "mca/common/select.h"
@@ -156,6 +157,8 @@ static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layou
                            (status == MSCCLPP_OK) ==
                                (input.nranks > 1 && mscclpp_engine_plan(input.bytes, input.nranks, protocol, &plan)),
                            "engines without a plan, or a plan without engines");
+                } else if (mscclpp_algos[algo]->spans_nodes) {
+                    expect(&sweep, status != MSCCLPP_OK, "serves one node");
                 } else {
                     expect(&sweep, status == MSCCLPP_OK, "does not fit the smallest scratch");
                 }
@@ -236,6 +239,61 @@ static void test_layout(void)
     CHECK(good);
     if (!good) {
         fprintf(stderr, "    scratch of %llu bytes\n", (unsigned long long)size);
+    }
+}
+
+/* The shape over several nodes: what the kernel divides must be there for every number of nodes and shards. */
+static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_host, bool *good)
+{
+    mscclpp_select_input_t input;
+    mscclpp_choice_t choice;
+    sweep_t sweep;
+
+    memset(&input, 0, sizeof(input));
+    memset(&choice, 0, sizeof(choice));
+    input.protocol = protocol;
+    input.layout = layout;
+    input.on_host = on_host;
+    input.block_limit = on_host ? 0 : 32;
+    sweep.input = &input;
+    sweep.choice = &choice;
+    sweep.good = *good;
+    sweep.algo = "nodes";
+    for (input.nodes = 2; input.nodes <= MSCCLPP_DEV_MAX_RANKS; ++input.nodes) {
+        for (input.shards = 1; input.shards * input.nodes <= MSCCLPP_DEV_MAX_RANKS; ++input.shards) {
+            input.nranks = input.shards;
+            for (input.bytes = 1; input.bytes <= (uint64_t)1 << 40; input.bytes = next_bytes(input.bytes)) {
+                input.slot_size = 16 << input.bytes % 20;
+                expect(&sweep, mscclpp_select_allreduce(&input, &choice) == MSCCLPP_OK, "nothing is selected");
+                expect(&sweep, choice.kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES, "which kernel");
+                expect(&sweep, choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS, "number of blocks");
+                expect(&sweep,
+                       MSCCLPP_DEV_NODES_TILE(layout->bulk_size, choice.nblocks, input.shards, input.slot_size) >= 1,
+                       "a tile of no unit");
+                expect(&sweep, on_host || choice.nblocks <= input.block_limit, "more blocks than run at once");
+            }
+        }
+    }
+    *good = sweep.good;
+}
+
+static void test_nodes(void)
+{
+    static const uint64_t scratch_sizes[] = {1024 * KIB, 16 * 1024 * KIB};
+    mscclpp_protocol_t protocol;
+    mscclpp_layout_t layout;
+    size_t s;
+
+    for (s = 0; s < sizeof(scratch_sizes) / sizeof(scratch_sizes[0]); ++s) {
+        bool good = true;
+
+        mscclpp_layout_init(&layout, scratch_sizes[s]);
+        fill_protocol(&protocol);
+        protocol.twin_blocks = 40;
+        protocol.twin_threads = 3;
+        sweep_nodes(&protocol, &layout, true, &good);
+        sweep_nodes(&protocol, &layout, false, &good);
+        CHECK(good);
     }
 }
 
@@ -334,8 +392,16 @@ static void test_thresholds(void)
     input.engines = true;
     for (i = 0; i < mscclpp_algo_count; ++i) {
         protocol.algorithm = i;
-        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->name);
-        CHECK_TEXT(selected(&input, (uint64_t)1 << 33), mscclpp_algos[i]->name);
+        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->spans_nodes ? "oneshot" : mscclpp_algos[i]->name);
+        CHECK_TEXT(selected(&input, (uint64_t)1 << 33),
+                   mscclpp_algos[i]->spans_nodes ? "zerocopy" : mscclpp_algos[i]->name);
+        /* And over several nodes there is one only. */
+        input.nodes = 2;
+        input.shards = 3;
+        input.slot_size = 4096;
+        CHECK_TEXT(selected(&input, 1), "nodes");
+        CHECK_TEXT(selected(&input, (uint64_t)1 << 33), "nodes");
+        input.nodes = 1;
     }
     /* But for one that cannot serve a call, which no user can know beforehand. */
     protocol.algorithm = mscclpp_algo_find("engines");
@@ -424,6 +490,7 @@ int main(void)
     test_plans();
     test_registry();
     test_layout();
+    test_nodes();
     test_thresholds();
     test_shapes();
     return unit_end();

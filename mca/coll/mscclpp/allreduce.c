@@ -42,21 +42,24 @@ static int agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p)
 }
 
 /*
- * Whether all ranks are on one node. What Open MPI knows of its own job is the same on all ranks. Of processes of other
- * jobs, which joined later, each side may know something else; a team of such is left to a later version.
+ * Which ranks are on this node. What Open MPI knows of its own job is the same on all ranks. Of processes of other
+ * jobs, which joined later, each side may know something else; they count as being on other nodes.
  */
-static bool is_single_node(struct ompi_communicator_t *comm)
+static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
 {
     const ompi_proc_t *self = ompi_proc_local();
 
+    params->single_node = true;
+    params->leader = ompi_comm_rank(comm);
     for (int i = 0; i < ompi_comm_size(comm); ++i) {
         const ompi_proc_t *peer = ompi_comm_peer_lookup(comm, i);
         if (NULL == peer || peer->super.proc_name.jobid != self->super.proc_name.jobid ||
             !OPAL_PROC_ON_LOCAL_NODE(peer->super.proc_flags)) {
-            return false;
+            params->single_node = false;
+        } else if (i < params->leader) {
+            params->leader = i;
         }
     }
-    return true;
 }
 
 /* The device that holds the buffers, or else the one that the application has chosen. */
@@ -91,7 +94,6 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
         .config = &component->config,
         .gpu = component->gpu,
         .concurrent = ompi_mpi_thread_multiple,
-        .single_node = true,
     };
     mscclpp_team_t *team = NULL;
     mscclpp_status_t status;
@@ -101,11 +103,7 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
                      ompi_comm_size(comm), MSCCLPP_DEV_MAX_RANKS);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (!is_single_node(comm)) {
-        mscclpp_info("%s: ranks on several nodes or of several jobs; device buffers are staged",
-                     mca_coll_mscclpp_comm_name(comm));
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
+    find_locality(comm, &params);
     if (MSCCLPP_OK != choose_device(sendbuf, recvbuf, &params.device)) {
         /* No device will do; the team's own exchange tells the peers, which are on their way into it. */
         params.device = -1;
@@ -118,6 +116,9 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_oob_destroy(module);
         return status;
+    }
+    if (mscclpp_team_spans_nodes(team)) {
+        mca_coll_mscclpp_nodes_progress_start();
     }
     __atomic_store_n(&module->team, team, __ATOMIC_RELEASE);
     return MSCCLPP_OK;

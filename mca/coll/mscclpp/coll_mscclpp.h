@@ -204,6 +204,13 @@ void mca_coll_mscclpp_watch_fini(void);
 void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
                                    int device_rank);
 
+/*
+ * nodes.c: from the first team over several nodes on, opal_progress moves on what their ranks need of one another.
+ * `start` may be called again.
+ */
+void mca_coll_mscclpp_nodes_progress_start(void);
+void mca_coll_mscclpp_nodes_progress_fini(void);
+
 /* twin.c: of the parameter twin_host_ranks, for tests: this rank of MPI_COMM_WORLD passes host memory. */
 void mca_coll_mscclpp_twin_hide_buffers(int rank);
 

@@ -126,6 +126,7 @@ static int component_open(void)
 static int component_close(void)
 {
     if (NULL != mca_coll_mscclpp_component.gpu) {
+        mca_coll_mscclpp_nodes_progress_fini();
         mca_coll_mscclpp_watch_fini();
         mca_coll_mscclpp_stage_fini();
         /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */

@@ -1,0 +1,47 @@
+/* What the all-reduce over several nodes shares with the host: the exchange area and the arguments. */
+#ifndef MSCCLPP_DEVICE_NODES_TYPES_H
+#define MSCCLPP_DEVICE_NODES_TYPES_H
+
+#include "device/launch_types.h"
+
+/* Blocks that exchange with other nodes at most; each has slots of its own. */
+#define MSCCLPP_DEV_NODES_BLOCKS 16u
+
+/* Two sets of slots take turns; device/kern/allreduce_nodes.h says why that is enough. */
+#define MSCCLPP_DEV_NODES_SETS 2u
+
+/* A set has one slot to send from and one to receive into for each node, the own one included but unused. */
+#define MSCCLPP_DEV_NODES_SLOTS(nnodes_)                                                                               \
+    ((uint64_t)MSCCLPP_DEV_NODES_BLOCKS * MSCCLPP_DEV_NODES_SETS * ((uint64_t)(nnodes_) + 1))
+
+/* Number of the slot of a block's set that is sent from; that which node k's partial result arrives in is 1 + k on. */
+#define MSCCLPP_DEV_NODES_SLOT(nnodes_, block_, set_)                                                                  \
+    (((uint64_t)(block_)*MSCCLPP_DEV_NODES_SETS + (set_)) * ((uint64_t)(nnodes_) + 1))
+
+/* Tokens and channels of block b and node k have this number; the token is that which node k's signals are added to. */
+#define MSCCLPP_DEV_NODES_NUMBER(nnodes_, block_, node_) ((uint64_t)(block_) * (nnodes_) + (node_))
+
+/* Units of a tile for each shard: what a block's part of the bulk area holds as operands and as results, or a slot. */
+#define MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_)                                                          \
+    ((bulk_size_) / (2 * (uint64_t)MSCCLPP_DEV_UNIT * (nblocks_) * (shards_)))
+#define MSCCLPP_DEV_NODES_TILE(bulk_size_, nblocks_, shards_, slot_size_)                                              \
+    (MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_) < (slot_size_) / MSCCLPP_DEV_UNIT                           \
+         ? MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_)                                                       \
+         : (slot_size_) / MSCCLPP_DEV_UNIT)
+
+/*
+ * In `common`, rank and nranks are those of the own node. Shard s of a tile belongs to the s-th rank of each node; the
+ * smallest node has `shards` ranks, and those beyond on other nodes own nothing.
+ */
+typedef struct {
+    mscclpp_dev_args_t common;
+    const mscclpp_dev_port_channel_t *channels; /* device memory; NULL on ranks that own no shard */
+    char *exchange;                             /* the area of slots, as kernels see it; likewise */
+    uint64_t *exchanged;                        /* device memory: how often each block has exchanged; likewise */
+    uint64_t slot_size;                         /* bytes, a multiple of MSCCLPP_DEV_UNIT; equal on all ranks */
+    uint32_t node;
+    uint32_t nnodes;
+    uint32_t shards;
+} mscclpp_dev_nodes_args_t;
+
+#endif

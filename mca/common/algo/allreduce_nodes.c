@@ -1,0 +1,35 @@
+/* Host side of the all-reduce over several nodes (device/kern/allreduce_nodes.h). */
+#include "device/nodes_types.h"
+#include "mca/common/algo.h"
+
+/* What a block should have of a shard at least: each exchange costs the proxies of both sides a few microseconds. */
+#define BLOCK_MIN ((uint64_t)32 << 10)
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    uint64_t shard, rows, most;
+
+    if (input->nodes < 2 || input->shards == 0 || input->slot_size < MSCCLPP_DEV_UNIT) {
+        return false;
+    }
+    shard = (units + input->shards - 1) / input->shards;
+    rows = MSCCLPP_DEV_NODES_ROWS(input->layout->bulk_size, 1, input->shards);
+    choice->epochs = 0;
+    choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES;
+    /* A block's tile should hold at least one unit for each of its threads. */
+    if (rows == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, rows, false, choice)) {
+        return false;
+    }
+    most = input->on_host ? MSCCLPP_DEV_NODES_BLOCKS : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
+    most = most > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : most == 0 ? 1 : most;
+    choice->nblocks = choice->nblocks > most ? (uint32_t)most : choice->nblocks;
+    return true;
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes = {
+    .name = "nodes",
+    .description = "shards combined within nodes, exchanged between nodes over port channels, and handed out again",
+    .spans_nodes = true,
+    .shape = shape,
+};

@@ -1,0 +1,55 @@
+/* What the files of the fabric share. */
+#ifndef MCA_COMMON_FABRIC_INTERNAL_H
+#define MCA_COMMON_FABRIC_INTERNAL_H
+
+#include "device/nodes_types.h"
+#include "mca/common/fabric.h"
+#include "mca/common/proxy.h"
+#include "mca/common/transport.h"
+
+/* Memory that both kernels and a transport use: device memory, or pinned memory of the host. */
+typedef struct {
+    void *host;   /* as the transport sees it; NULL: none */
+    void *device; /* as kernels see it */
+    bool on_device;
+} mscclpp_fabric_memory_t;
+
+/* On ranks that own no shard there is nothing but the node map. */
+struct mscclpp_fabric {
+    mscclpp_fabric_t *next; /* in the list of those that mscclpp_fabric_progress_all serves */
+    mscclpp_fabric_t **link;
+    mscclpp_nodes_t nodes;
+    mscclpp_config_t config; /* of the transport, which keeps its address */
+    const mscclpp_gpu_ops_t *gpu;
+    int device;
+    const char *label;
+    bool owner;
+    uint64_t slot_size;
+    uint64_t area_size;
+    uint64_t exchanges; /* of all blocks together, in all calls that have ended */
+
+    const mscclpp_transport_ops_t *ops;
+    mscclpp_transport_t *transport;
+    mscclpp_fabric_memory_t tokens;
+    mscclpp_fabric_memory_t area;
+    mscclpp_region_t *region;
+    mscclpp_conn_t *conns[MSCCLPP_DEV_MAX_RANKS];     /* of each node, NULL for the own one */
+    mscclpp_remote_t *remotes[MSCCLPP_DEV_MAX_RANKS]; /* likewise */
+    mscclpp_proxy_t *proxy;
+    bool in_call; /* atomic */
+
+    /* Device memory, one allocation: what the signals waited for and the exchanges are counted in, and the channels. */
+    char *state;
+    uint64_t *expected;
+    uint64_t *exchanged;
+    mscclpp_dev_port_channel_t *channels;
+};
+
+/* fabric.c */
+void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory);
+void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric);
+
+/* Names of ranks in the peer that a kernel's wait names: this much more than the rank, where it is of another node. */
+#define MSCCLPP_FABRIC_FAR_PEER MSCCLPP_DEV_MAX_RANKS
+
+#endif

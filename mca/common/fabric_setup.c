@@ -1,0 +1,453 @@
+/*
+ * How a fabric comes about, in steps that all ranks take together and that all of them end alike: whatever a rank
+ * lacks, it goes on exchanging until the vote. Ranks that own no shard vote as well.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "mca/common/fabric_internal.h"
+#include "mca/common/log.h"
+#include "mca/common/team_internal.h"
+
+/* Changes with every change of what ranks of different nodes exchange. */
+#define PROTOCOL_VERSION 1u
+
+/* Where slots begin, if they are not smaller than that. */
+#define SLOT_ALIGN ((uint64_t)256)
+
+/* What has to be equal on all nodes, or is until then known to one node only. */
+typedef struct {
+    uint32_t version;
+    uint32_t on_host;
+    uint32_t meet_first;
+    uint32_t block_limit;
+    uint64_t team_id;
+    uint64_t exchange_size;
+    mscclpp_protocol_t protocol;
+    uint64_t address_length;
+    unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
+} card_t;
+
+/* How to reach a rank; addresses of all nodes' connections follow. */
+typedef struct {
+    uint64_t key_length;
+    unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
+} reach_t;
+
+typedef struct {
+    uint64_t length;
+    unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
+} address_t;
+
+/* True if all ranks say yes; else *culprit_p is the first that does not. */
+static mscclpp_status_t vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, int *culprit_p)
+{
+    int32_t ballot = (int32_t)mine, ballots[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_status_t status = oob->allgather(oob->context, &ballot, ballots, sizeof(ballot));
+    int rank;
+
+    *culprit_p = -1;
+    for (rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
+        if (ballots[rank] != MSCCLPP_OK && (*culprit_p < 0 || ballots[*culprit_p] == MSCCLPP_ERR_PEER)) {
+            *culprit_p = rank;
+        }
+    }
+    return status;
+}
+
+/* The same, where nobody goes on without all. */
+static mscclpp_status_t agree(const mscclpp_oob_t *oob, mscclpp_status_t mine, const char *what)
+{
+    int culprit;
+    mscclpp_status_t status = vote(oob, mine, &culprit);
+
+    if (status == MSCCLPP_OK && culprit >= 0) {
+        mscclpp_info("%s: rank %d: %s failed (its own message says why): device buffers are staged", oob->label,
+                     culprit, what);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}
+
+static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
+{
+    int rank;
+
+    for (rank = 0; rank < oob->size; ++rank) {
+        const card_t *card = &cards[rank];
+
+        if (card->version != PROTOCOL_VERSION || card->on_host != cards[0].on_host) {
+            mscclpp_info("%s: rank %d runs protocol %u on the %s, rank 0 protocol %u on the %s: device buffers are "
+                         "staged",
+                         oob->label, rank, card->version, card->on_host ? "host twin" : "GPU", cards[0].version,
+                         cards[0].on_host ? "host twin" : "GPU");
+            return false;
+        }
+        if (card->protocol.scratch_size != cards[0].protocol.scratch_size) {
+            mscclpp_warn("%s: coll_mscclpp_scratch_size is %llu on rank %d and %llu on rank 0; it must be equal on all "
+                         "ranks: device buffers are staged",
+                         oob->label, (unsigned long long)card->protocol.scratch_size, rank,
+                         (unsigned long long)cards[0].protocol.scratch_size);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Makes all nodes' settings rank 0's, and limits the tightest. */
+static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *team, const mscclpp_team_params_t *params)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    card_t *cards = calloc((size_t)oob->size + 1, sizeof(*cards)), *own;
+    mscclpp_status_t status;
+    size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
+    int rank;
+
+    if (cards == NULL) {
+        mscclpp_error("%s: no memory for what %d ranks say", oob->label, oob->size);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    own = &cards[oob->size];
+    own->version = PROTOCOL_VERSION;
+    own->on_host = team->on_host;
+    own->meet_first = team->meet_first;
+    own->block_limit = team->block_limit;
+    own->exchange_size = fabric->config.exchange_size;
+    own->protocol = team->protocol;
+    if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
+        own->team_id = (uint64_t)(uintptr_t)fabric;
+    }
+    /* Without control messages other nodes see by their deadlines that this one has failed. */
+    if (mscclpp_ctrl_create(fabric->config.ucx, oob, &team->ctrl) == MSCCLPP_OK &&
+        mscclpp_ctrl_address(team->ctrl, own->address, &length) == MSCCLPP_OK) {
+        own->address_length = length;
+    }
+    status = oob->allgather(oob->context, own, cards, sizeof(*own));
+    if (status == MSCCLPP_OK && !check_cards(oob, cards)) {
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (status == MSCCLPP_OK && team->ctrl != NULL &&
+        mscclpp_ctrl_connect(team->ctrl, cards[0].team_id, cards[0].address, sizeof(*cards)) != MSCCLPP_OK) {
+        mscclpp_ctrl_destroy(team->ctrl);
+        team->ctrl = NULL;
+    }
+    team->protocol = cards[0].protocol;
+    fabric->config.exchange_size = cards[0].exchange_size;
+    for (rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
+        team->meet_first = team->meet_first || cards[rank].meet_first;
+        team->block_limit = cards[rank].block_limit < team->block_limit ? cards[rank].block_limit : team->block_limit;
+    }
+    free(cards);
+    return status;
+}
+
+static mscclpp_status_t allocate(mscclpp_fabric_t *fabric, bool on_device, uint64_t size,
+                                 mscclpp_fabric_memory_t *memory)
+{
+    mscclpp_status_t status;
+    void *host = NULL, *device = NULL;
+
+    if (on_device) {
+        status = fabric->gpu->device_alloc(fabric->device, size, &device);
+        host = device;
+    } else {
+        status = fabric->gpu->host_alloc(size, &host, &device);
+    }
+    if (status == MSCCLPP_OK) {
+        memory->host = host;
+        memory->device = device;
+        memory->on_device = on_device;
+    }
+    return status;
+}
+
+static void close_transport(mscclpp_fabric_t *fabric)
+{
+    if (fabric->transport != NULL) {
+        fabric->ops->destroy(fabric->transport);
+        fabric->transport = NULL;
+    }
+    mscclpp_fabric_free_memory(fabric, &fabric->tokens);
+}
+
+static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
+                                  const mscclpp_transport_ops_t *ops, bool on_device, uint32_t *flags_p)
+{
+    const uint64_t tokens = (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count;
+    mscclpp_transport_params_t transport;
+    mscclpp_status_t status = allocate(fabric, on_device, tokens * sizeof(uint64_t), &fabric->tokens);
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    memset(&transport, 0, sizeof(transport));
+    transport.config = &fabric->config;
+    transport.gpu = fabric->gpu;
+    transport.device = fabric->device;
+    transport.rank = params->oob.rank;
+    transport.size = params->oob.size;
+    transport.label = fabric->label;
+    transport.tokens = fabric->tokens.host;
+    transport.token_count = tokens;
+    fabric->ops = ops;
+    status = ops->create(&transport, flags_p, &fabric->transport);
+    if (status != MSCCLPP_OK) {
+        fabric->transport = NULL;
+        close_transport(fabric);
+    }
+    return status;
+}
+
+/*
+ * Tokens and slots lie together, both in device memory or both in the host's: a signal in one kind of memory would say
+ * nothing of data that takes another way into the other kind. Device memory where the transport can do both.
+ */
+static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
+                                       const mscclpp_transport_ops_t *ops)
+{
+    const uint32_t both = MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
+    uint32_t flags = 0;
+    mscclpp_status_t status = open_with(fabric, params, ops, ops->device_only, &flags);
+
+    if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both) {
+        close_transport(fabric);
+        status = open_with(fabric, params, ops, true, &flags);
+    }
+    return status;
+}
+
+static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params)
+{
+    const bool automatic = strcmp(fabric->config.transport, "auto") == 0;
+    const mscclpp_oob_t *oob = &params->oob;
+    int i, culprit;
+
+    for (i = 0; i < mscclpp_transport_count; ++i) {
+        const mscclpp_transport_ops_t *ops = mscclpp_transports[i];
+        const bool allowed = automatic ? ops->between_nodes : strcmp(fabric->config.transport, ops->name) == 0;
+        mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+
+        if (allowed && (ops->between_nodes || params->single_node)) {
+            status = fabric->owner ? open_transport(fabric, params, ops) : MSCCLPP_OK;
+        }
+        status = vote(oob, status, &culprit);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        if (culprit < 0) {
+            fabric->ops = ops;
+            mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
+                        "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory",
+                        oob->label, ops->name, fabric->nodes.count, fabric->nodes.shards,
+                        oob->size - (fabric->nodes.count - 1) * fabric->nodes.shards,
+                        fabric->tokens.on_device ? "device" : "pinned host");
+            return MSCCLPP_OK;
+        }
+        close_transport(fabric);
+    }
+    mscclpp_info("%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s on rank %d): device "
+                 "buffers are staged",
+                 oob->label, fabric->config.transport, oob->rank);
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
+/* The area of slots, and this rank's halves of the connections. */
+static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, address_t *addresses)
+{
+    const mscclpp_transport_ops_t *ops = fabric->ops;
+    mscclpp_status_t status = allocate(fabric, fabric->tokens.on_device, fabric->area_size, &fabric->area);
+    size_t length = sizeof(reach->key);
+    int node;
+
+    if (status == MSCCLPP_OK) {
+        status = ops->region_create(fabric->transport, fabric->area.host, fabric->area_size, &fabric->region);
+    }
+    if (status == MSCCLPP_OK) {
+        status = ops->region_key(fabric->region, reach->key, &length);
+        reach->key_length = length;
+    }
+    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
+        if (node == fabric->nodes.node) {
+            continue;
+        }
+        length = sizeof(addresses[node].bytes);
+        status = ops->conn_create(fabric->transport, fabric->nodes.owners[node], &fabric->conns[node]);
+        if (status == MSCCLPP_OK) {
+            status = ops->conn_address(fabric->conns[node], addresses[node].bytes, &length);
+            addresses[node].length = length;
+        }
+    }
+    return status;
+}
+
+/* `all` holds, for each rank, its reach and its addresses, `size` bytes together. */
+static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const char *all, size_t size)
+{
+    const mscclpp_transport_ops_t *ops = fabric->ops;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int node;
+
+    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
+        const char *card = all + (size_t)fabric->nodes.owners[node] * size;
+        const reach_t *reach = (const reach_t *)(const void *)card;
+        const address_t *address = (const address_t *)(const void *)(card + sizeof(*reach)) + fabric->nodes.node;
+
+        if (node == fabric->nodes.node) {
+            continue;
+        }
+        status = ops->conn_connect(fabric->conns[node], address->bytes, address->length);
+        if (status == MSCCLPP_OK) {
+            status = ops->remote_create(fabric->conns[node], reach->key, reach->key_length, &fabric->remotes[node]);
+        }
+    }
+    return status;
+}
+
+static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
+{
+    const size_t size = sizeof(reach_t) + (size_t)fabric->nodes.count * sizeof(address_t);
+    char *all = calloc((size_t)oob->size + 1, size), *own;
+    mscclpp_status_t mine = MSCCLPP_OK, status;
+
+    if (all == NULL) {
+        mscclpp_error("%s: no memory for the addresses of %d ranks", oob->label, oob->size);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    own = all + (size_t)oob->size * size;
+    if (fabric->owner) {
+        mine = prepare(fabric, (reach_t *)(void *)own, (address_t *)(void *)(own + sizeof(reach_t)));
+    }
+    status = agree(oob, mine, "a connection to other nodes");
+    if (status == MSCCLPP_OK) {
+        status = oob->allgather(oob->context, own, all, size);
+    }
+    if (status == MSCCLPP_OK) {
+        status = agree(oob, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK, "a connection to other nodes");
+    }
+    free(all);
+    return status;
+}
+
+static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, mscclpp_dev_port_channel_t *channels)
+{
+    const uint32_t count = (uint32_t)fabric->nodes.count;
+    mscclpp_status_t status = MSCCLPP_OK;
+    uint32_t block, node;
+
+    for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS; ++block) {
+        for (node = 0; node < count && status == MSCCLPP_OK; ++node) {
+            const uint64_t number = MSCCLPP_DEV_NODES_NUMBER(count, block, node);
+            const mscclpp_port_params_t params = {
+                .ops = fabric->ops,
+                .transport = fabric->transport,
+                .conn = fabric->conns[node],
+                .region = fabric->region,
+                .region_size = fabric->area_size,
+                .remote = fabric->remotes[node],
+                .remote_size = fabric->area_size,
+                .token = (uint32_t)MSCCLPP_DEV_NODES_NUMBER(count, block, (uint32_t)fabric->nodes.node),
+                .peer = fabric->nodes.owners[node],
+                .inbound = (uint64_t *)fabric->tokens.device + number,
+                .expected = fabric->expected + number};
+
+            if ((int)node == fabric->nodes.node) {
+                continue;
+            }
+            status = mscclpp_proxy_channel_create(fabric->proxy, &params, &channels[number]);
+            channels[number].peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)fabric->nodes.owners[node];
+        }
+    }
+    return status;
+}
+
+/* The proxy, its channels, and what kernels keep between calls. */
+static mscclpp_status_t equip(mscclpp_fabric_t *fabric, mscclpp_team_t *team)
+{
+    const size_t numbers = (size_t)MSCCLPP_DEV_NODES_BLOCKS * (size_t)fabric->nodes.count;
+    const size_t words = (numbers + MSCCLPP_DEV_NODES_BLOCKS) * sizeof(uint64_t);
+    const size_t table = numbers * sizeof(mscclpp_dev_port_channel_t);
+    const mscclpp_proxy_params_t params = {.config = &fabric->config,
+                                           .gpu = fabric->gpu,
+                                           .device = fabric->device,
+                                           .label = fabric->label,
+                                           .mailbox = team->mailbox};
+    mscclpp_dev_port_channel_t *channels = calloc(numbers, sizeof(*channels));
+    mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
+    void *memory;
+
+    if (channels == NULL) {
+        mscclpp_error("%s: no memory for %zu port channels", fabric->label, numbers);
+        return status;
+    }
+    status = fabric->gpu->device_alloc(fabric->device, words + table, &memory);
+    if (status == MSCCLPP_OK) {
+        fabric->state = memory;
+        fabric->expected = memory;
+        fabric->exchanged = fabric->expected + numbers;
+        fabric->channels = (mscclpp_dev_port_channel_t *)(void *)(fabric->state + words);
+        status = mscclpp_proxy_create(&params, &fabric->proxy);
+    }
+    if (status == MSCCLPP_OK) {
+        status = create_channels(fabric, channels);
+    }
+    if (status == MSCCLPP_OK && (status = mscclpp_team_take_stream(team)) == MSCCLPP_OK) {
+        status = fabric->gpu->copy(team->stream, fabric->channels, channels, table);
+    }
+    if (status == MSCCLPP_OK) {
+        status = fabric->gpu->stream_sync(team->stream);
+    }
+    free(channels);
+    return status;
+}
+
+static void cut_area(mscclpp_fabric_t *fabric)
+{
+    const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count);
+    const uint64_t grain = fabric->config.exchange_size / slots < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
+    const uint64_t size = fabric->config.exchange_size / slots / grain * grain;
+
+    /* So many nodes that not even a unit is left for each: a unit is what it takes. */
+    fabric->slot_size = size < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT : size;
+    fabric->area_size = slots * fabric->slot_size;
+}
+
+mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_params_t *params,
+                                       const mscclpp_nodes_t *nodes, mscclpp_fabric_t **fabric_p)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric));
+    mscclpp_status_t status = agree(oob, fabric != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY, "memory");
+
+    if (status != MSCCLPP_OK) {
+        free(fabric);
+        return status;
+    }
+    fabric->nodes = *nodes;
+    fabric->config = *params->config;
+    fabric->gpu = params->gpu;
+    fabric->device = params->device;
+    fabric->label = oob->label;
+    fabric->owner = nodes->rank < nodes->shards;
+    status = align_nodes(fabric, team, params);
+    if (status == MSCCLPP_OK) {
+        cut_area(fabric);
+        status = choose_transport(fabric, params);
+    }
+    if (status == MSCCLPP_OK) {
+        status = connect_nodes(fabric, oob);
+    }
+    if (status == MSCCLPP_OK) {
+        status = agree(oob, fabric->owner ? equip(fabric, team) : MSCCLPP_OK, "setting port channels up");
+    }
+    if (status != MSCCLPP_OK) {
+        mscclpp_fabric_destroy(fabric);
+        return status;
+    }
+    if (fabric->owner) {
+        mscclpp_fabric_enlist(fabric);
+    }
+    *fabric_p = fabric;
+    return MSCCLPP_OK;
+}

@@ -1,0 +1,28 @@
+/* Which ranks share a node, worked out by every rank alike. */
+#ifndef MCA_COMMON_NODES_H
+#define MCA_COMMON_NODES_H
+
+#include <stdbool.h>
+
+#include "device/launch_types.h"
+
+/* Nodes are numbered in the order of their lowest ranks. */
+typedef struct {
+    int count;
+    int shards;                         /* the fewest ranks that a node has */
+    int node_of[MSCCLPP_DEV_MAX_RANKS]; /* of each rank */
+    int node;                           /* the own one */
+    int size;                           /* its ranks */
+    int rank;                           /* the own one among them */
+    int members[MSCCLPP_DEV_MAX_RANKS]; /* its ranks, ascending */
+    int owners[MSCCLPP_DEV_MAX_RANKS];  /* of each node the rank with the number `rank` there, -1 if it has none */
+} mscclpp_nodes_t;
+
+/*
+ * `leaders` holds, for each of `size` ranks, the lowest rank on its node as that rank knows it. With `ranks_per_node`
+ * not 0, a node is further divided where (rank / ranks_per_node) changes. False if the ranks contradict one another, on
+ * all of them alike.
+ */
+bool mscclpp_nodes_map(const int *leaders, int size, int rank, int ranks_per_node, mscclpp_nodes_t *nodes);
+
+#endif

@@ -1,0 +1,236 @@
+/*
+ * All-reduce over several nodes whose ranks are processes: a rank is killed in the middle of its calls, and all others
+ * have to end with an error within the deadline. Ranks exchange set-up data through shared memory of the test's own.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mca/common/fabric.h"
+#include "mca/common/task.h"
+#include "mca/common/team.h"
+#include "mca/common/transport.h"
+#include "test/unit/unit.h"
+
+#define RANKS_MAX 6
+#define BYTES_MAX ((size_t)256 << 10)
+#define COUNT 40000
+#define DEADLINE 8.0 /* seconds; parameter timeout */
+
+/* What the processes share. */
+typedef struct {
+    unsigned arrived;
+    unsigned generation;
+    unsigned served[RANKS_MAX]; /* calls that have ended well */
+    int status[RANKS_MAX];      /* of the call that has not */
+    double seconds[RANKS_MAX];  /* how long it took */
+    char contribution[RANKS_MAX][BYTES_MAX];
+} world_t;
+
+typedef struct {
+    int size;
+    int ranks_per_node;
+    int victim;
+    const char *transport;
+    const char *proxy;
+    unsigned kill_after; /* microseconds of calls */
+} plan_t;
+
+static world_t *world;
+static int world_size, world_rank;
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void barrier(void)
+{
+    const unsigned generation = __atomic_load_n(&world->generation, __ATOMIC_ACQUIRE);
+
+    if (__atomic_add_fetch(&world->arrived, 1, __ATOMIC_ACQ_REL) == (unsigned)world_size) {
+        __atomic_store_n(&world->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&world->generation, generation + 1, __ATOMIC_RELEASE);
+    }
+    while (__atomic_load_n(&world->generation, __ATOMIC_ACQUIRE) == generation) {
+        sched_yield();
+    }
+}
+
+static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
+{
+    size_t at, size;
+    int rank;
+
+    (void)context;
+    for (at = 0; at < length; at += size) {
+        size = length - at < BYTES_MAX ? length - at : BYTES_MAX;
+        memcpy(world->contribution[world_rank], (const char *)sendbuf + at, size);
+        barrier();
+        for (rank = 0; rank < world_size; ++rank) {
+            memcpy((char *)recvbuf + (size_t)rank * length + at, world->contribution[rank], size);
+        }
+        barrier();
+    }
+    return MSCCLPP_OK;
+}
+
+static void progress(void *context)
+{
+    (void)context;
+    mscclpp_fabric_progress_all();
+    sched_yield();
+}
+
+static mscclpp_status_t check(void *context)
+{
+    (void)context;
+    return MSCCLPP_OK;
+}
+
+static void die(int number)
+{
+    (void)number;
+    (void)kill(getpid(), SIGKILL);
+}
+
+/* Errors are what this test is for. MSCCLPP_TEST_VERBOSE shows them. */
+static void take_line(void *context, mscclpp_log_level_t level, const char *line)
+{
+    (void)context;
+    (void)level;
+    if (getenv("MSCCLPP_TEST_VERBOSE") != NULL) {
+        fprintf(stderr, "rank %d: %s\n", world_rank, line);
+    }
+}
+
+/* The life of a rank. Its exit status says whether it came as far as it had to. */
+static int run_rank(const plan_t *plan)
+{
+    const mscclpp_oob_t oob = {.rank = world_rank,
+                               .size = world_size,
+                               .label = "test",
+                               .allgather = allgather,
+                               .progress = progress,
+                               .check = check};
+    mscclpp_config_t config;
+    mscclpp_team_params_t params;
+    mscclpp_team_t *team;
+    mscclpp_status_t status;
+    int32_t *in = calloc(COUNT, sizeof(*in)), *out = calloc(COUNT, sizeof(*out));
+    double started = now();
+    unsigned call = 0;
+
+    mscclpp_log_set(take_line, NULL, MSCCLPP_LOG_INFO);
+    mscclpp_config_init(&config);
+    config.timeout = DEADLINE;
+    config.ranks_per_node = plan->ranks_per_node;
+    config.transport = plan->transport;
+    config.proxy = plan->proxy;
+    memset(&params, 0, sizeof(params));
+    params.config = &config;
+    params.gpu = &mscclpp_gpu_host_ops;
+    params.oob = oob;
+    params.single_node = true;
+    if (in == NULL || out == NULL || mscclpp_team_create(&params, &team) != MSCCLPP_OK) {
+        return 2;
+    }
+    if (!mscclpp_team_spans_nodes(team)) {
+        return 3;
+    }
+    if (world_rank == plan->victim) {
+        const struct itimerval timer = {.it_value = {.tv_usec = (suseconds_t)plan->kill_after}};
+
+        signal(SIGALRM, die);
+        setitimer(ITIMER_REAL, &timer, NULL);
+    }
+    do {
+        mscclpp_allreduce_args_t args = {.sendbuf = in,
+                                         .recvbuf = out,
+                                         .count = call % 3 == 0 ? 1 : COUNT,
+                                         .dtype = MSCCLPP_DTYPE_INT32,
+                                         .op = MSCCLPP_OP_SUM,
+                                         .call = ++call};
+
+        in[0] = world_rank + (int)call;
+        started = now();
+        status = mscclpp_allreduce(team, &args);
+        if (status == MSCCLPP_OK && out[0] != world_size * (world_size - 1) / 2 + world_size * (int)call) {
+            return 4;
+        }
+        world->served[world_rank] = call;
+    } while (status == MSCCLPP_OK);
+    world->status[world_rank] = (int)status;
+    world->seconds[world_rank] = now() - started;
+    mscclpp_team_destroy(team);
+    mscclpp_team_finalize(0.1);
+    free(in);
+    free(out);
+    return 0;
+}
+
+static void run(const plan_t *plan)
+{
+    pid_t pids[RANKS_MAX];
+    int rank, status;
+
+    memset(world, 0, sizeof(*world));
+    world_size = plan->size;
+    fflush(NULL);
+    for (rank = 0; rank < plan->size; ++rank) {
+        pids[rank] = fork();
+        if (pids[rank] == 0) {
+            world_rank = rank;
+            alarm(120); /* but for the victim, whose timer is sooner */
+            _exit(run_rank(plan));
+        }
+    }
+    for (rank = 0; rank < plan->size; ++rank) {
+        CHECK_EQ(waitpid(pids[rank], &status, 0), pids[rank]);
+        if (rank == plan->victim) {
+            CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+            continue;
+        }
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        CHECK(world->status[rank] != MSCCLPP_OK && world->status[rank] != MSCCLPP_ERR_NOT_SUPPORTED);
+        CHECK(world->seconds[rank] < DEADLINE + 5);
+        CHECK(world->served[rank] > 0);
+    }
+    printf("%d ranks, %d a node, rank %d killed, %s, %s: %u calls, then errors within %.1f s\n", plan->size,
+           plan->ranks_per_node, plan->victim, plan->transport, plan->proxy, world->served[plan->victim == 0 ? 1 : 0],
+           world->seconds[plan->victim == 0 ? 1 : 0]);
+}
+
+int main(void)
+{
+    static const plan_t plans[] = {
+        {2, 1, 1, "ucx", "progress", 300000}, {3, 1, 0, "ucx", "progress", 201000},
+        {3, 2, 1, "ucx", "progress", 302000}, {4, 2, 2, "ucx", "thread", 403000},
+        {5, 2, 4, "ucx", "progress", 500000},
+    };
+    size_t i;
+
+    unit_begin();
+    if (mscclpp_transport_find("ucx") == NULL) {
+        printf("skipped: built without UCX\n");
+        return 77;
+    }
+    world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (world == MAP_FAILED) {
+        perror("mmap");
+        return 1;
+    }
+    for (i = 0; i < sizeof(plans) / sizeof(plans[0]); ++i) {
+        run(&plans[i]);
+    }
+    return unit_end();
+}

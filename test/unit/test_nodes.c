@@ -1,0 +1,93 @@
+/* Which ranks share a node, from what each of them says. */
+#include "mca/common/nodes.h"
+#include "test/unit/unit.h"
+
+/* What must hold of every map. */
+static bool is_sound(const mscclpp_nodes_t *nodes, int size, int rank)
+{
+    int i, sizes[MSCCLPP_DEV_MAX_RANKS] = {0};
+
+    for (i = 0; i < size; ++i) {
+        if (nodes->node_of[i] < 0 || nodes->node_of[i] >= nodes->count) {
+            return false;
+        }
+        ++sizes[nodes->node_of[i]];
+    }
+    for (i = 0; i < nodes->count; ++i) {
+        if (sizes[i] < nodes->shards || (nodes->rank < sizes[i]) != (nodes->owners[i] >= 0) ||
+            (nodes->owners[i] >= 0 && nodes->node_of[nodes->owners[i]] != i)) {
+            return false;
+        }
+    }
+    for (i = 0; i < nodes->size; ++i) {
+        if (nodes->node_of[nodes->members[i]] != nodes->node || (i > 0 && nodes->members[i] <= nodes->members[i - 1])) {
+            return false;
+        }
+    }
+    return nodes->size == sizes[nodes->node] && nodes->members[nodes->rank] == rank &&
+           nodes->owners[nodes->node] == rank && nodes->node_of[rank] == nodes->node;
+}
+
+static void test_one_host(void)
+{
+    static const int leaders[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_nodes_t nodes;
+    int size, rank, ranks_per_node;
+    bool good = true;
+
+    for (size = 1; size <= MSCCLPP_DEV_MAX_RANKS; ++size) {
+        for (ranks_per_node = 0; ranks_per_node <= size; ++ranks_per_node) {
+            const int each = ranks_per_node == 0 ? size : ranks_per_node;
+
+            for (rank = 0; rank < size; ++rank) {
+                good = good && mscclpp_nodes_map(leaders, size, rank, ranks_per_node, &nodes) &&
+                       is_sound(&nodes, size, rank) && nodes.count == (size + each - 1) / each &&
+                       nodes.node == rank / each && nodes.shards == (size % each == 0 ? each : size % each);
+            }
+        }
+    }
+    CHECK(good);
+}
+
+/* Ranks that are dealt out to hosts one by one, as `--map-by node` does. */
+static void test_dealt_out(void)
+{
+    static const int leaders[] = {0, 1, 2, 0, 1, 2, 0, 1};
+    mscclpp_nodes_t nodes;
+
+    CHECK(mscclpp_nodes_map(leaders, 8, 4, 0, &nodes) && is_sound(&nodes, 8, 4));
+    CHECK_EQ(nodes.count, 3);
+    CHECK_EQ(nodes.shards, 2);
+    CHECK_EQ(nodes.node, 1);
+    CHECK_EQ(nodes.rank, 1);
+    CHECK_EQ(nodes.owners[0], 3);
+    CHECK_EQ(nodes.owners[2], 5);
+    CHECK(mscclpp_nodes_map(leaders, 8, 6, 0, &nodes) && is_sound(&nodes, 8, 6));
+    CHECK_EQ(nodes.rank, 2);
+    CHECK_EQ(nodes.owners[1], 7);
+    CHECK_EQ(nodes.owners[2], -1);
+    /* Imitated nodes divide real ones and never join them. */
+    CHECK(mscclpp_nodes_map(leaders, 8, 6, 4, &nodes) && is_sound(&nodes, 8, 6));
+    CHECK_EQ(nodes.count, 6);
+    CHECK_EQ(nodes.shards, 1);
+}
+
+static void test_contradictions(void)
+{
+    static const int not_led[] = {0, 0, 1}, ahead[] = {0, 2, 2}, negative[] = {0, -1}, beyond[] = {0, 7};
+    mscclpp_nodes_t nodes;
+
+    CHECK(!mscclpp_nodes_map(not_led, 3, 0, 0, &nodes));
+    CHECK(!mscclpp_nodes_map(ahead, 3, 0, 0, &nodes));
+    CHECK(!mscclpp_nodes_map(negative, 2, 0, 0, &nodes));
+    CHECK(!mscclpp_nodes_map(beyond, 2, 0, 0, &nodes));
+}
+
+int main(void)
+{
+    unit_begin();
+    test_one_host();
+    test_dealt_out();
+    test_contradictions();
+    return unit_end();
+}
