@@ -23,6 +23,7 @@ typedef struct {
     uint32_t on_host;
     uint32_t meet_first;
     uint32_t block_limit;
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
     uint64_t exchange_size;
     mscclpp_protocol_t protocol;
@@ -96,11 +97,40 @@ static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
     return true;
 }
 
+/*
+ * Ranks of different nodes that share a GPU, as only imitated nodes do: the blocks of all their kernels have to run at
+ * once, and the nodes have reckoned with their own ranks alone.
+ */
+static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const card_t *cards)
+{
+    uint32_t most = 1;
+    int a, b;
+
+    for (a = 0; a < oob->size && !team->on_host; ++a) {
+        uint32_t users = 0;
+
+        for (b = 0; b < oob->size; ++b) {
+            users += memcmp(cards[a].uuid, cards[b].uuid, sizeof(cards[a].uuid)) == 0;
+        }
+        most = users > most ? users : most;
+    }
+    if (most > 1 && team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_KERNELS) {
+        mscclpp_info("%s: %u ranks share a GPU and coll_mscclpp_shared_gpu is not kernels: device buffers of imitated "
+                     "nodes are staged",
+                     oob->label, most);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    team->block_limit = team->block_limit / most;
+    team->block_limit = team->block_limit == 0 && !team->on_host ? 1 : team->block_limit;
+    return MSCCLPP_OK;
+}
+
 /* Makes all nodes' settings rank 0's, and limits the tightest. */
 static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *team, const mscclpp_team_params_t *params)
 {
     const mscclpp_oob_t *oob = &params->oob;
     card_t *cards = calloc((size_t)oob->size + 1, sizeof(*cards)), *own;
+    mscclpp_gpu_info_t info;
     mscclpp_status_t status;
     size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
     int rank;
@@ -114,6 +144,9 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     own->on_host = team->on_host;
     own->meet_first = team->meet_first;
     own->block_limit = team->block_limit;
+    if (team->gpu->device_info(team->device, &info) == MSCCLPP_OK) {
+        memcpy(own->uuid, info.uuid, sizeof(own->uuid));
+    }
     own->exchange_size = fabric->config.exchange_size;
     own->protocol = team->protocol;
     if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
@@ -138,6 +171,9 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     for (rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
         team->meet_first = team->meet_first || cards[rank].meet_first;
         team->block_limit = cards[rank].block_limit < team->block_limit ? cards[rank].block_limit : team->block_limit;
+    }
+    if (status == MSCCLPP_OK) {
+        status = share_gpus(team, oob, cards);
     }
     free(cards);
     return status;

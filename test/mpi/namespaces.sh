@@ -35,7 +35,9 @@ cleanup() {
 }
 trap cleanup EXIT
 
-{ ip netns add "$a" && ip netns add "$b"; } 2>"$work/log" || skip "ip netns add: $(tail -n 1 "$work/log")"
+for host in "$a" "$b"; do
+    ip netns add "$host" 2>"$work/log" || skip "ip netns add: $(tail -n 1 "$work/log")"
+done
 ip link add v0 netns "$a" type veth peer name v0 netns "$b" || skip "no veth"
 for host in "$a:1" "$b:2"; do
     ip -n "${host%:*}" addr add "10.77.0.${host#*:}/24" dev v0
@@ -67,7 +69,7 @@ launch=("$mpirun" --allow-run-as-root --oversubscribe --bind-to none --host "$a:
 run() {
     local name=$1 start=$SECONDS
     shift
-    # shellcheck disable=SC2016 # The inner shell expands them.
+    # shellcheck disable=SC2016 # the inner shell expands it
     if timeout -k 10 180 ip netns exec "$a" unshare -u bash -c 'hostname "$0"; exec "$@"' "$a" "${launch[@]}" "$@" \
         >"$work/log" 2>&1 </dev/null && grep -q 'inter-node transport ucx: 2 nodes' "$work/log"; then
         passed=$((passed + 1))
