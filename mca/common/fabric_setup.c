@@ -130,7 +130,6 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
 {
     const mscclpp_oob_t *oob = &params->oob;
     card_t *cards = calloc((size_t)oob->size + 1, sizeof(*cards)), *own;
-    mscclpp_gpu_info_t info;
     mscclpp_status_t status;
     size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
     int rank;
@@ -144,9 +143,7 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     own->on_host = team->on_host;
     own->meet_first = team->meet_first;
     own->block_limit = team->block_limit;
-    if (team->gpu->device_info(team->device, &info) == MSCCLPP_OK) {
-        memcpy(own->uuid, info.uuid, sizeof(own->uuid));
-    }
+    memcpy(own->uuid, team->uuid, sizeof(own->uuid));
     own->exchange_size = fabric->config.exchange_size;
     own->protocol = team->protocol;
     if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {

@@ -134,6 +134,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
         hello->address_length = length;
     }
     memcpy(hello->uuid, info.uuid, sizeof(hello->uuid));
+    memcpy(team->uuid, info.uuid, sizeof(team->uuid));
     hello->shareable = info.shareable;
     hello->sm_count = (uint32_t)info.sm_count;
     return MSCCLPP_OK;

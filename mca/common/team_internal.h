@@ -38,7 +38,8 @@ struct mscclpp_team {
     bool probing;         /* a wait that ends early is no error */
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
-    uint64_t id;          /* equal on all ranks, unlike that of any other team of theirs */
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
+    uint64_t id; /* equal on all ranks, unlike that of any other team of theirs */
 
     mscclpp_gpu_stream_t *stream; /* of the task in hand, from the pool; NULL between tasks */
     char *scratch;                /* this rank's, in device memory */

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mca/common/transport.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
@@ -90,6 +91,10 @@ static void configure(mscclpp_config_t *config, const char *algorithm, int block
     config->timeout = TIMEOUT;
     config->warn_after = WARN_AFTER;
     config->ucx = false;
+    if (strcmp(algorithm, "nodes") == 0) {
+        config->ranks_per_node = 2;
+        config->transport = "ucx";
+    }
 }
 
 /* The plan of one test, shared by its ranks. */
@@ -416,7 +421,7 @@ static void inject(rank_t *rank)
 }
 
 /* Every call of every function during the bring-up fails once, on each of the ranks that differ in what they do. */
-static void test_faults_in_bringup(int ranks)
+static void test_faults_in_bringup(const char *algorithm, int ranks)
 {
     int function, nth, culprit, rank, reached = 0;
 
@@ -430,7 +435,7 @@ static void test_faults_in_bringup(int ranks)
                 injection_t injection;
                 char what[128];
 
-                configure(&config, "auto", 1, 1);
+                configure(&config, algorithm, 1, 1);
                 config.timeout = 60;
                 memset(&injection, 0, sizeof(injection));
                 injection.function = (faulty_function_t)function;
@@ -454,14 +459,14 @@ static void test_faults_in_bringup(int ranks)
                 }
                 mscclpp_team_finalize(1.0);
                 CHECK_EQ(faulty_held(), 0);
-                snprintf(what, sizeof(what), "bring-up, call %d of %s on rank %d of %d", nth,
+                snprintf(what, sizeof(what), "bring-up (%s), call %d of %s on rank %d of %d", algorithm, nth,
                          faulty_name((faulty_function_t)function), culprit, ranks);
                 explain(what, failed_before);
                 more = more && unit_failed == failed_before && nth < 50;
             }
         }
     }
-    printf("%d faults in the bring-up of %d ranks\n", reached, ranks);
+    printf("%d faults in the bring-up of %d ranks (%s)\n", reached, ranks, algorithm);
     /* Two culprits, at least: information, preload, scratch, mailbox, export, imports, stream and launch. */
     CHECK(reached >= 2 * (7 + ranks));
 }
@@ -556,7 +561,7 @@ int main(void)
         test_revocation(algorithms[i]);
     }
     test_different_parameters();
-    test_faults_in_bringup(3);
+    test_faults_in_bringup("auto", 3);
     test_faults_in_call("oneshot", 3, false, USER_DEVICE);
     test_faults_in_call("scratch", 3, true, USER_HOST);
     test_faults_in_call("twophase", 2, false, USER_HOST);
@@ -566,5 +571,10 @@ int main(void)
     process_state_read(&after);
     CHECK_EQ(after.descriptors, before.descriptors);
     CHECK_EQ(after.threads, before.threads);
+    if (mscclpp_transport_find("ucx") != NULL) {
+        /* UCX keeps things for the process, so these come after the count. */
+        test_faults_in_bringup("nodes", 3);
+        test_faults_in_call("nodes", 3, false, USER_HOST);
+    }
     return unit_end();
 }
