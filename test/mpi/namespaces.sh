@@ -47,6 +47,14 @@ for host in "$a:1" "$b:2"; do
     printf '127.0.0.1 localhost\n10.77.0.1 %s\n10.77.0.2 %s\n' "$a" "$b" >"/etc/netns/${host%:*}/hosts"
 done
 
+# UCX passes over an interface that is not up yet.
+for host in "$a" "$b"; do
+    for _ in $(seq 50); do
+        ip -n "$host" link show v0 | grep -q 'state UP' && break
+        sleep 0.1
+    done
+done
+
 # What mpirun starts its daemon on the other host with.
 cat >"$work/agent" <<'AGENT'
 #!/usr/bin/env bash
@@ -58,11 +66,12 @@ chmod +x "$work/agent"
 
 ompi_info=$(dirname "$(command -v "$mpirun")")/ompi_info
 pkglibdir=$("$ompi_info" --path pkglibdir --parsable 2>/dev/null | sed 's/^path:pkglibdir://')
-export MSCCLPP_TEST_DEVICE=host UCX_TLS=tcp,self
+export MSCCLPP_TEST_DEVICE=host UCX_TLS=tcp,self UCX_NET_DEVICES=v0
 launch=("$mpirun" --allow-run-as-root --oversubscribe --bind-to none --host "$a:4,$b:4"
     --mca plm rsh --mca plm_rsh_agent "$work/agent" --mca oob_tcp_if_include 10.77.0.0/24
     --mca pml ob1 --mca btl 'tcp,vader,self' --mca btl_tcp_if_include 10.77.0.0/24
-    -x MSCCLPP_TEST_DEVICE -x UCX_TLS --mca op '^avx' --mca mca_base_component_path "$component_dir:$pkglibdir"
+    -x MSCCLPP_TEST_DEVICE -x UCX_TLS -x UCX_NET_DEVICES
+    --mca op '^avx' --mca mca_base_component_path "$component_dir:$pkglibdir"
     --mca coll mscclpp --mca coll_mscclpp_device host --mca coll_mscclpp_verbose 2)
 
 # run NAME ARGUMENT...: must pass, and with so many nodes as it has.
