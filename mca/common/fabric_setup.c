@@ -12,7 +12,7 @@
 #include "mca/common/team_internal.h"
 
 /* Changes with every change of what ranks of different nodes exchange. */
-#define PROTOCOL_VERSION 1u
+#define PROTOCOL_VERSION 2u
 
 /* Where slots begin, if they are not smaller than that. */
 #define SLOT_ALIGN ((uint64_t)256)
@@ -23,6 +23,7 @@ typedef struct {
     uint32_t on_host;
     uint32_t meet_first;
     uint32_t block_limit;
+    uint32_t threaded; /* other threads launch kernels on the same GPU */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
     uint64_t exchange_size;
@@ -125,6 +126,25 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
     return MSCCLPP_OK;
 }
 
+/*
+ * A kernel that waits for another node holds up what other threads do with its GPU, such as an allocation. Within a
+ * node all ranks meet before they launch; between nodes they do not.
+ */
+static mscclpp_status_t refuse_threads(const mscclpp_oob_t *oob, const card_t *cards)
+{
+    int rank;
+
+    for (rank = 0; rank < oob->size; ++rank) {
+        if (cards[rank].threaded) {
+            mscclpp_info("%s: rank %d runs with MPI_THREAD_MULTIPLE and the ranks are on several nodes: device buffers "
+                         "are staged",
+                         oob->label, rank);
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+    }
+    return MSCCLPP_OK;
+}
+
 /* Makes all nodes' settings rank 0's, and limits the tightest. */
 static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *team, const mscclpp_team_params_t *params)
 {
@@ -143,6 +163,7 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     own->on_host = team->on_host;
     own->meet_first = team->meet_first;
     own->block_limit = team->block_limit;
+    own->threaded = params->concurrent && !team->on_host;
     memcpy(own->uuid, team->uuid, sizeof(own->uuid));
     own->exchange_size = fabric->config.exchange_size;
     own->protocol = team->protocol;
@@ -168,6 +189,9 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     for (rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
         team->meet_first = team->meet_first || cards[rank].meet_first;
         team->block_limit = cards[rank].block_limit < team->block_limit ? cards[rank].block_limit : team->block_limit;
+    }
+    if (status == MSCCLPP_OK) {
+        status = refuse_threads(oob, cards);
     }
     if (status == MSCCLPP_OK) {
         status = share_gpus(team, oob, cards);
