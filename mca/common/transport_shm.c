@@ -48,7 +48,7 @@ static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uin
     mscclpp_status_t status;
     mscclpp_window_card_t card;
 
-    if (params->gpu != &mscclpp_gpu_host_ops) {
+    if (strcmp(params->gpu->name, mscclpp_gpu_host_ops.name) != 0) {
         mscclpp_info("%s: no transport shm: it serves the host twin, not device=%s", params->label, params->gpu->name);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }

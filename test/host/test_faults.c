@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mca/common/transport.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
@@ -93,7 +92,7 @@ static void configure(mscclpp_config_t *config, const char *algorithm, int block
     config->ucx = false;
     if (strcmp(algorithm, "nodes") == 0) {
         config->ranks_per_node = 2;
-        config->transport = "ucx";
+        config->transport = "shm"; /* UCX 1.13 aborts where an endpoint fails while it is being wired up */
     }
 }
 
@@ -568,13 +567,10 @@ int main(void)
     test_faults_in_call("zerocopy", 3, false, USER_DEVICE);
     test_faults_in_call("zerocopy", 2, true, USER_DEVICE);
     test_faults_in_call("engines", 3, true, USER_DEVICE);
+    test_faults_in_bringup("nodes", 3);
+    test_faults_in_call("nodes", 3, false, USER_HOST);
     process_state_read(&after);
     CHECK_EQ(after.descriptors, before.descriptors);
     CHECK_EQ(after.threads, before.threads);
-    if (mscclpp_transport_find("ucx") != NULL) {
-        /* UCX keeps things for the process, so these come after the count. */
-        test_faults_in_bringup("nodes", 3);
-        test_faults_in_call("nodes", 3, false, USER_HOST);
-    }
     return unit_end();
 }
