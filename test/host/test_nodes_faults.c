@@ -159,8 +159,9 @@ static int run_rank(const plan_t *plan)
                                          .count = call % 3 == 0 ? 1 : COUNT,
                                          .dtype = MSCCLPP_DTYPE_INT32,
                                          .op = MSCCLPP_OP_SUM,
-                                         .call = ++call};
+                                         .call = call + 1};
 
+        ++call;
         in[0] = world_rank + (int)call;
         started = now();
         status = mscclpp_allreduce(team, &args);
