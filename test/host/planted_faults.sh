@@ -237,7 +237,7 @@ plant twophase-one-half schedule device/kern/allreduce_twophase.h $schedule 's/\
 plant oneshot-last-epoch-short schedule device/kern/allreduce_oneshot.h $schedule \
     's/u < chunk;/u < chunk \&\& base + u < units;/'
 plant twophase-last-epoch-short schedule device/kern/allreduce_twophase.h $schedule \
-    's/u < chunk;/u < chunk \&\& base + u < shard;/'
+    's/u < chunk/u < chunk \&\& epoch->base + u < epoch->shard/'
 plant scratch-first-barrier scratch device/kern/allreduce_scratch.h $launcher \
     '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'
 plant scratch-second-barrier scratch device/kern/allreduce_scratch.h $launcher \
