@@ -412,7 +412,7 @@ static void serve(bench_t *bench, uint64_t number, bool rung)
     CHECK_EQ(mscclpp_dev_host_launch(bench->queue, &launch), 0);
     CHECK(reaches(&bench->mailbox.done, number));
     for (i = 0; i < 64; ++i) {
-        bench->in[i] = (int32_t)number + i;
+        bench->in[i] = (int32_t)((uint32_t)number + (uint32_t)i);
     }
     for (i = 0; rung && i < MSCCLPP_DEV_BELL_WORDS; ++i) {
         __atomic_store_n(&bench->mailbox.bell[i], (number + 1) << 32 | payloads[i], __ATOMIC_RELEASE);
