@@ -39,7 +39,7 @@ void mscclpp_linger_init(struct mscclpp_team *team, const mscclpp_config_t *conf
 
 /*
  * Starts an operation that the host waits for: rings, or launches a kernel in the team's stream, which lingers where
- * that is likely to pay. `epochs`: flags that the operation uses up.
+ * that is likely to pay. The caller counts the operation in team->launches.
  */
 mscclpp_status_t mscclpp_linger_start(struct mscclpp_team *team, const mscclpp_dev_launch_t *launch);
 
