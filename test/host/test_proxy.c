@@ -2,7 +2,6 @@
  * The proxy under faults and at its limits: handlers, stop, kernels that ask for nonsense, broken and busy connections,
  * as many channels as there can be, and how little it costs when nothing is in flight.
  */
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "mca/common/memory.h"
 #include "test/host/late_transport.h"
 #include "test/host/port_rank.h"
+#include "test/host/process_state.h"
 
 /* Seconds within which a failure must reach a kernel that waits; its own deadline is far later. */
 #define SOON 5.0
@@ -466,16 +466,10 @@ static void test_settle(rank_t *rank)
 
 static int open_files(void)
 {
-    DIR *folder = opendir("/proc/self/fd");
-    int count = 0;
+    process_state_t state;
 
-    while (folder != NULL && readdir(folder) != NULL) {
-        ++count;
-    }
-    if (folder != NULL) {
-        closedir(folder);
-    }
-    return count;
+    process_state_read(&state);
+    return state.descriptors;
 }
 
 int main(void)

@@ -1,10 +1,10 @@
 /* What must be refused, peers that leave, and what is left of all that came and went. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "test/host/process_state.h"
 #include "test/host/transport_cases.h"
 
 static bool is_refused(mscclpp_status_t status)
@@ -176,16 +176,10 @@ void case_closed_peer(end_t *end)
 
 static int open_files(void)
 {
-    DIR *folder = opendir("/proc/self/fd");
-    int count = 0;
+    process_state_t state;
 
-    while (folder != NULL && readdir(folder) != NULL) {
-        ++count;
-    }
-    if (folder != NULL) {
-        closedir(folder);
-    }
-    return count;
+    process_state_read(&state);
+    return state.descriptors;
 }
 
 /* Connections and regions come and go, used or not, connected or not; nothing is left. */
