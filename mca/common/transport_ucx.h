@@ -47,6 +47,8 @@ typedef struct {
     int64_t pid;
     uint64_t token_count;
     uint64_t ring_size;
+    uint32_t forced; /* endpoints of its instance that have been closed by force so far */
+    uint32_t busy;   /* not 0: another of its connections to the reader is in use */
 } ucx_address_t;
 
 /* The first bytes of a region's key; its remote key follows. */
@@ -126,13 +128,15 @@ typedef struct {
 /*
  * A way to a worker, for one connection at a time. It is kept for the next connection to that worker, as UCX keeps a
  * socket of each endpoint that both sides have closed. Several connections to one worker have one each, for a flush is
- * one of an endpoint.
+ * one of an endpoint. A side that closes its end by force takes the other end down with it, so one is used again only
+ * where the peer's address says that the peer had ended all earlier connections by then, none of them by force.
  */
 typedef struct ucx_endpoint {
     struct ucx_endpoint *next;
     mscclpp_conn_t *conn; /* NULL: free for use */
     ucp_ep_h ep;          /* NULL: closed, or being closed */
     bool lost;
+    uint32_t forced;          /* what the peer's address said when it was last taken */
     bool closes;              /* is being closed, which may end at once */
     ucs_status_ptr_t closing; /* the request */
     size_t length;
@@ -208,6 +212,7 @@ struct mscclpp_transport {
     ucp_address_t *address; /* of the worker */
     size_t address_length;
     double watched_at; /* when processes were last looked at */
+    uint32_t forced;   /* endpoints closed by force so far */
     ucx_endpoint_t *endpoints;
     mscclpp_conn_t *conns;
     mscclpp_conn_t *adding; /* whose add to device memory is under way: one at a time, as it is not atomic */

@@ -46,6 +46,16 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     return MSCCLPP_OK;
 }
 
+static bool is_busy(const mscclpp_transport_t *transport, int peer)
+{
+    const mscclpp_conn_t *conn = transport->conns;
+
+    while (conn != NULL && (conn->peer != peer || !conn->connected)) {
+        conn = conn->next;
+    }
+    return conn != NULL;
+}
+
 mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     const mscclpp_transport_t *transport = conn->transport;
@@ -55,6 +65,8 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
                                 .pid = getpid(),
                                 .token_count = transport->params.token_count,
                                 .ring_size = conn->landing_size,
+                                .forced = transport->forced,
+                                .busy = is_busy(transport, conn->peer),
                                 .worker_length = (uint32_t)transport->address_length};
     char *at = address;
 

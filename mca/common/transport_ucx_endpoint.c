@@ -78,12 +78,13 @@ static void start_watching(mscclpp_conn_t *conn)
     }
 }
 
-static ucx_endpoint_t *find_free(mscclpp_transport_t *transport, const void *address, size_t length)
+static ucx_endpoint_t *find_free(const mscclpp_conn_t *conn, const void *address, size_t length)
 {
-    ucx_endpoint_t *endpoint = transport->endpoints;
+    ucx_endpoint_t *endpoint = conn->to.busy != 0 ? NULL : conn->transport->endpoints;
 
-    while (endpoint != NULL && (endpoint->conn != NULL || endpoint->lost || endpoint->closes ||
-                                endpoint->length != length || memcmp(endpoint->address, address, length) != 0)) {
+    while (endpoint != NULL &&
+           (endpoint->conn != NULL || endpoint->lost || endpoint->closes || endpoint->forced != conn->to.forced ||
+            endpoint->length != length || memcmp(endpoint->address, address, length) != 0)) {
         endpoint = endpoint->next;
     }
     return endpoint;
@@ -92,7 +93,7 @@ static ucx_endpoint_t *find_free(mscclpp_transport_t *transport, const void *add
 mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_transport_t *transport = conn->transport;
-    ucx_endpoint_t *endpoint = find_free(transport, address, length);
+    ucx_endpoint_t *endpoint = find_free(conn, address, length);
     ucs_status_t status = UCS_OK;
 
     if (endpoint == NULL) {
@@ -119,6 +120,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
         endpoint->next = transport->endpoints;
         transport->endpoints = endpoint;
     }
+    endpoint->forced = conn->to.forced;
     endpoint->conn = conn;
     conn->endpoint = endpoint;
     conn->ep = endpoint->ep;
@@ -137,6 +139,7 @@ static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpo
     if (endpoint->closes) {
         return;
     }
+    transport->forced += by_force;
     endpoint->closes = true;
     endpoint->closing = transport->ucx.ucp_ep_close_nbx(endpoint->ep, &param);
     if (UCS_PTR_IS_ERR(endpoint->closing)) {
