@@ -2,6 +2,8 @@
 # Plants one fault at a time into a copy of the sources and demands that the tests of the twin catch it under
 # ThreadSanitizer: that they fail, or that a race is reported. The sources as they are must pass the same runs.
 # Usage: planted_faults.sh [--keep] [NAME]...
+# What runs are made of is called by name.
+# shellcheck disable=SC2317
 set -u
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -59,95 +61,92 @@ compile() {
     "$cc" "${flags[@]}" -I"$tree" -c "$tree/$1" -o "$objects/${1//\//_}.o"
 }
 
-# link: the test programs, from all objects.
+# link PROGRAM: from all objects.
 link() {
-    local program shared=()
-    for program in "$objects"/*.o; do
-        case $program in
+    local object shared=()
+    for object in "$objects"/*.o; do
+        case $object in
         */test_host_test_* | */test_unit_*) ;;
-        *) shared+=("$program") ;;
+        *) shared+=("$object") ;;
         esac
     done
-    for program in host_test_allreduce host_test_engines host_test_schedule host_test_stress host_test_enqueue \
-        host_test_linger host_test_port_channel host_test_proxy host_test_transport unit_test_fifo; do
-        "$cc" "${flags[@]}" "$objects/test_$program.c.o" "${shared[@]}" -lm -o "$work/${program#*_}" || return
-    done
+    "$cc" "${flags[@]}" "$objects"/test_*_"$1.c.o" "${shared[@]}" -lm -o "$work/$1"
+}
+
+# linked PROGRAM: sees to it that it stands for the objects as they are.
+linked() {
+    [ -x "$work/$1" ] || link "$1" || {
+        unlinked=yes
+        return 1
+    }
 }
 
 mapfile -t sources < <(cd "$tree" && find device mca/common test/host test/unit -name '*.c' |
     grep -v -e gpu_cuda -e ctrl_ucx -e transport_verbs -e transport_ucx -e verbs -e test/host/test_faults | sort)
+cores=$(nproc)
 for source in "${sources[@]}"; do
-    compile "$source" || exit 1
+    [ "$(jobs -pr | wc -l)" -lt "$cores" ] || wait -n
+    compile "$source" &
 done
-link || exit 1
+wait
+for source in "${sources[@]}"; do
+    [ -e "$objects/${source//\//_}.o" ] || exit 1
+done
 
 # run PROGRAM ARGUMENT...: false if it fails or hangs.
-# shellcheck disable=SC2317
 run() {
-    TSAN_OPTIONS=halt_on_error=1:exitcode=66 timeout -k 5 "$limit" "${runner[@]}" "$work/$1" "${@:2}" \
+    linked "$1" && TSAN_OPTIONS=halt_on_error=1:exitcode=66 timeout -k 5 "$limit" "${runner[@]}" "$work/$1" "${@:2}" \
         >"$work/log" 2>&1
 }
 
 # The runs of each fault, called by name.
-# shellcheck disable=SC2317
 run_barriers() {
     run test_allreduce --algo scratch --ranks 3 --grid 2x3 --cases 40 --timeout "$deadline" &&
         run test_allreduce --algo zerocopy --ranks 3 --grid 2x3 --cases 40 --timeout "$deadline"
 }
 
-# shellcheck disable=SC2317
 run_scratch() {
     run test_allreduce --algo scratch --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
 }
 
-# shellcheck disable=SC2317
 run_zerocopy() {
     run test_allreduce --algo zerocopy --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
 }
 
-# shellcheck disable=SC2317
 run_engines() {
     run test_allreduce --algo engines --ranks 3 --grid 2x2 --cases 80 --timeout "$deadline" &&
         run test_engines --calls
 }
 
-# shellcheck disable=SC2317
 run_schedule() {
     run test_schedule
 }
 
-# shellcheck disable=SC2317
 run_chains() {
     run test_enqueue --quick --timeout "$deadline" chains
 }
 
-# shellcheck disable=SC2317
 run_nodes() {
     run test_allreduce --algo nodes1 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline" &&
         run test_allreduce --algo nodes2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline"
 }
 
-# shellcheck disable=SC2317
 run_renewal() {
     run test_stress --quick --timeout "$deadline" renewal
 }
 
-# shellcheck disable=SC2317
 run_linger() {
     run test_linger --quick --timeout "$deadline" rings dismissals absence
 }
 
-# shellcheck disable=SC2317
 run_fifo() {
     run test_fifo
 }
 
-# shellcheck disable=SC2317
 run_ports() {
     run test_port_channel && run test_proxy
 }
 
-# shellcheck disable=SC2317
 run_transport() {
     local one
     for one in stream outstanding flush add; do
@@ -162,8 +161,9 @@ selected() {
 
 # plant NAME RUNS FILE COMPILED SED: edits FILE, compiles COMPILED again and expects RUNS to fail.
 plant() {
-    local name=$1 runs=$2 file=$3 compiled=$4 edit=$5
+    local name=$1 runs=$2 file=$3 compiled=$4 edit=$5 object start=$SECONDS
     selected "$name" || return
+    object=$objects/${compiled//\//_}.o
     cp "$tree/$file" "$work/original"
     sed -i -E "$edit" "$tree/$file"
     if cmp -s "$tree/$file" "$work/original"; then
@@ -171,19 +171,25 @@ plant() {
         echo "FAIL $name: the edit changes nothing in $file any more"
         return
     fi
-    if ! compile "$compiled" || ! link; then
+    mv "$object" "$work/object"
+    rm -f "$work"/test_*
+    unlinked=no
+    if ! compile "$compiled"; then
         failed=$((failed + 1))
         echo "FAIL $name: does not compile"
     elif "run_$runs"; then
         failed=$((failed + 1))
         echo "FAIL not caught $name"
         diff "$work/original" "$tree/$file"
+    elif [ $unlinked = yes ]; then
+        failed=$((failed + 1))
+        echo "FAIL $name: does not link"
     else
         passed=$((passed + 1))
-        echo "ok caught $name ($(reason))"
+        echo "ok caught $name: $(reason) ($((SECONDS - start)) s)"
     fi
+    mv "$work/object" "$object"
     cp "$work/original" "$tree/$file"
-    compile "$compiled"
 }
 
 # reason: what caught the fault.
@@ -213,7 +219,7 @@ for runs in barriers scratch zerocopy engines nodes schedule chains renewal ling
 done
 
 # A fault may hang, so calls end soon.
-limit=60
+limit=30
 deadline=5
 barrier=device/barrier.h
 launcher=device/launch_host.c

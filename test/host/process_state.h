@@ -13,7 +13,7 @@ typedef struct {
 
 void process_state_read(process_state_t *state);
 
-/* The tests take many times as long. */
+/* Tests take many times as long here, or MSCCLPP_TEST_SLOW asks for few of their random cases. */
 bool process_state_slow(void);
 
 /* Mappings and memory mean nothing where a sanitizer keeps what was freed. */

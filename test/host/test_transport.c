@@ -19,6 +19,7 @@
 #include "mca/common/memory.h"
 #include "test/host/copying_gpu.h"
 #include "test/host/late_transport.h"
+#include "test/host/process_state.h"
 #include "test/host/transport_cases.h"
 
 #define SKIPPED 77
@@ -93,7 +94,7 @@ static void *run_end(void *argument)
     end.rank = side->rank;
     end.socket = side->run->sockets[side->rank];
     end.alone = side->run->processes;
-    end.largest = options.large ? 1024 * MIB : end.ops == &late_transport ? MIB : 64 * MIB;
+    end.largest = options.large ? 1024 * MIB : end.ops == &late_transport ? MIB : (process_state_slow() ? 4 : 64) * MIB;
     end.timeout = options.timeout;
     end.config = &config;
     if (mscclpp_config_from_environment(&config) != MSCCLPP_OK ||

@@ -1,7 +1,7 @@
 /*
  * A process without a collective in flight uses no CPU time, whatever its communicators have set up: before the first
  * call, after calls of several sizes on two communicators, after nonblocking ones, and after their end.
- * Usage: test_idle [SECONDS]: how long each of these rests takes (default 1.5)
+ * Usage: test_idle [SECONDS]: how long each of these rests takes (default 1)
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -108,7 +108,7 @@ static void start_and_end(MPI_Comm comm)
 int main(int argc, char **argv)
 {
     static const int counts[] = {1, 1000, 100000, 3000000};
-    double seconds = argc > 1 ? strtod(argv[1], NULL) : 1.5;
+    double seconds = argc > 1 ? strtod(argv[1], NULL) : 1.0;
     MPI_Comm comms[2];
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);

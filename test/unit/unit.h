@@ -6,6 +6,7 @@
 #ifndef TEST_UNIT_UNIT_H
 #define TEST_UNIT_UNIT_H
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 static int unit_passed;
 static int unit_failed;
 static int unit_expected; /* not 0 between unit_expect_log and unit_logged */
+static pthread_mutex_t unit_log_lock = PTHREAD_MUTEX_INITIALIZER;
 static int unit_lines;
 static char unit_last_line[4096];
 
@@ -67,8 +69,10 @@ static void unit_sink(void *context, mscclpp_log_level_t level, const char *line
 {
     (void)context;
     if (__atomic_load_n(&unit_expected, __ATOMIC_ACQUIRE)) {
+        pthread_mutex_lock(&unit_log_lock);
         ++unit_lines;
         snprintf(unit_last_line, sizeof(unit_last_line), "%s", line);
+        pthread_mutex_unlock(&unit_log_lock);
     } else if (level <= MSCCLPP_LOG_WARN) {
         unit_result(0, "log", (int)level, line);
     }
@@ -80,7 +84,10 @@ static inline void unit_begin(void)
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
 }
 
-/* From here to unit_logged, which returns how many there were, messages are expected. For one thread. */
+/*
+ * From here to unit_logged, which returns how many there were, messages are expected. For one thread, while no other
+ * one logs.
+ */
 static inline void unit_expect_log(void)
 {
     unit_lines = 0;
