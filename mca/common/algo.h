@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "device/launch.h"
+#include "mca/common/rules.h"
 
 /* Settings that change what ranks send one another: rank 0's, taken by all ranks at bring-up. Plain bytes. */
 typedef struct {
@@ -30,6 +31,7 @@ typedef struct {
     uint64_t engine_scratch;
     uint64_t scratch_size;
     uint64_t epoch_limit;
+    mscclpp_rule_set_t rules; /* for the team's ranks */
 } mscclpp_protocol_t;
 
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;

@@ -43,6 +43,11 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|engines|scratch|nodes|stage",
                   "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
                   "memory. Ranks on several nodes use nodes in any case but stage, and no others do."),
+    CONFIG_STRING(
+        rules, "", 3, NULL,
+        "File of rules, as mscclpp_tune writes it, that choose among algorithms where ranks are on one node; "
+        "it wins over the built-in table, and algorithm and the sizes below win over it. One with an error in "
+        "it is refused whole. Rank 0's counts."),
     CONFIG_SIZE(oneshot_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
     CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,
@@ -205,7 +210,7 @@ static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p
     return true;
 }
 
-static bool parse_int(const char *text, int *value_p)
+bool mscclpp_config_parse_int(const char *text, int *value_p)
 {
     bool negative = '-' == *text;
     const char *end;
@@ -218,7 +223,7 @@ static bool parse_int(const char *text, int *value_p)
     return true;
 }
 
-static bool parse_size(const char *text, size_t *value_p)
+bool mscclpp_config_parse_size(const char *text, size_t *value_p)
 {
     unsigned shift = 0;
     const char *end;
@@ -295,9 +300,10 @@ static bool parse(const mscclpp_param_t *param, const char *text, config_value_t
     case MSCCLPP_PARAM_BOOL:
         return parse_bool(text, &value_p->boolean);
     case MSCCLPP_PARAM_INT:
-        return parse_int(text, &value_p->integer) && value_p->integer >= param->min && value_p->integer <= param->max;
+        return mscclpp_config_parse_int(text, &value_p->integer) && value_p->integer >= param->min &&
+               value_p->integer <= param->max;
     case MSCCLPP_PARAM_SIZE:
-        return parse_size(text, &value_p->size) && (double)value_p->size >= param->min &&
+        return mscclpp_config_parse_size(text, &value_p->size) && (double)value_p->size >= param->min &&
                (double)value_p->size <= param->max;
     case MSCCLPP_PARAM_DOUBLE:
         return parse_double(text, &value_p->real) && value_p->real >= param->min && value_p->real <= param->max;

@@ -13,6 +13,7 @@ typedef struct {
     int verbose;
     const char *device;    /* "auto", "cuda", "host" */
     const char *algorithm; /* "auto", the name of a registered algorithm, or "stage" */
+    const char *rules;     /* a file (mca/common/rules.h); "": none */
     size_t oneshot_max;    /* bytes; 0: the built-in table */
     size_t twophase_max;   /* bytes; 0: the built-in table */
     const char *packet;    /* "auto", "ll16", "ll8" */
@@ -101,6 +102,10 @@ mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_para
 
 /* The row of a name, or NULL. */
 const mscclpp_param_t *mscclpp_param_find(const char *name);
+
+/* How values are read: false, and *value_p as it was, if the text is anything else. */
+bool mscclpp_config_parse_int(const char *text, int *value_p);
+bool mscclpp_config_parse_size(const char *text, size_t *value_p);
 
 /* Reads MSCCLPP_<NAME> (upper case) for every parameter, for programs without Open MPI. First error wins. */
 mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config);

@@ -12,7 +12,7 @@
 #include "mca/common/team_internal.h"
 
 /* Changes with every change of what ranks of different nodes exchange. */
-#define PROTOCOL_VERSION 2u
+#define PROTOCOL_VERSION 3u
 
 /* Where slots begin, if they are not smaller than that. */
 #define SLOT_ALIGN ((uint64_t)256)

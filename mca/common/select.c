@@ -14,12 +14,17 @@ typedef struct {
     uint64_t engine_min;
 } thresholds_t;
 
-/* NVLink-class GPUs. */
+/*
+ * NVLink-class GPUs. Measured with 2 and 4 H200; the other rows are interpolated or extrapolated, not measured. Of n
+ * ranks each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which wait for a second
+ * exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a power of two
+ * here.
+ */
 static const thresholds_t cuda_thresholds[] = {
-    {2, 512 * KIB, 512 * KIB, NEVER},
-    {4, 128 * KIB, 512 * KIB, NEVER},
-    {8, 32 * KIB, 512 * KIB, NEVER},
-    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER},
+    {2, 512 * KIB, 512 * KIB, NEVER}, {3, 256 * KIB, 512 * KIB, NEVER},
+    {4, 128 * KIB, 512 * KIB, NEVER}, {5, 64 * KIB, 512 * KIB, NEVER},
+    {6, 32 * KIB, 512 * KIB, NEVER},  {7, 32 * KIB, 512 * KIB, NEVER},
+    {8, 32 * KIB, 512 * KIB, NEVER},  {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER},
 };
 
 /* The twin: processors that share caches, and ranks that share processors. */
@@ -36,6 +41,29 @@ static const thresholds_t *find_thresholds(uint32_t nranks, bool on_host)
         ++row;
     }
     return row;
+}
+
+/* Sizes that a user gives by hand stand for all of the table; what else a file holds would contradict them. */
+static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+    const mscclpp_rule_set_t *rules = &protocol->rules;
+    const mscclpp_algo_t *algo;
+    uint64_t i;
+
+    if (protocol->oneshot_max != 0 || protocol->twophase_max != 0 || protocol->engine_min != 0) {
+        return NULL;
+    }
+    for (i = 0; i < rules->count; ++i) {
+        if (input->bytes <= rules->rule[i].bytes) {
+            algo = mscclpp_algos[rules->rule[i].algorithm];
+            while (algo->maps_buffers && protocol->zerocopy == 0) {
+                algo = algo->instead;
+            }
+            return algo;
+        }
+    }
+    return NULL;
 }
 
 mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,
@@ -74,6 +102,13 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
             algo = algo->instead;
         }
         return mscclpp_select_shape(input, algo, choice_p);
+    }
+    algo = find_by_rules(input);
+    while (algo != NULL) {
+        if (mscclpp_select_shape(input, algo, choice_p) == MSCCLPP_OK) {
+            return MSCCLPP_OK;
+        }
+        algo = algo->instead;
     }
     if (input->bytes <= oneshot_max) {
         algo = &mscclpp_algo_allreduce_oneshot;

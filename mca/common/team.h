@@ -11,12 +11,14 @@
 #include "mca/common/config.h"
 #include "mca/common/gpu.h"
 #include "mca/common/oob.h"
+#include "mca/common/rules.h"
 #include "mca/common/status.h"
 
 typedef struct mscclpp_team mscclpp_team_t;
 
 typedef struct {
     const mscclpp_config_t *config; /* copied; rank 0's values of what changes the protocol are used by all ranks */
+    const mscclpp_rules_t *rules;   /* NULL: none; rank 0's are used by all ranks */
     const mscclpp_gpu_ops_t *gpu;
     int device;
     bool concurrent;   /* other threads may have tasks of other teams in flight on the device */

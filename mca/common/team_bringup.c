@@ -13,7 +13,7 @@
 #include "mca/common/team_internal.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 3u
+#define PROTOCOL_VERSION 4u
 
 /* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
 #define PROBE_DEADLINE 10.0
@@ -168,7 +168,11 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos)
             return false;
         }
     }
-    if (memcmp(&hellos[team->rank].protocol, &hellos[0].protocol, sizeof(mscclpp_protocol_t)) != 0) {
+    if (memcmp(&hellos[team->rank].protocol.rules, &hellos[0].protocol.rules, sizeof(mscclpp_rule_set_t)) != 0) {
+        mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
+                     "count on all ranks (%llu rules)",
+                     team->oob.label, team->rank, team->size, (unsigned long long)hellos[0].protocol.rules.count);
+    } else if (memcmp(&hellos[team->rank].protocol, &hellos[0].protocol, sizeof(mscclpp_protocol_t)) != 0) {
         mscclpp_info("%s: parameters of rank %d differ from those of rank 0, which count", team->oob.label, team->rank);
     }
     return true;
@@ -392,6 +396,9 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     /* The last element of the array is what this rank sends. */
     mine = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);
     fill_protocol(&hellos[oob->size].protocol, params->config);
+    if (nodes == NULL) {
+        hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->on_host);
+    }
     hellos[oob->size].version = PROTOCOL_VERSION;
     hellos[oob->size].ready = mine == MSCCLPP_OK;
     hellos[oob->size].on_host = team->on_host;

@@ -18,8 +18,9 @@ patterns=("$@")
 passed=0
 failed=0
 skipped=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+scratch=$(mktemp -d)
+log=$scratch/log
+trap 'rm -rf "$scratch"' EXIT
 
 if [ "${1:-}" != --list ]; then
     [ -e "${component_dir:-/nonexistent}/mca_coll_mscclpp.so" ] || {
@@ -121,6 +122,17 @@ run_saying() {
     if [ "$passed" -gt "$before" ] && ! grep -Eq "$expression" "$log"; then
         passed=$((passed - 1))
         report_failure "$name" "passed, but no line matches: $expression"
+    fi
+}
+
+# The job must pass and print no line that matches.
+run_never_saying() {
+    local name=$1 expression=$2 before=$passed
+    shift 2
+    run "$name" "$@"
+    if [ "$passed" -gt "$before" ] && grep -Eq "$expression" "$log"; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but a line matches: $expression"
     fi
 }
 
@@ -309,6 +321,34 @@ cases_linger() {
     run "linger:off" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_linger off "$bindir/test_linger" off
 }
 
+# A rules file changes what is chosen, a bad one changes nothing, and where ranks have different ones rank 0's counts.
+cases_rules() {
+    local file=$scratch/rules rule="ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=1m" verbose rules each
+    verbose=(-n 3 "${forced[@]}" --mca coll_mscclpp_verbose 3)
+    rules=("${verbose[@]}" --mca coll_mscclpp_rules "$file")
+    echo "$rule algorithm=scratch" >"$file"
+    run_saying "rules:none" 'call 1: oneshot, ' 60 "${verbose[@]}" "$bindir/test_basic" served
+    run_saying "rules:obeyed" 'call 1: scratch, ' 60 "${rules[@]}" "$bindir/test_basic" served
+    run_saying "rules:a size by hand wins" 'call 1: twophase, ' 60 "${rules[@]}" --mca coll_mscclpp_oneshot_max 1 \
+        "$bindir/test_basic" served
+    run_saying "rules:other ranks" 'call 1: oneshot, ' 60 -n 2 "${rules[@]:2}" "$bindir/test_basic" served
+    printf '%s\n' "$rule algorithm=scratch" "${rule/3/2} algorithm=fastest" >"$file"
+    run_saying "rules:nonsense is named" 'error: rules .*rules:2: algorithm: "fastest" is not allowed; use one of' 60 \
+        "${rules[@]}" "$bindir/test_basic" served
+    run_saying "rules:nonsense is not used" 'call 1: oneshot, ' 60 "${rules[@]}" "$bindir/test_basic" served
+    rm "$file"
+    run_saying "rules:missing" 'error: rules .*rules: cannot be opened: No such file' 60 "${rules[@]}" \
+        "$bindir/test_basic" served
+    # shellcheck disable=SC2016 # each rank's own shell expands it
+    each='export OMPI_MCA_coll_mscclpp_rules="$0.$OMPI_COMM_WORLD_RANK" && exec "$@"'
+    echo "$rule algorithm=scratch" | tee "$file.0" >"$file.2"
+    echo "$rule algorithm=twophase" >"$file.1"
+    run_saying "rules:rank 0's count" 'warning: .*the rules of rank 1 for 3 ranks differ from those of rank 0' 60 \
+        "${verbose[@]}" sh -c "$each" "$file" "$bindir/test_basic" served
+    run_never_saying "rules:on all ranks" 'call 1: (twophase|oneshot), ' 60 "${verbose[@]}" sh -c "$each" "$file" \
+        "$bindir/test_basic" served
+}
+
 # Every list of components that a user might write.
 cases_selection() {
     local list device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
@@ -359,6 +399,7 @@ cases_mixed
 cases_late
 cases_idle
 cases_linger
+cases_rules
 cases_selection
 
 [ "${patterns[0]:-}" = --list ] && exit 0

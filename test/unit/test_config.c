@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 57);
+    CHECK_EQ(mscclpp_param_count, 58);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -84,6 +84,7 @@ static void test_defaults(void)
     CHECK_EQ(config.verbose, 0);
     CHECK_TEXT(config.device, "auto");
     CHECK_TEXT(config.algorithm, "auto");
+    CHECK_TEXT(config.rules, "");
     CHECK_EQ(config.oneshot_max, 0);
     CHECK_EQ(config.twophase_max, 0);
     CHECK_TEXT(config.packet, "auto");

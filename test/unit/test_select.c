@@ -431,6 +431,104 @@ static void test_thresholds(void)
     CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_ONESHOT);
 }
 
+static void set_rule(mscclpp_protocol_t *protocol, uint64_t bytes, const char *algorithm)
+{
+    mscclpp_rule_t *rule = &protocol->rules.rule[protocol->rules.count++];
+
+    rule->bytes = bytes;
+    rule->algorithm = mscclpp_algo_find(algorithm);
+}
+
+/* Rules of a file: above the built-in table, and below what is asked for by a parameter. */
+static void test_rules(void)
+{
+    mscclpp_protocol_t protocol;
+    mscclpp_layout_t layout;
+    mscclpp_select_input_t input;
+    int i;
+
+    fill_protocol(&protocol);
+    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
+    memset(&input, 0, sizeof(input));
+    input.protocol = &protocol;
+    input.layout = &layout;
+    input.nranks = 4;
+    input.block_limit = 100;
+    set_rule(&protocol, 100, "scratch");
+    set_rule(&protocol, 2000, "twophase");
+    set_rule(&protocol, 30000, "oneshot");
+    set_rule(&protocol, 40000, "engines");
+    set_rule(&protocol, 50000, "zerocopy");
+    for (i = 0; i < 2; ++i) {
+        input.on_host = i != 0;
+        input.engines = true;
+        CHECK_TEXT(selected(&input, 1), "scratch");
+        CHECK_TEXT(selected(&input, 100), "scratch");
+        CHECK_TEXT(selected(&input, 101), "twophase");
+        CHECK_TEXT(selected(&input, 2000), "twophase");
+        CHECK_TEXT(selected(&input, 2001), "oneshot");
+        CHECK_TEXT(selected(&input, 30001), "engines");
+        CHECK_TEXT(selected(&input, 50000), "zerocopy");
+        /* Larger ones are left to the built-in table. */
+        CHECK_TEXT(selected(&input, 50001), input.on_host ? "twophase" : "oneshot");
+        /* What cannot serve has its stand-in. */
+        input.engines = false;
+        CHECK_TEXT(selected(&input, 30001), "zerocopy");
+        protocol.zerocopy = 0;
+        CHECK_TEXT(selected(&input, 30001), "scratch");
+        CHECK_TEXT(selected(&input, 50000), "scratch");
+        protocol.zerocopy = 1;
+    }
+    input.on_host = false;
+
+    /* An algorithm by name, any size by hand, and several nodes make them count for nothing. */
+    protocol.algorithm = mscclpp_algo_find("zerocopy");
+    CHECK_TEXT(selected(&input, 1), "zerocopy");
+    protocol.algorithm = -1;
+    protocol.oneshot_max = 64;
+    CHECK_TEXT(selected(&input, 1), "oneshot");
+    protocol.oneshot_max = 0;
+    protocol.twophase_max = 64;
+    CHECK_TEXT(selected(&input, 1), "oneshot");
+    protocol.twophase_max = 0;
+    protocol.engine_min = 64;
+    CHECK_TEXT(selected(&input, 1), "oneshot");
+    protocol.engine_min = 0;
+    CHECK_TEXT(selected(&input, 1), "scratch");
+    input.nodes = 2;
+    input.shards = 4;
+    input.slot_size = 4096;
+    CHECK_TEXT(selected(&input, 1), "nodes");
+    input.nodes = 1;
+
+    /* A scratch without room for packets. */
+    layout.packet_half = 0;
+    CHECK_TEXT(selected(&input, 101), "scratch");
+}
+
+/* The built-in table for GPUs, to the byte: measured rows stay as they are, and more ranks never take one-shot longer.
+ */
+static void test_table(void)
+{
+    static const uint64_t oneshot_max[] = {512, 256, 128, 64, 32, 32, 32, 8}; /* KiB, from 2 ranks on */
+    mscclpp_protocol_t protocol;
+    mscclpp_layout_t layout;
+    mscclpp_select_input_t input;
+
+    fill_protocol(&protocol);
+    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
+    memset(&input, 0, sizeof(input));
+    input.protocol = &protocol;
+    input.layout = &layout;
+    input.block_limit = 100;
+    for (input.nranks = 2; input.nranks <= 9; ++input.nranks) {
+        uint64_t bytes = oneshot_max[input.nranks - 2] * KIB;
+        CHECK_TEXT(selected(&input, bytes), "oneshot");
+        CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "zerocopy" : "twophase");
+        CHECK_TEXT(selected(&input, (input.nranks <= 8 ? 512 : 256) * KIB + 1), "zerocopy");
+    }
+}
+
 static void test_registry(void)
 {
     int i;
@@ -492,6 +590,8 @@ int main(void)
     test_layout();
     test_nodes();
     test_thresholds();
+    test_rules();
+    test_table();
     test_shapes();
     return unit_end();
 }

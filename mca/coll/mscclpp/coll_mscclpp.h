@@ -138,6 +138,7 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
 typedef struct {
     mca_coll_base_component_t super;
     mscclpp_config_t config;
+    mscclpp_rules_t *rules;       /* NULL: none; from component_init_query to component_close */
     const mscclpp_gpu_ops_t *gpu; /* NULL where there is no device to use: no module is created then */
     int output;                   /* opal_output stream */
     bool stage_others;            /* collectives without kernels stage device buffers (Open MPI cannot take them) */

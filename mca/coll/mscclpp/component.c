@@ -131,6 +131,8 @@ static int component_close(void)
         mca_coll_mscclpp_stage_fini();
         /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */
         mscclpp_team_finalize(0);
+        mscclpp_rules_destroy(mca_coll_mscclpp_component.rules);
+        mca_coll_mscclpp_component.rules = NULL;
         mca_coll_mscclpp_component.gpu = NULL;
     }
     /* The sink's code is about to be unloaded, and the host library with it; its default writes to stderr. */
@@ -170,6 +172,9 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_watch_init()) {
         goto err_stage_fini;
+    }
+    if ('\0' != component->config.rules[0]) {
+        (void)mscclpp_rules_read(component->config.rules, &component->rules); /* reported; else the built-in table */
     }
     component->stage_others = others_need_staging(component->config.stage, gpu);
     component->gpu = gpu;

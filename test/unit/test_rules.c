@@ -1,0 +1,202 @@
+/* The rules file: what it may hold, and that everything else is refused with its line and changes nothing. */
+#include <unistd.h>
+
+#include "mca/common/algo.h"
+#include "mca/common/rules.h"
+#include "test/unit/unit.h"
+
+static char path[] = "test_rules.XXXXXX";
+
+static void put(const char *text, size_t length)
+{
+    FILE *file = fopen(path, "w");
+
+    REQUIRE(file != NULL);
+    REQUIRE(fwrite(text, 1, length, file) == length);
+    REQUIRE(fclose(file) == 0);
+}
+
+static mscclpp_rules_t *accept(const char *text)
+{
+    mscclpp_rules_t *rules = NULL;
+
+    put(text, strlen(text));
+    CHECK_EQ(mscclpp_rules_read(path, &rules), MSCCLPP_OK);
+    REQUIRE(rules != NULL);
+    return rules;
+}
+
+/* One line in the log, with the file, the number of the line, the value and what is allowed. */
+static void refuse_bytes(const char *text, size_t length, int line, const char *value, const char *allowed)
+{
+    mscclpp_rules_t *rules = NULL;
+    char where[64];
+
+    put(text, length);
+    unit_expect_log();
+    CHECK_EQ(mscclpp_rules_read(path, &rules), MSCCLPP_ERR_INVALID);
+    CHECK_EQ(unit_logged(), 1);
+    CHECK(rules == NULL);
+    snprintf(where, sizeof(where), "%s:%d: ", path, line);
+    if (strstr(unit_last_line, where) == NULL || strstr(unit_last_line, value) == NULL ||
+        strstr(unit_last_line, allowed) == NULL) {
+        fprintf(stderr, "    \"%s\" has no \"%s\", no \"%s\" or no \"%s\"\n", unit_last_line, where, value, allowed);
+        CHECK(!"the line says what is wrong");
+    }
+}
+
+static void refuse(const char *text, int line, const char *value, const char *allowed)
+{
+    refuse_bytes(text, strlen(text), line, value, allowed);
+}
+
+static void test_accepted(void)
+{
+    mscclpp_rules_t *rules = accept("# a comment\n"
+                                    "\n"
+                                    "ranks=4 device=cuda bytes<=128k algorithm=oneshot # another\n"
+                                    "  algorithm=scratch\tbytes<=1g device=cuda ranks=64  \r\n"
+                                    "ranks=4 device=cuda bytes<=524288 algorithm=twophase\n"
+                                    "ranks=4 device=host bytes<=1 algorithm=zerocopy\n"
+                                    "ranks=4 device=cuda bytes<=1024g algorithm=engines"); /* no newline */
+    const mscclpp_rule_set_t *set = mscclpp_rules_find(rules, 4, false);
+
+    CHECK_EQ(set->count, 3);
+    CHECK_EQ(set->rule[0].bytes, 128 << 10);
+    CHECK_EQ(set->rule[0].algorithm, mscclpp_algo_find("oneshot"));
+    CHECK_EQ(set->rule[1].bytes, 524288);
+    CHECK_EQ(set->rule[1].algorithm, mscclpp_algo_find("twophase"));
+    CHECK_EQ(set->rule[2].bytes, (uint64_t)1 << 40);
+    CHECK_EQ(set->rule[2].algorithm, mscclpp_algo_find("engines"));
+    set = mscclpp_rules_find(rules, 4, true);
+    CHECK_EQ(set->count, 1);
+    CHECK_EQ(set->rule[0].bytes, 1);
+    CHECK_EQ(mscclpp_rules_find(rules, 64, false)->count, 1);
+    CHECK_EQ(mscclpp_rules_find(rules, 64, true)->count, 0);
+    CHECK_EQ(mscclpp_rules_find(rules, 3, false)->count, 0);
+    CHECK_EQ(mscclpp_rules_find(rules, 1, false)->count, 0);
+    CHECK_EQ(mscclpp_rules_find(rules, 65, false)->count, 0);
+    CHECK_EQ(mscclpp_rules_find(NULL, 4, false)->count, 0);
+    mscclpp_rules_destroy(rules);
+
+    rules = accept("");
+    CHECK_EQ(mscclpp_rules_find(rules, 2, true)->count, 0);
+    mscclpp_rules_destroy(rules);
+    mscclpp_rules_destroy(NULL);
+}
+
+static void test_refused(void)
+{
+    static const char ranks[] = "a whole number from 2 to 64";
+    static const char bytes[] = "1 to 1024g";
+    static const char *const bad_ranks[] = {"", "1", "0", "65", "-2", "4.0", "0x4", "four", "4,5", "99999999999999999"};
+    static const char *const bad_bytes[] = {"", "0", "-1", "1.5k", "1kk", "k", "1025g", "18446744073709551616", "all"};
+    static const char *const bad_names[] = {"",      "oneshoot", "Oneshot", "auto",
+                                            "stage", "nodes",    "0",       "oneshot,scratch"};
+    char text[2048], long_line[700];
+    size_t i, length;
+
+    for (i = 0; i < sizeof(bad_ranks) / sizeof(bad_ranks[0]); ++i) {
+        snprintf(text, sizeof(text), "ranks=%s device=cuda bytes<=1k algorithm=oneshot\n", bad_ranks[i]);
+        refuse(text, 1, bad_ranks[i], ranks);
+    }
+    for (i = 0; i < sizeof(bad_bytes) / sizeof(bad_bytes[0]); ++i) {
+        snprintf(text, sizeof(text), "# one\nranks=4 device=cuda bytes<=%s algorithm=oneshot\n", bad_bytes[i]);
+        refuse(text, 2, bad_bytes[i], bytes);
+    }
+    for (i = 0; i < sizeof(bad_names) / sizeof(bad_names[0]); ++i) {
+        snprintf(text, sizeof(text), "\n\nranks=4 device=cuda bytes<=1 algorithm=%s\n", bad_names[i]);
+        refuse(text, 3, bad_names[i], "oneshot|twophase|zerocopy|engines|scratch");
+    }
+    refuse("ranks=4 device=gpu bytes<=1k algorithm=oneshot\n", 1, "\"gpu\"", "cuda|host");
+    refuse("ranks=4 device= bytes<=1k algorithm=oneshot\n", 1, "\"\"", "cuda|host");
+    refuse("ranks=4 device=cuda bytes=1k algorithm=oneshot\n", 1, "\"bytes=1k\"", "bytes<=SIZE");
+    refuse("ranks = 4\n", 1, "\"ranks\"", "ranks=N");
+    refuse("oneshot\n", 1, "\"oneshot\"", "ranks=N");
+    refuse("{\"ranks\": 4}\n", 1, "{", "ranks=N");
+    refuse("ranks=4 ranks=4 device=cuda bytes<=1k algorithm=oneshot\n", 1, "\"ranks=4\"", "once");
+    refuse("device=cuda bytes<=1k algorithm=oneshot\n", 1, "\"ranks=\"", "ranks=N");
+    refuse("ranks=4 bytes<=1k algorithm=oneshot\n", 1, "\"device=\"", "device=");
+    refuse("ranks=4 device=host algorithm=oneshot\n", 1, "\"bytes<=\"", "bytes<=");
+    refuse("ranks=4 device=host bytes<=4k # algorithm=oneshot\n", 1, "\"algorithm=\"", "algorithm=");
+    refuse("ranks=4 device=host bytes<=4k algorithm=oneshot because\n", 1, "\"because\"", "#");
+
+    /* Sizes ascend within a set, and sets do not mix. */
+    refuse("ranks=4 device=host bytes<=4k algorithm=oneshot\nranks=4 device=host bytes<=4k algorithm=scratch\n", 2,
+           "\"4096\"", "more than the 4096");
+    refuse("ranks=4 device=host bytes<=4k algorithm=oneshot\nranks=2 device=host bytes<=1k algorithm=oneshot\n"
+           "ranks=4 device=cuda bytes<=1k algorithm=oneshot\nranks=4 device=host bytes<=1k algorithm=scratch\n",
+           4, "\"1024\"", "more than the 4096");
+    for (i = 0, length = 0; i <= MSCCLPP_RULES_MAX; ++i) {
+        length += (size_t)snprintf(text + length, sizeof(text) - length,
+                                   "ranks=2 device=cuda bytes<=%zu algorithm=oneshot\n", i + 1);
+    }
+    refuse(text, MSCCLPP_RULES_MAX + 1, "ranks=2 device=cuda", "at most 24");
+
+    /* What is no text at all. */
+    memset(long_line, '#', sizeof(long_line));
+    long_line[sizeof(long_line) - 1] = '\0';
+    refuse(long_line, 1, "###", "at most 500");
+    refuse_bytes("# good\nranks=4 dev\0ice=cuda\n", 28, 2, "ranks=4 dev", "lines of text");
+    refuse_bytes("\0\n", 2, 1, "\"\"", "lines of text");
+    refuse("\x7f\x45LF\n", 1, "\"?ELF\"", "ranks=N");
+}
+
+static void test_unreadable(void)
+{
+    mscclpp_rules_t *rules = NULL;
+
+    unit_expect_log();
+    CHECK_EQ(mscclpp_rules_read("no/such/file", &rules), MSCCLPP_ERR_SYSTEM);
+    CHECK_EQ(unit_logged(), 1);
+    CHECK(strstr(unit_last_line, "no/such/file") != NULL && strstr(unit_last_line, "No such file") != NULL);
+    unit_expect_log();
+    CHECK_EQ(mscclpp_rules_read(".", &rules), MSCCLPP_ERR_SYSTEM);
+    CHECK_EQ(unit_logged(), 1);
+    CHECK(strstr(unit_last_line, "directory") != NULL);
+    CHECK(rules == NULL);
+}
+
+/* What is written is what is read, and a set can be put in place of another. */
+static void test_written(void)
+{
+    static const char text[] = "ranks=2 device=cuda bytes<=1024 algorithm=oneshot\n"
+                               "ranks=2 device=cuda bytes<=4096 algorithm=engines\n"
+                               "ranks=64 device=host bytes<=7 algorithm=scratch\n";
+    mscclpp_rules_t *rules = accept(text);
+    mscclpp_rule_set_t set;
+    char read_back[sizeof(text) + 100] = "";
+    FILE *file = fopen(path, "w+");
+
+    REQUIRE(file != NULL);
+    mscclpp_rules_write(rules, file);
+    rewind(file);
+    CHECK_EQ(fread(read_back, 1, sizeof(read_back) - 1, file), sizeof(text) - 1);
+    CHECK_TEXT(read_back, text);
+    CHECK_EQ(fclose(file), 0);
+
+    memset(&set, 0, sizeof(set));
+    set.count = 1;
+    set.rule[0].bytes = 99;
+    set.rule[0].algorithm = mscclpp_algo_find("twophase");
+    mscclpp_rules_replace(rules, 2, false, &set);
+    CHECK_EQ(mscclpp_rules_find(rules, 2, false)->count, 1);
+    CHECK_EQ(mscclpp_rules_find(rules, 2, false)->rule[0].bytes, 99);
+    CHECK_EQ(mscclpp_rules_find(rules, 64, true)->count, 1);
+    mscclpp_rules_destroy(rules);
+}
+
+int main(void)
+{
+    int descriptor = mkstemp(path);
+
+    unit_begin();
+    REQUIRE(descriptor >= 0);
+    close(descriptor);
+    test_accepted();
+    test_refused();
+    test_unreadable();
+    test_written();
+    unlink(path);
+    return unit_end();
+}
