@@ -55,6 +55,24 @@ MPI_Op bench_op_mpi(const bench_op_t *op);
 /* Writes the integer `value`, which the type holds exactly, as one element. */
 void bench_type_encode(const bench_type_t *type, long value, void *element);
 
+/* The name of the program, for its messages. Each program has its own. */
+extern const char bench_program[];
+
+/*
+ * Values of options. False after one line, printed by one rank, that names the option, the value and what is allowed;
+ * the result is written on success only. Sizes take a suffix k, m or g; choices are separated by "|".
+ */
+bool bench_parse_size(const char *option, const char *text, size_t *size_p);
+bool bench_parse_int(const char *option, const char *text, int min, int max, int *value_p);
+bool bench_parse_factor(const char *text, double *factor_p);
+bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p);
+
+/* Prints that line, and returns false. */
+bool bench_refuse(const char *option, const char *value, const char *allowed);
+
+/* True on the one rank that speaks for all before MPI_Init. */
+bool bench_speaks(void);
+
 /* Options */
 typedef enum {
     BENCH_MODE_BLOCKING, /* MPI_Allreduce, one call at a time */
@@ -126,6 +144,7 @@ typedef struct {
     bool shared_gpu; /* some GPU serves several ranks */
     bench_place_t *places;
     mscclpp_config_t config; /* for the host library's own calls: the component's parameters */
+    mscclpp_rules_t *rules;  /* those of the parameter; NULL: none */
     mscclpp_gpu_stream_t *stream;
     void *native_stream;  /* the same stream as CUDA knows it; NULL on the twin */
     mscclpp_team_t *team; /* NULL until bench_library_open */
@@ -143,6 +162,7 @@ void bench_env_close(bench_env_t *env);
  * under test, which on the twin would serve these host buffers as well.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length);
+void bench_broadcast(MPI_Comm comm, void *data, size_t length); /* from rank 0 */
 double bench_max(MPI_Comm comm, double value);
 uint64_t bench_sum(MPI_Comm comm, uint64_t value);
 bool bench_all(MPI_Comm comm, bool value);
@@ -192,16 +212,19 @@ typedef struct bench_contender {
     bool (*call)(struct bench_contender *contender, const void *sendbuf, void *recvbuf, size_t count,
                  const bench_type_t *type, const bench_op_t *op);
     bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL if each call does */
-    bool in_library;                                   /* served by the host library's team */
+    mscclpp_team_t *team;                              /* of the host library, which serves it; NULL: MPI, a rival */
     bool waits;                                        /* NCCL: each call waits for its end */
     bool spins;
     char *staging[2]; /* staged: pinned host memory */
 } bench_contender_t;
 
 bench_contender_t bench_contender_mpi(bench_env_t *env);
-bench_contender_t bench_contender_library(bench_env_t *env, bool stream);
+bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, bool stream);
 
-/* Creates the host library's team, once. */
+/* Creates a team of the host library. All ranks return the same; one line on failure. */
+bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_team_t **team_p);
+
+/* Creates the host library's team with the component's parameters, once. */
 bool bench_library_open(bench_env_t *env);
 void bench_library_close(bench_env_t *env);
 
@@ -242,6 +265,33 @@ typedef struct {
 } bench_row_t;
 
 double bench_times_median(const bench_times_t *times);
+
+/* The parts of a measurement. Those that return a bool print their cause and return false on failure. */
+typedef struct {
+    const void *sendbuf;
+    void *recvbuf;
+    size_t count;
+    const bench_type_t *type;
+    const bench_op_t *op;
+} bench_operation_t;
+
+/* A round that lasts this long averages over enough calls, but has so many of them at least. */
+#define BENCH_ROUND_SECONDS 0.02
+#define BENCH_MIN_ITERATIONS 5
+
+double bench_now(void); /* seconds of a clock that only goes forward */
+
+/* How many calls a round should have if one takes so long. */
+int bench_iterations(double seconds);
+bool bench_repeat(bench_contender_t *contender, const bench_operation_t *operation, int calls);
+
+/* Seconds a call, the slowest rank's. */
+bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
+                      double *seconds_p);
+
+/* Verified calls; *wrong_p counts the wrong elements of all ranks. */
+bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *ours,
+                 const bench_operation_t *operation, bool in_place, uint64_t *wrong_p);
 
 /* Measures ours, and the rival in alternating rounds if there is one. */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,

@@ -82,7 +82,7 @@ err_expected:
 
 err:
     memset(buffers, 0, sizeof(*buffers));
-    fprintf(stderr, "mscclpp_bench: rank %d: cannot allocate two buffers of %zu bytes\n", env->rank, capacity);
+    fprintf(stderr, "%s: rank %d: cannot allocate two buffers of %zu bytes\n", bench_program, env->rank, capacity);
     return false;
 }
 

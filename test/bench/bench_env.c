@@ -17,7 +17,7 @@ bool bench_env_choose_device(bench_env_t *env, const char *device)
         status = mscclpp_gpu_open("host", &gpu);
     }
     if (MSCCLPP_OK != status) {
-        fprintf(stderr, "mscclpp_bench: --device %s: no such device can be used here\n", device);
+        fprintf(stderr, "%s: --device %s: no such device can be used here\n", bench_program, device);
         return false;
     }
     env->gpu = gpu;
@@ -42,6 +42,14 @@ static bool load_config(mscclpp_config_t *config)
     return ok && MSCCLPP_OK == mscclpp_config_from_environment(config);
 }
 
+/* As with the component, a file with an error in it is reported and not used. */
+static void load_rules(bench_env_t *env)
+{
+    if ('\0' != env->config.rules[0]) {
+        (void)mscclpp_rules_read(env->config.rules, &env->rules);
+    }
+}
+
 static bool select_device(bench_env_t *env)
 {
     int local_rank, count;
@@ -51,7 +59,7 @@ static bool select_device(bench_env_t *env)
     MPI_Comm_rank(node, &local_rank);
     MPI_Comm_free(&node);
     if (MSCCLPP_OK != env->gpu->probe(&count) || count < 1) {
-        fprintf(stderr, "mscclpp_bench: rank %d: no device of kind %s\n", env->rank, env->gpu->name);
+        fprintf(stderr, "%s: rank %d: no device of kind %s\n", bench_program, env->rank, env->gpu->name);
         return false;
     }
     env->device = local_rank % count;
@@ -119,7 +127,7 @@ bool bench_env_open(bench_env_t *env)
     with_cuda = bench_sum(env->control, on_cuda ? 1 : 0);
     if (0 != with_cuda && (uint64_t)env->size != with_cuda) {
         if (0 == env->rank) {
-            fprintf(stderr, "mscclpp_bench: %llu of %d ranks have a GPU; use --device host to run without\n",
+            fprintf(stderr, "%s: %llu of %d ranks have a GPU; use --device host to run without\n", bench_program,
                     (unsigned long long)with_cuda, env->size);
         }
         return false;
@@ -132,6 +140,7 @@ bool bench_env_open(bench_env_t *env)
     if (!bench_all(env->control, MSCCLPP_OK == env->gpu->preload(env->device))) {
         return false;
     }
+    load_rules(env);
     exchange_places(env);
     study_places(env);
     return true;
@@ -145,6 +154,8 @@ void bench_env_close(bench_env_t *env)
         env->stream = NULL;
     }
     bench_cuda_stream_destroy(env->native_stream);
+    mscclpp_rules_destroy(env->rules);
+    env->rules = NULL;
     free(env->places);
     env->places = NULL;
     MPI_Comm_free(&env->control);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAG_GATHER = 1, TAG_RESULT = 2 };
+enum { TAG_GATHER = 1, TAG_RESULT = 2, TAG_BROADCAST = 3 };
 
 /*
  * Linear through rank 0: a few dozen ranks, and never within a timed part. All lengths of the program and of the
@@ -31,6 +31,21 @@ void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length)
     }
 }
 
+void bench_broadcast(MPI_Comm comm, void *data, size_t length)
+{
+    int rank, size;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    if (0 != rank) {
+        MPI_Recv(data, (int)length, MPI_BYTE, 0, TAG_BROADCAST, comm, MPI_STATUS_IGNORE);
+        return;
+    }
+    for (int peer = 1; peer < size; ++peer) {
+        MPI_Send(data, (int)length, MPI_BYTE, peer, TAG_BROADCAST, comm);
+    }
+}
+
 /* `values` has room for one value a rank. */
 static int gather_values(MPI_Comm comm, const void *value, void **values_p)
 {
@@ -39,7 +54,7 @@ static int gather_values(MPI_Comm comm, const void *value, void **values_p)
     MPI_Comm_size(comm, &size);
     *values_p = calloc((size_t)size, sizeof(uint64_t));
     if (NULL == *values_p) {
-        fprintf(stderr, "mscclpp_bench: out of memory\n");
+        fprintf(stderr, "%s: out of memory\n", bench_program);
         MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
     }
     bench_allgather(comm, value, *values_p, sizeof(uint64_t));
@@ -101,7 +116,7 @@ static mscclpp_status_t oob_check(void *context)
 mscclpp_oob_t bench_oob(MPI_Comm *comm)
 {
     mscclpp_oob_t oob = {.context = comm,
-                         .label = "mscclpp_bench",
+                         .label = bench_program,
                          .allgather = oob_allgather,
                          .progress = oob_progress,
                          .check = oob_check};

@@ -64,96 +64,6 @@ static const char help[] =
     "  mpirun -n 4 mscclpp_bench --device host -e 64k -d int8,double -o sum,max --check 3\n"
     "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
 
-/* One line from one rank; the launchers of the common MPI libraries tell it before MPI_Init. */
-static bool speaks(void)
-{
-    static const char *variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); ++i) {
-        const char *rank = getenv(variables[i]);
-        if (NULL != rank) {
-            return 0 == strcmp(rank, "0");
-        }
-    }
-    return true;
-}
-
-static bool refuse(const char *option, const char *value, const char *allowed)
-{
-    if (speaks()) {
-        fprintf(stderr, "mscclpp_bench: %s: '%s' is not allowed; use %s\n", option, value, allowed);
-    }
-    return false;
-}
-
-static bool parse_size(const char *option, const char *text, size_t *size_p)
-{
-    static const char allowed[] = "a number of bytes from 1 to 64g, with an optional suffix k, m or g";
-    char *end;
-    unsigned shift = 0;
-
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (end != text && '\0' != *end && '\0' == end[1]) {
-        const char *suffix = strchr("kmg", tolower((unsigned char)*end));
-        if (NULL == suffix) {
-            return refuse(option, text, allowed);
-        }
-        shift = 'k' == *suffix ? 10 : 'm' == *suffix ? 20 : 30;
-        ++end;
-    }
-    if (!isdigit((unsigned char)text[0]) || '\0' != *end || 0 != errno || 0 == value ||
-        value > (64ull << 30) >> shift) {
-        return refuse(option, text, allowed);
-    }
-    *size_p = (size_t)(value << shift);
-    return true;
-}
-
-static bool parse_int(const char *option, const char *text, int min, int max, int *value_p)
-{
-    char allowed[64];
-    char *end;
-
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (end == text || '\0' != *end || 0 != errno || value < min || value > max) {
-        snprintf(allowed, sizeof(allowed), "a whole number from %d to %d", min, max);
-        return refuse(option, text, allowed);
-    }
-    *value_p = (int)value;
-    return true;
-}
-
-static bool parse_factor(const char *text, double *factor_p)
-{
-    char *end;
-    double factor = strtod(text, &end);
-
-    if (end == text || '\0' != *end || !(factor > 1.0) || factor > 1e9) {
-        return refuse("--factor", text, "a number above 1");
-    }
-    *factor_p = factor;
-    return true;
-}
-
-/* The index of text in a list of choices separated by "|". */
-static bool parse_choice(const char *option, const char *text, const char *choices, int *index_p)
-{
-    size_t length = strlen(text);
-    const char *at = choices;
-
-    for (int index = 0; NULL != at; ++index) {
-        if (length > 0 && 0 == strncmp(at, text, length) && ('\0' == at[length] || '|' == at[length])) {
-            *index_p = index;
-            return true;
-        }
-        at = strchr(at, '|');
-        at = NULL == at ? NULL : at + 1;
-    }
-    return refuse(option, text, choices);
-}
-
 /* Calls `add` for each name of a list separated by commas. */
 static bool parse_list(const char *list, bench_options_t *options, bool (*add)(const char *, bench_options_t *))
 {
@@ -180,7 +90,7 @@ static bool add_type(const char *name, bench_options_t *options)
             return true;
         }
     }
-    return refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double, at most 16");
+    return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double, at most 16");
 }
 
 static bool add_op(const char *name, bench_options_t *options)
@@ -191,7 +101,7 @@ static bool add_op(const char *name, bench_options_t *options)
             return true;
         }
     }
-    return refuse("--op", name, "sum, prod, max or min, at most 8");
+    return bench_refuse("--op", name, "sum, prod, max or min, at most 8");
 }
 
 /* Those of this build. */
@@ -208,7 +118,7 @@ static bool parse_transport(const char *name, bench_options_t *options)
         snprintf(allowed + length, sizeof(allowed) - length, "|%s", mscclpp_transports[i]->name);
     }
     if (NULL == mscclpp_transport_find(name)) {
-        return refuse("--transport", name, allowed);
+        return bench_refuse("--transport", name, allowed);
     }
     options->transport = name;
     return true;
@@ -261,17 +171,17 @@ static bool take(int option, const char *value, bench_options_t *options)
 
     switch (option) {
     case 'm':
-        ok = parse_choice("--mode", value, "blocking|library|stream|port", &choice);
+        ok = bench_parse_choice("--mode", value, "blocking|library|stream|port", &choice);
         options->mode = (bench_mode_t)choice;
         break;
     case 'b':
-        ok = parse_size("--min", value, &options->min);
+        ok = bench_parse_size("--min", value, &options->min);
         break;
     case 'e':
-        ok = parse_size("--max", value, &options->max);
+        ok = bench_parse_size("--max", value, &options->max);
         break;
     case 'f':
-        ok = parse_factor(value, &options->factor);
+        ok = bench_parse_factor(value, &options->factor);
         break;
     case 'd':
         ok = parse_list(value, options, add_type);
@@ -286,23 +196,23 @@ static bool take(int option, const char *value, bench_options_t *options)
         options->out_of_place = true;
         break;
     case 'n':
-        ok = parse_int("--iterations", value, 1, 1000000, &options->iterations);
+        ok = bench_parse_int("--iterations", value, 1, 1000000, &options->iterations);
         break;
     case 'w':
-        ok = parse_int("--warmup", value, 0, 1000000, &options->warmup);
+        ok = bench_parse_int("--warmup", value, 0, 1000000, &options->warmup);
         break;
     case ROUNDS:
-        ok = parse_int("--rounds", value, 1, BENCH_MAX_ROUNDS, &options->rounds);
+        ok = bench_parse_int("--rounds", value, 1, BENCH_MAX_ROUNDS, &options->rounds);
         break;
     case CHECK:
-        ok = parse_int("--check", value, 0, 1000000, &options->checks);
+        ok = bench_parse_int("--check", value, 0, 1000000, &options->checks);
         break;
     case COMPARE:
-        ok = parse_choice("--compare", value, "none|nccl|staged", &choice);
+        ok = bench_parse_choice("--compare", value, "none|nccl|staged", &choice);
         options->compare = (bench_compare_t)choice;
         break;
     case NCCL_WAIT:
-        ok = parse_choice("--nccl-wait", value, "sync|spin", &choice);
+        ok = bench_parse_choice("--nccl-wait", value, "sync|spin", &choice);
         options->nccl_spin = 1 == choice;
         break;
     case NCCL_LIBRARY:
@@ -312,10 +222,10 @@ static bool take(int option, const char *value, bench_options_t *options)
         ok = parse_transport(value, options);
         break;
     case WINDOW:
-        ok = parse_int("--window", value, 1, 65536, &options->window);
+        ok = bench_parse_int("--window", value, 1, 65536, &options->window);
         break;
     case DEVICE:
-        ok = parse_choice("--device", value, "auto|cuda|host", &choice);
+        ok = bench_parse_choice("--device", value, "auto|cuda|host", &choice);
         options->device = devices[choice];
         break;
     default:
@@ -333,21 +243,21 @@ static bool consistent(const bench_options_t *options)
     if (BENCH_MODE_PORT == options->mode) {
         if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
             options->out_of_place) {
-            return refuse("--mode", "port", "it without --compare, --type, --op, --in-place and --out-of-place");
+            return bench_refuse("--mode", "port", "it without --compare, --type, --op, --in-place and --out-of-place");
         }
     } else if (NULL != options->transport || 0 != options->window) {
-        return refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
+        return bench_refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
     }
     if (0 != options->max && options->min > options->max) {
         snprintf(max, sizeof(max), "%zu", options->max);
-        return refuse("--max", max, "a size that is not below --min");
+        return bench_refuse("--max", max, "a size that is not below --min");
     }
     if (BENCH_COMPARE_STAGED == options->compare && BENCH_MODE_BLOCKING != options->mode) {
-        return refuse("--compare", "staged", "it with --mode blocking, since MPI has no calls in a stream");
+        return bench_refuse("--compare", "staged", "it with --mode blocking, since MPI has no calls in a stream");
     }
     for (int i = 0; i < options->ntypes; ++i) {
         if (BENCH_COMPARE_STAGED == options->compare && MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
-            return refuse("--type", options->types[i]->name, "types that MPI has with --compare staged");
+            return bench_refuse("--type", options->types[i]->name, "types that MPI has with --compare staged");
         }
     }
     return true;
@@ -368,14 +278,14 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
     opterr = 0;
     while (-1 != (option = getopt_long(argc, argv, ":m:b:e:f:d:o:n:w:h", table, NULL))) {
         if ('h' == option || VERSION == option) {
-            if (speaks()) {
+            if (bench_speaks()) {
                 fputs('h' == option ? help : "mscclpp_bench " MSCCLPP_VERSION "\n", stdout);
             }
             *status_p = 0;
             return false;
         }
         if ('?' == option || ':' == option) {
-            if (speaks()) {
+            if (bench_speaks()) {
                 fprintf(stderr, "mscclpp_bench: %s: %s; see --help\n", argv[optind - 1],
                         '?' == option ? "no such option, or a value where none is taken" : "needs a value");
             }
@@ -386,7 +296,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
         }
     }
     if (optind < argc) {
-        if (speaks()) {
+        if (bench_speaks()) {
             fprintf(stderr, "mscclpp_bench: '%s' is no option; see --help\n", argv[optind]);
         }
         return false;

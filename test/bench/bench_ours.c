@@ -36,7 +36,7 @@ static mscclpp_allreduce_args_t library_args(const void *sendbuf, void *recvbuf,
 static bool succeeded(const bench_contender_t *contender, mscclpp_status_t status)
 {
     if (MSCCLPP_OK != status) {
-        fprintf(stderr, "mscclpp_bench: rank %d: %s: %s\n", contender->env->rank, contender->name,
+        fprintf(stderr, "%s: rank %d: %s: %s\n", bench_program, contender->env->rank, contender->name,
                 mscclpp_status_string(status));
     }
     return MSCCLPP_OK == status;
@@ -47,16 +47,15 @@ static bool call_library(bench_contender_t *contender, const void *sendbuf, void
 {
     mscclpp_allreduce_args_t args = library_args(sendbuf, recvbuf, count, type, op);
 
-    return succeeded(contender, mscclpp_allreduce(contender->env->team, &args));
+    return succeeded(contender, mscclpp_allreduce(contender->team, &args));
 }
 
 static bool call_stream(bench_contender_t *contender, const void *sendbuf, void *recvbuf, size_t count,
                         const bench_type_t *type, const bench_op_t *op)
 {
     mscclpp_allreduce_args_t args = library_args(sendbuf, recvbuf, count, type, op);
-    bench_env_t *env = contender->env;
 
-    return succeeded(contender, mscclpp_allreduce_enqueue(env->team, &args, env->stream));
+    return succeeded(contender, mscclpp_allreduce_enqueue(contender->team, &args, contender->env->stream));
 }
 
 static bool finish_stream(bench_contender_t *contender)
@@ -64,35 +63,42 @@ static bool finish_stream(bench_contender_t *contender)
     return succeeded(contender, contender->env->gpu->stream_sync(contender->env->stream));
 }
 
-bench_contender_t bench_contender_library(bench_env_t *env, bool stream)
+bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, bool stream)
 {
     bench_contender_t contender = {.name = stream ? "mscclpp_allreduce_enqueue" : "mscclpp_allreduce",
                                    .env = env,
-                                   .in_library = true,
+                                   .team = team,
                                    .call = stream ? call_stream : call_library,
                                    .finish = stream ? finish_stream : NULL};
 
     return contender;
 }
 
-bool bench_library_open(bench_env_t *env)
+bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_team_t **team_p)
 {
-    mscclpp_team_params_t params = {.config = &env->config,
+    mscclpp_team_params_t params = {.config = config,
+                                    .rules = env->rules,
                                     .gpu = env->gpu,
                                     .device = env->device,
                                     .oob = bench_oob(&env->control),
                                     .single_node = 1 == env->nodes};
+    mscclpp_team_t *team = NULL;
 
-    if (NULL != env->team) {
-        return true;
-    }
-    if (!bench_all(env->control, MSCCLPP_OK == mscclpp_team_create(&params, &env->team))) {
+    if (!bench_all(env->control, MSCCLPP_OK == mscclpp_team_create(&params, &team))) {
+        mscclpp_team_destroy(team);
         if (0 == env->rank) {
-            fprintf(stderr, "mscclpp_bench: the host library cannot serve these ranks; MSCCLPP_VERBOSE=2 says why\n");
+            fprintf(stderr, "%s: the host library cannot serve these ranks; MSCCLPP_VERBOSE=2 says why\n",
+                    bench_program);
         }
         return false;
     }
+    *team_p = team;
     return true;
+}
+
+bool bench_library_open(bench_env_t *env)
+{
+    return NULL != env->team || bench_team_open(env, &env->config, &env->team);
 }
 
 void bench_library_close(bench_env_t *env)

@@ -10,6 +10,8 @@
 #include <mpi-ext.h>
 #endif
 
+const char bench_program[] = "mscclpp_bench";
+
 #define CUDA_MAX ((size_t)256 << 20)
 #define TWIN_MAX ((size_t)1 << 20)
 
@@ -94,7 +96,7 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *ours, bench_contender_t *rival, bench_row_t *row)
 {
-    if (BENCH_MODE_BLOCKING == options->mode && !ours->in_library && row->count > INT_MAX) {
+    if (BENCH_MODE_BLOCKING == options->mode && NULL == ours->team && row->count > INT_MAX) {
         if (0 == env->rank) {
             printf("# %zu elements: MPI's count is an int; left out\n", row->count);
         }
@@ -111,7 +113,7 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
                       uint64_t *wrong_p)
 {
     bench_contender_t ours = in_library(options, type)
-                                 ? bench_contender_library(env, BENCH_MODE_STREAM == options->mode)
+                                 ? bench_contender_library(env, env->team, BENCH_MODE_STREAM == options->mode)
                                  : bench_contender_mpi(env);
     size_t previous = 0;
     double size = (double)options->min;
