@@ -25,6 +25,15 @@ find_nvcc() {
     command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; }
 }
 
+# find_matplotlib: prints the Python that has it, Debian's if the first one has not; else the first one.
+find_matplotlib() {
+    local python
+    for python in python3 /usr/bin/python3; do
+        "$python" -c 'import matplotlib' >/dev/null 2>&1 && echo "$python" && return
+    done
+    echo python3
+}
+
 # gpu_count: GPUs that the driver shows, without opening them.
 gpu_count() {
     local count=0 gpu
@@ -64,6 +73,7 @@ missing_check_packages() {
     compgen -G '/usr/lib/*/libibverbs/librxe-*.so' >/dev/null || echo ibverbs-providers
     [ -e /usr/include/infiniband/verbs.h ] || echo libibverbs-dev
     have clang-format-14 || clang-format --version 2>/dev/null | grep -q 'version 14\.' || echo clang-format-14
+    "$(find_matplotlib)" -c 'import matplotlib' >/dev/null 2>&1 || echo python3-matplotlib
     python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || echo python3-venv
     python3 -c 'import os, sysconfig; open(os.path.join(sysconfig.get_path("include"), "Python.h"))' \
         >/dev/null 2>&1 || echo python3-dev

@@ -1,21 +1,15 @@
 #!/usr/bin/env python3
 """Prints the results of mscclpp_bench --json as Markdown tables. Usage: table.py FILE..."""
-import json
 import sys
 
-
-def size(count):
-    for suffix, unit in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= unit and count % unit == 0:
-            return f"{count // unit} {suffix}"
-    return f"{count} B"
+from results import Unusable, bus_factor, load, size
 
 
 def table(path):
-    with open(path, encoding="utf-8") as file:
-        data = json.load(file)
+    data = load(path)
+    if data.get("compare") != "nccl":
+        raise Unusable(f"{path}: made without --compare nccl")
     ranks = len(data["ranks"])
-    factor = 2 * (ranks - 1) / ranks
     rows = {}
     for result in data["results"]:
         rows.setdefault((result["type"], result["op"], result["bytes"]), {})[result["in_place"]] = result
@@ -28,12 +22,15 @@ def table(path):
         rival = result["rival_time_us"]["median"]
         in_place = f"{row[True]['ratio']:.2f}" if True in row else ""
         print(f"| {size(count)} | {kind} | {result['time_us']['median']:.1f} | {rival:.1f} | {result['ratio']:.2f} | "
-              f"{in_place} | {result['busbw']:.1f} | {count / rival * 1e-3 * factor:.1f} |")
+              f"{in_place} | {result['busbw']:.1f} | {count / rival * 1e-3 * bus_factor(data):.1f} |")
     wrong = sum(result["wrong"] for result in data["results"])
     print(f"\nWrong elements: {wrong}\n")
 
 
 if len(sys.argv) < 2:
     sys.exit(__doc__)
-for name in sys.argv[1:]:
-    table(name)
+try:
+    for name in sys.argv[1:]:
+        table(name)
+except Unusable as unusable:
+    sys.exit(f"table.py: {unusable}")

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Draws latency and bus bandwidth beside NCCL from files of mscclpp_bench --json.
+
+Usage: picture.py -o PICTURE FILE...          PICTURE ends in .svg or .png
+       picture.py --check PICTURE FILE...     changes nothing; exit status 1 if PICTURE is not that of the files
+
+Files of the modes blocking and stream give two curves each; of one of mode port, the rate of plain copies between the
+GPUs is drawn as a line. A check compares the digest of the files and of this script that an SVG holds, and draws it
+again where the matplotlib is the one that drew it (else it says so: "redrawing skipped").
+"""
+import argparse
+import hashlib
+import os
+import re
+import sys
+import tempfile
+
+from results import Unusable, bus_factor, load, size
+
+COLOURS = {"blocking": "#1f5fa8", "stream": "#c25a00"}
+OURS = {"blocking": "MPI_Allreduce", "stream": "queued in a stream"}
+RIVAL = {"sync": "NCCL and a stream synchronise", "spin": "NCCL, polled for", "end": "NCCL, queued in a stream"}
+
+
+def read(paths):
+    """Curves (label, mode, is ours, ranks, sizes, times, bandwidths), the copy rate or None, and a title."""
+    curves, copy, title = [], None, None
+    for path in paths:
+        data = load(path)
+        if data["mode"] == "port":
+            rates = [row["copy"]["GB_per_s"] for row in data["results"] if "copy" in row]
+            copy = max(rates + [copy or 0]) or None
+            continue
+        if data["mode"] not in COLOURS or data.get("compare") != "nccl":
+            raise Unusable(f"{path}: neither of mode blocking or stream with --compare nccl, nor of mode port")
+        rows = [row for row in data["results"] if not row["in_place"]] or data["results"]
+        kinds = {(row["type"], row["op"]) for row in rows}
+        if len(kinds) != 1:
+            raise Unusable(f"{path}: {len(kinds)} types and operations; one can be drawn")
+        kind = rows[0]["type"]
+        sizes = [row["bytes"] for row in rows]
+        for ours, key in ((True, "time_us"), (False, "rival_time_us")):
+            times = [row[key]["median"] for row in rows]
+            rates = [count / time * 1e-3 * bus_factor(data) for count, time in zip(sizes, times)]
+            label = OURS[data["mode"]] if ours else RIVAL[data["nccl_wait"]]
+            curves.append((f"{label}, {kind}", data["mode"], ours, len(data["ranks"]), sizes, times, rates))
+        title = f"{len(data['ranks'])} x {data['ranks'][0]['device_name']}, NCCL {data['nccl_version']}"
+    if not curves:
+        raise Unusable("no file of mode blocking or stream among " + ", ".join(paths))
+    if len({curve[3] for curve in curves}) != 1:
+        raise Unusable("files of different numbers of ranks cannot share a picture")
+    return curves, copy, title
+
+
+def digest(paths):
+    """Of all that a picture is made from."""
+    total = hashlib.sha256()
+    for path in [os.path.abspath(__file__)] + list(paths):
+        with open(path, "rb") as file:
+            total.update(hashlib.sha256(file.read()).digest())
+    return total.hexdigest()
+
+
+def draw(output, paths):
+    curves, copy, title = read(paths)
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    # Ids from a fixed salt, no date, text as text: the same data give the same small file.
+    pyplot.rcParams.update({"svg.hashsalt": "mscclpp", "svg.fonttype": "none", "font.size": 10,
+                            "font.family": "sans-serif"})
+    figure, (latency, bandwidth) = pyplot.subplots(1, 2, figsize=(12, 4.6))
+    for label, mode, ours, _, sizes, times, rates in curves:
+        style = {"color": COLOURS[mode], "linestyle": "-" if ours else "--", "marker": "o" if ours else None,
+                 "markersize": 3, "label": label}
+        latency.plot(sizes, times, **style)
+        bandwidth.plot(sizes, rates, **style)
+    if copy:
+        bandwidth.axhline(copy, color="#777777", linestyle=":", label=f"plain copies between GPUs, {copy:.0f} GB/s")
+    smallest = min(min(curve[4]) for curve in curves)
+    largest = max(max(curve[4]) for curve in curves)
+    ticks = [1 << power for power in range(3, 41, 3) if smallest <= 1 << power <= largest]
+    for axes in (latency, bandwidth):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, [size(tick) for tick in ticks], rotation=35, ha="right")
+        axes.minorticks_off()
+        axes.grid(True, color="#dddddd", linewidth=0.6)
+        axes.set_xlabel("message")
+    latency.set_yscale("log")
+    latency.set_ylabel("time of a call, us")
+    latency.set_title("Latency: lower is better")
+    latency.legend(fontsize=9)
+    bandwidth.set_ylabel("bus bandwidth, GB/s")
+    bandwidth.set_ylim(bottom=0)
+    bandwidth.set_title("Bus bandwidth: higher is better")
+    bandwidth.legend(fontsize=9)
+    figure.suptitle(f"All-reduce on {title}")
+    figure.tight_layout()
+    metadata = None
+    if output.endswith(".svg"):
+        metadata = {"Date": None, "Creator": f"Matplotlib {matplotlib.__version__}", "Description": digest(paths)}
+    figure.savefig(output, metadata=metadata, dpi=110)
+    pyplot.close(figure)
+
+
+def check(picture, paths):
+    """The reason why the picture is not that of the files, or None."""
+    read(paths)
+    with open(picture, encoding="utf-8") as file:
+        text = file.read()
+    found = re.search(r"<dc:description>(\w+)</dc:description>", text)
+    if not found or found.group(1) != digest(paths):
+        return f"{picture} was drawn from other files or by another script: draw it again"
+    version = re.search(r"<dc:title>Matplotlib ([\w.]+)</dc:title>", text)
+    try:
+        import matplotlib
+    except ImportError:
+        print("picture.py: redrawing skipped: no matplotlib")
+        return None
+    if not version or version.group(1) != matplotlib.__version__:
+        print(f"picture.py: redrawing skipped: the matplotlib here is {matplotlib.__version__}")
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        again = os.path.join(folder, "again.svg")
+        draw(again, paths)
+        with open(again, encoding="utf-8") as file:
+            if file.read() != text:
+                return f"{picture} is not what is drawn from these files"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("-o", "--output", metavar="PICTURE")
+    group.add_argument("--check", metavar="PICTURE")
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    options = parser.parse_args()
+    try:
+        if options.check:
+            reason = check(options.check, options.files)
+            if reason:
+                sys.exit(f"picture.py: {reason}")
+        elif not options.output.endswith((".svg", ".png")):
+            parser.error(f"--output: '{options.output}' is not allowed; use a name that ends in .svg or .png")
+        else:
+            draw(options.output, options.files)
+    except Unusable as unusable:
+        sys.exit(f"picture.py: {unusable}")
+    except ImportError as error:
+        sys.exit(f"picture.py: {error}; Debian's package is python3-matplotlib")
+    except OSError as error:
+        sys.exit(f"picture.py: {error}")
+
+
+if __name__ == "__main__":
+    main()
