@@ -10,6 +10,7 @@
 #include "mca/common/fabric_internal.h"
 #include "mca/common/log.h"
 #include "mca/common/team_internal.h"
+#include "mca/common/vote.h"
 
 /* Changes with every change of what ranks of different nodes exchange. */
 #define PROTOCOL_VERSION 3u
@@ -42,36 +43,6 @@ typedef struct {
     uint64_t length;
     unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
 } address_t;
-
-/* True if all ranks say yes; else *culprit_p is the first that does not. */
-static mscclpp_status_t vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, int *culprit_p)
-{
-    int32_t ballot = (int32_t)mine, ballots[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t status = oob->allgather(oob->context, &ballot, ballots, sizeof(ballot));
-    int rank;
-
-    *culprit_p = -1;
-    for (rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
-        if (ballots[rank] != MSCCLPP_OK && (*culprit_p < 0 || ballots[*culprit_p] == MSCCLPP_ERR_PEER)) {
-            *culprit_p = rank;
-        }
-    }
-    return status;
-}
-
-/* The same, where nobody goes on without all. */
-static mscclpp_status_t agree(const mscclpp_oob_t *oob, mscclpp_status_t mine, const char *what)
-{
-    int culprit;
-    mscclpp_status_t status = vote(oob, mine, &culprit);
-
-    if (status == MSCCLPP_OK && culprit >= 0) {
-        mscclpp_info("%s: rank %d: %s failed (its own message says why): device buffers are staged", oob->label,
-                     culprit, what);
-        status = MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    return status;
-}
 
 static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
 {
@@ -145,20 +116,34 @@ static mscclpp_status_t refuse_threads(const mscclpp_oob_t *oob, const card_t *c
     return MSCCLPP_OK;
 }
 
-/* Makes all nodes' settings rank 0's, and limits the tightest. */
-static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *team, const mscclpp_team_params_t *params)
+/*
+ * Without control messages other nodes see by their deadlines that this one has failed. That ranks have no way in
+ * common is no error, and equal on all.
+ */
+static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const card_t *cards)
+{
+    mscclpp_status_t status =
+        team->ctrl == NULL ? MSCCLPP_OK
+                           : mscclpp_ctrl_connect(team->ctrl, cards[0].team_id, cards[0].address, sizeof(*cards));
+
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_ctrl_destroy(team->ctrl);
+        team->ctrl = NULL;
+        status = MSCCLPP_OK;
+    }
+    return status;
+}
+
+/* Makes all nodes' settings rank 0's, and limits the tightest. `cards`: room for one more than there are ranks. */
+static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *team, const mscclpp_team_params_t *params,
+                                    card_t *cards)
 {
     const mscclpp_oob_t *oob = &params->oob;
-    card_t *cards = calloc((size_t)oob->size + 1, sizeof(*cards)), *own;
-    mscclpp_status_t status;
+    card_t *own = &cards[oob->size];
+    mscclpp_status_t status, mine;
     size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
     int rank;
 
-    if (cards == NULL) {
-        mscclpp_error("%s: no memory for what %d ranks say", oob->label, oob->size);
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    own = &cards[oob->size];
     own->version = PROTOCOL_VERSION;
     own->on_host = team->on_host;
     own->meet_first = team->meet_first;
@@ -170,34 +155,29 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
         own->team_id = (uint64_t)(uintptr_t)fabric;
     }
-    /* Without control messages other nodes see by their deadlines that this one has failed. */
-    if (mscclpp_ctrl_create(fabric->config.ucx, oob, &team->ctrl) == MSCCLPP_OK &&
-        mscclpp_ctrl_address(team->ctrl, own->address, &length) == MSCCLPP_OK) {
+    mine = mscclpp_ctrl_create(fabric->config.ucx, oob, &team->ctrl);
+    if (mine == MSCCLPP_OK && mscclpp_ctrl_address(team->ctrl, own->address, &length) == MSCCLPP_OK) {
         own->address_length = length;
     }
     status = oob->allgather(oob->context, own, cards, sizeof(*own));
     if (status == MSCCLPP_OK && !check_cards(oob, cards)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (status == MSCCLPP_OK && team->ctrl != NULL &&
-        mscclpp_ctrl_connect(team->ctrl, cards[0].team_id, cards[0].address, sizeof(*cards)) != MSCCLPP_OK) {
-        mscclpp_ctrl_destroy(team->ctrl);
-        team->ctrl = NULL;
+    if (status == MSCCLPP_OK) {
+        mine = mine == MSCCLPP_OK || mine == MSCCLPP_ERR_NOT_SUPPORTED ? connect_ctrl(team, cards) : mine;
+        status = mscclpp_agree(oob, NULL, mine, "control messages between nodes");
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
     }
     team->protocol = cards[0].protocol;
     fabric->config.exchange_size = cards[0].exchange_size;
-    for (rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
+    for (rank = 0; rank < oob->size; ++rank) {
         team->meet_first = team->meet_first || cards[rank].meet_first;
         team->block_limit = cards[rank].block_limit < team->block_limit ? cards[rank].block_limit : team->block_limit;
     }
-    if (status == MSCCLPP_OK) {
-        status = refuse_threads(oob, cards);
-    }
-    if (status == MSCCLPP_OK) {
-        status = share_gpus(team, oob, cards);
-    }
-    free(cards);
-    return status;
+    status = refuse_threads(oob, cards);
+    return status == MSCCLPP_OK ? share_gpus(team, oob, cards) : status;
 }
 
 static mscclpp_status_t allocate(mscclpp_fabric_t *fabric, bool on_device, uint64_t size,
@@ -279,7 +259,8 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
 {
     const bool automatic = strcmp(fabric->config.transport, "auto") == 0;
     const mscclpp_oob_t *oob = &params->oob;
-    int i, culprit;
+    mscclpp_vote_t vote;
+    int i;
 
     for (i = 0; i < mscclpp_transport_count; ++i) {
         const mscclpp_transport_ops_t *ops = mscclpp_transports[i];
@@ -289,11 +270,15 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
         if (allowed && (ops->between_nodes || params->single_node)) {
             status = fabric->owner ? open_transport(fabric, params, ops) : MSCCLPP_OK;
         }
-        status = vote(oob, status, &culprit);
+        status = mscclpp_vote(oob, status, &vote);
         if (status != MSCCLPP_OK) {
             return status;
         }
-        if (culprit < 0) {
+        if (vote.status != MSCCLPP_OK && vote.status != MSCCLPP_ERR_NOT_SUPPORTED) {
+            mscclpp_info("%s: rank %d: transport %s: %s", oob->label, vote.culprit, ops->name,
+                         mscclpp_status_string(vote.status));
+        }
+        if (vote.culprit < 0) {
             fabric->ops = ops;
             mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                         "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory",
@@ -368,20 +353,20 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
     char *all = calloc((size_t)oob->size + 1, size), *own;
     mscclpp_status_t mine = MSCCLPP_OK, status;
 
+    own = all != NULL ? all + (size_t)oob->size * size : NULL;
     if (all == NULL) {
         mscclpp_error("%s: no memory for the addresses of %d ranks", oob->label, oob->size);
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    own = all + (size_t)oob->size * size;
-    if (fabric->owner) {
+        mine = MSCCLPP_ERR_NO_MEMORY;
+    } else if (fabric->owner) {
         mine = prepare(fabric, (reach_t *)(void *)own, (address_t *)(void *)(own + sizeof(reach_t)));
     }
-    status = agree(oob, mine, "a connection to other nodes");
+    status = mscclpp_agree(oob, NULL, mine, "a connection to other nodes");
     if (status == MSCCLPP_OK) {
         status = oob->allgather(oob->context, own, all, size);
     }
     if (status == MSCCLPP_OK) {
-        status = agree(oob, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK, "a connection to other nodes");
+        status = mscclpp_agree(oob, NULL, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK,
+                               "a connection to other nodes");
     }
     free(all);
     return status;
@@ -475,9 +460,15 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_
 {
     const mscclpp_oob_t *oob = &params->oob;
     mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric));
-    mscclpp_status_t status = agree(oob, fabric != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY, "memory");
+    card_t *cards = calloc((size_t)oob->size + 1, sizeof(*cards));
+    mscclpp_status_t status = fabric != NULL && cards != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
 
     if (status != MSCCLPP_OK) {
+        mscclpp_error("%s: no memory to join the nodes of %d ranks", oob->label, oob->size);
+    }
+    status = mscclpp_agree(oob, NULL, status, "memory to join nodes");
+    if (status != MSCCLPP_OK) {
+        free(cards);
         free(fabric);
         return status;
     }
@@ -487,7 +478,8 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_
     fabric->device = params->device;
     fabric->label = oob->label;
     fabric->owner = nodes->rank < nodes->shards;
-    status = align_nodes(fabric, team, params);
+    status = align_nodes(fabric, team, params, cards);
+    free(cards);
     if (status == MSCCLPP_OK) {
         cut_area(fabric);
         status = choose_transport(fabric, params);
@@ -496,7 +488,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_
         status = connect_nodes(fabric, oob);
     }
     if (status == MSCCLPP_OK) {
-        status = agree(oob, fabric->owner ? equip(fabric, team) : MSCCLPP_OK, "setting port channels up");
+        status = mscclpp_agree(oob, NULL, fabric->owner ? equip(fabric, team) : MSCCLPP_OK, "setting port channels up");
     }
     if (status != MSCCLPP_OK) {
         mscclpp_fabric_destroy(fabric);

@@ -72,7 +72,7 @@ static mscclpp_status_t check(void *context)
     return part->whole->check(part->whole->context);
 }
 
-mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole, const mscclpp_nodes_t *nodes)
+mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
 {
     mscclpp_oob_part_t *part = calloc(1, sizeof(*part) + (size_t)whole->size * sizeof(part->blocks[0]));
 
@@ -81,12 +81,12 @@ mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole, const ms
         return NULL;
     }
     part->whole = whole;
-    part->nodes = nodes;
     return part;
 }
 
-void mscclpp_oob_part_table(mscclpp_oob_part_t *part, mscclpp_oob_t *table_p)
+void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p)
 {
+    part->nodes = nodes;
     memset(table_p, 0, sizeof(*table_p));
     table_p->context = part;
     table_p->rank = part->nodes->rank;

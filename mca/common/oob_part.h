@@ -11,14 +11,14 @@
 
 typedef struct mscclpp_oob_part mscclpp_oob_part_t;
 
-/* Both outlive the part. NULL without memory. */
-mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole, const mscclpp_nodes_t *nodes);
+/* The exchange of all ranks outlives the part. NULL, with an error logged, without memory. */
+mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole);
 
 /*
- * The table for the ranks of the node, numbered within it; without messages. Its all-gather ends with MSCCLPP_ERR_PEER
- * if a rank of the node is done already.
+ * The table for the ranks of the node, numbered within it; without messages. `nodes` outlives the part. Its all-gather
+ * ends with MSCCLPP_ERR_PEER if a rank of the node is done already.
  */
-void mscclpp_oob_part_table(mscclpp_oob_part_t *part, mscclpp_oob_t *table_p);
+void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p);
 
 /* This rank needs no more of it; returns once no rank does. The error of an exchange, if there was one. */
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part);

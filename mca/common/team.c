@@ -9,28 +9,18 @@
 #include "mca/common/team_internal.h"
 
 /*
- * Scratch whose owner has let go of its team while peers may still map it. Freeing exported memory before its importers
- * have closed it is undefined, so it waits here; the control segment, in which they report, waits with it.
+ * Ended teams whose scratch peers may still map. Freeing exported memory before its importers have closed it is
+ * undefined, so it waits here; the control segment, in which they report, waits with it.
  */
-typedef struct remains {
-    struct remains *next;
-    const mscclpp_gpu_ops_t *gpu;
-    int device;
-    int size;
-    void *scratch;
-    void *engine_memory; /* NULL: none */
-    mscclpp_shmseg_t *control_segment;
-} remains_t;
-
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
-static remains_t *remains_first;
+static mscclpp_team_t *remains_first;
 
-static bool is_closed_by_all(const remains_t *remains)
+static bool is_closed_by_all(const mscclpp_team_t *team)
 {
-    const mscclpp_control_line_t *control = mscclpp_shmseg_base(remains->control_segment);
+    const mscclpp_control_line_t *control = team->control;
     int rank;
 
-    for (rank = 0; rank < remains->size; ++rank) {
+    for (rank = 0; rank < team->size; ++rank) {
         if (mscclpp_control_load(&control[rank].closed) == 0) {
             return false;
         }
@@ -41,25 +31,25 @@ static bool is_closed_by_all(const remains_t *remains)
 /* Frees what every peer has closed, or everything if `all` is set. True if nothing is left. */
 static bool reap(bool all)
 {
-    remains_t **link, *remains, *freed = NULL;
+    mscclpp_team_t **link, *remains, *freed = NULL;
     bool empty;
 
     pthread_mutex_lock(&remains_lock);
     link = &remains_first;
     while ((remains = *link) != NULL) {
         if (all || is_closed_by_all(remains)) {
-            *link = remains->next;
-            remains->next = freed;
+            *link = remains->next_remains;
+            remains->next_remains = freed;
             freed = remains;
         } else {
-            link = &remains->next;
+            link = &remains->next_remains;
         }
     }
     empty = remains_first == NULL;
     pthread_mutex_unlock(&remains_lock);
     /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
     while ((remains = freed) != NULL) {
-        freed = remains->next;
+        freed = remains->next_remains;
         remains->gpu->device_free(remains->device, remains->scratch);
         remains->gpu->device_free(remains->device, remains->engine_memory);
         mscclpp_shmseg_detach(remains->control_segment);
@@ -73,24 +63,12 @@ void mscclpp_team_reap(void)
     (void)reap(false);
 }
 
-/* Gives what peers may still map and the control segment of a team to the remains. */
-static void bury(mscclpp_team_t *team, void *engine_memory)
+/* Takes no memory, so it cannot fail. */
+static void bury(mscclpp_team_t *team)
 {
-    remains_t *remains = malloc(sizeof(*remains));
-
-    if (remains == NULL) {
-        /* Lost to this process rather than freed under a peer's kernel. */
-        return;
-    }
-    remains->gpu = team->gpu;
-    remains->device = team->device;
-    remains->size = team->size;
-    remains->scratch = team->scratch;
-    remains->engine_memory = engine_memory;
-    remains->control_segment = team->control_segment;
     pthread_mutex_lock(&remains_lock);
-    remains->next = remains_first;
-    remains_first = remains;
+    team->next_remains = remains_first;
+    remains_first = team;
     pthread_mutex_unlock(&remains_lock);
 }
 
@@ -109,8 +87,6 @@ void mscclpp_team_close_peers(mscclpp_team_t *team)
 
 void mscclpp_team_destroy(mscclpp_team_t *team)
 {
-    void *engine_memory;
-
     if (team == NULL) {
         return;
     }
@@ -130,23 +106,23 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     free(team->holds);
     mscclpp_ctrl_destroy(team->ctrl);
     mscclpp_team_close_peers(team);
-    engine_memory = mscclpp_engine_close(team);
+    team->engine_memory = mscclpp_engine_close(team);
     if (team->control != NULL) {
         mscclpp_control_store(&team->control[team->rank].closed, 1);
     }
+    if (team->mailbox != NULL) {
+        team->gpu->host_free(team->mailbox);
+    }
     if (team->scratch != NULL && team->control != NULL) {
-        bury(team, engine_memory);
+        bury(team);
     } else {
         /* A bring-up that failed: no peer has it mapped any more. */
         if (team->scratch != NULL) {
             team->gpu->device_free(team->device, team->scratch);
         }
         mscclpp_shmseg_detach(team->control_segment);
+        free(team);
     }
-    if (team->mailbox != NULL) {
-        team->gpu->host_free(team->mailbox);
-    }
-    free(team);
     mscclpp_team_reap();
 }
 

@@ -1,6 +1,7 @@
 /*
  * Bring-up of a team. Every rank prepares what it owns, then one packed all-gather tells all of them everything; each
- * maps its peers' scratch; a vote decides. What a rank lacks never keeps it out of an exchange, so all ranks end alike.
+ * maps its peers' scratch; a vote decides. What a rank lacks, memory included, never keeps it out of an exchange, so
+ * all ranks end alike.
  * Last, kernels of all ranks meet once: an attribute that promises peer access, or kernels of two processes that share
  * a GPU, is no proof that they make progress together.
  */
@@ -11,6 +12,7 @@
 #include "mca/common/log.h"
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
+#include "mca/common/vote.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
 #define PROTOCOL_VERSION 4u
@@ -129,9 +131,13 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
      * Without control messages failures are still told through the control segment. Those of several nodes are the
      * fabric's matter.
      */
-    if (whole && mscclpp_ctrl_create(config->ucx, &team->oob, &team->ctrl) == MSCCLPP_OK &&
-        mscclpp_ctrl_address(team->ctrl, hello->address, &length) == MSCCLPP_OK) {
-        hello->address_length = length;
+    if (whole) {
+        status = mscclpp_ctrl_create(config->ucx, &team->oob, &team->ctrl);
+        if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->ctrl, hello->address, &length) == MSCCLPP_OK) {
+            hello->address_length = length;
+        } else if (status != MSCCLPP_OK && status != MSCCLPP_ERR_NOT_SUPPORTED) {
+            return status;
+        }
     }
     memcpy(hello->uuid, info.uuid, sizeof(hello->uuid));
     memcpy(team->uuid, info.uuid, sizeof(team->uuid));
@@ -151,29 +157,31 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos)
         if (hello->version != PROTOCOL_VERSION || hello->on_host != hellos[0].on_host) {
             mscclpp_info(
                 "%s: rank %d runs protocol %u on the %s, rank 0 protocol %u on the %s: device buffers are staged",
-                team->oob.label, rank, hello->version, hello->on_host ? "host twin" : "GPU", hellos[0].version,
-                hellos[0].on_host ? "host twin" : "GPU");
+                team->oob.label, team->members[rank], hello->version, hello->on_host ? "host twin" : "GPU",
+                hellos[0].version, hellos[0].on_host ? "host twin" : "GPU");
             return false;
         }
         if (hello->protocol.scratch_size != hellos[0].protocol.scratch_size) {
             mscclpp_warn("%s: coll_mscclpp_scratch_size is %llu on rank %d and %llu on rank 0; it must be equal on all "
                          "ranks: device buffers are staged",
-                         team->oob.label, (unsigned long long)hello->protocol.scratch_size, rank,
+                         team->oob.label, (unsigned long long)hello->protocol.scratch_size, team->members[rank],
                          (unsigned long long)hellos[0].protocol.scratch_size);
             return false;
         }
         if (!hello->ready) {
             mscclpp_info("%s: rank %d cannot take part (its own message says why): device buffers are staged",
-                         team->oob.label, rank);
+                         team->oob.label, team->members[rank]);
             return false;
         }
     }
     if (memcmp(&hellos[team->rank].protocol.rules, &hellos[0].protocol.rules, sizeof(mscclpp_rule_set_t)) != 0) {
         mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
                      "count on all ranks (%llu rules)",
-                     team->oob.label, team->rank, team->size, (unsigned long long)hellos[0].protocol.rules.count);
+                     team->oob.label, team->members[team->rank], team->size,
+                     (unsigned long long)hellos[0].protocol.rules.count);
     } else if (memcmp(&hellos[team->rank].protocol, &hellos[0].protocol, sizeof(mscclpp_protocol_t)) != 0) {
-        mscclpp_info("%s: parameters of rank %d differ from those of rank 0, which count", team->oob.label, team->rank);
+        mscclpp_info("%s: parameters of rank %d differ from those of rank 0, which count", team->oob.label,
+                     team->members[team->rank]);
     }
     return true;
 }
@@ -204,33 +212,22 @@ static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
         team->peer_handle[rank] = hellos[rank].scratch;
         team->peer_scratch[rank] = (char *)base + hellos[rank].scratch.offset;
     }
-    if (team->ctrl != NULL &&
-        mscclpp_ctrl_connect(team->ctrl, team->id, hellos[0].address, sizeof(*hellos)) != MSCCLPP_OK) {
+    if (team->ctrl == NULL) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_ctrl_connect(team->ctrl, team->id, hellos[0].address, sizeof(*hellos));
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        /* Equal on all ranks: they have no way in common. */
         mscclpp_ctrl_destroy(team->ctrl);
         team->ctrl = NULL;
-    }
-    return MSCCLPP_OK;
-}
-
-/* The worst status of all ranks, as far as it matters: MSCCLPP_OK if all are, else MSCCLPP_ERR_NOT_SUPPORTED. */
-static mscclpp_status_t vote(mscclpp_team_t *team, mscclpp_status_t mine)
-{
-    int32_t ballot = (int32_t)mine, ballots[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t status = team->oob.allgather(team->oob.context, &ballot, ballots, sizeof(ballot));
-    int rank, culprit = -1;
-
-    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
-        /* A rank that failed because of another one is not the one to name. */
-        if (ballots[rank] != MSCCLPP_OK && (culprit < 0 || ballots[culprit] == MSCCLPP_ERR_PEER)) {
-            culprit = rank;
-        }
-    }
-    if (culprit >= 0) {
-        mscclpp_info("%s: rank %d: %s: device buffers are staged", team->oob.label, culprit,
-                     mscclpp_status_string((mscclpp_status_t)ballots[culprit]));
-        status = MSCCLPP_ERR_NOT_SUPPORTED;
+        status = MSCCLPP_OK;
     }
     return status;
+}
+
+static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t mine, const char *what)
+{
+    return mscclpp_agree(&team->oob, team->members, mine, what);
 }
 
 /* True if two ranks use one GPU whose kernels of different processes need not run at the same time. */
@@ -326,7 +323,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
     return status;
 }
 
-static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hellos)
+static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hellos, mscclpp_status_t *own_p)
 {
     bool shared = shares_gpu(team, hellos);
     mscclpp_status_t status;
@@ -335,6 +332,7 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hell
     if (shared && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
         mscclpp_info("%s: ranks share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
                      team->oob.label);
+        *own_p = MSCCLPP_ERR_NOT_SUPPORTED;
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = probe(team, &seconds);
@@ -344,12 +342,14 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hell
                      team->oob.label, 1e6 * seconds);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    return vote(team, status);
+    *own_p = status;
+    return agree(team, status, "meeting of kernels");
 }
 
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
 {
     const int ranks_per_node = params->config->ranks_per_node;
+    mscclpp_status_t own;
 
     mscclpp_team_reap();
     if (params->oob.size > MSCCLPP_DEV_MAX_RANKS) {
@@ -358,26 +358,32 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (params->single_node && (ranks_per_node == 0 || ranks_per_node >= params->oob.size)) {
-        return mscclpp_team_create_on_node(params, &params->oob, NULL, team_p);
+        return mscclpp_team_create_on_node(params, &params->oob, NULL, &own, team_p);
     }
     return mscclpp_team_create_spanning(params, team_p);
 }
 
 mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                             const mscclpp_nodes_t *nodes, mscclpp_team_t **team_p)
+                                             const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p,
+                                             mscclpp_team_t **team_p)
 {
-    mscclpp_status_t status, mine;
+    mscclpp_status_t status;
     mscclpp_team_t *team;
     hello_t *hellos;
     int i;
 
     team = calloc(1, sizeof(*team));
     hellos = calloc((size_t)oob->size + 1, sizeof(*hellos));
-    if (team == NULL || hellos == NULL) {
+    *own_p = team != NULL && hellos != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    if (*own_p != MSCCLPP_OK) {
         mscclpp_error("%s: no memory for a team of %d ranks", oob->label, oob->size);
+    }
+    /* Who cannot even hold what the others say cannot take part in their exchange. */
+    status = mscclpp_agree(oob, nodes != NULL ? nodes->members : NULL, *own_p, "memory for a team");
+    if (status != MSCCLPP_OK) {
         free(team);
         free(hellos);
-        return MSCCLPP_ERR_NO_MEMORY;
+        return status;
     }
     team->gpu = params->gpu;
     team->oob = *oob;
@@ -394,13 +400,13 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->last_algorithm = "none";
 
     /* The last element of the array is what this rank sends. */
-    mine = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);
+    *own_p = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);
     fill_protocol(&hellos[oob->size].protocol, params->config);
     if (nodes == NULL) {
         hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->on_host);
     }
     hellos[oob->size].version = PROTOCOL_VERSION;
-    hellos[oob->size].ready = mine == MSCCLPP_OK;
+    hellos[oob->size].ready = *own_p == MSCCLPP_OK;
     hellos[oob->size].on_host = team->on_host;
     hellos[oob->size].concurrent = params->concurrent;
     if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
@@ -420,9 +426,10 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->meet_first = must_meet_first(team, hellos);
     /* Its kernel waits for hosts, which might be waiting for other kernels to let theirs begin. */
     team->engines = !team->meet_first && nodes == NULL;
-    status = vote(team, attach(team, hellos));
+    *own_p = attach(team, hellos);
+    status = agree(team, *own_p, "what peers share");
     if (status == MSCCLPP_OK) {
-        status = check_progress(team, hellos);
+        status = check_progress(team, hellos, own_p);
     }
     if (status != MSCCLPP_OK) {
         goto err_close;
@@ -444,7 +451,7 @@ err_close:
      * segment. If they cannot meet, a peer may still map it.
      */
     mscclpp_team_close_peers(team);
-    if (status != MSCCLPP_ERR_NOT_SUPPORTED || vote(team, MSCCLPP_OK) != MSCCLPP_OK) {
+    if (status != MSCCLPP_ERR_NOT_SUPPORTED || agree(team, MSCCLPP_OK, "letting go") != MSCCLPP_OK) {
         team->stuck = true;
     }
     team->control = NULL;

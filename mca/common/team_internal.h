@@ -69,6 +69,10 @@ struct mscclpp_team {
     mscclpp_team_hold_t *holds; /* oldest first */
     int hold_count;
     int hold_capacity;
+
+    /* team.c: once it has ended. */
+    mscclpp_team_t *next_remains;
+    void *engine_memory; /* that peers may still map; NULL: none */
 };
 
 /*
@@ -98,10 +102,12 @@ void mscclpp_team_close_peers(mscclpp_team_t *team);
 
 /*
  * team_bringup.c: the team of the ranks of `oob`, which are on one node. `nodes` NULL: it is whole; else it becomes a
- * part of one over several nodes. team_span.c: the one over several nodes.
+ * part of one over several nodes. *own_p, written in any case, is this rank's own trouble, if it has any.
+ * team_span.c: the one over several nodes.
  */
 mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                             const mscclpp_nodes_t *nodes, mscclpp_team_t **team_p);
+                                             const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p,
+                                             mscclpp_team_t **team_p);
 mscclpp_status_t mscclpp_team_create_spanning(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
 
 /* team_wait.c */

@@ -11,6 +11,7 @@
 #include "mca/common/select.h"
 #include "mca/common/task.h"
 #include "mca/common/team_internal.h"
+#include "mca/common/vote.h"
 
 /* Seconds in which the first all-reduce must have ended. */
 #define PROBE_DEADLINE 10.0
@@ -18,12 +19,13 @@
 typedef struct {
     int32_t leader;
     int32_t ranks_per_node;
+    int32_t status; /* of the sender so far */
 } place_t;
 
-static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_nodes_t *nodes)
+static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_nodes_t *nodes)
 {
     const mscclpp_oob_t *oob = &params->oob;
-    const place_t own = {params->single_node ? 0 : params->leader, params->config->ranks_per_node};
+    const place_t own = {params->single_node ? 0 : params->leader, params->config->ranks_per_node, (int32_t)mine};
     place_t places[MSCCLPP_DEV_MAX_RANKS];
     int leaders[MSCCLPP_DEV_MAX_RANKS], rank;
     mscclpp_status_t status = oob->allgather(oob->context, &own, places, sizeof(own));
@@ -33,6 +35,11 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     }
     for (rank = 0; rank < oob->size; ++rank) {
         leaders[rank] = places[rank].leader;
+        if (places[rank].status != MSCCLPP_OK) {
+            mscclpp_info("%s: rank %d: memory for the set-up of nodes: %s: device buffers are staged", oob->label, rank,
+                         mscclpp_status_string((mscclpp_status_t)places[rank].status));
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
         if (places[rank].ranks_per_node != places[0].ranks_per_node) {
             mscclpp_warn("%s: coll_mscclpp_ranks_per_node is %d on rank %d and %d on rank 0; it must be equal on all "
                          "ranks: device buffers are staged",
@@ -47,26 +54,23 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     return MSCCLPP_OK;
 }
 
-/* The node's team. *team_p is NULL, on every rank of a node alike, where its bring-up failed. */
+/* The node's team. Ends on all ranks of all nodes alike; *team_p is written in any case, NULL without a team. */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
-                                         mscclpp_team_t **team_p)
+                                         mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {
-    mscclpp_oob_part_t *part = mscclpp_oob_part_create(&params->oob, nodes);
-    mscclpp_status_t status, finished;
+    mscclpp_status_t status, finished, own;
     mscclpp_oob_t table;
 
     *team_p = NULL;
-    if (part == NULL) {
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    mscclpp_oob_part_table(part, &table);
-    status = mscclpp_team_create_on_node(params, &table, nodes, team_p);
+    mscclpp_oob_part_table(part, nodes, &table);
+    status = mscclpp_team_create_on_node(params, &table, nodes, &own, team_p);
     finished = mscclpp_oob_part_finish(part);
-    mscclpp_oob_part_destroy(part);
     if (status == MSCCLPP_OK) {
         (*team_p)->oob = params->oob;
+    } else if (own == MSCCLPP_OK) {
+        own = MSCCLPP_ERR_PEER;
     }
-    return finished;
+    return finished == MSCCLPP_OK ? mscclpp_agree(&params->oob, NULL, own, "the team of its node") : finished;
 }
 
 /* The result of the first all-reduce is known beforehand. */
@@ -110,44 +114,28 @@ static mscclpp_status_t probe(mscclpp_team_t *team)
     return status;
 }
 
-static mscclpp_status_t agree(const mscclpp_oob_t *oob, mscclpp_status_t mine, const char *what)
-{
-    int32_t ballot = (int32_t)mine, ballots[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t status = oob->allgather(oob->context, &ballot, ballots, sizeof(ballot));
-    int rank;
-
-    for (rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
-        if (ballots[rank] != MSCCLPP_OK) {
-            mscclpp_info("%s: rank %d: %s: %s: device buffers are staged", oob->label, rank, what,
-                         mscclpp_status_string((mscclpp_status_t)ballots[rank]));
-            status = MSCCLPP_ERR_NOT_SUPPORTED;
-        }
-    }
-    return status;
-}
-
 mscclpp_status_t mscclpp_team_create_spanning(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     mscclpp_team_t *team = NULL;
     mscclpp_nodes_t nodes;
-    mscclpp_status_t status = find_nodes(params, &nodes);
+    mscclpp_oob_part_t *part = mscclpp_oob_part_create(oob);
+    mscclpp_status_t mine = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    mscclpp_status_t status = find_nodes(params, mine, &nodes);
 
-    if (status != MSCCLPP_OK) {
-        return status;
+    if (status == MSCCLPP_OK && nodes.count == 1) {
+        mscclpp_oob_part_destroy(part);
+        return mscclpp_team_create_on_node(params, oob, NULL, &mine, team_p);
     }
-    if (nodes.count == 1) {
-        return mscclpp_team_create_on_node(params, oob, NULL, team_p);
-    }
-    status = create_node_team(params, &nodes, &team);
     if (status == MSCCLPP_OK) {
-        status = agree(oob, team != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED, "its node");
+        status = create_node_team(params, &nodes, part, &team);
     }
+    mscclpp_oob_part_destroy(part);
     if (status == MSCCLPP_OK) {
         status = mscclpp_fabric_create(team, params, &nodes, &team->fabric);
     }
     if (status == MSCCLPP_OK) {
-        status = agree(oob, probe(team), "the first all-reduce between nodes");
+        status = mscclpp_agree(oob, NULL, probe(team), "the first all-reduce between nodes");
         mscclpp_team_give_stream(team);
     }
     if (status != MSCCLPP_OK) {

@@ -1,0 +1,41 @@
+#include "mca/common/vote.h"
+
+#include <stdint.h>
+
+#include "device/launch_types.h"
+#include "mca/common/log.h"
+
+mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p)
+{
+    /* On the stack: ranks that have run out of memory vote, too. */
+    int32_t ballot = (int32_t)mine, ballots[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_status_t status = oob->allgather(oob->context, &ballot, ballots, sizeof(ballot));
+    int rank, culprit = -1;
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    for (rank = 0; rank < oob->size; ++rank) {
+        /* A rank that failed because of another one is not the one to name. */
+        if (ballots[rank] != MSCCLPP_OK &&
+            (culprit < 0 || (ballots[culprit] == MSCCLPP_ERR_PEER && ballots[rank] != MSCCLPP_ERR_PEER))) {
+            culprit = rank;
+        }
+    }
+    vote_p->culprit = culprit;
+    vote_p->status = culprit < 0 ? MSCCLPP_OK : (mscclpp_status_t)ballots[culprit];
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t mine, const char *what)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
+
+    if (status == MSCCLPP_OK && vote.culprit >= 0) {
+        mscclpp_info("%s: rank %d: %s: %s: device buffers are staged", oob->label,
+                     members != NULL ? members[vote.culprit] : vote.culprit, what, mscclpp_status_string(vote.status));
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}

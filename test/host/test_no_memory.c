@@ -1,0 +1,287 @@
+/*
+ * Ranks that run out of memory while a team is set up: each allocation of the library fails once. All ranks have to end
+ * alike and at once, whoever it was is named, and nothing is lost. The linker puts the functions below in the place of
+ * the C library's.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test/host/faulty_gpu.h"
+#include "test/host/rank_threads.h"
+#include "test/host/traffic.h"
+#include "test/unit/unit.h"
+
+#define COUNT 3000u
+#define NTH_MAX 1000
+
+/* Seconds in which ranks have to be done, on a busy machine; less than any deadline that they might have waited for. */
+#define PROMPT 8.0
+
+/* Of the thread that asks for it, the nth allocation from now on fails; 0: none does. */
+static _Thread_local int left;
+static _Thread_local bool happened;
+
+/* What all threads together have allocated and not freed. */
+static long held;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+int __real_posix_memalign(void **memory_p, size_t alignment, size_t size);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+int __wrap_posix_memalign(void **memory_p, size_t alignment, size_t size);
+void __wrap_free(void *memory);
+
+static bool is_due(void)
+{
+    if (left == 0 || --left != 0) {
+        return false;
+    }
+    happened = true;
+    errno = ENOMEM;
+    return true;
+}
+
+static void *count(void *memory)
+{
+    if (memory != NULL) {
+        __atomic_add_fetch(&held, 1, __ATOMIC_RELAXED);
+    }
+    return memory;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return is_due() ? NULL : count(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t elements, size_t size)
+{
+    return is_due() ? NULL : count(__real_calloc(elements, size));
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    if (is_due()) {
+        return NULL;
+    }
+    return memory == NULL ? count(__real_malloc(size)) : __real_realloc(memory, size);
+}
+
+int __wrap_posix_memalign(void **memory_p, size_t alignment, size_t size)
+{
+    int error = is_due() ? ENOMEM : __real_posix_memalign(memory_p, alignment, size);
+
+    if (error == 0) {
+        (void)count(*memory_p);
+    }
+    return error;
+}
+
+void __wrap_free(void *memory)
+{
+    if (memory != NULL) {
+        __atomic_sub_fetch(&held, 1, __ATOMIC_RELAXED);
+    }
+    __real_free(memory);
+}
+
+/* Everything logged since the last clear. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char log_text[1 << 16];
+static size_t log_used;
+
+static void log_sink(void *context, mscclpp_log_level_t level, const char *line)
+{
+    (void)context;
+    pthread_mutex_lock(&log_lock);
+    if (log_used + strlen(line) + 4 < sizeof(log_text)) {
+        log_used += (size_t)snprintf(log_text + log_used, sizeof(log_text) - log_used, "%d %s\n", (int)level, line);
+    }
+    pthread_mutex_unlock(&log_lock);
+}
+
+static void log_clear(void)
+{
+    log_used = 0;
+    log_text[0] = '\0';
+}
+
+/* Lines that name the rank as the one because of which device buffers are staged. */
+static int count_blame(int rank)
+{
+    char name[32];
+    const char *at, *end;
+    int blame = 0;
+
+    snprintf(name, sizeof(name), "rank %d", rank);
+    for (at = log_text; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+        char line[2100];
+
+        snprintf(line, sizeof(line), "%.*s", (int)(end - at), at);
+        blame += strstr(line, name) != NULL && (strstr(line, "staged") != NULL || strstr(line, "transport") != NULL);
+    }
+    return blame;
+}
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+typedef struct {
+    int culprit; /* equal to the number of ranks: all of them */
+    int nth;
+    bool reached; /* by any culprit */
+    mscclpp_status_t created[RANKS_MAX];
+    double seconds[RANKS_MAX];
+} plan_t;
+
+/* The embedding runtime's own memory is not what this is about. */
+static mscclpp_status_t (*post_message)(void *context, int peer, const void *message, size_t length);
+
+static mscclpp_status_t post_unharmed(void *context, int peer, const void *message, size_t length)
+{
+    const int kept = left;
+    mscclpp_status_t status;
+
+    left = 0;
+    status = post_message(context, peer, message, length);
+    left = kept;
+    return status;
+}
+
+static void set_up(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    mscclpp_team_t *team = NULL;
+    traffic_t traffic;
+    bool right = false;
+    double started;
+
+    rank->gpu = &faulty_gpu_ops;
+    rank->oob.post_message = post_unharmed;
+    meet(rank);
+    started = now();
+    happened = false;
+    left = rank->rank == plan->culprit || rank->size == plan->culprit ? plan->nth : 0;
+    plan->created[rank->rank] = try_team(rank, rank->config, &team);
+    left = 0;
+    plan->seconds[rank->rank] = now() - started;
+    if (happened) {
+        __atomic_store_n(&plan->reached, true, __ATOMIC_RELAXED);
+    }
+    /* Teams that are made although memory was short have to be as good as any other. */
+    if (!meet_any(rank, team == NULL)) {
+        traffic_open(&traffic, team, COUNT, USER_DEVICE);
+        CHECK_EQ(traffic_call(&traffic, COUNT, &right), MSCCLPP_OK);
+        CHECK(right);
+        meet(rank);
+        traffic_close(&traffic);
+    } else {
+        mscclpp_team_destroy(team);
+    }
+}
+
+static void keep_post_message(rank_t *rank)
+{
+    if (rank->rank == 0) {
+        post_message = rank->oob.post_message;
+    }
+}
+
+static void run_plan(int ranks, const mscclpp_config_t *config, plan_t *plan)
+{
+    log_clear();
+    CHECK_EQ(run_ranks(ranks, config, set_up, plan), 0);
+    mscclpp_team_finalize(1.0);
+}
+
+/* True if there was such an allocation. */
+static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, int nth, long held_before)
+{
+    const int failed_before = unit_failed;
+    plan_t plan;
+    int rank;
+
+    memset(&plan, 0, sizeof(plan));
+    plan.culprit = culprit;
+    plan.nth = nth;
+    run_plan(ranks, config, &plan);
+    for (rank = 0; rank < ranks; ++rank) {
+        CHECK(plan.created[rank] == MSCCLPP_OK || plan.created[rank] == MSCCLPP_ERR_NOT_SUPPORTED);
+        CHECK_EQ(plan.created[rank], plan.created[0]);
+        CHECK(plan.seconds[rank] < PROMPT);
+    }
+    CHECK(plan.reached || plan.created[0] == MSCCLPP_OK);
+    if (plan.created[0] != MSCCLPP_OK) {
+        /* Where several ran out of memory, the first of them is named. */
+        for (rank = culprit < ranks ? culprit : 0; culprit == ranks && count_blame(rank) == 0 && rank < ranks; ++rank) {
+        }
+        CHECK(count_blame(rank) >= ranks);
+    }
+    CHECK_EQ(faulty_held(), 0);
+    CHECK_EQ(__atomic_load_n(&held, __ATOMIC_RELAXED), held_before);
+    if (unit_failed != failed_before) {
+        fprintf(stderr, "in allocation %d of rank %d of %d, ranks_per_node %d; logged:\n%s", nth, culprit, ranks,
+                config->ranks_per_node, log_text);
+    }
+    return plan.reached && unit_failed == failed_before;
+}
+
+static void test_set_up(int ranks, int ranks_per_node, const char *transport, const char *proxy, int at_least)
+{
+    mscclpp_config_t config;
+    plan_t none;
+    long held_before;
+    int culprit, nth, total = 0;
+
+    mscclpp_config_init(&config);
+    config.scratch_size = (size_t)1 << 20;
+    config.timeout = 60;
+    config.ucx = false;
+    config.ranks_per_node = ranks_per_node;
+    config.transport = transport;
+    config.proxy = proxy;
+    /* What is made once has been made. */
+    memset(&none, 0, sizeof(none));
+    none.culprit = -1;
+    run_plan(ranks, &config, &none);
+    run_plan(ranks, &config, &none);
+    CHECK_EQ(none.created[0], MSCCLPP_OK);
+    held_before = __atomic_load_n(&held, __ATOMIC_RELAXED);
+    for (culprit = 0; culprit <= ranks; ++culprit) {
+        for (nth = 1; nth < NTH_MAX && fail_once(ranks, &config, culprit, nth, held_before); ++nth) {
+        }
+        CHECK(nth < NTH_MAX);
+        CHECK(nth > at_least);
+        total += nth - 1;
+    }
+    printf("%d ranks, %d a node, %s, %s: %d allocations failed\n", ranks, ranks_per_node, transport, proxy, total);
+}
+
+int main(void)
+{
+    mscclpp_config_t config;
+
+    unit_begin();
+    alarm(300);
+    mscclpp_config_init(&config);
+    CHECK_EQ(run_ranks(1, &config, keep_post_message, NULL), 0);
+    mscclpp_log_set(log_sink, NULL, MSCCLPP_LOG_INFO);
+    test_set_up(3, 0, "auto", "progress", 8);
+    test_set_up(3, 2, "shm", "progress", 8);
+    test_set_up(2, 1, "shm", "thread", 15);
+    return unit_end();
+}
