@@ -129,8 +129,10 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Comma-separated components that widen_selection loads; those that do not exist are left out."),
     CONFIG_INT(twin_blocks, "1", 8, 1, MSCCLPP_DEV_MAX_BLOCKS, "Blocks of a kernel on the host twin."),
     CONFIG_INT(twin_threads, "1", 8, 1, MSCCLPP_DEV_MAX_THREADS, "CPU threads of a block on the host twin."),
-    CONFIG_STRING(twin_host_ranks, "", 9, NULL,
-                  "Comma-separated ranks whose buffers the host twin looks upon as ordinary host memory."),
+    CONFIG_STRING(
+        twin_host_ranks, "", 9, NULL,
+        "Comma-separated ranks whose buffers the host twin looks upon as ordinary host memory; RANK/CALLS: once "
+        "kernels have served so many calls of that rank."),
     CONFIG_SIZE(epoch_limit, "2147483648", 9, 16, 4294967295.0,
                 "Number of packet operations after which a communicator's packet memory is cleared."),
     CONFIG_STRING(verbs_library, "libibverbs.so.1", 7, NULL, "File of libibverbs that the transport verbs opens."),

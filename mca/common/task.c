@@ -7,6 +7,12 @@
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
 
+/*
+ * Calls after which a team over several nodes looks at its control messages, lest those to a rank that never waits pile
+ * up.
+ */
+#define NOTICE_CALLS 256u
+
 typedef struct {
     mscclpp_team_t *team;
     const mscclpp_allreduce_args_t *args;
@@ -220,6 +226,11 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
     mscclpp_status_t status;
 
     team->call = task->args->call;
+    if (team->fabric != NULL && team->call % NOTICE_CALLS == 0) {
+        mscclpp_team_notice_t failed, host;
+
+        mscclpp_team_read_notices(team, &failed, &host);
+    }
     team->last_algorithm = task->choice.algo->name;
     mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
     mscclpp_team_release_mappings(team, false);

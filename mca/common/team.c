@@ -105,6 +105,7 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     }
     free(team->holds);
     mscclpp_ctrl_destroy(team->ctrl);
+    mscclpp_team_notices_fini(team);
     mscclpp_team_close_peers(team);
     team->engine_memory = mscclpp_engine_close(team);
     if (team->control != NULL) {

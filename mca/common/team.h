@@ -63,7 +63,14 @@ bool mscclpp_team_broken(const mscclpp_team_t *team);
 typedef enum { MSCCLPP_CALL_NONE = 0, MSCCLPP_CALL_DEVICE = 1, MSCCLPP_CALL_HOST = 2 } mscclpp_call_kind_t;
 void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
 
-/* The first rank that announced `kind` for call `call`, or -1. */
+/* The first rank of this node that announced `kind` for call `call`, or -1. */
 int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
+
+/*
+ * For a rank that has been in call `call` on host buffers for long: a rank of any node that passed device buffers in
+ * it, or -1 as long as none is known. Ranks of other nodes then learn of this one. To be asked again and again, by any
+ * thread; never waits.
+ */
+int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call);
 
 #endif

@@ -385,6 +385,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
         free(hellos);
         return status;
     }
+    mscclpp_team_notices_init(team);
     team->gpu = params->gpu;
     team->oob = *oob;
     team->device = params->device;

@@ -2,6 +2,7 @@
 #ifndef MCA_COMMON_TEAM_INTERNAL_H
 #define MCA_COMMON_TEAM_INTERNAL_H
 
+#include <pthread.h>
 #include <time.h>
 
 #include "mca/common/algo.h"
@@ -18,6 +19,23 @@ typedef struct {
     mscclpp_mapping_t *mapping;
     uint64_t launch;
 } mscclpp_team_hold_t;
+
+/* What a rank has said of one of its calls. */
+typedef struct {
+    uint64_t call;
+    int rank; /* as the communicator numbers it; -1: nobody has said anything */
+    mscclpp_status_t status;
+} mscclpp_team_notice_t;
+
+/* What control messages have said so far. */
+typedef struct {
+    pthread_mutex_t lock;         /* a rank in a call on host buffers is looked after by any thread */
+    mscclpp_team_notice_t failed; /* the first to fail */
+    mscclpp_team_notice_t waits;  /* the last to wait in a call on device buffers */
+    mscclpp_team_notice_t host;   /* the last to pass host buffers while others waited */
+    uint64_t told;                /* the last call on host buffers that other nodes were told of */
+    uint64_t asked;               /* the last call in which they were told of a wait; of the call's own thread */
+} mscclpp_team_notices_t;
 
 struct mscclpp_team {
     const mscclpp_gpu_ops_t *gpu;
@@ -51,7 +69,10 @@ struct mscclpp_team {
     mscclpp_shmseg_t *control_segment;
     mscclpp_control_line_t *control; /* one line a rank */
     mscclpp_ctrl_t *ctrl;            /* NULL: none; with all ranks of the communicator */
-    mscclpp_fabric_t *fabric;        /* NULL: all ranks are on one node */
+    mscclpp_team_notices_t notices;
+    mscclpp_fabric_t *fabric;           /* NULL: all ranks are on one node */
+    int leaders[MSCCLPP_DEV_MAX_RANKS]; /* the first rank of each other node, as the communicator numbers it */
+    int leader_count;
 
     uint64_t launches; /* operations started on the device; the mailbox counts those that ended */
     mscclpp_linger_t linger;
@@ -109,6 +130,22 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
                                              const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p,
                                              mscclpp_team_t **team_p);
 mscclpp_status_t mscclpp_team_create_spanning(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
+
+/* team_notice.c */
+void mscclpp_team_notices_init(mscclpp_team_t *team);
+void mscclpp_team_notices_fini(mscclpp_team_t *team);
+
+/* Takes what has come, and yields the first failure of a peer and the last call in which one passed host buffers. */
+void mscclpp_team_read_notices(mscclpp_team_t *team, mscclpp_team_notice_t *failed_p, mscclpp_team_notice_t *host_p);
+
+/* Another rank has passed host buffers in the call in hand; a failure that is told from now on names it. */
+void mscclpp_team_note_host(mscclpp_team_t *team, int rank);
+
+/* Tells all ranks that the call in hand failed on this one. */
+void mscclpp_team_tell_failure(mscclpp_team_t *team, mscclpp_status_t status);
+
+/* Tells the other nodes, once a call, that this rank waits in the call in hand. */
+void mscclpp_team_tell_waiting(mscclpp_team_t *team);
 
 /* team_wait.c */
 void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes);

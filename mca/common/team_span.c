@@ -54,6 +54,22 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     return MSCCLPP_OK;
 }
 
+/* The first rank of each other node. */
+static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
+{
+    int rank, first = 0;
+
+    /* Nodes are numbered by their first ranks, so each of these is where a number is new. */
+    for (rank = 0; rank < team->oob.size; ++rank) {
+        if (nodes->node_of[rank] == first) {
+            if (first != nodes->node) {
+                team->leaders[team->leader_count++] = rank;
+            }
+            ++first;
+        }
+    }
+}
+
 /* The node's team. Ends on all ranks of all nodes alike; *team_p is written in any case, NULL without a team. */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
                                          mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
@@ -67,6 +83,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
     finished = mscclpp_oob_part_finish(part);
     if (status == MSCCLPP_OK) {
         (*team_p)->oob = params->oob;
+        find_leaders(*team_p, nodes);
     } else if (own == MSCCLPP_OK) {
         own = MSCCLPP_ERR_PEER;
     }

@@ -11,12 +11,8 @@
 /* Seconds between two looks at what is slow to look at. */
 #define LOOK_PERIOD 1e-3
 
-/* A failure notice, as sent to the peers. */
-typedef struct {
-    uint64_t call;
-    int32_t status;
-    int32_t rank;
-} notice_t;
+/* Seconds of a wait after which other nodes are told of it: ordinary delays cost no messages. */
+#define TELL_AFTER 0.5
 
 double mscclpp_team_now(void)
 {
@@ -78,11 +74,14 @@ static void list_late(const mscclpp_team_wait_t *wait, char *text, size_t size)
     }
 }
 
-static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait)
+static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait, const mscclpp_team_notice_t *host)
 {
-    const mscclpp_team_t *team = wait->team;
+    mscclpp_team_t *team = wait->team;
     int rank = mscclpp_team_find_announced(team, team->call, MSCCLPP_CALL_HOST);
 
+    if (rank < 0 && host->call == team->call) {
+        rank = host->rank;
+    }
     if (rank < 0) {
         return MSCCLPP_OK;
     }
@@ -91,6 +90,7 @@ static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait)
         "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
         team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, rank,
         team->members[team->rank]);
+    mscclpp_team_note_host(team, rank);
     return MSCCLPP_ERR_MIXED;
 }
 
@@ -100,15 +100,14 @@ static mscclpp_status_t report_peer(const mscclpp_team_wait_t *wait, int rank, u
     mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s",
                   wait->team->oob.label, (unsigned long long)wait->team->call, (unsigned long long)wait->bytes,
                   wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
-    return MSCCLPP_ERR_PEER;
+    /* A mixture is an error of the program, on whichever rank it was seen first. */
+    return status == MSCCLPP_ERR_MIXED && call == wait->team->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
 
-static mscclpp_status_t look_for_failures(const mscclpp_team_wait_t *wait)
+static mscclpp_status_t look_for_failures(const mscclpp_team_wait_t *wait, const mscclpp_team_notice_t *failed)
 {
-    mscclpp_team_t *team = wait->team;
-    unsigned char message[MSCCLPP_CTRL_MESSAGE_MAX];
-    size_t length = sizeof(message);
-    int rank, peer;
+    const mscclpp_team_t *team = wait->team;
+    int rank;
 
     for (rank = 0; rank < team->size; ++rank) {
         uint64_t failure = mscclpp_control_load(&team->control[rank].failure);
@@ -117,16 +116,7 @@ static mscclpp_status_t look_for_failures(const mscclpp_team_wait_t *wait)
             return report_peer(wait, team->members[rank], failure / 256, (mscclpp_status_t) - (int)(failure % 256));
         }
     }
-    while (team->ctrl != NULL && mscclpp_ctrl_poll(team->ctrl, &peer, message, &length) == MSCCLPP_OK) {
-        notice_t notice;
-
-        if (length == sizeof(notice)) {
-            memcpy(&notice, message, sizeof(notice));
-            return report_peer(wait, notice.rank, notice.call, (mscclpp_status_t)notice.status);
-        }
-        length = sizeof(message);
-    }
-    return MSCCLPP_OK;
+    return failed->rank < 0 ? MSCCLPP_OK : report_peer(wait, failed->rank, failed->call, failed->status);
 }
 
 static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
@@ -161,6 +151,7 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
 mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
 {
     mscclpp_team_t *team = wait->team;
+    mscclpp_team_notice_t failed, host;
     mscclpp_status_t status;
     double now;
 
@@ -182,9 +173,13 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
         /* Those of this node that talk to no other want to know, too. */
         mscclpp_control_store(&team->control[team->rank].absent, mscclpp_fabric_absent(team->fabric));
     }
-    status = look_for_mixture(wait);
+    if (now - wait->started >= TELL_AFTER) {
+        mscclpp_team_tell_waiting(team);
+    }
+    mscclpp_team_read_notices(team, &failed, &host);
+    status = look_for_mixture(wait, &host);
     if (status == MSCCLPP_OK) {
-        status = look_for_failures(wait);
+        status = look_for_failures(wait, &failed);
     }
     if (status == MSCCLPP_OK) {
         status = team->oob.check(team->oob.context);
@@ -225,9 +220,6 @@ mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what,
 
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
 {
-    notice_t notice;
-    int rank;
-
     if (team->broken) {
         return status;
     }
@@ -242,14 +234,6 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
         return status;
     }
     mscclpp_control_store(&team->control[team->rank].failure, team->call * 256 + (uint64_t) - (int)status);
-    memset(&notice, 0, sizeof(notice));
-    notice.call = team->call;
-    notice.status = (int32_t)status;
-    notice.rank = team->members[team->rank];
-    for (rank = 0; team->ctrl != NULL && rank < team->oob.size; ++rank) {
-        if (rank != notice.rank) {
-            (void)mscclpp_ctrl_post(team->ctrl, rank, &notice, sizeof(notice));
-        }
-    }
+    mscclpp_team_tell_failure(team, status);
     return status;
 }

@@ -260,19 +260,36 @@ cases_nodes() {
     done
 }
 
-cases_mixed() {
-    local host=() how
-    [ "$MSCCLPP_TEST_DEVICE" = cuda ] || host=(--mca coll_mscclpp_twin_host_ranks 0)
-    for how in first later; do
-        if [ $how = later ] && [ "$MSCCLPP_TEST_DEVICE" = host ]; then
-            skip "mixed:refused:$how" "on the twin a rank's memory is of one kind in all calls"
-            continue
+# mixed NAME RANKS HOST_RANKS [mpirun argument]...: only the first of the HOST_RANKS passes host memory on GPUs.
+mixed() {
+    local name=$1 n=$2 how ranks expression="rank [${3//[^0-9]/}] passed host (memory|buffers) and rank [0-9] device"
+    local -a hosts host=()
+    IFS=, read -ra hosts <<<"$3"
+    shift 3
+    for how in first later allowed; do
+        ranks=$(printf ',%s' "${hosts[@]}")
+        [ $how != later ] || ranks=$(printf ',%s/1' "${hosts[@]}")
+        [ "$MSCCLPP_TEST_DEVICE" = cuda ] || host=(--mca coll_mscclpp_twin_host_ranks "${ranks:1}")
+        if [ $how = allowed ]; then
+            run "$name:allowed" 60 -n "$n" "${forced[@]}" "$@" ${host[@]+"${host[@]}"} \
+                --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_mixed" allowed
+        else
+            run_failing "$name:refused:$how" "$expression" 20 -n "$n" "${forced[@]}" "$@" ${host[@]+"${host[@]}"} \
+                "$bindir/test_mixed" refused $how
         fi
-        run_failing "mixed:refused:$how" 'rank 0 passed host (memory|buffers) and rank [12] device' 20 \
-            -n 3 "${forced[@]}" ${host[@]+"${host[@]}"} "$bindir/test_mixed" refused $how
     done
-    run "mixed:allowed" 60 -n 3 "${forced[@]}" ${host[@]+"${host[@]}"} --mca coll_mscclpp_mixed_buffers 1 \
-        "$bindir/test_mixed" allowed
+}
+
+# Between nodes the ranks of one are all of one kind, or a node has both.
+cases_mixed() {
+    local ctrl
+    mixed mixed 3 0
+    for ctrl in 1 0; do
+        mixed "nodes:mixed:1:ucx $ctrl" 3 0 --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_ucx $ctrl
+        [ "$MSCCLPP_TEST_DEVICE" = host ] || continue
+        mixed "nodes:mixed:2:ucx $ctrl" 4 2,3 --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_ucx $ctrl
+    done
+    mixed "nodes:mixed:3" 5 0 --mca coll_mscclpp_ranks_per_node 2
 }
 
 cases_late() {

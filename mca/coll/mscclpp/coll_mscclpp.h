@@ -218,6 +218,7 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank);
 /* counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung. */
 void mca_coll_mscclpp_register_counters(void);
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module);
+uint64_t mca_coll_mscclpp_served_calls(void); /* of this process */
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module);
 
 /* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST for what has no counterpart. */

@@ -39,6 +39,11 @@ void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module)
     __atomic_fetch_add(&served_calls, 1, __ATOMIC_RELAXED);
 }
 
+uint64_t mca_coll_mscclpp_served_calls(void)
+{
+    return __atomic_load_n(&served_calls, __ATOMIC_RELAXED);
+}
+
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module)
 {
     __atomic_fetch_add(&module->staged, 1, __ATOMIC_RELAXED);

@@ -1,13 +1,35 @@
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "mca/common/log.h"
 
+/* Calls of this process that kernels serve while its buffers are still device memory. */
+static uint64_t calls_before;
+
 static bool is_host(const void *address)
 {
     (void)address;
-    return true;
+    return mca_coll_mscclpp_served_calls() >= calls_before;
+}
+
+/* "RANK" or "RANK/CALLS". */
+static bool parse(const char *text, long *rank_p, uint64_t *calls_p)
+{
+    char *end;
+
+    errno = 0;
+    *rank_p = strtol(text, &end, 10);
+    *calls_p = 0;
+    if (end == text || *rank_p < 0) {
+        return false;
+    }
+    if ('/' == *end) {
+        text = end + 1;
+        *calls_p = strtoul(text, &end, 10);
+    }
+    return end != text && '\0' == *end && 0 == errno;
 }
 
 void mca_coll_mscclpp_twin_hide_buffers(int rank)
@@ -21,13 +43,13 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank)
     mscclpp_gpu_host_set_filter(NULL);
     ranks = opal_argv_split(list, ',');
     for (char **text = ranks; NULL != text && NULL != *text; ++text) {
-        char *end;
-        long value = strtol(*text, &end, 10);
-        if (end == *text || '\0' != *end || value < 0) {
-            mscclpp_error("parameter twin_host_ranks: \"%s\" is not allowed; use ranks of MPI_COMM_WORLD, separated by "
-                          "commas",
-                          *text);
+        long value;
+        uint64_t calls;
+        if (!parse(*text, &value, &calls)) {
+            mscclpp_error(
+                "parameter twin_host_ranks: \"%s\" is not allowed; use RANK or RANK/CALLS, separated by commas", *text);
         } else if (value == rank) {
+            calls_before = calls;
             mscclpp_gpu_host_set_filter(is_host);
         }
     }

@@ -60,8 +60,7 @@ static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     mscclpp_team_t *team = __atomic_load_n(&module->team, __ATOMIC_ACQUIRE);
 
-    return NULL != team ? mscclpp_team_find_announced(team, call, MSCCLPP_CALL_DEVICE)
-                        : mca_coll_mscclpp_oob_refuse(module, call);
+    return NULL != team ? mscclpp_team_find_device_rank(team, call) : mca_coll_mscclpp_oob_refuse(module, call);
 }
 
 static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
