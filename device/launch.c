@@ -69,6 +69,7 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
     case MSCCLPP_KERNEL_PORT_PAIR:
         return sizeof(mscclpp_dev_port_pair_args_t);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         return sizeof(mscclpp_dev_nodes_args_t);
     default:
         return sizeof(mscclpp_dev_args_t);

@@ -1,6 +1,7 @@
 /* CUDA kernels: shells round the bodies of device/kern, and the C functions that start and load them. */
 #include "device/hot_types.h"
 #include "device/kern/allreduce_nodes.h"
+#include "device/kern/allreduce_nodes_packets.h"
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_scratch.h"
 #include "device/kern/allreduce_twophase.h"
@@ -118,6 +119,17 @@ static __global__ void __launch_bounds__(THREADS) nodes_kernel(const __grid_cons
 }
 
 template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS)
+    nodes_packets_kernel(const __grid_constant__ mscclpp_dev_nodes_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_allreduce_nodes_packets(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+                                        OP != ANY ? OP : (int)args.common.op);
+}
+
+template <int DTYPE, int OP>
 static __global__ void __launch_bounds__(THREADS) reduce_kernel(const __grid_constant__ mscclpp_dev_reduce_args_t args)
 {
     mscclpp_dev_ctx_t ctx;
@@ -154,6 +166,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)port_pair_kernel;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         return (const void *)nodes_kernel<DTYPE, OP>;
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
+        return (const void *)nodes_packets_kernel<DTYPE, OP>;
     default:
         return (const void *)barrier_kernel;
     }

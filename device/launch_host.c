@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/kern/allreduce_nodes.h"
+#include "device/kern/allreduce_nodes_packets.h"
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_scratch.h"
 #include "device/kern/allreduce_twophase.h"
@@ -109,6 +110,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         mscclpp_dev_allreduce_nodes(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
+        mscclpp_dev_allreduce_nodes_packets(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -156,6 +156,7 @@ typedef enum {
     MSCCLPP_KERNEL_PORT_RING,       /* args: mscclpp_dev_port_ring_args_t */
     MSCCLPP_KERNEL_PORT_PAIR,       /* args: mscclpp_dev_port_pair_args_t; one block */
     MSCCLPP_KERNEL_ALLREDUCE_NODES, /* args: mscclpp_dev_nodes_args_t of device/nodes_types.h */
+    MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS, /* args: likewise */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

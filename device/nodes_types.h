@@ -10,6 +10,12 @@
 /* Two sets of slots take turns; device/kern/allreduce_nodes.h says why that is enough. */
 #define MSCCLPP_DEV_NODES_SETS 2u
 
+/*
+ * The exchange area begins with the slots. Behind them lie two sets of slots for packets, in which nothing but packets
+ * is ever written; which set is used follows from the flag's parity. See device/kern/allreduce_nodes_packets.h.
+ */
+#define MSCCLPP_DEV_NODES_PACKET_SLOTS(nnodes_) (2 * ((uint64_t)(nnodes_) + 1))
+
 /* A set has one slot to send from and one to receive into for each node, the own one included but unused. */
 #define MSCCLPP_DEV_NODES_SLOTS(nnodes_)                                                                               \
     ((uint64_t)MSCCLPP_DEV_NODES_BLOCKS * MSCCLPP_DEV_NODES_SETS * ((uint64_t)(nnodes_) + 1))
@@ -30,6 +36,15 @@
          : (slot_size_) / MSCCLPP_DEV_UNIT)
 
 /*
+ * Units of a shard that go into one epoch at most: what a slot of the exchange area holds, and where a node has several
+ * ranks what their packet areas hold. `most_` is the number of ranks of the largest node.
+ */
+#define MSCCLPP_DEV_NODES_CAPACITY(packet_half_, most_, packet_units_)                                                 \
+    ((most_) > 1 && MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half_, most_) < (packet_units_)                               \
+         ? MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half_, most_)                                                          \
+         : (packet_units_))
+
+/*
  * In `common`, rank and nranks are those of the own node. Shard s of a tile belongs to the s-th rank of each node; the
  * smallest node has `shards` ranks, and those beyond on other nodes own nothing.
  */
@@ -39,9 +54,12 @@ typedef struct {
     char *exchange;                             /* the area of slots, as kernels see it; likewise */
     uint64_t *exchanged;                        /* device memory: how often each block has exchanged; likewise */
     uint64_t slot_size;                         /* bytes, a multiple of MSCCLPP_DEV_UNIT; equal on all ranks */
+    uint64_t packets_offset;                    /* of the slots for packets in the area, bytes; equal on all ranks */
+    uint64_t packet_units;                      /* that such a slot holds; 0: none; equal on all ranks */
     uint32_t node;
     uint32_t nnodes;
     uint32_t shards;
+    uint32_t most; /* ranks of the largest node */
 } mscclpp_dev_nodes_args_t;
 
 #endif

@@ -31,7 +31,8 @@ typedef struct {
     uint64_t engine_scratch;
     uint64_t scratch_size;
     uint64_t epoch_limit;
-    mscclpp_rule_set_t rules; /* for the team's ranks */
+    mscclpp_rule_set_t rules;   /* for the team's ranks */
+    uint64_t nodes_packets_max; /* bytes, 0 for the built-in choice */
 } mscclpp_protocol_t;
 
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
@@ -54,11 +55,13 @@ void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
 typedef struct {
     uint64_t bytes;
     uint32_t nranks;
-    uint32_t nodes;     /* 0 or 1: all ranks are on one */
-    uint32_t shards;    /* of several nodes: the fewest ranks that one has */
-    uint64_t slot_size; /* of several nodes: bytes that a block exchanges at once */
-    bool on_host;       /* the twin */
-    bool engines;       /* copy engines may serve this call */
+    uint32_t nodes;        /* 0 or 1: all ranks are on one */
+    uint32_t shards;       /* of several nodes: the fewest ranks that one has */
+    uint32_t most;         /* of several nodes: the most ranks that one has */
+    uint64_t slot_size;    /* of several nodes: bytes that a block exchanges at once */
+    uint64_t packet_units; /* of several nodes: units that ranks exchange as packets at once; 0: they cannot */
+    bool on_host;          /* the twin */
+    bool engines;          /* copy engines may serve this call */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;
@@ -79,7 +82,7 @@ struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces it */
     const char *description;
     bool maps_buffers; /* needs all user buffers mapped; where one cannot be, `instead` runs */
-    bool spans_nodes;  /* for ranks on several nodes, and for no others */
+    bool spans_nodes;  /* for ranks on several nodes, and for no others; where it cannot be, `instead` runs */
     bool engines;      /* copy engines move the data (mca/common/engine.h); where they cannot, `instead` runs */
     const mscclpp_algo_t *instead;
 
@@ -96,6 +99,7 @@ extern const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_engines;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_scratch;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets;
 
 extern const mscclpp_algo_t *const mscclpp_algos[];
 extern const int mscclpp_algo_count;

@@ -40,9 +40,10 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(device, "auto", 2, "auto|cuda|host",
                   "Where kernels run: auto (CUDA where a device can be used), cuda, or host (CPU threads on host "
                   "buffers)."),
-    CONFIG_STRING(algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|engines|scratch|nodes|stage",
-                  "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
-                  "memory. Ranks on several nodes use nodes in any case but stage, and no others do."),
+    CONFIG_STRING(
+        algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|engines|scratch|nodes|nodes_packets|stage",
+        "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
+        "memory. Ranks on several nodes use those that begin with nodes in any case but stage, and no others do."),
     CONFIG_STRING(
         rules, "", 3, NULL,
         "File of rules, as mscclpp_tune writes it, that choose among algorithms where ranks are on one node; "
@@ -109,6 +110,9 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_SIZE(exchange_size, "8m", 5, 65536, GIB,
                 "Bytes that a rank sets aside for each communicator over several nodes, for what travels between "
                 "them."),
+    CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
+                "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; 0 "
+                "takes the built-in choice."),
     CONFIG_STRING(
         proxy, "progress", 5, "progress|thread",
         "Who carries out what kernels ask of port channels: progress (the calls that wait), or thread (one of "

@@ -7,6 +7,7 @@
 
 #include "mca/common/fabric_internal.h"
 #include "mca/common/log.h"
+#include "mca/common/select.h"
 #include "mca/common/team_internal.h"
 
 /* All of the process. The lock is held while they are served, so none of them ends meanwhile. */
@@ -104,7 +105,9 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
 {
     input->nodes = (uint32_t)fabric->nodes.count;
     input->shards = (uint32_t)fabric->nodes.shards;
+    input->most = (uint32_t)fabric->nodes.most;
     input->slot_size = fabric->slot_size;
+    input->packet_units = fabric->packets ? fabric->packet_units : 0;
 }
 
 void mscclpp_fabric_stop(mscclpp_fabric_t *fabric)
@@ -136,13 +139,40 @@ static uint64_t count_signals(const mscclpp_fabric_t *fabric, int node)
     return sum;
 }
 
+/*
+ * True if a packet of the call in hand has come from a node, where the CPU can tell: the first ones of a block lie at
+ * the start of its slots, and flags count up.
+ */
+static bool has_packets(const mscclpp_fabric_t *fabric, int node)
+{
+    const uint64_t slots = (uint64_t)fabric->nodes.count + 1;
+    const char *packets = (const char *)fabric->area.host + fabric->packets_offset;
+    bool found = false;
+    uint64_t set;
+
+    for (set = 0; set < 2 && !found; ++set) {
+        const uint64_t slot = set * slots + 1 + (uint64_t)node;
+        const uint64_t *word =
+            (const uint64_t *)(const void *)(packets + slot * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT);
+        const uint32_t flag = (uint32_t)(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
+
+        found = flag >= fabric->first_flag;
+    }
+    return found;
+}
+
+static bool has_sent(const mscclpp_fabric_t *fabric, int node)
+{
+    return fabric->first_flag != 0 ? has_packets(fabric, node) : count_signals(fabric, node) > fabric->exchanges;
+}
+
 uint64_t mscclpp_fabric_absent(const mscclpp_fabric_t *fabric)
 {
     uint64_t absent = 0;
     int node;
 
     for (node = 0; node < fabric->nodes.count && fabric->owner && !fabric->tokens.on_device; ++node) {
-        if (node != fabric->nodes.node && count_signals(fabric, node) <= fabric->exchanges) {
+        if (node != fabric->nodes.node && !has_sent(fabric, node)) {
             absent |= (uint64_t)1 << fabric->nodes.owners[node];
         }
     }
@@ -177,6 +207,34 @@ static mscclpp_status_t drain(mscclpp_team_t *team, uint64_t bytes)
     return status;
 }
 
+static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *args,
+                      mscclpp_dev_nodes_args_t *kernel_args)
+{
+    kernel_args->common = *args;
+    kernel_args->channels = fabric->channels;
+    kernel_args->exchange = fabric->area.device;
+    kernel_args->exchanged = fabric->exchanged;
+    kernel_args->slot_size = fabric->slot_size;
+    kernel_args->packets_offset = fabric->packets_offset;
+    kernel_args->packet_units = fabric->packet_units;
+    kernel_args->node = (uint32_t)fabric->nodes.node;
+    kernel_args->nnodes = (uint32_t)fabric->nodes.count;
+    kernel_args->shards = (uint32_t)fabric->nodes.shards;
+    kernel_args->most = (uint32_t)fabric->nodes.most;
+}
+
+/* Signals of each node that an all-reduce without packets takes. */
+static uint64_t count_exchanges(const mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice,
+                                const mscclpp_dev_args_t *args)
+{
+    const uint64_t shards = (uint64_t)fabric->nodes.shards;
+    const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t shard = (units + shards - 1) / shards;
+    const uint64_t tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards, fabric->slot_size);
+
+    return choice->epochs == 0 ? (shard + tile - 1) / tile : 0;
+}
+
 mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args)
 {
@@ -184,16 +242,8 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t
     mscclpp_dev_nodes_args_t kernel_args;
     mscclpp_dev_launch_t launch;
     mscclpp_status_t status;
-    uint64_t shard, tile;
 
-    kernel_args.common = *args;
-    kernel_args.channels = fabric->channels;
-    kernel_args.exchange = fabric->area.device;
-    kernel_args.exchanged = fabric->exchanged;
-    kernel_args.slot_size = fabric->slot_size;
-    kernel_args.node = (uint32_t)fabric->nodes.node;
-    kernel_args.nnodes = (uint32_t)fabric->nodes.count;
-    kernel_args.shards = (uint32_t)fabric->nodes.shards;
+    fill_args(fabric, args, &kernel_args);
     launch.kernel = choice->kernel;
     launch.nblocks = choice->nblocks;
     launch.nthreads = choice->nthreads;
@@ -201,6 +251,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t
     if (!fabric->owner) {
         return mscclpp_team_launch(team, NULL, &launch, choice->algo->name);
     }
+    fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(team->epochs - choice->epochs) + 1;
     __atomic_store_n(&fabric->in_call, true, __ATOMIC_RELEASE);
     mscclpp_proxy_begin(fabric->proxy);
     team->pump = pump;
@@ -213,9 +264,55 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t
     }
     mscclpp_proxy_end(fabric->proxy);
     mscclpp_control_store(&team->control[team->rank].absent, 0);
-    shard = ((args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT + kernel_args.shards - 1) / kernel_args.shards;
-    tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, launch.nblocks, kernel_args.shards, fabric->slot_size);
-    fabric->exchanges += (shard + tile - 1) / tile;
+    fabric->exchanges += count_exchanges(fabric, choice, args);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
+}
+
+/* A kernel that meets all other ranks, and leaves what it combines, the node's own packets, as it is: nothing. */
+static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
+{
+    mscclpp_select_input_t input;
+    mscclpp_dev_args_t args;
+    mscclpp_choice_t choice;
+    mscclpp_status_t status;
+
+    memset(&input, 0, sizeof(input));
+    mscclpp_fabric_describe(team->fabric, &input);
+    mscclpp_team_fill_args(team, &args);
+    args.in = args.out = args.scratch[args.rank] + MSCCLPP_DEV_PACKET_OFFSET;
+    args.bytes = sizeof(uint32_t);
+    args.dtype = MSCCLPP_DTYPE_UINT32;
+    args.op = MSCCLPP_OP_SUM;
+    input.bytes = args.bytes;
+    input.nranks = args.nranks;
+    input.on_host = team->on_host;
+    input.block_limit = team->block_limit;
+    input.protocol = &team->protocol;
+    input.layout = &team->layout;
+    status = mscclpp_select_shape(&input, &mscclpp_algo_allreduce_nodes, &choice);
+    return status == MSCCLPP_OK ? mscclpp_fabric_run(team, &choice, &args) : status;
+}
+
+mscclpp_status_t mscclpp_fabric_renew(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_fabric_t *fabric = team->fabric;
+    mscclpp_status_t status = MSCCLPP_OK;
+    uint64_t size;
+    void *zeros;
+
+    if (fabric->owner) {
+        size = fabric->area_size - fabric->packets_offset;
+        zeros = calloc(1, size);
+        if (zeros == NULL) {
+            mscclpp_error("%s: no memory for %llu bytes", fabric->label, (unsigned long long)size);
+            return MSCCLPP_ERR_NO_MEMORY;
+        }
+        status = fabric->gpu->copy(stream, (char *)fabric->area.host + fabric->packets_offset, zeros, size);
+        if (status == MSCCLPP_OK) {
+            status = fabric->gpu->stream_sync(stream);
+        }
+        free(zeros);
+    }
+    return status == MSCCLPP_OK ? meet_nodes(team) : status;
 }

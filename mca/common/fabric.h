@@ -33,6 +33,12 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
 mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args);
 
+/*
+ * Clears what has come from other nodes as packets, and meets all their ranks, so that flags may begin again: part of
+ * mscclpp_team_reserve_epochs, called once the node's own packets are cleared. `stream` is done with when it returns.
+ */
+mscclpp_status_t mscclpp_fabric_renew(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream);
+
 /* Nothing is sent any more; kernels that wait give up. */
 void mscclpp_fabric_stop(mscclpp_fabric_t *fabric);
 

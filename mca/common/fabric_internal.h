@@ -25,8 +25,12 @@ struct mscclpp_fabric {
     const char *label;
     bool owner;
     uint64_t slot_size;
+    uint64_t packets_offset; /* in the area */
+    uint64_t packet_units;   /* of a slot for packets */
     uint64_t area_size;
-    uint64_t exchanges; /* of all blocks together, in all calls that have ended */
+    bool packets;        /* the transport of all ranks can carry them; equal on all ranks */
+    uint32_t first_flag; /* of the packets of the call in hand; 0: it has none */
+    uint64_t exchanges;  /* of all blocks together, in all calls that have ended */
 
     const mscclpp_transport_ops_t *ops;
     mscclpp_transport_t *transport;

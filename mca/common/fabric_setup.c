@@ -35,6 +35,7 @@ typedef struct {
 
 /* How to reach a rank; addresses of all nodes' connections follow. */
 typedef struct {
+    uint64_t packets; /* 0: its transport cannot carry them */
     uint64_t key_length;
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
 } reach_t;
@@ -234,6 +235,7 @@ static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_p
         fabric->transport = NULL;
         close_transport(fabric);
     }
+    fabric->packets = (*flags_p & MSCCLPP_WHOLE_WORDS) != 0;
     return status;
 }
 
@@ -324,6 +326,18 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, addres
     return status;
 }
 
+/* Ranks that own no shard have no say in it. */
+static bool all_take_packets(const char *all, int ranks, size_t size)
+{
+    bool good = true;
+    int rank;
+
+    for (rank = 0; rank < ranks; ++rank) {
+        good = good && ((const reach_t *)(const void *)(all + (size_t)rank * size))->packets != 0;
+    }
+    return good;
+}
+
 /* `all` holds, for each rank, its reach and its addresses, `size` bytes together. */
 static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const char *all, size_t size)
 {
@@ -357,7 +371,10 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
     if (all == NULL) {
         mscclpp_error("%s: no memory for the addresses of %d ranks", oob->label, oob->size);
         mine = MSCCLPP_ERR_NO_MEMORY;
-    } else if (fabric->owner) {
+    } else {
+        ((reach_t *)(void *)own)->packets = !fabric->owner || fabric->packets;
+    }
+    if (all != NULL && fabric->owner) {
         mine = prepare(fabric, (reach_t *)(void *)own, (address_t *)(void *)(own + sizeof(reach_t)));
     }
     status = mscclpp_agree(oob, NULL, mine, "a connection to other nodes");
@@ -365,6 +382,7 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
         status = oob->allgather(oob->context, own, all, size);
     }
     if (status == MSCCLPP_OK) {
+        fabric->packets = all_take_packets(all, oob->size, size);
         status = mscclpp_agree(oob, NULL, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK,
                                "a connection to other nodes");
     }
@@ -444,15 +462,20 @@ static mscclpp_status_t equip(mscclpp_fabric_t *fabric, mscclpp_team_t *team)
     return status;
 }
 
+/* Of what the user gives an eighth is for packets; they are for small messages. */
 static void cut_area(mscclpp_fabric_t *fabric)
 {
+    const uint64_t packets = fabric->config.exchange_size / 8, rest = fabric->config.exchange_size - packets;
     const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count);
-    const uint64_t grain = fabric->config.exchange_size / slots < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
-    const uint64_t size = fabric->config.exchange_size / slots / grain * grain;
+    const uint64_t packet_slots = MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count);
+    const uint64_t grain = rest / slots < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
+    const uint64_t size = rest / slots / grain * grain, units = packets / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
 
     /* So many nodes that not even a unit is left for each: a unit is what it takes. */
     fabric->slot_size = size < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT : size;
-    fabric->area_size = slots * fabric->slot_size;
+    fabric->packets_offset = slots * fabric->slot_size;
+    fabric->packet_units = units == 0 ? 1 : units;
+    fabric->area_size = fabric->packets_offset + packet_slots * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT;
 }
 
 mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_params_t *params,

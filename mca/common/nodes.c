@@ -28,9 +28,10 @@ bool mscclpp_nodes_map(const int *leaders, int size, int rank, int ranks_per_nod
         ++sizes[nodes->node_of[i]];
     }
     nodes->node = nodes->node_of[rank];
-    nodes->shards = sizes[0];
+    nodes->shards = nodes->most = sizes[0];
     for (i = 0; i < nodes->count; ++i) {
         nodes->shards = sizes[i] < nodes->shards ? sizes[i] : nodes->shards;
+        nodes->most = sizes[i] > nodes->most ? sizes[i] : nodes->most;
         sizes[i] = 0;
     }
     for (i = 0; i < size; ++i) {

@@ -10,6 +10,7 @@
 typedef struct {
     int count;
     int shards;                         /* the fewest ranks that a node has */
+    int most;                           /* the most ranks that a node has */
     int node_of[MSCCLPP_DEV_MAX_RANKS]; /* of each rank */
     int node;                           /* the own one */
     int size;                           /* its ranks */

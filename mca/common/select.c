@@ -33,6 +33,12 @@ static const thresholds_t host_thresholds[] = {
     {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB, NEVER},
 };
 
+/*
+ * Largest shards, in bytes, that nodes exchange as packets. These save signals and barriers, but the processors of both
+ * sides copy every byte and its flag.
+ */
+#define NODES_PACKETS_MAX (32 * KIB)
+
 static const thresholds_t *find_thresholds(uint32_t nranks, bool on_host)
 {
     const thresholds_t *row = on_host ? host_thresholds : cuda_thresholds;
@@ -79,6 +85,27 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
     return MSCCLPP_OK;
 }
 
+/*
+ * Which communicators lie on several nodes is not in the hand of those who choose an algorithm, so only those that span
+ * nodes can be asked for there. Not all transports can carry packets.
+ */
+static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+    const uint64_t packets_max =
+        protocol->nodes_packets_max != 0 ? protocol->nodes_packets_max : NODES_PACKETS_MAX * input->shards;
+    const mscclpp_algo_t *algo =
+        input->bytes <= packets_max ? &mscclpp_algo_allreduce_nodes_packets : &mscclpp_algo_allreduce_nodes;
+
+    if (protocol->algorithm >= 0 && mscclpp_algos[protocol->algorithm]->spans_nodes) {
+        algo = mscclpp_algos[protocol->algorithm];
+    }
+    if (algo->instead != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
+        algo = algo->instead;
+    }
+    return mscclpp_select_shape(input, algo, choice_p);
+}
+
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
@@ -91,9 +118,8 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     if (protocol->algorithm < -1) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    /* Which communicators lie on several nodes is not in the hand of those who choose an algorithm. */
     if (input->nodes > 1) {
-        return mscclpp_select_shape(input, &mscclpp_algo_allreduce_nodes, choice_p);
+        return select_spanning(input, choice_p);
     }
     if (protocol->algorithm >= 0 && !mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];

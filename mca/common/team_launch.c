@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/fabric.h"
 #include "mca/common/log.h"
 #include "mca/common/stream.h"
 #include "mca/common/team_internal.h"
@@ -274,6 +275,9 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     }
     if (status == MSCCLPP_OK) {
         status = team->gpu->stream_sync(stream);
+    }
+    if (status == MSCCLPP_OK && team->fabric != NULL) {
+        status = mscclpp_fabric_renew(team, stream);
     }
     if (status == MSCCLPP_OK) {
         status = meet(team);

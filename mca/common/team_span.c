@@ -103,7 +103,7 @@ static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
     return MSCCLPP_ERR_DEVICE;
 }
 
-static mscclpp_status_t probe(mscclpp_team_t *team)
+static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
 {
     uint32_t value = (uint32_t)team->oob.rank + 1, result = 0;
     const mscclpp_allreduce_args_t args = {.sendbuf = &value,
@@ -119,7 +119,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team)
     team->probing = true;
     team->timeout = PROBE_DEADLINE;
     team->warn_after = 0;
-    team->protocol.algorithm = -1;
+    team->protocol.algorithm = mscclpp_algo_find(algo->name);
     status = mscclpp_allreduce(team, &args);
     if (status == MSCCLPP_OK) {
         status = check_sum(team, &result);
@@ -128,6 +128,20 @@ static mscclpp_status_t probe(mscclpp_team_t *team)
     team->probing = false;
     team->timeout = timeout;
     team->warn_after = warn_after;
+    return status;
+}
+
+/* Each algorithm relies on the transport in a way of its own. */
+static mscclpp_status_t probe_all(mscclpp_team_t *team)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    int i;
+
+    for (i = 0; i < mscclpp_algo_count && status == MSCCLPP_OK; ++i) {
+        if (mscclpp_algos[i]->spans_nodes) {
+            status = probe(team, mscclpp_algos[i]);
+        }
+    }
     return status;
 }
 
@@ -152,7 +166,7 @@ mscclpp_status_t mscclpp_team_create_spanning(const mscclpp_team_params_t *param
         status = mscclpp_fabric_create(team, params, &nodes, &team->fabric);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_agree(oob, NULL, probe(team), "the first all-reduce between nodes");
+        status = mscclpp_agree(oob, NULL, probe_all(team), "the first all-reduce between nodes");
         mscclpp_team_give_stream(team);
     }
     if (status != MSCCLPP_OK) {

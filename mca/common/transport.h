@@ -37,7 +37,13 @@ enum {
      * connections to them are gone. Without this flag, and between processes, what is sent to a peer that has freed its
      * memory, or is dead, is lost or breaks the connection.
      */
-    MSCCLPP_LENT_REGIONS = 32
+    MSCCLPP_LENT_REGIONS = 32,
+    /*
+     * Aligned words of 8 bytes appear whole in the peer's memory wherever both ends of a put are aligned to 8 bytes,
+     * and nothing is written twice: so packets, whose flag lies in the word of their data, need no signal. They come in
+     * any order. Not in device memory that the transport bounces.
+     */
+    MSCCLPP_WHOLE_WORDS = 64
 };
 
 typedef struct {

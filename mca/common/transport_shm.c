@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "mca/common/log.h"
+#include "mca/common/words.h"
 #include "mca/common/transport_window.h"
 
 static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d7363636c736d61), "shm", "an address"};
@@ -67,7 +68,8 @@ static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uin
     }
     transport->params = *params;
     transport->card = card;
-    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_CAN_ADD | MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
+    *flags_p =
+        MSCCLPP_REACH_NODE | MSCCLPP_CAN_ADD | MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS | MSCCLPP_WHOLE_WORDS;
     *transport_p = transport;
     return MSCCLPP_OK;
 }
@@ -206,7 +208,7 @@ static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
         return out_of_range(conn, "source of a put", from, length, region->length);
     }
     if (length > 0) {
-        memcpy(remote->window.base + to, region->address + from, length);
+        mscclpp_copy_words(remote->window.base + to, region->address + from, length);
     }
     return MSCCLPP_OK;
 }

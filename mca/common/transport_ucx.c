@@ -257,6 +257,8 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_REACH_NETWORK | MSCCLPP_CAN_ADD | MSCCLPP_DEVICE_REGIONS;
+    /* The receiver's CPU does it so; of what UCX puts by itself it says nothing. */
+    *flags_p |= transport->direct ? 0 : MSCCLPP_WHOLE_WORDS;
     *transport_p = transport;
     return MSCCLPP_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "mca/common/log.h"
 #include "mca/common/transport_ucx.h"
+#include "mca/common/words.h"
 
 #define UCX_TURNS_MAX 4 /* of carrying out in one progress: each may make the next possible */
 
@@ -181,7 +182,7 @@ static bool execute_put(mscclpp_conn_t *conn, const ucx_header_t *header)
         return false;
     }
     if (!mscclpp_transport_ucx_is_device(conn->transport, target)) {
-        memcpy(target, conn->landing + header->at, header->value);
+        mscclpp_copy_words(target, conn->landing + header->at, header->value);
     } else if (!mscclpp_transport_ucx_copy(conn, &conn->transport->in, target, conn->landing + header->at,
                                            header->value)) {
         return false;

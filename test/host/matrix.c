@@ -11,9 +11,12 @@
 #include "test/host/user_buffer.h"
 
 const matrix_algo_t matrix_algos[] = {
-    {"oneshot", "oneshot", "ll16", 0},   {"ll8", "oneshot", "ll8", 0},      {"twophase", "twophase", "auto", 0},
-    {"zerocopy", "zerocopy", "auto", 0}, {"engines", "engines", "auto", 0}, {"scratch", "scratch", "auto", 0},
-    {"nodes1", "nodes", "auto", 1},      {"nodes2", "nodes", "auto", 2},    {"nodes3", "nodes", "auto", 3},
+    {"oneshot", "oneshot", "ll16", 0},        {"ll8", "oneshot", "ll8", 0},
+    {"twophase", "twophase", "auto", 0},      {"zerocopy", "zerocopy", "auto", 0},
+    {"engines", "engines", "auto", 0},        {"scratch", "scratch", "auto", 0},
+    {"nodes1", "nodes", "auto", 1},           {"nodes2", "nodes", "auto", 2},
+    {"nodes3", "nodes", "auto", 3},           {"packets1", "nodes_packets", "auto", 1},
+    {"packets2", "nodes_packets", "auto", 2}, {"packets3", "nodes_packets", "auto", 3},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
 

@@ -131,6 +131,12 @@ run_nodes() {
         run test_allreduce --algo nodes2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline"
 }
 
+run_packets() {
+    run test_allreduce --algo packets1 --ranks 3 --grid 2x2 --cases 60 --timeout "$deadline" &&
+        run test_allreduce --algo packets2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_stress --quick --timeout "$deadline" nodes
+}
+
 run_renewal() {
     run test_stress --quick --timeout "$deadline" renewal
 }
@@ -206,7 +212,7 @@ reason() {
 # The sources as they are. Time is no issue here: a machine may be slow.
 limit=900
 deadline=120
-for runs in barriers scratch zerocopy engines nodes schedule chains renewal linger fifo ports transport; do
+for runs in barriers scratch zerocopy engines nodes packets schedule chains renewal linger fifo ports transport; do
     selected unmodified || continue
     if "run_$runs"; then
         passed=$((passed + 1))
@@ -275,6 +281,21 @@ plant nodes-no-wait nodes $nodes $launcher 's/^        mscclpp_dev_port_wait\(.*
 plant nodes-first-barrier nodes $nodes $launcher '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'
 plant nodes-second-barrier nodes $nodes $launcher \
     '/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
+packets=device/kern/allreduce_nodes_packets.h
+plant packets-one-set packets $packets $launcher '/nodes_packet_slot\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+plant packets-one-half packets $packets $launcher '/nodes_near\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+plant packets-early-push packets $packets $launcher \
+    '/void mscclpp_dev_nodes_combine\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+plant packets-no-wait packets $packets $launcher 's/if \(!there\[i\]\)/if (false)/'
+plant packets-no-clearing packets mca/common/fabric.c mca/common/fabric.c \
+    '/mscclpp_fabric_renew\(/,/^}/s/if \(fabric->owner\)/if (false)/'
+plant packets-no-meeting packets mca/common/fabric.c mca/common/fabric.c 's/\? meet_nodes\(team\) : status/? MSCCLPP_OK : status/'
+# The flags of the packets first, then their data.
+plant packets-torn packets mca/common/words.h mca/common/transport_shm.c \
+    '/__atomic_store_n\(/s/.*/        ((volatile uint32_t *)target)[2 * i + 1] = (uint32_t)(source[i] >> 32);\
+    }\
+    for (i = 0; i < words; ++i) {\
+        ((volatile uint32_t *)target)[2 * i] = (uint32_t)source[i];/'
 plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
 

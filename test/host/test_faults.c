@@ -90,7 +90,7 @@ static void configure(mscclpp_config_t *config, const char *algorithm, int block
     config->timeout = TIMEOUT;
     config->warn_after = WARN_AFTER;
     config->ucx = false;
-    if (strcmp(algorithm, "nodes") == 0) {
+    if (strncmp(algorithm, "nodes", strlen("nodes")) == 0) {
         config->ranks_per_node = 2;
         config->transport = "shm"; /* UCX 1.13 aborts where an endpoint fails while it is being wired up */
     }
@@ -581,6 +581,7 @@ int main(void)
     }
     test_faults_in_bringup("nodes", 3);
     test_faults_in_call("nodes", 3, false, USER_HOST);
+    test_faults_in_call("nodes_packets", 3, false, USER_HOST);
     process_state_read(&after);
     CHECK_EQ(after.descriptors, before.descriptors);
     CHECK_EQ(after.threads, before.threads);

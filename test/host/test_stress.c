@@ -55,6 +55,7 @@ typedef struct {
     const char *algorithm; /* NULL: the selector's choice */
     user_kind_t kind;
     uint64_t max_count; /* 0: any */
+    int ranks_per_node; /* 0: all are on one */
 } storm_t;
 
 /* Calls back to back in one team. Which ranks are late changes from call to call. */
@@ -97,6 +98,10 @@ static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, co
     if (plan->algorithm != NULL) {
         config.algorithm = plan->algorithm;
     }
+    config.ranks_per_node = plan->ranks_per_node;
+    config.transport = plan->ranks_per_node != 0 ? "shm" : "auto";
+    config.nodes_packets_max = 8192;
+    config.exchange_size = 65536;
     CHECK_EQ(run_ranks(ranks, &config, storm, (void *)(uintptr_t)plan), 0);
     mscclpp_team_finalize(1.0);
 }
@@ -104,8 +109,9 @@ static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, co
 static void test_back_to_back(int scale)
 {
     const size_t never = (size_t)1 << 31;
-    const storm_t quick = {300 * scale, 0, NULL, USER_DEVICE, 0}, late = {120 * scale, 2000, NULL, USER_DEVICE, 0};
-    const storm_t plain = {150 * scale, 200, NULL, USER_EXACT, 0};
+    const storm_t quick = {300 * scale, 0, NULL, USER_DEVICE, 0, 0},
+                  late = {120 * scale, 2000, NULL, USER_DEVICE, 0, 0};
+    const storm_t plain = {150 * scale, 200, NULL, USER_EXACT, 0, 0};
 
     run_storm(2, 1, 1, never, &quick);
     run_storm(3, 1, 2, never, &quick);
@@ -126,8 +132,8 @@ static void test_packets(int scale)
 
     jitter_set(30, 1500);
     for (i = 0; i < 2; ++i) {
-        const storm_t small = {150 * scale, 0, algorithms[i], USER_DEVICE, 40};
-        const storm_t long_ones = {40 * scale, 0, algorithms[i], USER_DEVICE, 0};
+        const storm_t small = {150 * scale, 0, algorithms[i], USER_DEVICE, 40, 0};
+        const storm_t long_ones = {40 * scale, 0, algorithms[i], USER_DEVICE, 0, 0};
 
         run_storm(3, 1, 1, never, &small);
         run_storm(4, 1, 3, never, &small);
@@ -138,11 +144,37 @@ static void test_packets(int scale)
 
 static void test_renewal(int scale)
 {
-    const storm_t plan = {100 * scale, 100, NULL, USER_DEVICE, 0};
+    const storm_t plan = {100 * scale, 100, NULL, USER_DEVICE, 0, 0};
 
     run_storm(2, 1, 1, 16, &plan);
     run_storm(3, 2, 2, 16, &plan);
     run_storm(3, 1, 1, 37, &plan);
+}
+
+/*
+ * Over several nodes: packets on the heels of packets, packets and signals by turns, and flags that begin again. There
+ * is little room for what travels, so that calls take many exchanges.
+ */
+static void test_nodes(int scale)
+{
+    static const char *const algorithms[] = {"nodes_packets", "nodes", NULL};
+    const size_t never = (size_t)1 << 31;
+    size_t i;
+
+    for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
+        const storm_t alone = {150 * scale, 0, algorithms[i], USER_DEVICE, 1000, 1};
+        const storm_t pairs = {60 * scale, 0, algorithms[i], USER_EXACT, 0, 2};
+        const storm_t late = {60 * scale, 1000, algorithms[i], USER_DEVICE, 9000, 2};
+
+        run_storm(2, 1, 1, never, &alone);
+        run_storm(3, 2, 2, never, &alone);
+        run_storm(5, 1, 2, 16, &late);
+        jitter_set(30, 1500);
+        run_storm(3, 1, 3, never, &alone);
+        run_storm(4, 2, 2, 37, &pairs);
+        run_storm(5, 1, 1, never, &late);
+        jitter_set(0, 0);
+    }
 }
 
 /* One rank's teams, which live side by side. */
@@ -256,7 +288,7 @@ static void test_teams(int scale)
 static void *world_main(void *argument)
 {
     const int *number = argument;
-    const storm_t plan = {*number / 100 * 40, 100, NULL, *number % 2 == 0 ? USER_DEVICE : USER_EXACT, 0};
+    const storm_t plan = {*number / 100 * 40, 100, NULL, *number % 2 == 0 ? USER_DEVICE : USER_EXACT, 0, 0};
     mscclpp_config_t config;
 
     configure(&config, 1 + *number % 2, 1 + *number % 3, *number % 4 == 3 ? 16 : (size_t)1 << 31);
@@ -348,13 +380,8 @@ static void test_leaks(int scale)
 }
 
 static const part_t parts[] = {
-    {"leaks", test_leaks},
-    {"calls", test_back_to_back},
-    {"packets", test_packets},
-    {"renewal", test_renewal},
-    {"teams", test_teams},
-    {"worlds", test_parallel_worlds},
-    {NULL, NULL},
+    {"leaks", test_leaks}, {"calls", test_back_to_back}, {"packets", test_packets},        {"renewal", test_renewal},
+    {"nodes", test_nodes}, {"teams", test_teams},        {"worlds", test_parallel_worlds}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

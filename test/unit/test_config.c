@@ -107,6 +107,7 @@ static void test_defaults(void)
     CHECK_EQ(config.ranks_per_node, 0);
     CHECK_TEXT(config.transport, "auto");
     CHECK_EQ(config.exchange_size, 8 << 20);
+    CHECK_EQ(config.nodes_packets_max, 0);
     CHECK_TEXT(config.proxy, "progress");
     CHECK_EQ(config.fifo_size, 512);
     CHECK(config.widen_selection);

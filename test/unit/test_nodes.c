@@ -14,7 +14,7 @@ static bool is_sound(const mscclpp_nodes_t *nodes, int size, int rank)
         ++sizes[nodes->node_of[i]];
     }
     for (i = 0; i < nodes->count; ++i) {
-        if (sizes[i] < nodes->shards || (nodes->rank < sizes[i]) != (nodes->owners[i] >= 0) ||
+        if (sizes[i] < nodes->shards || sizes[i] > nodes->most || (nodes->rank < sizes[i]) != (nodes->owners[i] >= 0) ||
             (nodes->owners[i] >= 0 && nodes->node_of[nodes->owners[i]] != i)) {
             return false;
         }
@@ -24,7 +24,9 @@ static bool is_sound(const mscclpp_nodes_t *nodes, int size, int rank)
             return false;
         }
     }
-    return nodes->size == sizes[nodes->node] && nodes->members[nodes->rank] == rank &&
+    for (i = 0; i < nodes->count && sizes[i] != nodes->most; ++i) {
+    }
+    return i < nodes->count && nodes->size == sizes[nodes->node] && nodes->members[nodes->rank] == rank &&
            nodes->owners[nodes->node] == rank && nodes->node_of[rank] == nodes->node;
 }
 

@@ -242,6 +242,30 @@ static void test_layout(void)
     }
 }
 
+/* With packets: blocks, epochs and slots must fit one another. */
+static void sweep_packets(sweep_t *sweep)
+{
+    const mscclpp_select_input_t *input = sweep->input;
+    const uint64_t shard = ((input->bytes + 15) / 16 + input->shards - 1) / input->shards;
+    uint64_t capacity = input->packet_units, near = input->layout->packet_half / (64 * (uint64_t)input->most);
+    uint64_t threads, chunk;
+    mscclpp_choice_t choice;
+
+    capacity = input->most > 1 && near < capacity ? near : capacity;
+    if (mscclpp_select_shape(input, &mscclpp_algo_allreduce_nodes_packets, &choice) != MSCCLPP_OK) {
+        expect(sweep, capacity < (input->on_host ? 1 : 32), "packets do not fit their slots");
+        return;
+    }
+    threads = (uint64_t)choice.nblocks * choice.nthreads;
+    expect(sweep, choice.kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS, "which kernel");
+    expect(sweep, choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS, "number of blocks");
+    expect(sweep, input->on_host || choice.nblocks <= input->block_limit, "more blocks than run at once");
+    expect(sweep, threads <= capacity, "more threads than units of a slot");
+    chunk = shard <= capacity ? shard : capacity / threads * threads;
+    expect(sweep, chunk >= 1 && choice.epochs == (shard + chunk - 1) / chunk, "number of epochs");
+    expect(sweep, shard <= capacity || chunk % choice.nblocks == 0, "blocks with parts of different size");
+}
+
 /* The shape over several nodes: what the kernel divides must be there for every number of nodes and shards. */
 static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_host, bool *good)
 {
@@ -264,6 +288,10 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
             input.nranks = input.shards;
             for (input.bytes = 1; input.bytes <= (uint64_t)1 << 40; input.bytes = next_bytes(input.bytes)) {
                 input.slot_size = 16 << input.bytes % 20;
+                input.most = input.shards + (uint32_t)(input.bytes % 3);
+                input.packet_units = 1 << input.bytes % 14;
+                sweep_packets(&sweep);
+                input.packet_units = 0;
                 expect(&sweep, mscclpp_select_allreduce(&input, &choice) == MSCCLPP_OK, "nothing is selected");
                 expect(&sweep, choice.kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES, "which kernel");
                 expect(&sweep, choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS, "number of blocks");
@@ -395,12 +423,16 @@ static void test_thresholds(void)
         CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->spans_nodes ? "oneshot" : mscclpp_algos[i]->name);
         CHECK_TEXT(selected(&input, (uint64_t)1 << 33),
                    mscclpp_algos[i]->spans_nodes ? "zerocopy" : mscclpp_algos[i]->name);
-        /* And over several nodes there is one only. */
+        /* Over several nodes only what spans them does, and packets only where there is a slot for them. */
         input.nodes = 2;
-        input.shards = 3;
+        input.shards = input.most = 3;
         input.slot_size = 4096;
+        input.packet_units = 100;
+        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes_packets");
+        CHECK_TEXT(selected(&input, (uint64_t)1 << 33),
+                   mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes");
+        input.packet_units = 0;
         CHECK_TEXT(selected(&input, 1), "nodes");
-        CHECK_TEXT(selected(&input, (uint64_t)1 << 33), "nodes");
         input.nodes = 1;
     }
     /* But for one that cannot serve a call, which no user can know beforehand. */
