@@ -2,6 +2,7 @@
 #include "mca/common/fabric.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@
 #include "mca/common/log.h"
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
+
+#define DELIVERY_SECONDS 1.0 /* for what is under way when a communicator ends */
 
 /* All of the process. The lock is held while they are served, so none of them ends meanwhile. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -70,6 +73,20 @@ void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_
     memory->device = NULL;
 }
 
+/*
+ * What the last calls have sent must arrive before the connections end, which give up what is under way. Peers that do
+ * nothing for so long have what they need in their network at least.
+ */
+static void await_delivery(mscclpp_fabric_t *fabric)
+{
+    const double until = mscclpp_team_now() + DELIVERY_SECONDS;
+
+    while (fabric->proxy != NULL && mscclpp_proxy_drain(fabric->proxy) == MSCCLPP_IN_PROGRESS &&
+           mscclpp_team_now() < until) {
+        sched_yield();
+    }
+}
+
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
 {
     int i;
@@ -78,6 +95,7 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
         return;
     }
     delist(fabric);
+    await_delivery(fabric);
     mscclpp_proxy_destroy(fabric->proxy);
     for (i = 0; i < fabric->nodes.count; ++i) {
         if (fabric->remotes[i] != NULL) {
@@ -188,17 +206,17 @@ static mscclpp_status_t pump(mscclpp_team_t *team)
 }
 
 /*
- * The peers wait for what has been pushed, and this rank may not come back to the library for a long time. Transports
- * that answer by the receiver's CPU get their answers while the receivers are in this call, or in another one of the
- * runtime.
+ * The peers wait for what has been pushed, and this rank may not come back to the library for a long time: so it stays
+ * until the network has it. That it has arrived need not be known. The kernels' own protocol says when the places it is
+ * read from may be written again, and what is lost on the way breaks the connection, which the next call finds.
  */
-static mscclpp_status_t drain(mscclpp_team_t *team, uint64_t bytes)
+static mscclpp_status_t hand_over(mscclpp_team_t *team, uint64_t bytes)
 {
     mscclpp_team_wait_t wait;
     mscclpp_status_t status;
 
     mscclpp_team_wait_init(&wait, team, "delivery to other nodes", bytes);
-    while ((status = mscclpp_proxy_drain(team->fabric->proxy)) == MSCCLPP_IN_PROGRESS) {
+    while ((status = mscclpp_proxy_hand_over(team->fabric->proxy)) == MSCCLPP_IN_PROGRESS) {
         status = mscclpp_team_wait_turn(&wait);
         if (status != MSCCLPP_OK) {
             return status;
@@ -258,7 +276,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t
     status = mscclpp_team_launch(team, NULL, &launch, choice->algo->name);
     team->pump = NULL;
     if (status == MSCCLPP_OK) {
-        status = drain(team, args->bytes);
+        status = hand_over(team, args->bytes);
     } else {
         mscclpp_proxy_stop(fabric->proxy);
     }

@@ -31,7 +31,7 @@ static bool has_work(const mscclpp_proxy_t *proxy)
 }
 
 /* One round, with the lock held. */
-static void turn(mscclpp_proxy_t *proxy, bool settle)
+static void turn(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     mscclpp_status_t status;
 
@@ -44,16 +44,16 @@ static void turn(mscclpp_proxy_t *proxy, bool settle)
     }
 }
 
-/* A round of whoever moves the proxy on. What operations left behind is settled once none is in flight. */
+/* A round of whoever moves the proxy on. What operations left behind is handed over once none is in flight. */
 static void ordinary_turn(mscclpp_proxy_t *proxy)
 {
     const bool idle = __atomic_load_n(&proxy->in_flight, __ATOMIC_ACQUIRE) == 0;
 
-    turn(proxy, idle);
+    turn(proxy, idle ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
     if (idle) {
         /* Cleared first: what a whole operation pushed before this is seen, and one that comes after sets it again. */
         __atomic_store_n(&proxy->unsettled, 0, __ATOMIC_SEQ_CST);
-        if (!mscclpp_proxy_is_settled(proxy)) {
+        if (!mscclpp_proxy_has_left(proxy)) {
             __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_SEQ_CST);
         }
     }
@@ -213,16 +213,28 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     return status != MSCCLPP_OK ? status : has_work(proxy) ? MSCCLPP_IN_PROGRESS : MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_proxy_drain(mscclpp_proxy_t *proxy)
+/* A round in both modes, and whether all is `done` after it. */
+static mscclpp_status_t settle(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t how,
+                               bool (*done)(const mscclpp_proxy_t *proxy))
 {
     mscclpp_status_t status;
 
     mscclpp_proxy_lock(proxy);
-    turn(proxy, true);
+    turn(proxy, how);
     status = failure_of(proxy);
-    if (status == MSCCLPP_OK && !mscclpp_proxy_is_settled(proxy)) {
+    if (status == MSCCLPP_OK && !done(proxy)) {
         status = MSCCLPP_IN_PROGRESS;
     }
     mscclpp_proxy_unlock(proxy);
     return status;
+}
+
+mscclpp_status_t mscclpp_proxy_hand_over(mscclpp_proxy_t *proxy)
+{
+    return settle(proxy, MSCCLPP_PROXY_HAND_OVER, mscclpp_proxy_has_left);
+}
+
+mscclpp_status_t mscclpp_proxy_drain(mscclpp_proxy_t *proxy)
+{
+    return settle(proxy, MSCCLPP_PROXY_DELIVER, mscclpp_proxy_is_settled);
 }

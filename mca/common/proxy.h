@@ -95,6 +95,13 @@ void mscclpp_proxy_end(mscclpp_proxy_t *proxy);
 mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy);
 
 /*
+ * Makes progress and tells whether all that was pushed has been carried out as far as this side is needed for it: what
+ * is on its way may still have to reach the peers, and what it is read from may still be needed. Answers as
+ * mscclpp_proxy_drain does.
+ */
+mscclpp_status_t mscclpp_proxy_hand_over(mscclpp_proxy_t *proxy);
+
+/*
  * Makes progress and tells whether all that was pushed has been carried out and has left its sources: MSCCLPP_OK,
  * MSCCLPP_IN_PROGRESS or the failure. In both modes, whether or not an operation is in flight.
  */

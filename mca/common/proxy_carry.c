@@ -152,6 +152,7 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
                                   mscclpp_proxy_job_t *job)
 {
     const mscclpp_port_params_t *params = &channel->params;
+    const uint32_t both = MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL;
     mscclpp_dev_request_t *request = &job->request;
     mscclpp_status_t status;
 
@@ -163,6 +164,15 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
         status = params->ops->add(params->conn, params->remote, request->to, request->value);
         channel->dirty = channel->dirty || status == MSCCLPP_OK;
         return status;
+    }
+    if (status == MSCCLPP_OK && (request->type & both) == both && params->ops->put_signal != NULL) {
+        status = params->ops->put_signal(params->conn, params->remote, request->to, params->region, request->from,
+                                         request->size, params->token);
+        if (status == MSCCLPP_OK) {
+            channel->dirty = true;
+            request->type &= ~both;
+        }
+        status = status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : status;
     }
     if (status == MSCCLPP_OK && (request->type & MSCCLPP_TRIGGER_DATA) != 0) {
         status =
@@ -186,8 +196,11 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
 }
 
 /* What waits on a channel, as far as there is room now. */
-static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel, bool settle)
+static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
+                                      mscclpp_proxy_settle_t settle)
 {
+    const bool flush = settle == MSCCLPP_PROXY_DELIVER ||
+                       (settle == MSCCLPP_PROXY_HAND_OVER && channel->dirty && channel->params.ops->has_left == NULL);
     mscclpp_status_t status = MSCCLPP_OK;
 
     while (channel->count > 0) {
@@ -198,7 +211,7 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
         channel->first = (channel->first + 1) % channel->capacity;
         --channel->count;
     }
-    if (status >= 0 && settle && channel->dirty && channel->count == 0 && channel->flush_count == 0) {
+    if (status >= 0 && flush && channel->dirty && channel->count == 0 && channel->flush_count == 0) {
         /* No kernel asked for it and none waits: what there is to publish does not change. */
         status = begin_flush(channel, channel->done - 1);
     }
@@ -232,7 +245,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     return status;
 }
 
-mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, bool settle)
+mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     const uint64_t most = mscclpp_fifo_device(proxy->fifo)->size;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -274,4 +287,20 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy)
     mscclpp_dev_trigger_t trigger;
 
     return proxy->busy_count == 0 && !mscclpp_fifo_poll(proxy->fifo, &trigger);
+}
+
+bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy)
+{
+    mscclpp_dev_trigger_t trigger;
+    bool left = !mscclpp_fifo_poll(proxy->fifo, &trigger);
+    uint32_t i;
+
+    for (i = 0; i < proxy->busy_count && left; ++i) {
+        const mscclpp_proxy_channel_t *channel = proxy->busy[i];
+        const mscclpp_transport_ops_t *ops = channel->params.ops;
+
+        left = channel->count == 0 && channel->flush_count == 0 &&
+               (!channel->dirty || (ops->has_left != NULL && ops->has_left(channel->params.conn)));
+    }
+    return left;
 }

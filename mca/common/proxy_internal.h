@@ -99,13 +99,22 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy);
 
 /*
+ * How far a round goes with what no kernel has flushed: not at all; until it has been handed to the network, which
+ * takes a flush where a transport cannot tell; or until it has reached the peers.
+ */
+typedef enum { MSCCLPP_PROXY_LEAVE, MSCCLPP_PROXY_HAND_OVER, MSCCLPP_PROXY_DELIVER } mscclpp_proxy_settle_t;
+
+/*
  * One round: progress of the transports, what waits, what has been pushed since. With `settle` also flushes of what no
  * kernel has flushed. The first error, already logged.
  */
-mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, bool settle);
+mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle);
 
 /* True if nothing is left to do. */
 bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
+
+/* True if nothing is left to do but to learn of deliveries. */
+bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
 /* Takes the channel from the list of those with something to do. */
 void mscclpp_proxy_forget(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);

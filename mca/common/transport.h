@@ -127,6 +127,13 @@ typedef struct {
     mscclpp_status_t (*signal)(mscclpp_conn_t *conn, uint32_t token);
 
     /*
+     * A put and then a signal, at the price of one message. MSCCLPP_ERR_NOT_SUPPORTED: nothing was done, they have to
+     * be asked for one by one. NULL: always so.
+     */
+    mscclpp_status_t (*put_signal)(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                   mscclpp_region_t *region, uint64_t from, uint64_t length, uint32_t token);
+
+    /*
      * Adds `value` to the aligned 64-bit word at offset `to` of a peer's region; atomic among adds of this transport.
      * Ordered as a signal is. MSCCLPP_ERR_NOT_SUPPORTED without MSCCLPP_CAN_ADD.
      */
@@ -139,6 +146,12 @@ typedef struct {
      */
     mscclpp_status_t (*flush)(mscclpp_conn_t *conn, uint64_t *ticket_p);
     mscclpp_status_t (*test)(mscclpp_conn_t *conn, uint64_t ticket);
+
+    /*
+     * True if all that was begun on the connection has been handed to the network: it reaches the peer, as long as
+     * that makes progress, though this side makes none for a while. NULL: only a flush tells.
+     */
+    bool (*has_left)(const mscclpp_conn_t *conn);
 } mscclpp_transport_ops_t;
 
 /* All that this build has, in the order of preference. */

@@ -425,7 +425,9 @@ const mscclpp_transport_ops_t mscclpp_transport_ucx = {
     .remote_destroy = ucx_remote_destroy,
     .put = mscclpp_transport_ucx_put,
     .signal = mscclpp_transport_ucx_signal,
+    .put_signal = mscclpp_transport_ucx_put_signal,
     .add = mscclpp_transport_ucx_add,
     .flush = mscclpp_transport_ucx_flush,
     .test = mscclpp_transport_ucx_test,
+    .has_left = mscclpp_transport_ucx_has_left,
 };

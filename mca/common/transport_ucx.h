@@ -32,6 +32,7 @@ typedef struct {
     uint64_t to;     /* offset in the region; for a signal the number of the token */
     uint64_t value;  /* what to add; for a put the number of bytes */
     uint64_t at;     /* where in the receiver's bounce memory the bytes belong */
+    uint64_t signal; /* of a put: 1 + the token to signal after it, 0 for none */
     uint32_t kind;
     uint32_t magic;
 } ucx_header_t;
@@ -97,6 +98,7 @@ typedef struct {
     uint64_t from;   /* offset */
     uint64_t length; /* bytes of a put */
     uint64_t value;  /* of an add or a signal */
+    uint64_t signal; /* of a put: 1 + the token to signal after it, 0 for none */
     uint64_t packed; /* bytes of a put that have become messages */
     uint64_t last;   /* by message: done when all messages below this number are acknowledged */
 } ucx_op_t;
@@ -114,8 +116,10 @@ typedef struct {
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
-    bool coming; /* seen */
-    bool here;   /* with all its bytes */
+    bool coming;  /* seen */
+    bool here;    /* with all its bytes */
+    bool placed;  /* these went to their target, not to the bounce memory */
+    bool copying; /* a put with a signal, which waits for the copy from the bounce memory to end */
 } ucx_arrival_t;
 
 /* A message without number: it is sent again only when the last one of its kind has left. */
@@ -162,6 +166,8 @@ struct mscclpp_conn {
     ucp_ep_h ep;
     int watch;            /* a file descriptor that tells of the end of the peer's process, or -1 */
     unsigned outstanding; /* requests that UCX has and whose end names this connection */
+    unsigned sending;     /* of these, puts and messages to the peer, but for notes */
+    unsigned placing;     /* of these, receptions into regions */
     ucx_address_t to;     /* the peer's */
 
     /* Numbers of operations: [op_begin, op_next) were begun, [op_next, op_end) were not; operation i lies at i %
@@ -277,6 +283,10 @@ uint64_t mscclpp_transport_ucx_pids(void);
 mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                            mscclpp_region_t *region, uint64_t from, uint64_t length);
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token);
+mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                                  mscclpp_region_t *region, uint64_t from, uint64_t length,
+                                                  uint32_t token);
+bool mscclpp_transport_ucx_has_left(const mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value);
 mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *ticket_p);
 mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket);

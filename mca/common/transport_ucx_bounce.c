@@ -164,6 +164,7 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
         conn->ring_end += (size + UCX_RING_ALIGN - 1) / UCX_RING_ALIGN * UCX_RING_ALIGN;
         fill(conn, message, op);
         message->header.value = size;
+        message->header.signal = op->packed + size == op->length ? op->signal : 0;
         message->header.at = at;
         message->data = device ? conn->ring + at : source + op->packed;
         add_message(conn, device);
@@ -196,6 +197,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     mscclpp_conn_t *conn = message->conn;
 
     message->sending = false;
+    --conn->sending;
     --conn->outstanding;
     if (status != UCS_OK) {
         mscclpp_transport_ucx_lose(conn, status);
@@ -252,8 +254,10 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
 
         ++conn->sent;
         message->sending = true;
+        ++conn->sending;
         if (!post(conn, &message->header, message->data, length, on_sent, message)) {
             message->sending = false;
+            --conn->sending;
         }
     }
 }

@@ -213,7 +213,7 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
      * By force, and waited for, where UCX may still read and write memory that its owner frees next; that does not
      * depend on the peer.
      */
-    by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end;
+    by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing != 0;
     mscclpp_transport_ucx_endpoint_release(conn, by_force);
     deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
     while (by_force && conn->outstanding > 0 && mscclpp_transport_ucx_now() < deadline) {

@@ -19,6 +19,14 @@ static void on_done(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
+static void on_put(void *request, ucs_status_t status, void *user_data)
+{
+    mscclpp_conn_t *conn = user_data;
+
+    --conn->sending;
+    on_done(request, status, user_data);
+}
+
 static void on_flushed(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -45,14 +53,20 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                        UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH,
-                                       .cb.send = on_done,
+                                       .cb.send = on_put,
                                        .user_data = conn,
                                        .memory_type = UCS_MEMORY_TYPE_HOST,
                                        .memh = op->region->memory};
+    ucs_status_ptr_t request;
 
     ++conn->outstanding;
-    check_request(conn, conn->transport->ucx.ucp_put_nbx(conn->ep, op->region->address + op->from, op->length,
-                                                         op->remote->address + op->to, op->remote->rkey, &param));
+    ++conn->sending;
+    request = conn->transport->ucx.ucp_put_nbx(conn->ep, op->region->address + op->from, op->length,
+                                               op->remote->address + op->to, op->remote->rkey, &param);
+    if (request == NULL || UCS_PTR_IS_ERR(request)) {
+        --conn->sending;
+    }
+    check_request(conn, request);
 }
 
 static void begin_flush(mscclpp_conn_t *conn)
@@ -168,16 +182,23 @@ static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
     mscclpp_transport_ucx_advance(conn);
 }
 
-mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
-                                           mscclpp_region_t *region, uint64_t from, uint64_t length)
+static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region_t *region)
+{
+    return remote->rkey == NULL || region->memory == NULL;
+}
+
+/* `signal`: see ucx_op_t. */
+static mscclpp_status_t put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
+                            uint64_t from, uint64_t length, uint64_t signal)
 {
     const ucx_op_t op = {.kind = UCX_PUT,
-                         .by_message = remote->rkey == NULL || region->memory == NULL,
+                         .by_message = goes_by_message(remote, region),
                          .remote = remote,
                          .region = region,
                          .to = to,
                          .from = from,
-                         .length = length};
+                         .length = length,
+                         .signal = signal};
     mscclpp_status_t status = check_range(conn, "a put into", to, length, conn->peer, remote->length);
 
     if (status == MSCCLPP_OK) {
@@ -192,15 +213,42 @@ mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_
     return status;
 }
 
+mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                           mscclpp_region_t *region, uint64_t from, uint64_t length)
+{
+    return put(conn, remote, to, region, from, length, 0);
+}
+
+static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
+{
+    if (token < conn->to.token_count) {
+        return MSCCLPP_OK;
+    }
+    mscclpp_error("%s: rank %d has no token %u; it has %llu", conn->transport->params.label, conn->peer, token,
+                  (unsigned long long)conn->to.token_count);
+    return MSCCLPP_ERR_INVALID;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                                  mscclpp_region_t *region, uint64_t from, uint64_t length,
+                                                  uint32_t token)
+{
+    mscclpp_status_t status;
+
+    if (length == 0 || !goes_by_message(remote, region)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = check_token(conn, token);
+    return status == MSCCLPP_OK ? put(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
+}
+
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     const ucx_op_t op = {.kind = UCX_SIGNAL, .by_message = true, .to = token, .value = 1};
     mscclpp_status_t status = check_room(conn);
 
-    if (status == MSCCLPP_OK && token >= conn->to.token_count) {
-        mscclpp_error("%s: rank %d has no token %u; it has %llu", conn->transport->params.label, conn->peer, token,
-                      (unsigned long long)conn->to.token_count);
-        status = MSCCLPP_ERR_INVALID;
+    if (status == MSCCLPP_OK) {
+        status = check_token(conn, token);
     }
     if (status == MSCCLPP_OK) {
         enqueue(conn, &op);
@@ -244,4 +292,10 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
         return MSCCLPP_OK;
     }
     return conn->status != MSCCLPP_OK ? conn->status : MSCCLPP_IN_PROGRESS;
+}
+
+/* UCX has let go of all sources. */
+bool mscclpp_transport_ucx_has_left(const mscclpp_conn_t *conn)
+{
+    return conn->op_next == conn->op_end && conn->sent == conn->packed && conn->sending == 0;
 }

@@ -27,6 +27,7 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
     mscclpp_conn_t *conn = arrival->conn;
 
     --conn->outstanding;
+    conn->placing -= arrival->placed;
     if (status == UCS_OK && length != arrival->header.value) {
         reject(conn, "a message has not the length that it announced");
     } else if (status == UCS_OK) {
@@ -37,8 +38,56 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
     conn->transport->ucx.ucp_request_free(request);
 }
 
+/* Where a put or an add goes. NULL, with the connection broken, if there is no such place. */
+static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length)
+{
+    const mscclpp_region_t *region = mscclpp_transport_ucx_find(&conn->transport->region_ids, header->region);
+
+    if (region == NULL) {
+        reject(conn, "a message is for a region that does not exist any more");
+        return NULL;
+    }
+    if (header->to > region->length || length > region->length - header->to) {
+        reject(conn, "a message goes past the end of a region");
+        return NULL;
+    }
+    return region->address + header->to;
+}
+
+/* True if the two messages write to the same bytes. */
+static bool overlap(const ucx_header_t *a, const ucx_header_t *b)
+{
+    const uint64_t a_size = a->kind == UCX_PUT ? a->value : a->kind == UCX_ADD ? sizeof(uint64_t) : 0;
+    const uint64_t b_size = b->kind == UCX_PUT ? b->value : b->kind == UCX_ADD ? sizeof(uint64_t) : 0;
+
+    return a->region == b->region && a->to < b->to + b_size && b->to < a->to + a_size;
+}
+
+/*
+ * Where the bytes of a put can go at once, before it is its turn; NULL if they have to land. Nobody can tell, for no
+ * signal after it is given before its turn comes; only messages before it must not write there later.
+ */
+static char *find_place(mscclpp_conn_t *conn, const ucx_header_t *header)
+{
+    uint64_t number;
+    char *target;
+
+    for (number = conn->executed; number != header->sequence; ++number) {
+        const ucx_arrival_t *before = arrival_at(conn, number);
+
+        if (!before->coming && number >= conn->issued) {
+            return NULL;
+        }
+        if (overlap(&before->header, header)) {
+            return NULL;
+        }
+    }
+    target = find_target(conn, header, header->value);
+    return target == NULL || mscclpp_transport_ucx_is_device(conn->transport, target) ? NULL : target;
+}
+
 /* The bytes are announced and have to be fetched. */
-static void fetch(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length)
+static void fetch(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length, char *to)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
@@ -48,12 +97,13 @@ static void fetch(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor
     ucs_status_ptr_t request;
 
     ++conn->outstanding;
-    request = conn->transport->ucx.ucp_am_recv_data_nbx(conn->transport->worker, descriptor,
-                                                        conn->landing + arrival->header.at, length, &param);
+    conn->placing += arrival->placed;
+    request = conn->transport->ucx.ucp_am_recv_data_nbx(conn->transport->worker, descriptor, to, length, &param);
     if (request != NULL && !UCS_PTR_IS_ERR(request)) {
         return;
     }
     --conn->outstanding;
+    conn->placing -= arrival->placed;
     if (request == NULL) {
         arrival->here = true;
     } else {
@@ -64,6 +114,7 @@ static void fetch(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor
 static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length, bool announced)
 {
     ucx_arrival_t *arrival = arrival_at(conn, header->sequence);
+    char *place = NULL;
 
     if (conn->status != MSCCLPP_OK) {
         return;
@@ -77,18 +128,26 @@ static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data,
         reject(conn, "a message does not fit the bounce memory");
         return;
     }
-    if (length > 0 && conn->landing == NULL &&
-        !mscclpp_transport_ucx_alloc(conn, &conn->landing, conn->landing_size + sizeof(uint64_t))) {
+    if (length > 0) {
+        place = find_place(conn, header);
+    }
+    if (conn->status != MSCCLPP_OK ||
+        (length > 0 && place == NULL && conn->landing == NULL &&
+         !mscclpp_transport_ucx_alloc(conn, &conn->landing, conn->landing_size + sizeof(uint64_t)))) {
         return;
     }
     arrival->conn = conn;
     arrival->header = *header;
     arrival->coming = true;
     arrival->here = false;
+    arrival->placed = place != NULL;
+    arrival->copying = false;
     if (announced) {
-        fetch(conn, arrival, data, length);
+        fetch(conn, arrival, data, length, place != NULL ? place : conn->landing + header->at);
     } else {
-        if (length > 0) {
+        if (place != NULL) {
+            mscclpp_copy_words(place, data, length);
+        } else if (length > 0) {
             memcpy(conn->landing + header->at, data, length);
         }
         arrival->here = true;
@@ -146,22 +205,6 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
     return UCS_OK;
 }
 
-/* Where a put or an add goes. NULL, with the connection broken, if there is no such place. */
-static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length)
-{
-    const mscclpp_region_t *region = mscclpp_transport_ucx_find(&conn->transport->region_ids, header->region);
-
-    if (region == NULL) {
-        reject(conn, "a message is for a region that does not exist any more");
-        return NULL;
-    }
-    if (header->to > region->length || length > region->length - header->to) {
-        reject(conn, "a message goes past the end of a region");
-        return NULL;
-    }
-    return region->address + header->to;
-}
-
 static void finish(mscclpp_conn_t *conn)
 {
     arrival_at(conn, conn->issued)->coming = false;
@@ -169,9 +212,14 @@ static void finish(mscclpp_conn_t *conn)
     ++conn->issued;
 }
 
-static bool execute_put(mscclpp_conn_t *conn, const ucx_header_t *header)
+static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
 {
+    const ucx_header_t *header = &arrival->header;
     char *target;
+
+    if (arrival->placed) {
+        return true;
+    }
 
     /* Half of the memory at a time, so that the sender gets room while the rest is still being copied. */
     if (conn->issued != conn->executed && conn->issued_bytes + header->value > conn->landing_size / 2) {
@@ -186,9 +234,20 @@ static bool execute_put(mscclpp_conn_t *conn, const ucx_header_t *header)
     } else if (!mscclpp_transport_ucx_copy(conn, &conn->transport->in, target, conn->landing + header->at,
                                            header->value)) {
         return false;
+    } else {
+        arrival->copying = header->signal != 0;
     }
     conn->issued_bytes += header->value;
     return true;
+}
+
+/* What is left of a put with a signal once its bytes are on their way. */
+static void become_signal(ucx_header_t *header)
+{
+    header->kind = UCX_SIGNAL;
+    header->to = header->signal - 1;
+    header->value = 1;
+    header->signal = 0;
 }
 
 /*
@@ -263,12 +322,18 @@ static bool execute_conn(mscclpp_conn_t *conn)
     bool moved = false;
 
     while (conn->status == MSCCLPP_OK && arrival_at(conn, conn->issued)->here) {
-        const ucx_header_t *header = &arrival_at(conn, conn->issued)->header;
+        ucx_arrival_t *arrival = arrival_at(conn, conn->issued);
+        ucx_header_t *header = &arrival->header;
         bool done;
 
         if (header->kind == UCX_PUT) {
-            done = execute_put(conn, header);
-        } else if (conn->issued != conn->executed) {
+            done = execute_put(conn, arrival);
+            if (done && header->signal != 0) {
+                become_signal(header);
+                moved = true;
+                continue;
+            }
+        } else if (conn->issued != conn->executed || (arrival->copying && conn->transport->in.busy)) {
             done = false; /* whoever sees the sum must see the bytes before it */
         } else {
             done = header->kind == UCX_ADD ? execute_add(conn, header) : execute_signal(conn, header);

@@ -282,14 +282,16 @@ plant nodes-first-barrier nodes $nodes $launcher '0,/mscclpp_dev_barrier\(ctx, a
 plant nodes-second-barrier nodes $nodes $launcher \
     '/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
 packets=device/kern/allreduce_nodes_packets.h
-plant packets-one-set packets $packets $launcher '/nodes_packet_slot\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+plant packets-one-set packets $packets $launcher \
+    '/nodes_packet_slot\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant packets-one-half packets $packets $launcher '/nodes_near\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant packets-early-push packets $packets $launcher \
     '/void mscclpp_dev_nodes_combine\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 plant packets-no-wait packets $packets $launcher 's/if \(!there\[i\]\)/if (false)/'
 plant packets-no-clearing packets mca/common/fabric.c mca/common/fabric.c \
     '/mscclpp_fabric_renew\(/,/^}/s/if \(fabric->owner\)/if (false)/'
-plant packets-no-meeting packets mca/common/fabric.c mca/common/fabric.c 's/\? meet_nodes\(team\) : status/? MSCCLPP_OK : status/'
+plant packets-no-meeting packets mca/common/fabric.c mca/common/fabric.c \
+    's/\? meet_nodes\(team\) : status/? MSCCLPP_OK : status/'
 # The flags of the packets first, then their data.
 plant packets-torn packets mca/common/words.h mca/common/transport_shm.c \
     '/__atomic_store_n\(/s/.*/        ((volatile uint32_t *)target)[2 * i + 1] = (uint32_t)(source[i] >> 32);\
