@@ -7,8 +7,8 @@
 /* Blocks that exchange with other nodes at most; each has slots of its own. */
 #define MSCCLPP_DEV_NODES_BLOCKS 16u
 
-/* Two sets of slots take turns; device/kern/allreduce_nodes.h says why that is enough. */
-#define MSCCLPP_DEV_NODES_SETS 2u
+/* So many sets of slots take turns; device/kern/allreduce_nodes.h says why that is enough. */
+#define MSCCLPP_DEV_NODES_SETS 5u
 
 /*
  * The exchange area begins with the slots. Behind them lie two sets of slots for packets, in which nothing but packets
@@ -27,9 +27,11 @@
 /* Tokens and channels of block b and node k have this number; the token is that which node k's signals are added to. */
 #define MSCCLPP_DEV_NODES_NUMBER(nnodes_, block_, node_) ((uint64_t)(block_) * (nnodes_) + (node_))
 
-/* Units of a tile for each shard: what a block's part of the bulk area holds as operands and as results, or a slot. */
+/* Units of a tile for each shard: what a block's part of the bulk area holds twice as operands and as results, or a
+ * slot.
+ */
 #define MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_)                                                          \
-    ((bulk_size_) / (2 * (uint64_t)MSCCLPP_DEV_UNIT * (nblocks_) * (shards_)))
+    ((bulk_size_) / (4 * (uint64_t)MSCCLPP_DEV_UNIT * (nblocks_) * (shards_)))
 #define MSCCLPP_DEV_NODES_TILE(bulk_size_, nblocks_, shards_, slot_size_)                                              \
     (MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_) < (slot_size_) / MSCCLPP_DEV_UNIT                           \
          ? MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_)                                                       \
@@ -59,7 +61,8 @@ typedef struct {
     uint32_t node;
     uint32_t nnodes;
     uint32_t shards;
-    uint32_t most; /* ranks of the largest node */
+    uint32_t most;  /* ranks of the largest node */
+    uint32_t split; /* 1: each node combines a part of each tile; 0: all of it */
 } mscclpp_dev_nodes_args_t;
 
 #endif

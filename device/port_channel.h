@@ -119,6 +119,23 @@ MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     *channel->expected = target;
 }
 
+/*
+ * Waits until `number` signals more have come than were taken, and takes none: for who knows what each of several
+ * signals in a row stands for, and adds them to *channel->expected in the end.
+ */
+MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                             const mscclpp_dev_port_channel_t *channel, uint64_t number)
+{
+    const uint64_t target = *channel->expected + number;
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (mscclpp_dev_ld_acquire_sys_u64(channel->inbound) < target) {
+        if (!mscclpp_dev_wait_turn(ctx, args, &wait, channel->peer)) {
+            return;
+        }
+    }
+}
+
 /* Takes one signal if there is one, with the effect of a wait. */
 MSCCLPP_DEV bool mscclpp_dev_port_poll(const mscclpp_dev_port_channel_t *channel)
 {

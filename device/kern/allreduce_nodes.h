@@ -1,25 +1,35 @@
 /*
  * All-reduce over several nodes. Tile by tile, each block meets its namesakes of the own node and those of one rank of
- * each other node only, so the phases of different blocks overlap:
+ * each other node only. A tile goes through three steps:
  *
- *   every rank copies its operands into its scratch, cut into as many shards as the smallest node has ranks; barrier of
- *   the node; the owner of a shard combines its node's operands in rank order and sends this partial result to the
- *   owners of the same shard on the other nodes; these all combine the partial results in the order of the nodes and
- *   hand the result to the ranks of their node; barrier of the node; every rank copies the result out.
+ *   give     every rank copies its operands into its scratch, cut into as many shards as the smallest node has ranks;
+ *            barrier of the node; the owner of a shard combines its node's operands in rank order and sends this
+ *            partial result to the owners of the same shard on the other nodes;
+ *   join     only with `split`: each node was sent one part of the tile by all others; its owner combines the partial
+ *            results of this part in the order of the nodes and sends the result to all others;
+ *   take     the owner combines the partial results of all nodes in their order, or with `split` has them combined, and
+ *            hands the result to the ranks of its node; barrier of the node; every rank copies the result out.
  *
- * All nodes combine the same partial results in the same order, so all ranks get the same bits. Partial results travel
- * in the type of the elements: 16-bit floats are accumulated in float32 within a node and among the partial results,
- * and rounded in between.
+ * The next tile is given before the last one is taken, and with `split` before it is joined, so that the links have
+ * something to carry while a block combines and copies. A rank that is alone on its node reads its operands and writes
+ * results where they are, without scratch and barriers. With `split` a node sends 2 (n - 1) / n times a tile instead of
+ * (n - 1) times, in two steps instead of one.
  *
- * Why two sets of slots are enough, and a put needs no flush. Exchange e of a block, counted over all operations, uses
- * set e mod 2, whose places do not depend on the operation. A rank signals e after its block has read what came in
- * e - 1, since the block synchronises in between. So a peer that has waited for the signals of e, as it does before it
- * begins e + 1, knows that nobody reads what came in e - 1 any more and may put e + 1 into the same set. And the signal
- * of e says that the peer had waited for e - 1, so the put of e - 1 has reached it and has long left its source, which
- * e + 1 overwrites.
+ * All nodes combine the same partial results in the same order, or take one node's word, so all ranks get the same
+ * bits. Partial results travel in the type of the elements: 16-bit floats are accumulated in float32 within a node and
+ * among the partial results, and rounded in between.
  *
- * The scratch needs one set of tiles, as in allreduce_scratch.h: a rank passes a tile's second barrier only when all
- * owners have read its operands, and enters the next tile's first one only when it has read its results.
+ * Why MSCCLPP_DEV_NODES_SETS sets of slots are enough, and a put needs no flush. Exchange e of a block, counted over
+ * all operations, uses set e mod 5, whose places do not depend on the operation. Who gives e + 5 has seen signals of e
+ * + 3 at least, for between the two it has joined e + 3 (with `split`), or taken it. Their sender gave e + 3 after it
+ * had taken e: the steps follow one another as give(i), join(i - 1), take(i - 2), give(i + 1). So nobody reads what
+ * came in e any more, and it may be overwritten; and to take e the sender had to have all that was put in e, so that
+ * has long left its source, which may be overwritten, too.
+ *
+ * Why two sets of tiles in the scratch are enough. Operands are read by others in the step in which they are given, and
+ * without `split` when that tile is taken, before its barrier. A rank writes operands i + 2 after the barrier in which
+ * it gave i + 1, or after that in which it took i. Results i + 2 are written after the barrier of take i + 1, and who
+ * enters that has copied out results i. The barriers of an operation's end and beginning serve the next one alike.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_NODES_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_NODES_H
@@ -29,107 +39,306 @@
 #include "device/port_channel.h"
 #include "device/reduce.h"
 
-/* Where shard `s` of a block's tile begins in a rank's scratch; `results` 0: operands, 1: results. */
-MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_nodes_args_t *nodes, uint32_t rank, uint32_t block,
-                                          uint64_t tile, uint32_t results, uint32_t s)
-{
-    const uint64_t row = ((uint64_t)block * 2 + results) * nodes->shards + s;
+/* What a block works on, from step to step. */
+typedef struct {
+    const mscclpp_dev_nodes_args_t *nodes;
+    uint64_t shard;     /* units */
+    uint64_t tile;      /* units of a full one, for each shard */
+    uint64_t tiles;     /* of this block */
+    uint64_t exchanged; /* before the first tile */
+    uint64_t barriers;
+    uint32_t mask;
+    bool owner;
+    bool hot;
+    int dtype;
+    int op;
+} mscclpp_dev_nodes_block_t;
 
-    return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
+/* A tile: where it begins in each shard, its units, and where its set begins in the exchange area, in bytes. */
+typedef struct {
+    uint64_t index;
+    uint64_t base;
+    uint64_t size;
+    uint64_t part; /* units of each node's part, but for the last ones */
+    uint64_t set;
+} mscclpp_dev_nodes_tile_t;
+
+MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ctx_t *ctx,
+                                                            const mscclpp_dev_nodes_block_t *block, uint64_t index)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const uint32_t set = (uint32_t)((block->exchanged + index) % MSCCLPP_DEV_NODES_SETS);
+    mscclpp_dev_nodes_tile_t tile;
+
+    tile.index = index;
+    tile.base = (ctx->block + index * ctx->nblocks) * block->tile;
+    tile.size = block->shard - tile.base < block->tile ? block->shard - tile.base : block->tile;
+    tile.part = (tile.size + nodes->nnodes - 1) / nodes->nnodes;
+    tile.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
+    return tile;
 }
 
-/* Combines the operands of the own node's ranks for the own shard and writes them to `to`. */
-MSCCLPP_DEV void mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
-                                                 bool hot, int dtype, int op, uint64_t tile, uint64_t size, char *to)
+/* Where shard `s` of a tile begins in a rank's scratch; `results` 0: operands, 1: results. */
+MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                          const mscclpp_dev_nodes_tile_t *tile, uint32_t rank, uint32_t results,
+                                          uint32_t s)
 {
-    const mscclpp_dev_args_t *args = &nodes->common;
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const uint64_t row = ((uint64_t)ctx->block * 4 + 2 * results + tile->index % 2) * nodes->shards + s;
+
+    return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile * MSCCLPP_DEV_UNIT;
+}
+
+/* The first unit of a node's part, and the one behind its last. */
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t node)
+{
+    return node * tile->part < tile->size ? node * tile->part : tile->size;
+}
+
+/*
+ * Places in a set, offsets in bytes. Partial results arrive from node k at the beginning of its slot, and results at
+ * its end: these are two parts of a tile at most, and so do not overlap.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming(const mscclpp_dev_nodes_block_t *block,
+                                                const mscclpp_dev_nodes_tile_t *tile, uint32_t k)
+{
+    return tile->set + (1 + (uint64_t)k) * block->nodes->slot_size;
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *block,
+                                              const mscclpp_dev_nodes_tile_t *tile, uint32_t k)
+{
+    const uint64_t units = mscclpp_dev_nodes_begin(tile, k + 1) - mscclpp_dev_nodes_begin(tile, k);
+
+    return mscclpp_dev_nodes_incoming(block, tile, k) + block->nodes->slot_size - units * MSCCLPP_DEV_UNIT;
+}
+
+/* Unit `u` of the own node's partial result for the own shard. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_ctx_t *ctx,
+                                                              const mscclpp_dev_nodes_block_t *block,
+                                                              const mscclpp_dev_nodes_tile_t *tile, uint64_t u)
+{
+    const mscclpp_dev_args_t *args = &block->nodes->common;
     mscclpp_dev_acc_t acc;
-    uint64_t u;
     uint32_t r;
 
-    for (u = ctx->tid; u < size; u += ctx->nthreads) {
-        for (r = 0; r < args->nranks; ++r) {
-            const mscclpp_dev_vec_t v = mscclpp_dev_ld_vec(
-                mscclpp_dev_nodes_place(nodes, r, ctx->block, tile, 0, args->rank) + u * MSCCLPP_DEV_UNIT);
-
-            if (r == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, v);
-            } else {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, v);
-            }
-        }
-        mscclpp_dev_st_vec(to + u * MSCCLPP_DEV_UNIT, mscclpp_dev_acc_get(&acc, dtype));
+    if (args->nranks == 1) {
+        return mscclpp_dev_ld_unit(args->in, tile->base + u, args->bytes);
     }
+    for (r = 0; r < args->nranks; ++r) {
+        const mscclpp_dev_vec_t v =
+            mscclpp_dev_ld_vec(mscclpp_dev_nodes_place(ctx, block, tile, r, 0, args->rank) + u * MSCCLPP_DEV_UNIT);
+
+        if (r == 0) {
+            mscclpp_dev_acc_set(&acc, block->dtype, v);
+        } else {
+            mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, v);
+        }
+    }
+    return mscclpp_dev_acc_get(&acc, block->dtype);
 }
 
-/* Combines the partial results of all nodes for the own shard and hands the result to the ranks of the own node. */
-MSCCLPP_DEV void mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
-                                                 bool hot, int dtype, int op, uint64_t tile, uint64_t size,
-                                                 const char *set)
+/*
+ * Unit `u` of all nodes' partial results, combined. That of this node is `own`; those of the others lie at the
+ * beginning of their slots from unit `first` on.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
+                                                              const mscclpp_dev_nodes_tile_t *tile, uint64_t u,
+                                                              uint64_t first, mscclpp_dev_vec_t own)
 {
-    const mscclpp_dev_args_t *args = &nodes->common;
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t v;
-    uint64_t u;
-    uint32_t k, r;
+    uint32_t k;
 
-    for (u = ctx->tid; u < size; u += ctx->nthreads) {
-        for (k = 0; k < nodes->nnodes; ++k) {
-            const uint64_t slot = k == nodes->node ? 0 : 1 + (uint64_t)k;
-
-            v = mscclpp_dev_ld_vec(set + slot * nodes->slot_size + u * MSCCLPP_DEV_UNIT);
-            if (k == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, v);
-            } else {
-                mscclpp_dev_acc_add(&acc, hot, dtype, op, v);
-            }
+    for (k = 0; k < nodes->nnodes; ++k) {
+        v = own;
+        if (k != nodes->node) {
+            v = mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_incoming(block, tile, k) +
+                                   (u - first) * MSCCLPP_DEV_UNIT);
         }
-        v = mscclpp_dev_acc_get(&acc, dtype);
-        for (r = 0; r < args->nranks; ++r) {
-            const uint32_t peer = args->rank + r < args->nranks ? args->rank + r : args->rank + r - args->nranks;
-
-            mscclpp_dev_st_vec(
-                mscclpp_dev_nodes_place(nodes, peer, ctx->block, tile, 1, args->rank) + u * MSCCLPP_DEV_UNIT, v);
+        if (k == 0) {
+            mscclpp_dev_acc_set(&acc, block->dtype, v);
+        } else {
+            mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, v);
         }
     }
+    return mscclpp_dev_acc_get(&acc, block->dtype);
 }
 
-/* Sends a partial result to all other nodes and waits for theirs; by one thread. */
-MSCCLPP_DEV void mscclpp_dev_nodes_swap(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint64_t first,
-                                        uint64_t bytes)
+/* Has something put to each other node, with a signal; the threads share them. `joined`: the own part's result. */
+MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                        const mscclpp_dev_nodes_tile_t *tile, bool joined)
 {
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const mscclpp_dev_port_channel_t *channels =
         nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
     uint32_t i;
 
     /* Each node begins with the one behind it, so that not all of them send to the same one at a time. */
-    for (i = 1; i < nodes->nnodes; ++i) {
-        const uint32_t k = (nodes->node + i) % nodes->nnodes;
+    for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
+        const uint32_t k = (nodes->node + i) % nodes->nnodes, part = joined ? nodes->node : k;
+        const uint64_t begin = nodes->split ? mscclpp_dev_nodes_begin(tile, part) : 0;
+        const uint64_t end = nodes->split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
 
         mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[k],
-                                         (first + 1 + nodes->node) * nodes->slot_size, first * nodes->slot_size, bytes);
-    }
-    for (i = 1; i < nodes->nnodes && !ctx->failed; ++i) {
-        mscclpp_dev_port_wait(ctx, &nodes->common, &channels[(nodes->node + nodes->nnodes - i) % nodes->nnodes]);
+                                         joined ? mscclpp_dev_nodes_joined(block, tile, nodes->node)
+                                                : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
+                                         tile->set + begin * MSCCLPP_DEV_UNIT, (end - begin) * MSCCLPP_DEV_UNIT);
     }
 }
 
-/* The owner's part of a tile. */
-MSCCLPP_DEV void mscclpp_dev_nodes_own(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, bool hot,
-                                       int dtype, int op, uint64_t tile, uint64_t size, uint64_t exchange)
+/* Waits for signal `number` of this operation, counted from 1, of each other node. By all threads of the block. */
+MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint64_t number)
 {
-    const uint64_t first =
-        MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, (uint32_t)(exchange % MSCCLPP_DEV_NODES_SETS));
-    char *set = nodes->exchange + first * nodes->slot_size;
+    const mscclpp_dev_port_channel_t *channels =
+        nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
+    uint32_t i;
 
-    mscclpp_dev_nodes_combine_ranks(ctx, nodes, hot, dtype, op, tile, size, set);
-    mscclpp_dev_block_sync(ctx);
-    if (ctx->tid == 0) {
-        mscclpp_dev_nodes_swap(ctx, nodes, first, size * MSCCLPP_DEV_UNIT);
+    for (i = 1 + ctx->tid; i < nodes->nnodes && !ctx->failed; i += ctx->nthreads) {
+        mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &channels[(nodes->node + nodes->nnodes - i) % nodes->nnodes],
+                                    number);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    if (!ctx->failed) {
-        mscclpp_dev_nodes_combine_nodes(ctx, nodes, hot, dtype, op, tile, size, set);
+}
+
+MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
+                                        const mscclpp_dev_nodes_tile_t *tile)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const mscclpp_dev_args_t *args = &nodes->common;
+    uint64_t u;
+    uint32_t s;
+
+    if (args->nranks > 1) {
+        for (s = 0; s < nodes->shards; ++s) {
+            char *operands = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 0, s);
+
+            for (u = ctx->tid; u < tile->size; u += ctx->nthreads) {
+                mscclpp_dev_st_vec(operands + u * MSCCLPP_DEV_UNIT,
+                                   mscclpp_dev_ld_unit(args->in, s * block->shard + tile->base + u, args->bytes));
+            }
+        }
+        mscclpp_dev_barrier(ctx, args, ++block->barriers);
+    }
+    if (block->owner && !ctx->failed) {
+        for (u = ctx->tid; u < tile->size; u += ctx->nthreads) {
+            mscclpp_dev_st_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT,
+                               mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
+        }
+        mscclpp_dev_block_sync(ctx);
+        mscclpp_dev_nodes_push(ctx, block, tile, false);
+    }
+}
+
+/* The own part's result takes the place of the own partial result, which nobody was sent. */
+MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                        const mscclpp_dev_nodes_tile_t *tile)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const uint64_t begin = mscclpp_dev_nodes_begin(tile, nodes->node);
+    const uint64_t end = mscclpp_dev_nodes_begin(tile, nodes->node + 1);
+    uint64_t u;
+
+    mscclpp_dev_nodes_await(ctx, nodes, tile->index == 0 ? 1 : 2 * tile->index);
+    if (ctx->failed) {
+        return;
+    }
+    for (u = begin + ctx->tid; u < end; u += ctx->nthreads) {
+        char *own = nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT;
+
+        mscclpp_dev_st_vec(own, mscclpp_dev_nodes_combine_nodes(block, tile, u, begin, mscclpp_dev_ld_vec(own)));
+    }
+    mscclpp_dev_block_sync(ctx);
+    mscclpp_dev_nodes_push(ctx, block, tile, true);
+}
+
+/* Unit `u` of the tile's result. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
+                                                       const mscclpp_dev_nodes_block_t *block,
+                                                       const mscclpp_dev_nodes_tile_t *tile, uint64_t u)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    uint32_t k;
+
+    if (!nodes->split) {
+        return mscclpp_dev_nodes_combine_nodes(block, tile, u, 0, mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
+    }
+    k = (uint32_t)u / (uint32_t)tile->part; /* quicker than with 64 bits, and a slot has no more units */
+    if (k == nodes->node) {
+        return mscclpp_dev_ld_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT);
+    }
+    return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, k) +
+                              (u - mscclpp_dev_nodes_begin(tile, k)) * MSCCLPP_DEV_UNIT);
+}
+
+/* The owner's part of taking a tile. */
+MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                            const mscclpp_dev_nodes_tile_t *tile)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const mscclpp_dev_args_t *args = &nodes->common;
+    uint64_t u;
+    uint32_t r;
+
+    if (nodes->split) {
+        mscclpp_dev_nodes_await(ctx, nodes, tile->index + 1 == block->tiles ? 2 * block->tiles : 2 * tile->index + 3);
+    } else {
+        mscclpp_dev_nodes_await(ctx, nodes, tile->index + 1);
+    }
+    for (u = ctx->tid; u < tile->size && !ctx->failed; u += ctx->nthreads) {
+        const mscclpp_dev_vec_t v = mscclpp_dev_nodes_result(ctx, block, tile, u);
+
+        if (args->nranks == 1) {
+            mscclpp_dev_st_unit(args->out, tile->base + u, args->bytes, v, block->mask);
+            continue;
+        }
+        for (r = 0; r < args->nranks; ++r) {
+            const uint32_t peer = args->rank + r < args->nranks ? args->rank + r : args->rank + r - args->nranks;
+
+            mscclpp_dev_st_vec(mscclpp_dev_nodes_place(ctx, block, tile, peer, 1, args->rank) + u * MSCCLPP_DEV_UNIT,
+                               v);
+        }
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
+                                        const mscclpp_dev_nodes_tile_t *tile)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const mscclpp_dev_args_t *args = &nodes->common;
+    uint64_t u;
+    uint32_t s;
+
+    if (block->owner) {
+        mscclpp_dev_nodes_hand_out(ctx, block, tile);
+    }
+    if (args->nranks == 1) {
+        return;
+    }
+    mscclpp_dev_barrier(ctx, args, ++block->barriers);
+    for (s = 0; s < nodes->shards && !ctx->failed; ++s) {
+        const char *results = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 1, s);
+
+        for (u = ctx->tid; u < tile->size; u += ctx->nthreads) {
+            mscclpp_dev_st_unit(args->out, s * block->shard + tile->base + u, args->bytes,
+                                mscclpp_dev_ld_vec(results + u * MSCCLPP_DEV_UNIT), block->mask);
+        }
+    }
+}
+
+/* What this operation has exchanged; by one thread, after all. */
+MSCCLPP_DEV void mscclpp_dev_nodes_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    uint32_t k;
+
+    nodes->exchanged[ctx->block] = block->exchanged + block->tiles;
+    for (k = 0; k < nodes->nnodes; ++k) {
+        if (k != nodes->node) {
+            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)].expected +=
+                nodes->split ? 2 * block->tiles : block->tiles;
+        }
     }
 }
 
@@ -137,51 +346,47 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
                                              int dtype, int op)
 {
     const mscclpp_dev_args_t *args = &nodes->common;
-    const bool owner = args->rank < nodes->shards;
     const uint64_t units = mscclpp_dev_units(args->bytes);
-    const uint64_t shard = (units + nodes->shards - 1) / nodes->shards;
-    const uint64_t tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards, nodes->slot_size);
-    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    const uint64_t lag = nodes->split ? 2 : 1;
     const uint64_t launches = args->state->launches;
     const uint32_t epoch = args->state->epoch;
-    uint64_t barriers = args->state->barrier[ctx->block];
-    uint64_t exchange = owner ? nodes->exchanged[ctx->block] : 0;
-    uint64_t base, u;
-    uint32_t s;
+    mscclpp_dev_nodes_block_t block;
+    mscclpp_dev_nodes_tile_t tile;
+    uint64_t i, all;
 
-    for (base = ctx->block * tile; base < shard; base += ctx->nblocks * tile) {
-        const uint64_t size = shard - base < tile ? shard - base : tile;
-
-        for (s = 0; s < nodes->shards; ++s) {
-            char *operands = mscclpp_dev_nodes_place(nodes, args->rank, ctx->block, tile, 0, s);
-
-            for (u = ctx->tid; u < size; u += ctx->nthreads) {
-                mscclpp_dev_st_vec(operands + u * MSCCLPP_DEV_UNIT,
-                                   mscclpp_dev_ld_unit(args->in, s * shard + base + u, args->bytes));
-            }
+    block.nodes = nodes;
+    block.shard = (units + nodes->shards - 1) / nodes->shards;
+    block.tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards, nodes->slot_size);
+    all = (block.shard + block.tile - 1) / block.tile;
+    block.tiles = ctx->block < all ? (all - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
+    block.owner = args->rank < nodes->shards;
+    block.exchanged = block.owner ? nodes->exchanged[ctx->block] : 0;
+    block.barriers = args->state->barrier[ctx->block];
+    block.mask = mscclpp_dev_unit_mask(dtype);
+    block.hot = hot;
+    block.dtype = dtype;
+    block.op = op;
+    for (i = 0; i < block.tiles + lag && block.tiles > 0 && !ctx->failed; ++i) {
+        if (i < block.tiles) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, i);
+            mscclpp_dev_nodes_give(ctx, &block, &tile);
+            ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         }
-        mscclpp_dev_barrier(ctx, args, ++barriers);
-        if (owner && !ctx->failed) {
-            mscclpp_dev_nodes_own(ctx, nodes, hot, dtype, op, tile, size, exchange++);
+        if (nodes->split && block.owner && i >= 1 && i - 1 < block.tiles && !ctx->failed) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, i - 1);
+            mscclpp_dev_nodes_join(ctx, &block, &tile);
+            ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         }
-        mscclpp_dev_barrier(ctx, args, ++barriers);
-        if (ctx->failed) {
-            break;
-        }
-        for (s = 0; s < nodes->shards; ++s) {
-            const char *results = mscclpp_dev_nodes_place(nodes, args->rank, ctx->block, tile, 1, s);
-
-            for (u = ctx->tid; u < size; u += ctx->nthreads) {
-                mscclpp_dev_st_unit(args->out, s * shard + base + u, args->bytes,
-                                    mscclpp_dev_ld_vec(results + u * MSCCLPP_DEV_UNIT), mask);
-            }
+        if (i >= lag && !ctx->failed) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, i - lag);
+            mscclpp_dev_nodes_take(ctx, &block, &tile);
         }
     }
     mscclpp_dev_block_sync(ctx);
-    if (owner && ctx->tid == 0) {
-        nodes->exchanged[ctx->block] = exchange;
+    if (block.owner && ctx->tid == 0) {
+        mscclpp_dev_nodes_count(ctx, &block);
     }
-    mscclpp_dev_finish(ctx, args, launches, epoch, barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch, block.barriers);
 }
 
 #endif

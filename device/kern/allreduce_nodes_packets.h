@@ -3,8 +3,8 @@
  * message to each other node.
  *
  *   every rank sends its operands as packets to the ranks of its node that own them; an owner combines them in rank
- *   order and lays this partial result as packets into the exchange area; one thread of the block has it put to the
- *   owners of the same shard on the other nodes; these wait for the packets, combine the partial results in the order
+ *   order and lays this partial result as packets into the exchange area and has it put to the owners of the same
+ *   shard on the other nodes; these wait for the packets, combine the partial results in the order
  *   of the nodes and send the result as packets to the ranks of their node.
  *
  * A rank that is alone on its node skips the steps within the node. Blocks handle parts of the shard that lie together,
@@ -174,14 +174,14 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *ep
                          MSCCLPP_DEV_LL16);
 }
 
-/* Has what the block has laid out put to all other nodes; by one thread. */
-MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch)
+/* Has what the block has laid out put to all other nodes, between which its threads divide. */
+MSCCLPP_DEV void mscclpp_dev_nodes_push_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     uint32_t i;
 
     /* Each node begins with the one behind it, so that not all of them send to the same one at a time. */
-    for (i = 1; i < nodes->nnodes; ++i) {
+    for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
         const uint32_t k = (nodes->node + i) % nodes->nnodes;
 
         mscclpp_dev_port_put(ctx, &nodes->common,
@@ -212,8 +212,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
         }
     }
     mscclpp_dev_block_sync(ctx);
-    if (ctx->tid == 0 && epoch->count > 0) {
-        mscclpp_dev_nodes_push(ctx, epoch);
+    if (epoch->count > 0) {
+        mscclpp_dev_nodes_push_packets(ctx, epoch);
     }
     for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
         v = u == ctx->tid ? first : mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u);

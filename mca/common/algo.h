@@ -33,6 +33,7 @@ typedef struct {
     uint64_t epoch_limit;
     mscclpp_rule_set_t rules;   /* for the team's ranks */
     uint64_t nodes_packets_max; /* bytes, 0 for the built-in choice */
+    uint64_t nodes_split_min;   /* likewise */
 } mscclpp_protocol_t;
 
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
@@ -83,6 +84,7 @@ struct mscclpp_algo {
     const char *description;
     bool maps_buffers; /* needs all user buffers mapped; where one cannot be, `instead` runs */
     bool spans_nodes;  /* for ranks on several nodes, and for no others; where it cannot be, `instead` runs */
+    bool splits;       /* each node combines a part only */
     bool engines;      /* copy engines move the data (mca/common/engine.h); where they cannot, `instead` runs */
     const mscclpp_algo_t *instead;
 
@@ -99,6 +101,7 @@ extern const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_engines;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_scratch;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets;
 
 extern const mscclpp_algo_t *const mscclpp_algos[];

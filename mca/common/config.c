@@ -41,7 +41,7 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Where kernels run: auto (CUDA where a device can be used), cuda, or host (CPU threads on host "
                   "buffers)."),
     CONFIG_STRING(
-        algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|engines|scratch|nodes|nodes_packets|stage",
+        algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|engines|scratch|nodes|nodes_split|nodes_packets|stage",
         "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
         "memory. Ranks on several nodes use those that begin with nodes in any case but stage, and no others do."),
     CONFIG_STRING(
@@ -107,12 +107,15 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(transport, "auto", 4, "auto|shm|cuda_ipc|verbs|ucx",
                   "What carries all-reduces between nodes: auto (verbs where all ranks have it, else ucx), verbs or "
                   "ucx; shm (of the host twin) and cuda_ipc serve imitated nodes only."),
-    CONFIG_SIZE(exchange_size, "8m", 5, 65536, GIB,
+    CONFIG_SIZE(exchange_size, "16m", 5, 65536, GIB,
                 "Bytes that a rank sets aside for each communicator over several nodes, for what travels between "
                 "them."),
     CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; 0 "
                 "takes the built-in choice."),
+    CONFIG_SIZE(nodes_split_min, "0", 5, 0, 1024 * GIB,
+                "Smallest all-reduce in bytes of which each node combines a part only and sends the others the result; "
+                "0 takes the built-in choice."),
     CONFIG_STRING(
         proxy, "progress", 5, "progress|thread",
         "Who carries out what kernels ask of port channels: progress (the calls that wait), or thread (one of "

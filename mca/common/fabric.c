@@ -250,7 +250,10 @@ static uint64_t count_exchanges(const mscclpp_fabric_t *fabric, const mscclpp_ch
     const uint64_t shard = (units + shards - 1) / shards;
     const uint64_t tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards, fabric->slot_size);
 
-    return choice->epochs == 0 ? (shard + tile - 1) / tile : 0;
+    if (choice->epochs != 0) {
+        return 0;
+    }
+    return (shard + tile - 1) / tile * (choice->algo->splits ? 2 : 1);
 }
 
 mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t *choice,
@@ -262,6 +265,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t
     mscclpp_status_t status;
 
     fill_args(fabric, args, &kernel_args);
+    kernel_args.split = choice->algo->splits;
     launch.kernel = choice->kernel;
     launch.nblocks = choice->nblocks;
     launch.nthreads = choice->nthreads;

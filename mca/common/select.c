@@ -39,6 +39,13 @@ static const thresholds_t host_thresholds[] = {
  */
 #define NODES_PACKETS_MAX (32 * KIB)
 
+/*
+ * Bytes that a rank sends less, from which on it is worth a second step that each node combines a part only: of a shard
+ * (n - 1) - 2 (n - 1) / n times its size. A step takes some microseconds, and links and processors move some gigabytes
+ * a second.
+ */
+#define NODES_SPLIT_GAIN (128 * KIB)
+
 static const thresholds_t *find_thresholds(uint32_t nranks, bool on_host)
 {
     const thresholds_t *row = on_host ? host_thresholds : cuda_thresholds;
@@ -85,6 +92,16 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
     return MSCCLPP_OK;
 }
 
+static bool is_worth_splitting(const mscclpp_select_input_t *input)
+{
+    const uint64_t n = input->nodes, shard = input->bytes / input->shards;
+
+    if (input->protocol->nodes_split_min != 0) {
+        return input->bytes >= input->protocol->nodes_split_min;
+    }
+    return shard / n * (n - 1) * (n - 2) >= NODES_SPLIT_GAIN;
+}
+
 /*
  * Which communicators lie on several nodes is not in the hand of those who choose an algorithm, so only those that span
  * nodes can be asked for there. Not all transports can carry packets.
@@ -94,11 +111,14 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
     const mscclpp_protocol_t *protocol = input->protocol;
     const uint64_t packets_max =
         protocol->nodes_packets_max != 0 ? protocol->nodes_packets_max : NODES_PACKETS_MAX * input->shards;
-    const mscclpp_algo_t *algo =
-        input->bytes <= packets_max ? &mscclpp_algo_allreduce_nodes_packets : &mscclpp_algo_allreduce_nodes;
+    const mscclpp_algo_t *algo = &mscclpp_algo_allreduce_nodes;
 
     if (protocol->algorithm >= 0 && mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];
+    } else if (input->bytes <= packets_max) {
+        algo = &mscclpp_algo_allreduce_nodes_packets;
+    } else if (is_worth_splitting(input)) {
+        algo = &mscclpp_algo_allreduce_nodes_split;
     }
     if (algo->instead != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
         algo = algo->instead;

@@ -59,6 +59,7 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
                                                                       : MSCCLPP_SHARED_GPU_AUTO;
     protocol->oneshot_max = config->oneshot_max;
     protocol->nodes_packets_max = config->nodes_packets_max;
+    protocol->nodes_split_min = config->nodes_split_min;
     protocol->twophase_max = config->twophase_max;
     protocol->engine_streams = (uint32_t)config->engine_streams;
     protocol->engine_flags = strcmp(config->engine_flags, "write") == 0;

@@ -17,6 +17,8 @@ const matrix_algo_t matrix_algos[] = {
     {"nodes1", "nodes", "auto", 1},           {"nodes2", "nodes", "auto", 2},
     {"nodes3", "nodes", "auto", 3},           {"packets1", "nodes_packets", "auto", 1},
     {"packets2", "nodes_packets", "auto", 2}, {"packets3", "nodes_packets", "auto", 3},
+    {"split1", "nodes_split", "auto", 1},     {"split2", "nodes_split", "auto", 2},
+    {"split3", "nodes_split", "auto", 3},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
 
@@ -456,7 +458,7 @@ int matrix_run(const matrix_group_t *group)
     config.transport = "shm";
     /* A tile or many; who drives the proxy; a FIFO that is often full. */
     slots = group->algo->ranks_per_node == 0 ? 0 : (size_t)((group->ranks + 1) / group->algo->ranks_per_node);
-    config.exchange_size = (32 * slots + 32) * (group->seed % 3 == 0 ? 4096 : group->seed % 3 == 1 ? 20000 : 100000);
+    config.exchange_size = (80 * slots + 80) * (group->seed % 3 == 0 ? 4096 : group->seed % 3 == 1 ? 20000 : 100000);
     config.proxy = group->seed / 3 % 3 == 0 ? "thread" : "progress";
     config.fifo_size = group->seed % 5 == 0 ? 2 : 512;
     state->group = group;

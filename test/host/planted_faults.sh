@@ -128,7 +128,9 @@ run_chains() {
 
 run_nodes() {
     run test_allreduce --algo nodes1 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline" &&
-        run test_allreduce --algo nodes2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline"
+        run test_allreduce --algo nodes2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo split1 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo split2 --ranks 5 --grid 1x2 --cases 40 --timeout "$deadline"
 }
 
 run_packets() {
@@ -274,13 +276,16 @@ plant engine-ticket-relaxed engines $reduce $launcher \
     's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(ticket, 1\)/__atomic_fetch_add(ticket, 1, __ATOMIC_RELAXED)/'
 plant engine-values engines mca/common/engine.c mca/common/engine.c 's/engine->values_first != 0 &&/true ||/'
 nodes=device/kern/allreduce_nodes.h
-plant nodes-one-set nodes $nodes $launcher 's/exchange % MSCCLPP_DEV_NODES_SETS/exchange % 1/'
-plant nodes-early-swap nodes $nodes $launcher \
-    '/void mscclpp_dev_nodes_own\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
-plant nodes-no-wait nodes $nodes $launcher 's/^        mscclpp_dev_port_wait\(.*$//'
-plant nodes-first-barrier nodes $nodes $launcher '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'
+plant nodes-one-set nodes $nodes $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 1/'
+plant nodes-few-sets nodes $nodes $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
+plant nodes-early-push nodes $nodes $launcher '/mscclpp_dev_nodes_give\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+plant nodes-early-join nodes $nodes $launcher '/mscclpp_dev_nodes_join\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+plant nodes-no-wait nodes $nodes $launcher '/mscclpp_dev_nodes_await\(/,/^}/s/i < nodes->nnodes/i < 1/'
+plant nodes-join-unawaited nodes $nodes $launcher 's/tile->index == 0 \? 1 : 2 \* tile->index/1/'
+plant nodes-first-barrier nodes $nodes $launcher '0,/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/s///'
 plant nodes-second-barrier nodes $nodes $launcher \
-    '/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
+    '/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
+plant nodes-one-scratch nodes $nodes $launcher 's/ \+ tile->index % 2\)/)/'
 packets=device/kern/allreduce_nodes_packets.h
 plant packets-one-set packets $packets $launcher \
     '/nodes_packet_slot\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'

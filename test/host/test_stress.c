@@ -101,6 +101,7 @@ static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, co
     config.ranks_per_node = plan->ranks_per_node;
     config.transport = plan->ranks_per_node != 0 ? "shm" : "auto";
     config.nodes_packets_max = 8192;
+    config.nodes_split_min = 100000;
     config.exchange_size = 65536;
     CHECK_EQ(run_ranks(ranks, &config, storm, (void *)(uintptr_t)plan), 0);
     mscclpp_team_finalize(1.0);
@@ -157,7 +158,7 @@ static void test_renewal(int scale)
  */
 static void test_nodes(int scale)
 {
-    static const char *const algorithms[] = {"nodes_packets", "nodes", NULL};
+    static const char *const algorithms[] = {"nodes_packets", "nodes", "nodes_split", NULL};
     const size_t never = (size_t)1 << 31;
     size_t i;
 

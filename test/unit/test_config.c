@@ -106,8 +106,9 @@ static void test_defaults(void)
     CHECK(config.ucx);
     CHECK_EQ(config.ranks_per_node, 0);
     CHECK_TEXT(config.transport, "auto");
-    CHECK_EQ(config.exchange_size, 8 << 20);
+    CHECK_EQ(config.exchange_size, 16 << 20);
     CHECK_EQ(config.nodes_packets_max, 0);
+    CHECK_EQ(config.nodes_split_min, 0);
     CHECK_TEXT(config.proxy, "progress");
     CHECK_EQ(config.fifo_size, 512);
     CHECK(config.widen_selection);

@@ -333,6 +333,34 @@ static const char *selected(mscclpp_select_input_t *input, uint64_t bytes)
     return mscclpp_select_allreduce(input, &choice) == MSCCLPP_OK ? choice.algo->name : "nothing";
 }
 
+/* What nodes choose by size: packets, all of it, or a part for each where that saves enough. */
+static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
+{
+    protocol->algorithm = -1;
+    input->shards = input->most = 2;
+    input->slot_size = 4096;
+    input->packet_units = 4096;
+    input->nodes = 2;
+    CHECK_TEXT(selected(input, 64 * KIB), "nodes_packets");
+    CHECK_TEXT(selected(input, 64 * KIB + 1), "nodes");
+    CHECK_TEXT(selected(input, (uint64_t)1 << 33), "nodes");
+    input->nodes = 4;
+    CHECK_TEXT(selected(input, 64 * KIB), "nodes_packets");
+    CHECK_TEXT(selected(input, 100 * KIB), "nodes");
+    CHECK_TEXT(selected(input, 200 * KIB), "nodes_split");
+    CHECK_TEXT(selected(input, (uint64_t)1 << 33), "nodes_split");
+    protocol->nodes_packets_max = 1000;
+    protocol->nodes_split_min = 5000;
+    CHECK_TEXT(selected(input, 1000), "nodes_packets");
+    CHECK_TEXT(selected(input, 1001), "nodes");
+    CHECK_TEXT(selected(input, 4999), "nodes");
+    CHECK_TEXT(selected(input, 5000), "nodes_split");
+    input->packet_units = 0;
+    CHECK_TEXT(selected(input, 1), "nodes");
+    protocol->nodes_packets_max = protocol->nodes_split_min = 0;
+    input->nodes = 1;
+}
+
 static void test_thresholds(void)
 {
     mscclpp_protocol_t protocol;
@@ -432,9 +460,10 @@ static void test_thresholds(void)
         CHECK_TEXT(selected(&input, (uint64_t)1 << 33),
                    mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes");
         input.packet_units = 0;
-        CHECK_TEXT(selected(&input, 1), "nodes");
+        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->splits ? "nodes_split" : "nodes");
         input.nodes = 1;
     }
+    test_spanning(&input, &protocol);
     /* But for one that cannot serve a call, which no user can know beforehand. */
     protocol.algorithm = mscclpp_algo_find("engines");
     input.engines = false;

@@ -1,4 +1,4 @@
-/* Host side of the all-reduce over several nodes (device/kern/allreduce_nodes.h). */
+/* Host side of the two all-reduces over several nodes (device/kern/allreduce_nodes.h). */
 #include "device/nodes_types.h"
 #include "mca/common/algo.h"
 
@@ -31,5 +31,13 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes = {
     .name = "nodes",
     .description = "shards combined within nodes, exchanged between nodes over port channels, and handed out again",
     .spans_nodes = true,
+    .shape = shape,
+};
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
+    .name = "nodes_split",
+    .description = "the same, each node combining a part of what all exchange and sending the others the result",
+    .spans_nodes = true,
+    .splits = true,
     .shape = shape,
 };
