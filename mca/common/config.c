@@ -119,7 +119,7 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(
         proxy, "progress", 5, "progress|thread",
         "Who carries out what kernels ask of port channels: progress (the calls that wait), or thread (one of "
-        "its own, asleep when nothing is in flight)."),
+        "its own, asleep when nothing is in flight; calls that are queued in streams have it in any case)."),
     CONFIG_INT(fifo_size, "512", 6, 2, 65536,
                "Requests of kernels for port channels that can wait for the proxy; rounded up to a power of two."),
     CONFIG_STRING(

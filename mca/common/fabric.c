@@ -256,7 +256,16 @@ static uint64_t count_exchanges(const mscclpp_fabric_t *fabric, const mscclpp_ch
     return (shard + tile - 1) / tile * (choice->algo->splits ? 2 : 1);
 }
 
-mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t *choice,
+/* Nobody waits for the kernel, so the proxy's thread serves it to its end. */
+static mscclpp_status_t enqueue(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch,
+                                const char *what)
+{
+    mscclpp_status_t status = mscclpp_proxy_begin_launch(team->fabric->proxy, team->launches + 1);
+
+    return status == MSCCLPP_OK ? mscclpp_team_launch(team, stream, launch, what) : status;
+}
+
+mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args)
 {
     mscclpp_fabric_t *fabric = team->fabric;
@@ -271,7 +280,12 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t
     launch.nthreads = choice->nthreads;
     launch.args = &kernel_args;
     if (!fabric->owner) {
-        return mscclpp_team_launch(team, NULL, &launch, choice->algo->name);
+        return mscclpp_team_launch(team, stream, &launch, choice->algo->name);
+    }
+    if (stream != NULL) {
+        status = enqueue(team, stream, &launch, choice->algo->name);
+        fabric->exchanges += count_exchanges(fabric, choice, args);
+        return status;
     }
     fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(team->epochs - choice->epochs) + 1;
     __atomic_store_n(&fabric->in_call, true, __ATOMIC_RELEASE);
@@ -313,7 +327,7 @@ static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
     input.protocol = &team->protocol;
     input.layout = &team->layout;
     status = mscclpp_select_shape(&input, &mscclpp_algo_allreduce_nodes, &choice);
-    return status == MSCCLPP_OK ? mscclpp_fabric_run(team, &choice, &args) : status;
+    return status == MSCCLPP_OK ? mscclpp_fabric_run(team, NULL, &choice, &args) : status;
 }
 
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)

@@ -29,8 +29,11 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric);
 /* What a choice of algorithm needs to know. */
 void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_input_t *input);
 
-/* An all-reduce with the arguments filled in; returns when it has ended and all that the peers need has left. */
-mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, const mscclpp_choice_t *choice,
+/*
+ * An all-reduce with the arguments filled in. Returns when it has ended and all that the peers need has left, or, with
+ * a stream of an application, when it is queued there: the proxy then has a thread from the first such call on.
+ */
+mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args);
 
 /*

@@ -24,10 +24,16 @@ static void fail(mscclpp_proxy_t *proxy, mscclpp_status_t status)
     }
 }
 
+static bool is_idle(const mscclpp_proxy_t *proxy)
+{
+    return __atomic_load_n(&proxy->in_flight, __ATOMIC_ACQUIRE) == 0 &&
+           __atomic_load_n(&proxy->mailbox->done, __ATOMIC_ACQUIRE) >= __atomic_load_n(&proxy->until, __ATOMIC_ACQUIRE);
+}
+
 static bool has_work(const mscclpp_proxy_t *proxy)
 {
-    return failure_of(proxy) == MSCCLPP_OK && (__atomic_load_n(&proxy->in_flight, __ATOMIC_ACQUIRE) != 0 ||
-                                               __atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0);
+    return failure_of(proxy) == MSCCLPP_OK &&
+           (__atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
 }
 
 /* One round, with the lock held. */
@@ -47,7 +53,7 @@ static void turn(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 /* A round of whoever moves the proxy on. What operations left behind is handed over once none is in flight. */
 static void ordinary_turn(mscclpp_proxy_t *proxy)
 {
-    const bool idle = __atomic_load_n(&proxy->in_flight, __ATOMIC_ACQUIRE) == 0;
+    const bool idle = is_idle(proxy);
 
     turn(proxy, idle ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
     if (idle) {
@@ -118,6 +124,7 @@ mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscc
     proxy->failure = MSCCLPP_OK;
     pthread_mutex_init(&proxy->lock, NULL);
     pthread_cond_init(&proxy->work, NULL);
+    proxy->until = __atomic_load_n(&proxy->mailbox->done, __ATOMIC_RELAXED);
     status = mscclpp_fifo_create(proxy->gpu, proxy->device, (uint64_t)params->config->fifo_size, &proxy->fifo);
     if (status != MSCCLPP_OK) {
         goto err_free;
@@ -189,6 +196,25 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
             mscclpp_proxy_unlock(proxy);
         }
     }
+}
+
+mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch)
+{
+    mscclpp_status_t status = failure_of(proxy);
+
+    mscclpp_proxy_lock(proxy);
+    if (status == MSCCLPP_OK && !proxy->threaded) {
+        status = start_thread(proxy);
+        proxy->threaded = status == MSCCLPP_OK;
+    }
+    if (status == MSCCLPP_OK) {
+        /* In this order for the same reason as in mscclpp_proxy_begin. */
+        __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&proxy->until, launch, __ATOMIC_RELEASE);
+        pthread_cond_signal(&proxy->work);
+    }
+    mscclpp_proxy_unlock(proxy);
+    return status;
 }
 
 void mscclpp_proxy_end(mscclpp_proxy_t *proxy)

@@ -89,6 +89,13 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy);
 void mscclpp_proxy_end(mscclpp_proxy_t *proxy);
 
 /*
+ * One operation more in flight whose end nobody will wait for: it has ended once the mailbox counts `launch` kernels.
+ * Called before that kernel is launched. A thread of the proxy looks after it, which is started if there is none, and
+ * stays to the proxy's end. By one thread at a time. Fails like mscclpp_proxy_create.
+ */
+mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch);
+
+/*
  * Moves everything on. MSCCLPP_OK: there is nothing to do until the next begin; MSCCLPP_IN_PROGRESS: call it again;
  * else the failure. Costs one comparison in the first case, and no more with a thread of the proxy.
  */

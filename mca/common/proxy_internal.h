@@ -75,6 +75,7 @@ struct mscclpp_proxy {
     uint32_t wanted;    /* atomic: threads that wait for the lock; the proxy's thread lets them pass */
     uint32_t in_flight; /* atomic */
     uint32_t unsettled; /* atomic: something may be left to do though nothing is in flight */
+    uint64_t until;     /* atomic: kernels up to this one, as the mailbox counts them, are in flight as well */
     int failure;        /* atomic: mscclpp_status_t, of the first failure */
 
     mscclpp_fifo_t *fifo;

@@ -125,10 +125,6 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     }
     input->nodes = 1;
     if (team->fabric != NULL) {
-        /* Nobody would serve the proxy of a call that nobody waits for. */
-        if (task->app_stream != NULL) {
-            return MSCCLPP_ERR_NOT_SUPPORTED;
-        }
         mscclpp_fabric_describe(team->fabric, input);
     }
     input->bytes = task->bytes;
@@ -197,7 +193,7 @@ static mscclpp_status_t launch(task_t *task)
                                     : mscclpp_engine_run(task->team, &task->choice, args, task->kernel_args.peer_out);
     }
     if (task->choice.algo->spans_nodes) {
-        return mscclpp_fabric_run(task->team, &task->choice, args);
+        return mscclpp_fabric_run(task->team, task->app_stream, &task->choice, args);
     }
     return mscclpp_team_launch(task->team, task->app_stream, &launch, task->choice.algo->name);
 }

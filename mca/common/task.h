@@ -34,8 +34,9 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
  * that kernels can touch. Waits on the host only where buffers larger than the packet algorithms' limit are exchanged.
  * All calls of a team use one stream, or the caller orders its streams. Teams with enqueued calls in flight at the same
  * time have to be created with `concurrent` set; a stream under capture is not allowed. A kernel that gives up is
- * reported by the team's next call. On the twin a grid of one thread runs in the calling thread, which waits for the
- * peers there.
+ * reported by the team's next call. Between nodes the proxy gets a thread with the first such call, which carries out
+ * what the kernels ask for, whatever `proxy` says, and sleeps when none is in flight. On the twin a grid of one thread
+ * runs in the calling thread, which waits for the peers there.
  */
 mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                            mscclpp_gpu_stream_t *stream);

@@ -74,6 +74,17 @@ bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team
     return contender;
 }
 
+/* The first rank on this one's node. */
+static int find_leader(const bench_env_t *env)
+{
+    int rank = 0;
+
+    while (strcmp(env->places[rank].host, env->places[env->rank].host) != 0) {
+        ++rank;
+    }
+    return rank;
+}
+
 bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_team_t **team_p)
 {
     mscclpp_team_params_t params = {.config = config,
@@ -81,7 +92,8 @@ bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_t
                                     .gpu = env->gpu,
                                     .device = env->device,
                                     .oob = bench_oob(&env->control),
-                                    .single_node = 1 == env->nodes};
+                                    .single_node = 1 == env->nodes,
+                                    .leader = find_leader(env)};
     mscclpp_team_t *team = NULL;
 
     if (!bench_all(env->control, MSCCLPP_OK == mscclpp_team_create(&params, &team))) {

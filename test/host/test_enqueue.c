@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "mca/common/algo.h"
 #include "test/host/elements.h"
@@ -251,11 +252,95 @@ static void test_chains(int scale)
     mscclpp_team_finalize(1.0);
 }
 
+static double cpu_time(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The threads that served the proxies have nothing to do, and do nothing. */
+static void rest(rank_t *rank)
+{
+    const struct timespec settle = {0, 100000000}, pause = {0, 400000000};
+    mscclpp_team_t *team = create_team(rank);
+    mscclpp_gpu_stream_t *stream = NULL;
+    int32_t in = rank->rank, out = 0;
+    double spent;
+    int i;
+
+    CHECK_EQ(rank->gpu->stream_create(0, &stream), MSCCLPP_OK);
+    for (i = 0; i < 5; ++i) {
+        CHECK_EQ(enqueue(team, stream, &in, &out, 1, (uint64_t)i + 1), MSCCLPP_OK);
+    }
+    CHECK_EQ(rank->gpu->stream_sync(stream), MSCCLPP_OK);
+    CHECK_EQ(out, rank->size * (rank->size - 1) / 2);
+    nanosleep(&settle, NULL);
+    meet(rank);
+    spent = cpu_time();
+    nanosleep(&pause, NULL);
+    CHECK(cpu_time() - spent < 0.2);
+    meet(rank);
+    rank->gpu->stream_destroy(stream);
+    mscclpp_team_destroy(team);
+}
+
+/* The last rank does not come. The kernels of the others give up by themselves, and the next call says so. */
+static void stay_away(rank_t *rank)
+{
+    mscclpp_team_t *team = create_team(rank);
+    mscclpp_gpu_stream_t *stream = NULL;
+    int32_t in = 1, out = 0;
+    mscclpp_status_t status;
+
+    CHECK_EQ(rank->gpu->stream_create(0, &stream), MSCCLPP_OK);
+    if (rank->rank != rank->size - 1) {
+        CHECK_EQ(enqueue(team, stream, &in, &out, 1, 1), MSCCLPP_OK);
+        CHECK_EQ(rank->gpu->stream_sync(stream), MSCCLPP_OK);
+        status = enqueue(team, stream, &in, &out, 1, 2);
+        CHECK(status == MSCCLPP_ERR_TIMEOUT || status == MSCCLPP_ERR_PEER);
+        CHECK(mscclpp_team_broken(team));
+    }
+    meet(rank);
+    rank->gpu->stream_destroy(stream);
+    mscclpp_team_destroy(team);
+}
+
+/* Between nodes, where nobody but the proxy's thread carries out what the queued kernels ask for. */
+static void test_nodes(int scale)
+{
+    static const struct {
+        int ranks, per_node, grid[2];
+        const char *proxy;
+    } cases[] = {
+        {2, 1, {1, 1}, "progress"}, {3, 2, {1, 2}, "progress"}, {3, 1, {2, 1}, "thread"}, {4, 2, {2, 2}, "progress"}};
+    train_t train = {3 * scale, 6000, NULL, 0};
+    int rounds = 4 * scale;
+    mscclpp_config_t config;
+    size_t i;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        configure(&config, cases[i].grid[0], cases[i].grid[1], (size_t)1 << 31);
+        config.ranks_per_node = cases[i].per_node;
+        config.proxy = cases[i].proxy;
+        config.transport = "shm";
+        config.exchange_size = (size_t)64 << 10;
+        CHECK_EQ(run_ranks(cases[i].ranks, &config, run_train, &train), 0);
+        jitter_set(20, 2000);
+        CHECK_EQ(run_ranks(cases[i].ranks, &config, run_chain, &rounds), 0);
+        jitter_set(0, 0);
+        CHECK_EQ(run_ranks(cases[i].ranks, &config, rest, NULL), 0);
+        config.timeout = 0.5;
+        unit_expect_log();
+        CHECK_EQ(run_ranks(cases[i].ranks, &config, stay_away, NULL), 0);
+        CHECK(unit_logged() > 0);
+    }
+    mscclpp_team_finalize(1.0);
+}
+
 static const part_t parts[] = {
-    {"trains", test_trains},
-    {"heels", test_heels},
-    {"chains", test_chains},
-    {NULL, NULL},
+    {"trains", test_trains}, {"heels", test_heels}, {"chains", test_chains}, {"nodes", test_nodes}, {NULL, NULL},
 };
 
 int main(int argc, char **argv)

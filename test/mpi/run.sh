@@ -251,6 +251,12 @@ cases_nodes() {
     else
         run "nodes:cuda_ipc" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport cuda_ipc "$bindir/test_counts" quick
     fi
+    # Calls queued in a stream, of the host library: whatever the parameter says, a thread serves their proxy.
+    for n in 2 3; do
+        run "nodes:stream:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node $((n - 1)) \
+            "$bindir/../../mscclpp_bench" --device "$MSCCLPP_TEST_DEVICE" --mode stream --min 8 --max 256k --factor 32 \
+            --iterations 5 --rounds 1 --check 3
+    done
     local when
     for when in later first; do
         run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
