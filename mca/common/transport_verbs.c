@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_BYTES 65536u /* one page, whatever the GPU's */
+#define PROBE_BYTES 65536u   /* one page, whatever the GPU's */
+#define PATIENCE_SECONDS 1.0 /* a peer's HCA answers in microseconds, if it does */
 
 static void verbs_destroy(mscclpp_transport_t *transport)
 {
@@ -80,6 +81,7 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
         return MSCCLPP_ERR_NO_MEMORY;
     }
     transport->params = *params;
+    transport->patience = PATIENCE_SECONDS;
     transport->cpu_reads_all = 0 == strcmp(params->gpu->name, "host");
     status = mscclpp_verbs_load(params->config->verbs_library, &transport->ibv);
     if (MSCCLPP_OK == status) {

@@ -31,6 +31,12 @@
  * Two sides use atomic if both want it. One rank never mixes the two, as an HCA and the CPU would then both write the
  * same token.
  *
+ * Both modes have control messages, a WRITE_WITH_IMM of 0 bytes whose number is no token's. The one that says good-bye
+ * keeps the end of a connection from looking like a failure: a side that has had all it waited for may destroy its
+ * queue pair while the other one still waits for acknowledgements, and would be told after all its retries that nobody
+ * answers. So whoever destroys a connection says so first, and waits for the peer's HCA, not for the peer, to take it;
+ * whoever is told looks upon all that it has sent as arrived or as not wanted.
+ *
  * Receive queues are refilled by the receiver's progress. A sender that outruns it is turned away by the HCA and tries
  * again for ever (verbs_rnr_retry 7): unlike credits this needs no message back, cannot deadlock two ranks that
  * both wait for room, and a peer that is gone is still noticed, because no answer at all counts as a timeout.
@@ -45,8 +51,13 @@
 #define MSCCLPP_VERBS_MAX_RAILS 8
 #define MSCCLPP_VERBS_LIST_MAX 16           /* work requests rung with one doorbell */
 #define MSCCLPP_VERBS_RECEIVES 256          /* receive requests of a queue pair in mode no_atomic */
+#define MSCCLPP_VERBS_CONTROL_RECEIVES 32   /* in mode atomic, for control messages only */
 #define MSCCLPP_VERBS_RECEIVE_CHAIN 32      /* of them posted at a time */
 #define MSCCLPP_VERBS_RECEIVE_ID UINT64_MAX /* of a receive request; those of work requests are their numbers */
+
+/* What a WRITE_WITH_IMM says: the number of a token, below the first of these, or a control message. */
+#define MSCCLPP_VERBS_TOKEN_LIMIT 0x80000000u
+#define MSCCLPP_VERBS_GOOD_BYE 0x80000000u /* the sender is about to destroy its half of the connection */
 
 /* An opened port. */
 typedef struct {
@@ -80,6 +91,7 @@ struct mscclpp_transport {
     mscclpp_conn_t *conns;
     int connected[2];        /* connections by mode: [0] no_atomic, [1] atomic */
     unsigned rounds;         /* of progress, since asynchronous events were looked for */
+    double patience;         /* seconds that all good-byes together may still wait for the peers' HCAs */
     mscclpp_status_t failed; /* of a connection, not yet returned by progress */
 };
 
@@ -117,7 +129,8 @@ typedef struct {
     uint64_t completed;
     uint64_t landed; /* stripes: the last read that ends one */
     mscclpp_verbs_rest_t rest;
-    int to_receive; /* receive requests used up */
+    int receives;   /* receive requests to be held */
+    int to_receive; /* of them used up */
     int listed;
     struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* not rung yet; the first `listed` form a chain */
     struct ibv_sge sges[MSCCLPP_VERBS_LIST_MAX];
@@ -130,7 +143,9 @@ struct mscclpp_conn {
     int peer;
     mscclpp_status_t status;
     bool connected;
-    bool atomic; /* once connected */
+    bool atomic;  /* once connected */
+    bool left;    /* the peer has said good-bye: what is sent is lost, and nothing is waited for */
+    bool leaving; /* it is this side that says good-bye: a failure is nobody's concern any more */
     int qp_count;
     mscclpp_verbs_qp_t *qps[MSCCLPP_VERBS_MAX_RAILS];
     uint64_t token_address; /* of the peer's token 0 */
@@ -263,6 +278,9 @@ static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t addres
 /* Rings the doorbell for what is listed. */
 void mscclpp_verbs_ring(mscclpp_verbs_qp_t *qp);
 
+/* A control message, as the caller's room allows. */
+void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message);
+
 /* Sees to it that the last work request asks for a completion; false: there is no room for one that does. */
 bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp);
 
@@ -271,6 +289,9 @@ void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp);
 
 /* transport_verbs_progress.c */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport);
+
+/* Takes what the HCA has done on one queue pair. */
+void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp);
 
 /* Breaks a connection for good, unless it is broken already; the caller has logged why. */
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status);

@@ -1,8 +1,10 @@
 /* Connections: the queue pairs to one peer, and what the two sides have to agree on. */
 #include "mca/common/transport_verbs.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ADDRESS_MAGIC 0x6d737661u
 
@@ -49,10 +51,50 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
     return MSCCLPP_OK;
 }
 
+static double now(void)
+{
+    struct timespec time = {0, 0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/*
+ * Over when the peer's HCA has taken it: the queue pair may go then, as all that the peer may still ask for again has
+ * come. A peer that does not answer is a dead one, and not to be waited for at the end of each connection to it.
+ */
+static void say_good_bye(mscclpp_conn_t *conn)
+{
+    mscclpp_verbs_qp_t *qp = conn->qps[0];
+    const double started = now();
+    double waited = 0;
+    uint64_t number = 0;
+
+    conn->leaving = true;
+    while (MSCCLPP_OK == conn->status && !conn->left && waited < conn->transport->patience) {
+        if (0 == number && mscclpp_verbs_room(qp) > 0) {
+            mscclpp_verbs_send_control(qp, MSCCLPP_VERBS_GOOD_BYE);
+            (void)mscclpp_verbs_signal_last(qp);
+            mscclpp_verbs_ring(qp);
+            number = qp->posted;
+        }
+        mscclpp_verbs_poll(qp);
+        if (0 != number && qp->completed >= number) {
+            break;
+        }
+        (void)sched_yield();
+        waited = now() - started;
+    }
+    conn->transport->patience -= waited;
+}
+
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
 {
     if (NULL == conn) {
         return;
+    }
+    if (conn->connected) {
+        say_good_bye(conn);
     }
     for (int i = 0; i < MSCCLPP_VERBS_MAX_RAILS; ++i) {
         mscclpp_verbs_qp_destroy(conn->qps[i]);
@@ -139,7 +181,8 @@ mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *ad
         conn->qps[conn->qp_count] = NULL;
     }
     conn->token_address = bytes.token_address;
-    conn->token_count = bytes.token_count < UINT32_MAX ? (uint32_t)bytes.token_count : UINT32_MAX;
+    conn->token_count =
+        bytes.token_count < MSCCLPP_VERBS_TOKEN_LIMIT ? (uint32_t)bytes.token_count : MSCCLPP_VERBS_TOKEN_LIMIT;
     conn->token_rkey = bytes.rails[0].token_rkey;
     for (int i = 0; i < conn->qp_count; ++i) {
         status = mscclpp_verbs_qp_connect(conn->qps[i], &bytes.rails[i]);

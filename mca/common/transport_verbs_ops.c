@@ -1,8 +1,6 @@
 /* What is sent: puts, signals, adds and flushes, as work requests. */
 #include "mca/common/transport_verbs.h"
 
-#include <arpa/inet.h>
-
 /* Whether anything can be asked of a connection. */
 static mscclpp_status_t check(const mscclpp_conn_t *conn)
 {
@@ -33,7 +31,7 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
             (unsigned long long)region->length, (unsigned long long)to, (unsigned long long)remote->length);
         return MSCCLPP_ERR_INVALID;
     }
-    if (0 == length) {
+    if (0 == length || conn->left) {
         return MSCCLPP_OK;
     }
     return mscclpp_verbs_put_data(conn, remote, to, region, from, length);
@@ -70,17 +68,16 @@ mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
                       conn->token_count);
         return MSCCLPP_ERR_INVALID;
     }
+    if (conn->left) {
+        return MSCCLPP_OK;
+    }
     if (!is_clear(conn)) {
         return MSCCLPP_IN_PROGRESS;
     }
     if (conn->atomic) {
         post_add(conn, conn->token_address + token * sizeof(uint64_t), conn->token_rkey, 1);
     } else {
-        struct ibv_send_wr *wr = mscclpp_verbs_next(conn->qps[0]);
-        wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-        wr->imm_data = htonl(token);
-        wr->wr.rdma.remote_addr = conn->token_address;
-        wr->wr.rdma.rkey = conn->token_rkey;
+        mscclpp_verbs_send_control(conn->qps[0], token);
     }
     return conn->status;
 }
@@ -102,6 +99,9 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
                       conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
+    if (conn->left) {
+        return MSCCLPP_OK;
+    }
     if (!is_clear(conn)) {
         return MSCCLPP_IN_PROGRESS;
     }
@@ -117,10 +117,12 @@ mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
     if (MSCCLPP_OK != status) {
         return status;
     }
-    if (0 != qp->rest.length || !mscclpp_verbs_stripes_landed(conn) || !mscclpp_verbs_signal_last(qp)) {
-        return MSCCLPP_IN_PROGRESS;
+    if (!conn->left) {
+        if (0 != qp->rest.length || !mscclpp_verbs_stripes_landed(conn) || !mscclpp_verbs_signal_last(qp)) {
+            return MSCCLPP_IN_PROGRESS;
+        }
+        mscclpp_verbs_ring(qp);
     }
-    mscclpp_verbs_ring(qp);
     if (MSCCLPP_OK == conn->status) {
         *ticket_p = qp->posted;
     }

@@ -33,13 +33,30 @@ static mscclpp_status_t status_of(enum ibv_wc_status status)
     }
 }
 
+/* Nothing that was sent is waited for any more; what there was to be read has been. */
+static void peer_left(mscclpp_conn_t *conn)
+{
+    mscclpp_debug("%s: verbs: rank %d has closed its connection", conn->transport->params.label, conn->peer);
+    conn->left = true;
+    for (int i = 0; i < conn->qp_count; ++i) {
+        mscclpp_verbs_qp_t *qp = conn->qps[i];
+        qp->rest = (mscclpp_verbs_rest_t){0};
+        qp->listed = 0;
+        qp->signalled = qp->completed = qp->posted;
+    }
+}
+
 /* The first one tells the cause; those of the work requests behind it only follow from it. */
 static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
     const mscclpp_transport_t *transport = conn->transport;
 
-    if (MSCCLPP_OK != conn->status) {
+    if (MSCCLPP_OK != conn->status || conn->left) {
+        return;
+    }
+    if (conn->leaving) {
+        conn->status = status_of(wc->status);
         return;
     }
     mscclpp_error("%s: verbs: the connection to rank %d over %s port %d failed: %s (status %d, vendor code 0x%x)",
@@ -48,14 +65,18 @@ static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     mscclpp_verbs_fail(conn, status_of(wc->status));
 }
 
-/* The data of puts before the signal is in memory: the HCA reports the receipt after it. */
-static void take_signal(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
+/* The data of puts before a signal is in memory: the HCA reports the receipt after it. */
+static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
     const mscclpp_transport_params_t *params = &conn->transport->params;
     const uint32_t token = ntohl(wc->imm_data);
 
     ++qp->to_receive;
+    if (MSCCLPP_VERBS_GOOD_BYE == token) {
+        peer_left(conn);
+        return;
+    }
     if (token >= params->token_count) {
         mscclpp_error("%s: verbs: rank %d signalled token %u, and there are %zu", params->label, conn->peer, token,
                       params->token_count);
@@ -70,13 +91,13 @@ static void take_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     if (IBV_WC_SUCCESS != wc->status) {
         completion_failed(qp, wc);
     } else if (MSCCLPP_VERBS_RECEIVE_ID == wc->wr_id) {
-        take_signal(qp, wc);
+        take_message(qp, wc);
     } else if (wc->wr_id > qp->completed) {
         qp->completed = wc->wr_id;
     }
 }
 
-static void poll_queue(mscclpp_verbs_qp_t *qp)
+void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
 {
     mscclpp_conn_t *conn = qp->conn;
     struct ibv_wc wcs[POLL_BATCH];
@@ -95,7 +116,7 @@ static void poll_queue(mscclpp_verbs_qp_t *qp)
             break;
         }
     }
-    if (qp->to_receive >= MSCCLPP_VERBS_RECEIVE_CHAIN) {
+    if (!conn->left && qp->to_receive > qp->receives / 8) {
         mscclpp_verbs_receive(qp);
     }
 }
@@ -141,7 +162,7 @@ static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_
     }
     mscclpp_debug("%s: verbs: %s: %s", transport->params.label, rail->name, text);
     for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
-        if (is_about(conn, rail, event) && MSCCLPP_OK == conn->status) {
+        if (is_about(conn, rail, event) && MSCCLPP_OK == conn->status && !conn->left) {
             mscclpp_error("%s: verbs: the connection to rank %d over %s port %d failed: %s", transport->params.label,
                           conn->peer, rail->name, rail->port, text);
             mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER);
@@ -162,6 +183,21 @@ static void look_for_events(mscclpp_transport_t *transport)
     }
 }
 
+/* Whether the HCA may have something to tell. A failure is reported even of what asked for no completion. */
+static bool is_expected(const mscclpp_conn_t *conn, int rail)
+{
+    if (conn->qps[rail]->posted != conn->qps[rail]->completed || (!conn->atomic && 0 == rail)) {
+        return true;
+    }
+    /* A good-bye comes on rail 0 and explains why the others fail. */
+    for (int i = 1; i < conn->qp_count && 0 == rail; ++i) {
+        if (conn->qps[i]->posted != conn->qps[i]->completed) {
+            return true;
+        }
+    }
+    return false;
+}
+
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t failed;
@@ -170,9 +206,8 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
         for (int i = 0; conn->connected && i < conn->qp_count && MSCCLPP_OK == conn->status; ++i) {
             mscclpp_verbs_qp_t *qp = conn->qps[i];
             mscclpp_verbs_ring(qp);
-            /* A failure is reported even of what asked for no completion. */
-            if (qp->posted != qp->completed || (!conn->atomic && 0 == i)) {
-                poll_queue(qp);
+            if (is_expected(conn, i)) {
+                mscclpp_verbs_poll(qp);
             }
             if (0 != qp->rest.length || qp->rest.read_back) {
                 mscclpp_verbs_continue_put(qp);

@@ -246,8 +246,10 @@ mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_
         return status;
     }
     /* Before the peer can send: it may do so as soon as both sides are ready to receive. */
-    if (!conn->atomic && qp == conn->qps[0]) {
-        qp->to_receive = smaller(MSCCLPP_VERBS_RECEIVES, qp->rail->max_send);
+    if (qp == conn->qps[0]) {
+        qp->receives =
+            smaller(conn->atomic ? MSCCLPP_VERBS_CONTROL_RECEIVES : MSCCLPP_VERBS_RECEIVES, qp->rail->max_send);
+        qp->to_receive = qp->receives;
         mscclpp_verbs_receive(qp);
         if (MSCCLPP_OK != conn->status) {
             return conn->status;

@@ -1,6 +1,7 @@
 /* Work requests on their way to the HCA. */
 #include "mca/common/transport_verbs.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 uint32_t mscclpp_verbs_room(const mscclpp_verbs_qp_t *qp)
@@ -53,6 +54,16 @@ struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp)
         qp->signalled = qp->posted;
     }
     return wr;
+}
+
+void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message)
+{
+    struct ibv_send_wr *wr = mscclpp_verbs_next(qp);
+
+    wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr->imm_data = htonl(message);
+    wr->wr.rdma.remote_addr = qp->conn->token_address;
+    wr->wr.rdma.rkey = qp->conn->token_rkey;
 }
 
 bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp)

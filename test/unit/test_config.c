@@ -125,7 +125,7 @@ static void test_defaults(void)
     CHECK_EQ(config.verbs_service_level, 0);
     CHECK_EQ(config.verbs_traffic_class, 0);
     CHECK_EQ(config.verbs_timeout, 18);
-    CHECK_EQ(config.verbs_retry_count, 7);
+    CHECK_EQ(config.verbs_retry_count, 6);
     CHECK_EQ(config.verbs_rnr_retry, 7);
     CHECK_TEXT(config.verbs_mtu, "auto");
     CHECK_EQ(config.verbs_queue_depth, 256);
