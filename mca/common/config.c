@@ -146,6 +146,9 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(verbs_mode, "auto", 6, "auto|atomic|no_atomic",
                   "How the transport verbs signals: atomic (by the HCA), no_atomic (by the receiver's CPU), or auto "
                   "(atomic where the HCAs of both sides can)."),
+    CONFIG_STRING(verbs_registration, "auto", 6, "auto|dmabuf|peermem|bounce",
+                  "How the transport verbs reaches device memory: dmabuf or peermem (registered with the HCA), bounce "
+                  "(copied through pinned host memory), or auto (the first of these that works)."),
     CONFIG_STRING(verbs_devices, "", 3, NULL,
                   "Comma-separated HCAs that the transport verbs may use, as ibv_devices names them; empty for all."),
     CONFIG_INT(verbs_port, "0", 4, 0, 255, "Port of the HCA; 0 takes the first active one."),

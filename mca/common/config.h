@@ -54,7 +54,8 @@ typedef struct {
     const char *twin_host_ranks;
     size_t epoch_limit;
     const char *verbs_library;
-    const char *verbs_mode; /* "auto", "atomic", "no_atomic" */
+    const char *verbs_registration; /* "auto", "dmabuf", "peermem", "bounce" */
+    const char *verbs_mode;         /* "auto", "atomic", "no_atomic" */
     const char *verbs_devices;
     int verbs_port;      /* 0: the first active one */
     int verbs_gid_index; /* -1: found by itself */

@@ -177,10 +177,8 @@ static void ucx_destroy(mscclpp_transport_t *transport)
     if (transport->pid != getpid()) {
         return; /* the threads of UCX and of streams did not come along, and what they hold is the parent's */
     }
-    mscclpp_transport_ucx_end_copies(transport);
-    transport->params.gpu->stream_destroy(transport->out.stream);
-    transport->params.gpu->stream_destroy(transport->in.stream);
-    transport->out.busy = transport->in.busy = false;
+    mscclpp_copier_fini(&transport->out, transport->params.gpu);
+    mscclpp_copier_fini(&transport->in, transport->params.gpu);
     if (transport->worker != NULL && !mscclpp_transport_ucx_endpoint_close_all(transport)) {
         mscclpp_info("%s: UCX does not close a connection; its memory is not freed", transport->params.label);
         return;

@@ -6,6 +6,7 @@
 #ifndef MCA_COMMON_TRANSPORT_UCX_H
 #define MCA_COMMON_TRANSPORT_UCX_H
 
+#include "mca/common/copier.h"
 #include "mca/common/ctrl_ucx_load.h"
 #include "mca/common/transport.h"
 
@@ -199,13 +200,6 @@ struct mscclpp_conn {
     ucx_note_t notes[3];
 };
 
-/* Copies in one direction, of all connections. One batch at a time, for the end of a stream's work is all one learns.
- */
-typedef struct {
-    mscclpp_gpu_stream_t *stream; /* made when first needed */
-    bool busy;
-} ucx_copier_t;
-
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_ucx_functions_t ucx;
@@ -223,7 +217,7 @@ struct mscclpp_transport {
     mscclpp_conn_t *conns;
     mscclpp_conn_t *adding; /* whose add to device memory is under way: one at a time, as it is not atomic */
     ucx_table_t conn_ids, region_ids;
-    ucx_copier_t out, in;
+    mscclpp_copier_t out, in; /* of all connections */
 };
 
 /* Seconds. */
@@ -305,7 +299,8 @@ void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport);
 bool mscclpp_transport_ucx_note(mscclpp_conn_t *conn, ucx_kind_t kind);
 
 /* Starts a copy in the copier's batch. False, with the connection broken, if it cannot be. */
-bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, ucx_copier_t *copier, void *to, const void *from, size_t size);
+bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, void *to, const void *from,
+                                size_t size);
 
 /* Makes bounce memory, of the size and some bytes more. False, with the connection broken, if there is none. */
 bool mscclpp_transport_ucx_alloc(mscclpp_conn_t *conn, char **memory_p, size_t size);
@@ -314,7 +309,7 @@ bool mscclpp_transport_ucx_alloc(mscclpp_conn_t *conn, char **memory_p, size_t s
 void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport);
 
 /* True if the copier has no batch (any more). A failure breaks the connections with copies in it. */
-bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, ucx_copier_t *copier);
+bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, mscclpp_copier_t *copier);
 
 /* _receive: the handler of the worker's messages, and what carries them out. */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,

@@ -13,22 +13,15 @@ static ucx_message_t *message_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->messages[number % UCX_MESSAGES_MAX];
 }
 
-bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, ucx_copier_t *copier, void *to, const void *from, size_t size)
+bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, void *to, const void *from, size_t size)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
-    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_status_t status = mscclpp_copier_add(copier, params->gpu, params->device, to, from, size);
 
-    if (copier->stream == NULL) {
-        status = params->gpu->stream_create(params->device, &copier->stream);
-    }
-    if (status == MSCCLPP_OK) {
-        status = params->gpu->copy(copier->stream, to, from, size);
-    }
     if (status != MSCCLPP_OK) {
         mscclpp_transport_ucx_fail(conn, status, "device memory cannot be copied");
         return false;
     }
-    copier->busy = true;
     return true;
 }
 
@@ -45,18 +38,13 @@ bool mscclpp_transport_ucx_alloc(mscclpp_conn_t *conn, char **memory_p, size_t s
     return true;
 }
 
-bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, ucx_copier_t *copier)
+bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
 {
-    mscclpp_status_t status;
+    mscclpp_status_t status = mscclpp_copier_test(copier, transport->params.gpu);
 
-    if (!copier->busy) {
-        return true;
-    }
-    status = transport->params.gpu->stream_query(copier->stream);
     if (status == MSCCLPP_IN_PROGRESS) {
         return false;
     }
-    copier->busy = false;
     if (status != MSCCLPP_OK) {
         for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
             mscclpp_transport_ucx_fail(conn, status, "a copy of device memory failed");
@@ -68,15 +56,8 @@ bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, ucx_copier_t *
 
 void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport)
 {
-    const mscclpp_gpu_ops_t *gpu = transport->params.gpu;
-
-    /* Failures are left to the query that follows. */
-    if (transport->out.busy) {
-        (void)gpu->stream_sync(transport->out.stream);
-    }
-    if (transport->in.busy) {
-        (void)gpu->stream_sync(transport->in.stream);
-    }
+    mscclpp_copier_wait(&transport->out, transport->params.gpu);
+    mscclpp_copier_wait(&transport->in, transport->params.gpu);
 }
 
 void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport)

@@ -9,6 +9,8 @@
 static void verbs_destroy(mscclpp_transport_t *transport)
 {
     if (NULL != transport) {
+        mscclpp_copier_fini(&transport->out, transport->params.gpu);
+        mscclpp_copier_fini(&transport->in, transport->params.gpu);
         mscclpp_verbs_close_rails(transport);
         free(transport);
     }
@@ -41,10 +43,9 @@ static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
     const size_t length = params->token_count * sizeof(params->tokens[0]);
-    mscclpp_mem_info_t info;
+    const mscclpp_mem_kind_t kind = mscclpp_verbs_memory_kind(transport, params->tokens);
 
-    params->gpu->query(params->tokens, &info);
-    if (MSCCLPP_MEM_DEVICE == info.kind && !transport->cpu_reads_all && !transport->atomic) {
+    if (MSCCLPP_MEM_DEVICE == kind && !transport->cpu_reads_all && !transport->atomic) {
         mscclpp_info("no verbs: without atomics of the HCA the CPU adds to tokens, and these are in device memory");
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -60,7 +61,7 @@ static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
         if (0 == i && length > 0) {
-            rail->token_mr = mscclpp_verbs_register(transport, rail, params->tokens, length, info.kind, access);
+            rail->token_mr = mscclpp_verbs_register(transport, rail, params->tokens, length, kind, access);
             if (NULL == rail->token_mr) {
                 return MSCCLPP_ERR_NOT_SUPPORTED;
             }
@@ -72,6 +73,7 @@ static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
 static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                      mscclpp_transport_t **transport_p)
 {
+    const char *registration = params->config->verbs_registration;
     const char *mode = params->config->verbs_mode;
     mscclpp_transport_t *transport = calloc(1, sizeof(*transport));
     mscclpp_status_t status;
@@ -82,7 +84,8 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
     }
     transport->params = *params;
     transport->patience = PATIENCE_SECONDS;
-    transport->cpu_reads_all = 0 == strcmp(params->gpu->name, "host");
+    /* A way of registration that was asked for is one for device memory; the twin's stands for it then. */
+    transport->cpu_reads_all = 0 == strcmp(params->gpu->name, "host") && 0 == strcmp(registration, "auto");
     status = mscclpp_verbs_load(params->config->verbs_library, &transport->ibv);
     if (MSCCLPP_OK == status) {
         status = mscclpp_verbs_open_rails(transport);
@@ -111,11 +114,19 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
     if (transport->atomic) {
         *flags_p |= MSCCLPP_CAN_ADD;
     }
-    if (can_register_device_memory(transport)) {
+    if (0 == strcmp(registration, "bounce")) {
+        transport->bounces = true;
+    } else if (!can_register_device_memory(transport)) {
+        transport->bounces = 0 == strcmp(registration, "auto");
+    } else {
         *flags_p |= MSCCLPP_DEVICE_REGIONS;
         if (transport->atomic || transport->cpu_reads_all) {
             *flags_p |= MSCCLPP_DEVICE_TOKENS;
         }
+    }
+    if (transport->bounces) {
+        *flags_p |= MSCCLPP_DEVICE_REGIONS;
+        mscclpp_info("%s: verbs: device memory is bounced through pinned host memory", params->label);
     }
     *transport_p = transport;
     return MSCCLPP_OK;

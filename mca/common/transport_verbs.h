@@ -23,6 +23,9 @@
  * completions and atomics behind the data. What is lost is the order of two puts into the same bytes with no signal in
  * between, which is why it is off unless asked for.
  *
+ * Device memory is registered as a dma-buf, else through the kernel module for its HCAs; where neither works, or by
+ * parameter, it is bounced (transport_verbs_bounce.h). Whether that is so is tried once, when an instance is made.
+ *
  * How signals reach tokens:
  * - atomic: FETCH_ADD by the peer's HCA. These are atomic only among operations of one HCA, so that all of a rank's
  *   tokens are served by its rail 0, and the CPU never writes them. For the same reason adds to a word are atomic among
@@ -44,8 +47,12 @@
 #ifndef MCA_COMMON_TRANSPORT_VERBS_H
 #define MCA_COMMON_TRANSPORT_VERBS_H
 
+#include <arpa/inet.h>
+
+#include "mca/common/copier.h"
 #include "mca/common/log.h"
 #include "mca/common/transport.h"
+#include "mca/common/transport_verbs_bounce.h"
 #include "mca/common/transport_verbs_load.h"
 
 #define MSCCLPP_VERBS_MAX_RAILS 8
@@ -57,7 +64,11 @@
 
 /* What a WRITE_WITH_IMM says: the number of a token, below the first of these, or a control message. */
 #define MSCCLPP_VERBS_TOKEN_LIMIT 0x80000000u
-#define MSCCLPP_VERBS_GOOD_BYE 0x80000000u /* the sender is about to destroy its half of the connection */
+#define MSCCLPP_VERBS_GOOD_BYE 0x80000000u     /* the sender is about to destroy its half of the connection */
+#define MSCCLPP_VERBS_BOUNCED 0x81000000u      /* the next slot of the landing memory is filled */
+#define MSCCLPP_VERBS_TROUBLE 0x82000000u      /* the sender could not carry out what it was sent */
+#define MSCCLPP_VERBS_ACKNOWLEDGED 0x83000000u /* so many slots, in the bits below, have been carried out */
+#define MSCCLPP_VERBS_COUNT_MASK 0xffffffu
 
 /* An opened port. */
 typedef struct {
@@ -85,14 +96,19 @@ struct mscclpp_transport {
     mscclpp_verbs_functions_t ibv;
     bool atomic;        /* wished for and possible on this side */
     bool cpu_reads_all; /* the runtime is the twin, whose device memory is the CPU's */
+    bool bounces;       /* regions of device memory are not registered */
     int rail_count;
     mscclpp_verbs_rail_t rails[MSCCLPP_VERBS_MAX_RAILS];
     uint64_t scratch[2];
     mscclpp_conn_t *conns;
-    int connected[2];        /* connections by mode: [0] no_atomic, [1] atomic */
-    unsigned rounds;         /* of progress, since asynchronous events were looked for */
-    double patience;         /* seconds that all good-byes together may still wait for the peers' HCAs */
-    mscclpp_status_t failed; /* of a connection, not yet returned by progress */
+    mscclpp_region_t *bounced; /* all regions that are */
+    mscclpp_copier_t out, in;  /* of all connections */
+    mscclpp_conn_t *adding;    /* whose add to bounced memory is under way */
+    int connected[2];          /* connections by mode: [0] no_atomic, [1] atomic */
+    unsigned rounds;           /* of progress */
+    double probed_at;          /* mscclpp_verbs_now, when the peers last were */
+    double patience;           /* seconds that all good-byes together may still wait for the peers' HCAs */
+    mscclpp_status_t failed;   /* of a connection, not yet returned by progress */
 };
 
 /* The part of a put that is not posted yet, for want of room. */
@@ -150,7 +166,8 @@ struct mscclpp_conn {
     mscclpp_verbs_qp_t *qps[MSCCLPP_VERBS_MAX_RAILS];
     uint64_t token_address; /* of the peer's token 0 */
     uint32_t token_count;
-    uint32_t token_rkey; /* on rail 0 */
+    uint32_t token_rkey;            /* on rail 0 */
+    mscclpp_verbs_bounce_t *bounce; /* NULL: neither side has memory to be bounced */
 
     /* With several rails: what may still be on its way by rail 0, up to which request there, and by the others. */
     mscclpp_verbs_range_t plain;
@@ -162,7 +179,9 @@ struct mscclpp_region {
     mscclpp_transport_t *transport;
     uint64_t address;
     uint64_t length;
-    bool cpu_readable; /* so that it may be sent inline */
+    bool cpu_readable;      /* so that it may be sent inline */
+    bool bounced;           /* and not registered */
+    mscclpp_region_t *next; /* of those that are */
     struct ibv_mr *mrs[MSCCLPP_VERBS_MAX_RAILS];
 };
 
@@ -170,6 +189,7 @@ struct mscclpp_remote {
     mscclpp_conn_t *conn;
     uint64_t address;
     uint64_t length;
+    bool bounced;
     uint32_t rkeys[MSCCLPP_VERBS_MAX_RAILS];
 };
 
@@ -207,11 +227,41 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
 void mscclpp_verbs_remote_destroy(mscclpp_remote_t *remote);
 
 /*
+ * What a registration has to know of memory. On the twin, which looks upon all memory as a device's, only what it has
+ * allocated as such is: so its pinned memory is told from that when the parameter verbs_registration is tried on it.
+ */
+mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transport, const void *address);
+
+/*
  * Registers memory on one rail. NULL, and why at the info level, if that cannot be done: `kind` tells ways for device
  * memory from those for the CPU's.
  */
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, mscclpp_mem_kind_t kind, int access);
+
+/*
+ * transport_verbs_bounce.c: what a connection needs if either side has memory to be bounced; `lands`: this side has.
+ */
+mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands);
+
+/* After the queue pairs. Does nothing if there is nothing. */
+void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn);
+
+/* As the operations, where the region or the remote is bounced. */
+mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                          const mscclpp_region_t *region, uint64_t from, uint64_t length);
+mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                          uint64_t value);
+
+/* True if a signal may follow: what was bounced is in the peer's memory, or ahead of the signal on its way there. */
+bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn);
+
+/* True if nothing is under way. */
+bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
+
+/* A control message other than good-bye has come. */
+void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message);
+void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport);
 
 /* transport_verbs_conn.c: entries of the operations. */
 mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p);
@@ -219,6 +269,9 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length);
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_verbs_conn_status(const mscclpp_conn_t *conn);
+
+/* Seconds of a clock that never goes back. */
+double mscclpp_verbs_now(void);
 
 /* transport_verbs_qp.c: what a peer has to know of a queue pair. Plain bytes, as they travel. */
 typedef struct {
@@ -278,8 +331,16 @@ static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t addres
 /* Rings the doorbell for what is listed. */
 void mscclpp_verbs_ring(mscclpp_verbs_qp_t *qp);
 
-/* A control message, as the caller's room allows. */
+static inline uint32_t mscclpp_verbs_imm(uint32_t message)
+{
+    return htonl(message);
+}
+
+/* A token's signal in mode no_atomic, or a control message. Wants room. */
 void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message);
+
+/* A write of no bytes, carried out after everything before it. Wants room. */
+void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp);
 
 /* Sees to it that the last work request asks for a completion; false: there is no room for one that does. */
 bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp);

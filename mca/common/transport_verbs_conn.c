@@ -16,6 +16,9 @@ typedef struct {
     uint32_t rail_count;
     uint64_t token_address;
     uint64_t token_count;
+    uint64_t landing; /* 0: the sender has no memory to be bounced */
+    uint32_t landing_rkey;
+    uint32_t reserved;
     mscclpp_verbs_qp_address_t rails[MSCCLPP_VERBS_MAX_RAILS];
 } conn_address_t;
 
@@ -43,6 +46,9 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
         status = mscclpp_verbs_qp_create(conn, &transport->rails[i], &conn->qps[i]);
         conn->qp_count += MSCCLPP_OK == status;
     }
+    if (MSCCLPP_OK == status && transport->bounces) {
+        status = mscclpp_verbs_bounce_create(conn, true);
+    }
     if (MSCCLPP_OK != status) {
         mscclpp_verbs_conn_destroy(conn);
         return status;
@@ -51,7 +57,7 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
     return MSCCLPP_OK;
 }
 
-static double now(void)
+double mscclpp_verbs_now(void)
 {
     struct timespec time = {0, 0};
 
@@ -66,7 +72,7 @@ static double now(void)
 static void say_good_bye(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];
-    const double started = now();
+    const double started = mscclpp_verbs_now();
     double waited = 0;
     uint64_t number = 0;
 
@@ -83,7 +89,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
             break;
         }
         (void)sched_yield();
-        waited = now() - started;
+        waited = mscclpp_verbs_now() - started;
     }
     conn->transport->patience -= waited;
 }
@@ -99,6 +105,7 @@ void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
     for (int i = 0; i < MSCCLPP_VERBS_MAX_RAILS; ++i) {
         mscclpp_verbs_qp_destroy(conn->qps[i]);
     }
+    mscclpp_verbs_bounce_destroy(conn);
     if (conn->connected) {
         --conn->transport->connected[conn->atomic];
     }
@@ -121,6 +128,10 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
     bytes.rail_count = (uint32_t)conn->qp_count;
     bytes.token_address = (uintptr_t)transport->params.tokens;
     bytes.token_count = transport->params.token_count;
+    if (transport->bounces) {
+        bytes.landing = (uintptr_t)conn->bounce->in.slots;
+        bytes.landing_rkey = conn->bounce->in.mr->rkey;
+    }
     for (int i = 0; i < conn->qp_count; ++i) {
         mscclpp_verbs_qp_address(conn->qps[i], &bytes.rails[i]);
     }
@@ -134,7 +145,6 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_atomic)
 {
     mscclpp_transport_t *transport = conn->transport;
     const mscclpp_transport_params_t *params = &transport->params;
-    mscclpp_mem_info_t info;
 
     conn->atomic = transport->atomic && peer_atomic;
     if (0 != transport->connected[!conn->atomic]) {
@@ -143,8 +153,8 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_atomic)
                      params->label, conn->peer, conn->atomic ? "atomic" : "no_atomic");
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    params->gpu->query(params->tokens, &info);
-    if (!conn->atomic && !transport->cpu_reads_all && MSCCLPP_MEM_DEVICE == info.kind) {
+    if (!conn->atomic && !transport->cpu_reads_all &&
+        MSCCLPP_MEM_DEVICE == mscclpp_verbs_memory_kind(transport, params->tokens)) {
         mscclpp_info("%s: no verbs to rank %d: it has no atomics, so that the CPU adds to tokens, and these are in "
                      "device memory",
                      params->label, conn->peer);
@@ -173,6 +183,14 @@ mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *ad
     status = agree_on_mode(conn, 0 != bytes.atomic);
     if (MSCCLPP_OK != status) {
         return status;
+    }
+    if (0 != bytes.landing) {
+        status = mscclpp_verbs_bounce_create(conn, false);
+        if (MSCCLPP_OK != status) {
+            return status;
+        }
+        conn->bounce->peer_in = bytes.landing;
+        conn->bounce->peer_rkey = bytes.landing_rkey;
     }
     /* Rails that only one side has are of no use. */
     while (conn->qp_count > (int)bytes.rail_count) {

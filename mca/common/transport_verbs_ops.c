@@ -34,13 +34,20 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     if (0 == length || conn->left) {
         return MSCCLPP_OK;
     }
+    if (region->bounced || remote->bounced) {
+        return mscclpp_verbs_bounce_put(conn, remote, to, region, from, length);
+    }
+    if (!mscclpp_verbs_bounce_is_empty(conn)) {
+        return MSCCLPP_IN_PROGRESS;
+    }
     return mscclpp_verbs_put_data(conn, remote, to, region, from, length);
 }
 
 /* Whether something that comes after all puts may be posted. */
 static bool is_clear(mscclpp_conn_t *conn)
 {
-    return 0 == conn->qps[0]->rest.length && mscclpp_verbs_room(conn->qps[0]) > 0 && mscclpp_verbs_stripes_landed(conn);
+    return 0 == conn->qps[0]->rest.length && mscclpp_verbs_room(conn->qps[0]) > 0 &&
+           mscclpp_verbs_stripes_landed(conn) && mscclpp_verbs_bounce_is_clear(conn);
 }
 
 static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint64_t value)
@@ -105,6 +112,9 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     if (!is_clear(conn)) {
         return MSCCLPP_IN_PROGRESS;
     }
+    if (remote->bounced) {
+        return mscclpp_verbs_bounce_add(conn, remote, to, value);
+    }
     post_add(conn, remote->address + to, remote->rkeys[0], value);
     return conn->status;
 }
@@ -118,7 +128,8 @@ mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
         return status;
     }
     if (!conn->left) {
-        if (0 != qp->rest.length || !mscclpp_verbs_stripes_landed(conn) || !mscclpp_verbs_signal_last(qp)) {
+        if (0 != qp->rest.length || !mscclpp_verbs_stripes_landed(conn) || !mscclpp_verbs_bounce_is_empty(conn) ||
+            !mscclpp_verbs_signal_last(qp)) {
             return MSCCLPP_IN_PROGRESS;
         }
         mscclpp_verbs_ring(qp);

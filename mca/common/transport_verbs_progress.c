@@ -1,12 +1,12 @@
 /* What the HCA has done: completions, signals of peers, and errors. */
 #include "mca/common/transport_verbs.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 
 #define POLL_BATCH 16
 #define POLL_ROUNDS 4        /* batches of one queue pair at a time, so that the others have their turn */
-#define EVENT_INTERVAL 1024u /* rounds of progress between two looks for events, each a system call */
+#define EVENT_INTERVAL 1024u /* rounds of progress between two looks for events and at the clock */
+#define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
 
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status)
 {
@@ -32,6 +32,8 @@ static mscclpp_status_t status_of(enum ibv_wc_status status)
         return MSCCLPP_ERR_SYSTEM;
     }
 }
+
+static void look_for_events(mscclpp_transport_t *transport);
 
 /* Nothing that was sent is waited for any more; what there was to be read has been. */
 static void peer_left(mscclpp_conn_t *conn)
@@ -59,6 +61,13 @@ static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
         conn->status = status_of(wc->status);
         return;
     }
+    if (IBV_WC_WR_FLUSH_ERR == wc->status) {
+        /* Only follows from something else, of which there may be an event. */
+        look_for_events(conn->transport);
+        if (MSCCLPP_OK != conn->status) {
+            return;
+        }
+    }
     mscclpp_error("%s: verbs: the connection to rank %d over %s port %d failed: %s (status %d, vendor code 0x%x)",
                   transport->params.label, conn->peer, qp->rail->name, qp->rail->port,
                   transport->ibv.wc_status_str(wc->status), (int)wc->status, wc->vendor_err);
@@ -75,6 +84,10 @@ static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     ++qp->to_receive;
     if (MSCCLPP_VERBS_GOOD_BYE == token) {
         peer_left(conn);
+        return;
+    }
+    if (token >= MSCCLPP_VERBS_TOKEN_LIMIT) {
+        mscclpp_verbs_bounce_take(conn, token);
         return;
     }
     if (token >= params->token_count) {
@@ -183,19 +196,36 @@ static void look_for_events(mscclpp_transport_t *transport)
     }
 }
 
-/* Whether the HCA may have something to tell. A failure is reported even of what asked for no completion. */
-static bool is_expected(const mscclpp_conn_t *conn, int rail)
+/*
+ * Whoever only waits has nothing under way whose failure could tell that the peer's process is dead. A write of no
+ * bytes is answered by the peer's HCA for as long as there is a queue pair.
+ */
+static void probe_peers(mscclpp_transport_t *transport)
 {
-    if (conn->qps[rail]->posted != conn->qps[rail]->completed || (!conn->atomic && 0 == rail)) {
-        return true;
+    const double now = mscclpp_verbs_now();
+
+    if (now - transport->probed_at < PROBE_INTERVAL) {
+        return;
     }
-    /* A good-bye comes on rail 0 and explains why the others fail. */
-    for (int i = 1; i < conn->qp_count && 0 == rail; ++i) {
-        if (conn->qps[i]->posted != conn->qps[i]->completed) {
-            return true;
+    transport->probed_at = now;
+    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+        mscclpp_verbs_qp_t *qp = conn->qps[0];
+        if (conn->connected && !conn->left && MSCCLPP_OK == conn->status && qp->posted == qp->completed) {
+            mscclpp_verbs_post_nothing(qp);
+            (void)mscclpp_verbs_signal_last(qp);
+            mscclpp_verbs_ring(qp);
         }
     }
-    return false;
+}
+
+/*
+ * Whether the HCA may have something to tell. A failure is reported even of what asked for no completion. A good-bye
+ * comes on rail 0, and explains why the other rails fail.
+ */
+static bool is_expected(const mscclpp_conn_t *conn, int rail)
+{
+    return conn->qps[rail]->posted != conn->qps[rail]->completed ||
+           (0 == rail && (!conn->atomic || NULL != conn->bounce || conn->qp_count > 1));
 }
 
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
@@ -215,8 +245,10 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
             }
         }
     }
+    mscclpp_verbs_bounce_progress(transport);
     if (++transport->rounds % EVENT_INTERVAL == 0) {
         look_for_events(transport);
+        probe_peers(transport);
     }
     failed = transport->failed;
     transport->failed = MSCCLPP_OK;

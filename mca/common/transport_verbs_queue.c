@@ -1,7 +1,6 @@
 /* Work requests on their way to the HCA. */
 #include "mca/common/transport_verbs.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 uint32_t mscclpp_verbs_room(const mscclpp_verbs_qp_t *qp)
@@ -61,7 +60,16 @@ void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message)
     struct ibv_send_wr *wr = mscclpp_verbs_next(qp);
 
     wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    wr->imm_data = htonl(message);
+    wr->imm_data = mscclpp_verbs_imm(message);
+    wr->wr.rdma.remote_addr = qp->conn->token_address;
+    wr->wr.rdma.rkey = qp->conn->token_rkey;
+}
+
+void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp)
+{
+    struct ibv_send_wr *wr = mscclpp_verbs_next(qp);
+
+    wr->opcode = IBV_WR_RDMA_WRITE;
     wr->wr.rdma.remote_addr = qp->conn->token_address;
     wr->wr.rdma.rkey = qp->conn->token_rkey;
 }
@@ -72,15 +80,10 @@ bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp)
         return true;
     }
     if (0 == qp->listed) {
-        struct ibv_send_wr *wr;
         if (0 == mscclpp_verbs_room(qp)) {
             return false;
         }
-        /* Writes nothing, after everything before it. */
-        wr = mscclpp_verbs_next(qp);
-        wr->opcode = IBV_WR_RDMA_WRITE;
-        wr->wr.rdma.remote_addr = qp->conn->token_address;
-        wr->wr.rdma.rkey = qp->conn->token_rkey;
+        mscclpp_verbs_post_nothing(qp);
     }
     qp->list[qp->listed - 1].send_flags |= IBV_SEND_SIGNALED;
     qp->signalled = qp->posted;

@@ -11,7 +11,8 @@
 /* What travels to the peers. */
 typedef struct {
     uint32_t magic;
-    uint32_t rail_count;
+    uint16_t rail_count;
+    uint16_t bounced;
     uint64_t address;
     uint64_t length;
     uint32_t rkeys[MSCCLPP_VERBS_MAX_RAILS];
@@ -50,31 +51,44 @@ static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_ve
     return mr;
 }
 
+mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transport, const void *address)
+{
+    mscclpp_mem_info_t info;
+
+    transport->params.gpu->query(address, &info);
+    return &mscclpp_gpu_host_ops == transport->params.gpu && NULL == info.base ? MSCCLPP_MEM_HOST : info.kind;
+}
+
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, mscclpp_mem_kind_t kind, int access)
 {
-    bool device = MSCCLPP_MEM_DEVICE == kind && !transport->cpu_reads_all;
+    const char *way = transport->params.config->verbs_registration;
+    const bool any = 0 == strcmp(way, "auto");
+    const bool device = MSCCLPP_MEM_DEVICE == kind && !transport->cpu_reads_all;
     struct ibv_mr *mr = NULL;
-    int dmabuf_error = 0;
+    int dmabuf_error = EPERM;
+    int error = EPERM;
 
     if (MSCCLPP_MEM_MANAGED == kind) {
         mscclpp_info("%s cannot register managed memory, which moves by itself", rail->name);
         return NULL;
     }
-    if (device) {
+    if (device && (any || 0 == strcmp(way, "dmabuf"))) {
         mr = register_dmabuf(transport, rail, address, length, access);
         dmabuf_error = errno;
     }
-    if (NULL == mr) {
+    if (NULL == mr && (!device || any || 0 == strcmp(way, "peermem"))) {
         /* On device memory this asks for the kernel module that lends it to HCAs (nvidia_peermem). */
         mr = register_plain(transport, rail, address, length, access);
+        error = errno;
     }
     if (NULL == mr && device) {
         mscclpp_info("%s cannot register %zu bytes of device memory: as a dma-buf: %s; through nvidia_peermem: %s",
-                     rail->name, length, strerror(dmabuf_error), strerror(errno));
+                     rail->name, length, dmabuf_error == EPERM ? "off" : strerror(dmabuf_error),
+                     error == EPERM ? "off" : strerror(error));
     } else if (NULL == mr) {
-        mscclpp_info("%s cannot register %zu bytes of host memory: %s%s", rail->name, length, strerror(errno),
-                     ENOMEM == errno ? " (is the limit of locked memory, ulimit -l, too low?)" : "");
+        mscclpp_info("%s cannot register %zu bytes of host memory: %s%s", rail->name, length, strerror(error),
+                     ENOMEM == error ? " (is the limit of locked memory, ulimit -l, too low?)" : "");
     }
     return mr;
 }
@@ -84,7 +98,7 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
 {
     int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     mscclpp_region_t *region;
-    mscclpp_mem_info_t info;
+    mscclpp_mem_kind_t kind;
 
     if (0 == length) {
         mscclpp_error("%s: verbs: a region of 0 bytes is not allowed", transport->params.label);
@@ -95,17 +109,22 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
         mscclpp_error("%s: out of memory for a region", transport->params.label);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    transport->params.gpu->query(address, &info);
+    kind = mscclpp_verbs_memory_kind(transport, address);
     region->transport = transport;
     region->address = (uintptr_t)address;
     region->length = length;
-    region->cpu_readable = transport->cpu_reads_all || MSCCLPP_MEM_DEVICE != info.kind;
+    region->cpu_readable = transport->cpu_reads_all || MSCCLPP_MEM_DEVICE != kind;
     if (transport->params.config->verbs_relaxed_ordering) {
         access |= IBV_ACCESS_RELAXED_ORDERING;
     }
-    for (int i = 0; i < transport->rail_count; ++i) {
+    region->bounced = transport->bounces && MSCCLPP_MEM_DEVICE == kind;
+    if (region->bounced) {
+        region->next = transport->bounced;
+        transport->bounced = region;
+    }
+    for (int i = 0; i < transport->rail_count && !region->bounced; ++i) {
         mscclpp_verbs_rail_t *rail = &transport->rails[i];
-        region->mrs[i] = mscclpp_verbs_register(transport, rail, address, length, info.kind,
+        region->mrs[i] = mscclpp_verbs_register(transport, rail, address, length, kind,
                                                 access | (rail->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
         if (NULL == region->mrs[i]) {
             mscclpp_verbs_region_destroy(region);
@@ -122,10 +141,11 @@ mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *
 
     memset(&bytes, 0, sizeof(bytes));
     bytes.magic = KEY_MAGIC;
-    bytes.rail_count = (uint32_t)region->transport->rail_count;
+    bytes.rail_count = (uint16_t)region->transport->rail_count;
+    bytes.bounced = region->bounced;
     bytes.address = region->address;
     bytes.length = region->length;
-    for (int i = 0; i < region->transport->rail_count; ++i) {
+    for (int i = 0; i < region->transport->rail_count && !region->bounced; ++i) {
         bytes.rkeys[i] = region->mrs[i]->rkey;
     }
     memcpy(key, &bytes, sizeof(bytes));
@@ -137,6 +157,12 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 {
     if (NULL == region) {
         return;
+    }
+    for (mscclpp_region_t **link = &region->transport->bounced; NULL != *link; link = &(*link)->next) {
+        if (region == *link) {
+            *link = region->next;
+            break;
+        }
     }
     for (int i = 0; i < region->transport->rail_count; ++i) {
         if (NULL != region->mrs[i] && 0 != region->transport->ibv.dereg_mr(region->mrs[i])) {
@@ -160,8 +186,9 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
         return MSCCLPP_ERR_INVALID;
     }
     memcpy(&bytes, key, sizeof(bytes));
-    if (KEY_MAGIC != bytes.magic || !conn->connected || bytes.rail_count < (uint32_t)conn->qp_count ||
-        bytes.rail_count > MSCCLPP_VERBS_MAX_RAILS) {
+    if (KEY_MAGIC != bytes.magic || !conn->connected || bytes.rail_count < conn->qp_count ||
+        bytes.rail_count > MSCCLPP_VERBS_MAX_RAILS || bytes.bounced > 1 ||
+        (bytes.bounced && (NULL == conn->bounce || 0 == conn->bounce->peer_in))) {
         mscclpp_error("%s: verbs: what rank %d sent is not the key of a region of a connected peer", label, conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
@@ -173,6 +200,7 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
     remote->conn = conn;
     remote->address = bytes.address;
     remote->length = bytes.length;
+    remote->bounced = bytes.bounced;
     memcpy(remote->rkeys, bytes.rkeys, sizeof(remote->rkeys));
     *remote_p = remote;
     return MSCCLPP_OK;

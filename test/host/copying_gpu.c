@@ -134,6 +134,13 @@ static mscclpp_status_t enqueue(mscclpp_gpu_stream_t *stream, void *to, const vo
     return MSCCLPP_OK;
 }
 
+/* Tells pinned memory, in which the CPU may read and write, from a device's, as the twin does not. */
+static void query(const void *address, mscclpp_mem_info_t *info_p)
+{
+    mscclpp_gpu_host_ops.query(address, info_p);
+    info_p->kind = info_p->base != NULL ? MSCCLPP_MEM_DEVICE : MSCCLPP_MEM_PINNED;
+}
+
 static mscclpp_gpu_ops_t ops;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -141,6 +148,7 @@ static void fill(void)
 {
     ops = mscclpp_gpu_host_ops;
     ops.name = "copying";
+    ops.query = query;
     ops.stream_create = stream_create;
     ops.stream_destroy = stream_destroy;
     ops.stream_wrap = NULL;

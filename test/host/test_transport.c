@@ -4,7 +4,8 @@
  *
  * Usage: test_transport [--transport NAME] [--ends threads|processes] [--device host|cuda] [--case NAME] [--large]
  *                       [--timeout SECONDS]
- * Without a GPU, cuda_ipc is tested with streams of the CPU. Parameters come from the environment (MSCCLPP_<NAME>).
+ * Without a GPU, cuda_ipc and bounces are tested with streams of the CPU. Parameters come from the environment
+ * (MSCCLPP_<NAME>).
  * --large adds messages of 1 GiB.
  */
 #include <getopt.h>
@@ -102,7 +103,8 @@ static void *run_end(void *argument)
         end_die(&end, "wrong parameter, or no device");
     }
     end.device = end.rank % devices;
-    if (strcmp(end.ops->name, "cuda_ipc") == 0 && end.gpu == &mscclpp_gpu_host_ops) {
+    if ((strcmp(end.ops->name, "cuda_ipc") == 0 || strcmp(config.verbs_registration, "bounce") == 0) &&
+        end.gpu == &mscclpp_gpu_host_ops) {
         end.gpu = copying_gpu();
     }
     if (end_open(&end) != MSCCLPP_OK) {

@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 59);
+    CHECK_EQ(mscclpp_param_count, 61);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -118,6 +118,7 @@ static void test_defaults(void)
     CHECK_TEXT(config.twin_host_ranks, "");
     CHECK_EQ(config.epoch_limit, 2147483648u);
     CHECK_TEXT(config.verbs_library, "libibverbs.so.1");
+    CHECK_TEXT(config.verbs_registration, "auto");
     CHECK_TEXT(config.verbs_mode, "auto");
     CHECK_TEXT(config.verbs_devices, "");
     CHECK_EQ(config.verbs_port, 0);

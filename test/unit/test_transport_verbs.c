@@ -181,6 +181,15 @@ static void test_errors(void)
     check_broken(sides, MSCCLPP_ERR_PEER, "local work queue catastrophic error");
     close_pair(sides);
 
+    /* A side that only waits asks the peer's HCA whether the peer is still there. */
+    reset();
+    open_pair(sides);
+    mock->fail_after = 1;
+    mock->fail_status = IBV_WC_RETRY_EXC_ERR;
+    check_broken(sides, MSCCLPP_ERR_PEER, "transport retry counter exceeded");
+    CHECK_EQ(mock->requests, 1);
+    close_pair(sides);
+
     /* A signal for a token that is not there, from a peer that went wrong. */
     reset();
     config.verbs_mode = "no_atomic";

@@ -183,6 +183,7 @@ static int free_descriptor(void)
 
 static void test_device_memory(void)
 {
+    static const char *const ways[] = {"dmabuf", "peermem", "dmabuf"};
     mscclpp_region_t *region = NULL;
     side_t sides[2];
     int before;
@@ -196,10 +197,18 @@ static void test_device_memory(void)
     mock->foreign = (uintptr_t)memory;
     mock->foreign_end = mock->foreign + sizeof(memory);
     /* What is promised is what was tried. */
-    CHECK_EQ(create(&sides[0], 0), MSCCLPP_OK);
-    CHECK_EQ(sides[0].flags & (MSCCLPP_DEVICE_REGIONS | MSCCLPP_DEVICE_TOKENS), 0);
-    destroy(&sides[0]);
+    for (int i = 0; i < 3; ++i) {
+        config.verbs_registration = ways[i];
+        CHECK_EQ(create(&sides[0], 0), MSCCLPP_OK);
+        CHECK_EQ(sides[0].flags & (MSCCLPP_DEVICE_REGIONS | MSCCLPP_DEVICE_TOKENS), 0);
+        CHECK_EQ(ops->region_create(sides[0].transport, memory, 5000, &region), MSCCLPP_ERR_NOT_SUPPORTED);
+        destroy(&sides[0]);
+        mock->dmabuf = i == 0; /* the way that is not asked for */
+        mock->peermem = i == 1;
+    }
+    config.verbs_registration = "auto";
     mock->dmabuf = true;
+    mock->peermem = false;
     config.verbs_mode = "no_atomic";
     CHECK_EQ(create(&sides[0], 0), MSCCLPP_OK);
     CHECK_EQ(sides[0].flags & (MSCCLPP_DEVICE_REGIONS | MSCCLPP_DEVICE_TOKENS), MSCCLPP_DEVICE_REGIONS);

@@ -1,0 +1,258 @@
+/* Device memory that no HCA can register: the transport verbs bounces it through pinned host memory. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "test/unit/verbs_pair.h"
+
+#define MEMORY ((size_t)8 << 20)
+
+static unsigned char *memory; /* stands for a device's; touched by the HCA it would be a fault */
+static size_t used;
+static int copies, copies_left; /* made, and until one fails; 0: none does */
+
+static void fake_query(const void *address, mscclpp_mem_info_t *info)
+{
+    memset(info, 0, sizeof(*info));
+    info->kind = (const unsigned char *)address >= memory && (const unsigned char *)address < memory + MEMORY
+                     ? MSCCLPP_MEM_DEVICE
+                     : MSCCLPP_MEM_HOST;
+}
+
+static mscclpp_status_t fake_alloc(int device, size_t size, void **address_p)
+{
+    CHECK(device == 0 && used + size <= MEMORY);
+    *address_p = memory + used;
+    used += size;
+    return MSCCLPP_OK;
+}
+
+static void fake_free(int device, void *address)
+{
+    CHECK(device == 0 && address != NULL);
+}
+
+static mscclpp_status_t fake_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    ++copies;
+    if (copies_left > 0 && --copies_left == 0) {
+        return MSCCLPP_ERR_SYSTEM;
+    }
+    return mscclpp_gpu_host_ops.copy(stream, to, from, size);
+}
+
+/* `bounced[i]`: side i's region lies in device memory. Neither way of registration works unless that is changed. */
+static void open_sides(side_t sides[2], const char *mode, const bool bounced[2])
+{
+    reset();
+    used = 0;
+    copies = copies_left = 0;
+    fake_gpu.name = "cuda";
+    fake_gpu.query = fake_query;
+    fake_gpu.device_alloc = fake_alloc;
+    fake_gpu.device_free = fake_free;
+    fake_gpu.copy = fake_copy;
+    mock->foreign = (uintptr_t)memory;
+    mock->foreign_end = mock->foreign + MEMORY;
+    config.verbs_mode = mode;
+    for (int i = 0; i < 2; ++i) {
+        void *bytes;
+        REQUIRE(create(&sides[i], i) == MSCCLPP_OK);
+        CHECK_EQ(sides[i].flags & (MSCCLPP_DEVICE_REGIONS | MSCCLPP_DEVICE_TOKENS), MSCCLPP_DEVICE_REGIONS);
+        bytes = calloc(1, BYTES);
+        if (bounced[i]) {
+            free(bytes);
+            REQUIRE(fake_alloc(0, BYTES, &bytes) == MSCCLPP_OK);
+            memset(bytes, 0, BYTES);
+        }
+        sides[i].bytes = bytes;
+        REQUIRE(ops->conn_create(sides[i].transport, 1 - i, &sides[i].conn) == MSCCLPP_OK);
+        REQUIRE(ops->region_create(sides[i].transport, bytes, BYTES, &sides[i].region) == MSCCLPP_OK);
+    }
+    for (int i = 0; i < 2; ++i) {
+        REQUIRE(join(&sides[i], &sides[1 - i]) == MSCCLPP_OK);
+    }
+    for (int i = 0; i < 2; ++i) {
+        share(&sides[i], &sides[1 - i]);
+    }
+    fill(&sides[0]);
+}
+
+static void close_sides(side_t sides[2], const bool bounced[2])
+{
+    for (int i = 0; i < 2; ++i) {
+        sides[i].bytes = bounced[i] ? NULL : sides[i].bytes;
+    }
+    close_pair(sides);
+}
+
+/* Bytes of all sizes, and a signal that nobody sees before them. */
+static void test_puts(const char *mode, const bool bounced[2])
+{
+    static const uint32_t sizes[] = {1, 7, 64, 4097, 32768, 32769, 300001, BYTES};
+    side_t sides[2];
+
+    open_sides(sides, mode, bounced);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+        const uint32_t size = sizes[i];
+        mscclpp_status_t status = MSCCLPP_IN_PROGRESS;
+        memset(sides[1].bytes, 0, BYTES);
+        UNTIL_OK(sides, ops->put(sides[0].conn, sides[0].remote, BYTES - size, sides[0].region, 0, size));
+        /* The sides take turns, so that each step of one is seen before the next of the other. */
+        for (int turn = 0; turn < 10000 && sides[1].tokens[2] == i; ++turn) {
+            status = status == MSCCLPP_IN_PROGRESS ? ops->signal(sides[0].conn, 2) : status;
+            CHECK_EQ(ops->progress(sides[turn % 2].transport), MSCCLPP_OK);
+        }
+        CHECK_EQ(status, MSCCLPP_OK);
+        CHECK_EQ(sides[1].tokens[2], i + 1);
+        CHECK(memcmp(sides[0].bytes, sides[1].bytes + BYTES - size, size) == 0);
+        CHECK(size == BYTES || sides[1].bytes[BYTES - size - 1] == 0);
+        settle(sides);
+    }
+    CHECK(copies > 0);
+    CHECK_EQ(ops->conn_status(sides[0].conn), MSCCLPP_OK);
+    close_sides(sides, bounced);
+}
+
+/* Many puts of pieces, without a wait between them; those of registered memory keep their place among them. */
+static void test_many(void)
+{
+    static const bool bounced[2] = {true, true};
+    unsigned char *host = calloc(1, 65536);
+    mscclpp_region_t *region = NULL;
+    side_t sides[2];
+
+    open_sides(sides, "auto", bounced);
+    CHECK_EQ(ops->region_create(sides[0].transport, host, 65536, &region), MSCCLPP_OK);
+    memset(host, 0x5a, 65536);
+    for (uint32_t i = 0; i < 200; ++i) {
+        const uint64_t at = i * 5003u;
+        UNTIL_OK(sides, put(&sides[0], at, 5003));
+        UNTIL_OK(sides, ops->put(sides[0].conn, sides[0].remote, at + 17, region, i, 100));
+        UNTIL_OK(sides, put(&sides[0], at + 50, 20));
+        if (i % 3 == 0) {
+            UNTIL_OK(sides, ops->signal(sides[0].conn, 0));
+        }
+    }
+    settle(sides);
+    progress(sides);
+    CHECK_EQ(sides[1].tokens[0], 67);
+    for (uint32_t i = 0; i < 200; ++i) {
+        for (uint32_t j = 0; j < 5003; ++j) {
+            const bool over = j >= 17 && j < 117 && !(j >= 50 && j < 70);
+            const uint32_t at = i * 5003u + j;
+            REQUIRE(sides[1].bytes[at] == (over ? 0x5a : sides[0].bytes[at]));
+        }
+    }
+    ops->region_destroy(region);
+    free(host);
+    close_sides(sides, bounced);
+}
+
+static void test_adds(void)
+{
+    static const bool bounced[2] = {false, true};
+    side_t sides[2];
+    uint64_t sum = 0;
+
+    open_sides(sides, "auto", bounced);
+    for (uint64_t i = 1; i <= 100; ++i) {
+        UNTIL_OK(sides, ops->add(sides[0].conn, sides[0].remote, 4096, i));
+        UNTIL_OK(sides, put(&sides[0], 8192 + 8 * i, 8));
+    }
+    settle(sides);
+    memcpy(&sum, sides[1].bytes + 4096, sizeof(sum));
+    CHECK_EQ(sum, 5050);
+    CHECK(memcmp(sides[0].bytes + 8200, sides[1].bytes + 8200, 800) == 0);
+    close_sides(sides, bounced);
+}
+
+/* A copy that fails at either end: that end says so, and the other one is told. */
+static void test_failure(int nth, int culprit)
+{
+    static const bool bounced[2] = {true, true};
+    mscclpp_status_t status[2] = {MSCCLPP_OK, MSCCLPP_OK};
+    uint64_t ticket = 0;
+    side_t sides[2];
+
+    open_sides(sides, "auto", bounced);
+    unit_expect_log();
+    copies_left = nth;
+    (void)put(&sides[0], 0, 8);
+    for (int i = 0; i < 200; ++i) {
+        for (int k = 0; k < 2; ++k) {
+            mscclpp_status_t now = ops->progress(sides[k].transport);
+            status[k] = status[k] == MSCCLPP_OK ? now : status[k];
+        }
+    }
+    CHECK(unit_logged() >= 1);
+    CHECK_EQ(status[culprit], MSCCLPP_ERR_SYSTEM);
+    CHECK_EQ(ops->conn_status(sides[culprit].conn), MSCCLPP_ERR_SYSTEM);
+    CHECK_EQ(ops->conn_status(sides[1 - culprit].conn), MSCCLPP_ERR_PEER);
+    CHECK(ops->flush(sides[0].conn, &ticket) < 0);
+    close_sides(sides, bounced);
+}
+
+/* A peer that names memory which is none of the regions. */
+static void test_intruder(void)
+{
+    static const bool bounced[2] = {true, true};
+    side_t sides[2];
+
+    open_sides(sides, "auto", bounced);
+    sides[0].remote->address += BYTES / 2;
+    unit_expect_log();
+    (void)put(&sides[0], 0, BYTES);
+    for (int i = 0; i < 200; ++i) {
+        (void)ops->progress(sides[0].transport);
+        (void)ops->progress(sides[1].transport);
+    }
+    CHECK(unit_logged() >= 1);
+    CHECK_EQ(ops->conn_status(sides[1].conn), MSCCLPP_ERR_PEER);
+    CHECK_EQ(ops->conn_status(sides[0].conn), MSCCLPP_ERR_PEER);
+    close_sides(sides, bounced);
+}
+
+/* A side that leaves with copies under way, and one that goes on with a peer that has left. */
+static void test_leaving(void)
+{
+    static const bool bounced[2] = {true, true};
+    uint64_t ticket = 0;
+    side_t sides[2];
+
+    open_sides(sides, "auto", bounced);
+    CHECK_EQ(put(&sides[0], 0, BYTES), MSCCLPP_OK);
+    for (int i = 0; i < 3; ++i) {
+        progress(sides);
+    }
+    ops->remote_destroy(sides[1].remote);
+    ops->conn_destroy(sides[1].conn);
+    sides[1].remote = NULL;
+    sides[1].conn = NULL;
+    UNTIL_OK(sides, ops->signal(sides[0].conn, 0));
+    UNTIL_OK(sides, ops->flush(sides[0].conn, &ticket));
+    UNTIL_OK(sides, ops->test(sides[0].conn, ticket));
+    UNTIL_OK(sides, put(&sides[0], 0, BYTES));
+    CHECK_EQ(sides[1].tokens[0], 0);
+    close_sides(sides, bounced);
+}
+
+int main(void)
+{
+    static const bool both[2] = {true, true}, source[2] = {true, false}, target[2] = {false, true};
+
+    open_mock(MOCK_VERBS_LIBRARY);
+    memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    test_puts("auto", both);
+    test_puts("auto", source);
+    test_puts("auto", target);
+    test_puts("no_atomic", both);
+    test_many();
+    test_adds();
+    test_failure(1, 0);
+    test_failure(2, 1);
+    test_intruder();
+    test_leaving();
+    munmap(memory, MEMORY);
+    return unit_end();
+}
