@@ -19,6 +19,12 @@
 #define MAX_COUNT 40000u
 #define TEAMS 3
 
+/* A storm ends after so long, however many calls are left: with --long it makes very many, and machines may be busy. */
+#define STORM_SECONDS 200.0
+
+/* Calls between two looks at the clock. */
+#define LOOK_CALLS 1000
+
 static parts_options_t options;
 
 typedef struct {
@@ -82,12 +88,27 @@ static void call_on(rank_t *rank, traffic_t *traffic, int i, uint64_t count)
     }
 }
 
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* True on all ranks alike, once the time is up; asked after each call. */
+static bool is_over(rank_t *rank, int calls, double started)
+{
+    return calls % LOOK_CALLS == 0 && meet_any(rank, now() - started > STORM_SECONDS);
+}
+
 static void storm(rank_t *rank)
 {
     const plan_t *plan = rank->argument;
     uint64_t shared = 11, own = (uint64_t)rank->rank + 5;
     traffic_t traffic[TEAMS];
     int i, t, teams = plan->alone ? 1 : TEAMS;
+    const double started = now();
 
     for (t = 0; t < teams; ++t) {
         traffic_open(&traffic[t], create_team(rank), MAX_COUNT, t == 0 ? USER_DEVICE : USER_EXACT);
@@ -99,6 +120,9 @@ static void storm(rank_t *rank)
             jitter_sleep(&own, plan->gap);
         }
         call_on(rank, one, i, draw_count(&shared));
+        if (is_over(rank, i + 1, started)) {
+            break;
+        }
     }
     __atomic_fetch_add(&all_rings, mscclpp_linger_rings(traffic[0].team), __ATOMIC_RELAXED);
     __atomic_fetch_add(&all_calls, (uint64_t)i, __ATOMIC_RELAXED);
@@ -239,7 +263,10 @@ static void test_absence(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* Very many calls with gaps of all lengths round idle time and window; a million with --long. */
+/*
+ * Very many calls with gaps of all lengths round idle time and window: with --long a million, or as many as there is
+ * time for.
+ */
 static void test_long(int scale)
 {
     const unsigned slow = process_state_slow() ? 8 : 1;
