@@ -183,6 +183,13 @@ mscclpp_status_t mscclpp_ctrl_poll(mscclpp_ctrl_t *ctrl, int *peer_p, void *mess
     return carriers[ctrl->chosen]->poll(ctrl->carrier[ctrl->chosen], peer_p, message, length_p);
 }
 
+void mscclpp_ctrl_flush(mscclpp_ctrl_t *ctrl, double seconds)
+{
+    if (ctrl->chosen >= 0 && carriers[ctrl->chosen]->flush != NULL) {
+        carriers[ctrl->chosen]->flush(ctrl->carrier[ctrl->chosen], seconds);
+    }
+}
+
 void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl)
 {
     if (ctrl == NULL) {

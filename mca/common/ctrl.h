@@ -48,6 +48,9 @@ mscclpp_status_t mscclpp_ctrl_post(mscclpp_ctrl_t *ctrl, int peer, const void *m
  */
 mscclpp_status_t mscclpp_ctrl_poll(mscclpp_ctrl_t *ctrl, int *peer_p, void *message, size_t *length_p);
 
+/* Moves on what was posted until it has left, for at most `seconds`; for a rank that will not poll soon. */
+void mscclpp_ctrl_flush(mscclpp_ctrl_t *ctrl, double seconds);
+
 /* Local; messages on their way get a few milliseconds and may then be lost. NULL is allowed. */
 void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl);
 

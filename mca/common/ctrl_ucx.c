@@ -3,6 +3,7 @@
  * only. An endpoint is opened by the first message to a process and shared by the teams that know that process.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -524,6 +525,20 @@ static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
     return false;
 }
 
+static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
+{
+    double deadline = now() + seconds;
+    bool sending;
+
+    do {
+        pthread_mutex_lock(&ucx_lock);
+        (void)ucx.ucp_worker_progress(ucx_worker);
+        sending = is_sending(carrier);
+        pthread_mutex_unlock(&ucx_lock);
+        sched_yield();
+    } while (sending && now() < deadline);
+}
+
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;
@@ -579,6 +594,7 @@ const mscclpp_ctrl_ops_t mscclpp_ctrl_ucx_ops = {
     .connect = ucx_connect,
     .post = ucx_post,
     .poll = ucx_poll,
+    .flush = ucx_flush,
     .destroy = ucx_destroy,
     .finalize = ucx_finalize,
 };

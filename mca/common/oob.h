@@ -14,7 +14,8 @@ typedef struct {
 
     /*
      * Gathers `length` bytes of every rank in rank order into recvbuf (size * length bytes). Blocking and collective.
-     * Ends with MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_MIXED or another error, already reported, if a rank cannot take part.
+     * Ends on all ranks alike with MSCCLPP_ERR_NOT_SUPPORTED, the reason logged, if one has no memory for it; and with
+     * MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_MIXED or another error, already reported, if a rank cannot take part.
      */
     mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
 

@@ -18,17 +18,25 @@ typedef struct {
 struct mscclpp_oob_part {
     const mscclpp_oob_t *whole;
     const mscclpp_nodes_t *nodes;
-    mscclpp_status_t status; /* the first error of the whole exchange, after which it is of no use */
+    mscclpp_status_t status; /* the error of the whole exchange after which it is of no use */
+    int refusals;            /* rounds that all ranks ended alike, for want of memory on one */
     block_t own;
     block_t blocks[]; /* one for each of all ranks */
 };
 
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
-    if (part->status == MSCCLPP_OK) {
-        part->status = part->whole->allgather(part->whole->context, &part->own, part->blocks, sizeof(part->own));
+    mscclpp_status_t status;
+
+    if (part->status != MSCCLPP_OK) {
+        return part->status;
     }
-    return part->status;
+    status = part->whole->allgather(part->whole->context, &part->own, part->blocks, sizeof(part->own));
+    /* All nodes see the same rounds, so they still keep step after one; a rank that has no memory for long is left. */
+    if (status != MSCCLPP_OK && (status != MSCCLPP_ERR_NOT_SUPPORTED || ++part->refusals > 1)) {
+        part->status = status;
+    }
+    return status;
 }
 
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
@@ -104,13 +112,13 @@ mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part)
 
     memset(&part->own, 0, sizeof(part->own));
     part->own.done = 1;
-    while (!all && run_round(part) == MSCCLPP_OK) {
-        all = true;
-        for (i = 0; i < part->whole->size; ++i) {
-            all = all && part->blocks[i].done;
+    while (!all && part->status == MSCCLPP_OK) {
+        all = run_round(part) == MSCCLPP_OK;
+        for (i = 0; i < part->whole->size && all; ++i) {
+            all = part->blocks[i].done;
         }
     }
-    return part->status;
+    return part->status == MSCCLPP_OK && part->refusals > 0 ? MSCCLPP_ERR_NOT_SUPPORTED : part->status;
 }
 
 void mscclpp_oob_part_destroy(mscclpp_oob_part_t *part)

@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/* For notices of a failure to leave: this rank may not come back to the library. */
+#define TELL_SECONDS 0.5
+
 typedef enum {
     NOTICE_FAILED = 1, /* the call ended with an error on the sender */
     NOTICE_WAITS = 2,  /* the sender passed device buffers and waits */
@@ -130,6 +133,9 @@ void mscclpp_team_tell_failure(mscclpp_team_t *team, mscclpp_status_t status)
         post(team, rank, NOTICE_FAILED, team->call, status);
     }
     pthread_mutex_unlock(&team->notices.lock);
+    if (team->ctrl != NULL) {
+        mscclpp_ctrl_flush(team->ctrl, TELL_SECONDS);
+    }
 }
 
 void mscclpp_team_tell_waiting(mscclpp_team_t *team)

@@ -143,7 +143,8 @@ static double now(void)
 typedef struct {
     int culprit; /* equal to the number of ranks: all of them */
     int nth;
-    bool reached; /* by any culprit */
+    bool in_exchange; /* the nth all-gather of the embedding runtime is what there is no memory for */
+    bool reached;     /* by any culprit */
     mscclpp_status_t created[RANKS_MAX];
     double seconds[RANKS_MAX];
 } plan_t;
@@ -162,6 +163,32 @@ static mscclpp_status_t post_unharmed(void *context, int peer, const void *messa
     return status;
 }
 
+/* Of the thread that asks for it, the nth all-gather from now on ends for all ranks as it does where one has no memory.
+ */
+static _Thread_local int exchanges_left;
+
+static mscclpp_status_t (*gather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
+
+static mscclpp_status_t gather_or_abstain(void *context, const void *sendbuf, void *recvbuf, size_t length)
+{
+    const int kept = left;
+    int abstains = exchanges_left != 0 && --exchanges_left == 0, all[RANKS_MAX], i;
+    mscclpp_status_t status;
+
+    memset(all, 0, sizeof(all));
+    left = 0;
+    happened = happened || abstains != 0;
+    status = gather(context, &abstains, all, sizeof(abstains));
+    for (i = 0; i < RANKS_MAX; ++i) {
+        status = all[i] != 0 ? MSCCLPP_ERR_NOT_SUPPORTED : status;
+    }
+    if (status == MSCCLPP_OK) {
+        status = gather(context, sendbuf, recvbuf, length);
+    }
+    left = kept;
+    return status;
+}
+
 static void set_up(rank_t *rank)
 {
     plan_t *plan = rank->argument;
@@ -172,12 +199,15 @@ static void set_up(rank_t *rank)
 
     rank->gpu = &faulty_gpu_ops;
     rank->oob.post_message = post_unharmed;
+    rank->oob.allgather = gather_or_abstain;
     meet(rank);
     started = now();
     happened = false;
-    left = rank->rank == plan->culprit || rank->size == plan->culprit ? plan->nth : 0;
+    if (rank->rank == plan->culprit || rank->size == plan->culprit) {
+        *(plan->in_exchange ? &exchanges_left : &left) = plan->nth;
+    }
     plan->created[rank->rank] = try_team(rank, rank->config, &team);
-    left = 0;
+    left = exchanges_left = 0;
     plan->seconds[rank->rank] = now() - started;
     if (happened) {
         __atomic_store_n(&plan->reached, true, __ATOMIC_RELAXED);
@@ -194,10 +224,11 @@ static void set_up(rank_t *rank)
     }
 }
 
-static void keep_post_message(rank_t *rank)
+static void keep_functions(rank_t *rank)
 {
     if (rank->rank == 0) {
         post_message = rank->oob.post_message;
+        gather = rank->oob.allgather;
     }
 }
 
@@ -208,8 +239,9 @@ static void run_plan(int ranks, const mscclpp_config_t *config, plan_t *plan)
     mscclpp_team_finalize(1.0);
 }
 
-/* True if there was such an allocation. */
-static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, int nth, long held_before)
+/* True if there was such an allocation or exchange. */
+static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, int nth, bool in_exchange,
+                      long held_before)
 {
     const int failed_before = unit_failed;
     plan_t plan;
@@ -218,6 +250,7 @@ static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, in
     memset(&plan, 0, sizeof(plan));
     plan.culprit = culprit;
     plan.nth = nth;
+    plan.in_exchange = in_exchange;
     run_plan(ranks, config, &plan);
     for (rank = 0; rank < ranks; ++rank) {
         CHECK(plan.created[rank] == MSCCLPP_OK || plan.created[rank] == MSCCLPP_ERR_NOT_SUPPORTED);
@@ -225,7 +258,8 @@ static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, in
         CHECK(plan.seconds[rank] < PROMPT);
     }
     CHECK(plan.reached || plan.created[0] == MSCCLPP_OK);
-    if (plan.created[0] != MSCCLPP_OK) {
+    CHECK(!plan.reached || !in_exchange || plan.created[0] == MSCCLPP_ERR_NOT_SUPPORTED);
+    if (plan.created[0] != MSCCLPP_OK && !in_exchange) {
         /* Where several ran out of memory, the first of them is named. */
         for (rank = culprit < ranks ? culprit : 0; culprit == ranks && count_blame(rank) == 0 && rank < ranks; ++rank) {
         }
@@ -234,8 +268,8 @@ static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, in
     CHECK_EQ(faulty_held(), 0);
     CHECK_EQ(__atomic_load_n(&held, __ATOMIC_RELAXED), held_before);
     if (unit_failed != failed_before) {
-        fprintf(stderr, "in allocation %d of rank %d of %d, ranks_per_node %d; logged:\n%s", nth, culprit, ranks,
-                config->ranks_per_node, log_text);
+        fprintf(stderr, "in %s %d of rank %d of %d, ranks_per_node %d; logged:\n%s",
+                in_exchange ? "exchange" : "allocation", nth, culprit, ranks, config->ranks_per_node, log_text);
     }
     return plan.reached && unit_failed == failed_before;
 }
@@ -245,7 +279,7 @@ static void test_set_up(int ranks, int ranks_per_node, const char *transport, co
     mscclpp_config_t config;
     plan_t none;
     long held_before;
-    int culprit, nth, total = 0;
+    int culprit, nth, total = 0, exchanges = 0;
 
     mscclpp_config_init(&config);
     config.scratch_size = (size_t)1 << 20;
@@ -262,13 +296,18 @@ static void test_set_up(int ranks, int ranks_per_node, const char *transport, co
     CHECK_EQ(none.created[0], MSCCLPP_OK);
     held_before = __atomic_load_n(&held, __ATOMIC_RELAXED);
     for (culprit = 0; culprit <= ranks; ++culprit) {
-        for (nth = 1; nth < NTH_MAX && fail_once(ranks, &config, culprit, nth, held_before); ++nth) {
+        for (nth = 1; nth < NTH_MAX && fail_once(ranks, &config, culprit, nth, false, held_before); ++nth) {
         }
         CHECK(nth < NTH_MAX);
         CHECK(nth > at_least);
         total += nth - 1;
+        for (nth = 1; nth < NTH_MAX && fail_once(ranks, &config, culprit, nth, true, held_before); ++nth) {
+        }
+        CHECK(nth > 4);
+        exchanges += nth - 1;
     }
-    printf("%d ranks, %d a node, %s, %s: %d allocations failed\n", ranks, ranks_per_node, transport, proxy, total);
+    printf("%d ranks, %d a node, %s, %s: %d allocations and %d exchanges failed\n", ranks, ranks_per_node, transport,
+           proxy, total, exchanges);
 }
 
 int main(void)
@@ -278,7 +317,7 @@ int main(void)
     unit_begin();
     alarm(300);
     mscclpp_config_init(&config);
-    CHECK_EQ(run_ranks(1, &config, keep_post_message, NULL), 0);
+    CHECK_EQ(run_ranks(1, &config, keep_functions, NULL), 0);
     mscclpp_log_set(log_sink, NULL, MSCCLPP_LOG_INFO);
     test_set_up(3, 0, "auto", "progress", 8);
     test_set_up(3, 2, "shm", "progress", 8);

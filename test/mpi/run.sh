@@ -298,6 +298,19 @@ cases_mixed() {
     mixed "nodes:mixed:3" 5 0 --mca coll_mscclpp_ranks_per_node 2
 }
 
+# On each allocation that fails all ranks end alike. The errors that these jobs print are theirs to print.
+cases_no_memory() {
+    local n per transport=shm # UCX 1.13 aborts where a connection ends that is still being wired up
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || transport=cuda_ipc
+    for n in 2 3; do
+        run "no_memory:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_no_memory"
+    done
+    for per in 1 2; do
+        run "no_memory:nodes:3/$per" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
+            --mca coll_mscclpp_transport $transport "$bindir/test_no_memory"
+    done
+}
+
 cases_late() {
     local when named='ranks that have not (arrived|come): 2'
     for when in later first; do
@@ -497,6 +510,7 @@ cases_algorithms
 cases_ports
 cases_nodes
 cases_mixed
+cases_no_memory
 cases_late
 cases_idle
 cases_linger

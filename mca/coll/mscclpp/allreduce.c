@@ -111,7 +111,8 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_attribute_attach(module) ||
         OMPI_SUCCESS != mca_coll_mscclpp_oob_create(module, &params.oob)) {
-        return MSCCLPP_ERR_NO_MEMORY;
+        mca_coll_mscclpp_oob_abstain(module, 1);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = mscclpp_team_create(&params, &team);
     if (MSCCLPP_OK != status) {

@@ -194,6 +194,12 @@ int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t
 void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module);
 
 /*
+ * For a rank without memory: its peers, which are in all-gather `number` of the set-up (from 1) or on their way into
+ * it, end it with MSCCLPP_ERR_NOT_SUPPORTED. Takes no memory of its own, and no oob.
+ */
+void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number);
+
+/*
  * The first rank that brings up a team in all-reduce call `call`, in which this rank passed host memory; -1 if there is
  * none. Each such rank is sent a refusal, which ends its bring-up with MSCCLPP_ERR_MIXED. From any thread.
  */

@@ -108,6 +108,13 @@ static mscclpp_status_t gather_step(oob_gather_t *gather)
         free(message);
         return MSCCLPP_ERR_MIXED;
     }
+    message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_ABSTAIN, gather->number);
+    if (NULL != message) {
+        mscclpp_info("%s: rank %d: memory for the set-up: %s: device buffers are staged", oob->label, message->peer,
+                     mscclpp_status_string(MSCCLPP_ERR_NO_MEMORY));
+        free(message);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
     return 0 == gather->missing && NULL == oob->sends.first ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
@@ -142,12 +149,14 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
 
     pthread_mutex_lock(&oob->lock);
     gather.number = ++oob->gathers;
-    /* Each rank begins with the peer behind it, so that not all of them send to the same one at a time. */
-    for (int i = 1; i < gather.size && MSCCLPP_OK == status; ++i) {
-        status = mca_coll_mscclpp_oob_post(oob, (rank + i) % gather.size, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number,
-                                           oob->module->calls, sendbuf, length);
-    }
+    status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->calls, sendbuf,
+                                           length);
     pthread_mutex_unlock(&oob->lock);
+    if (MSCCLPP_ERR_NO_MEMORY == status) {
+        /* Nobody has anything of this rank, so nobody comes through this all-gather: all end it alike. */
+        mca_coll_mscclpp_oob_abstain(oob->module, gather.number);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
 
     while (MSCCLPP_OK == status) {
         pthread_mutex_lock(&oob->lock);

@@ -38,7 +38,6 @@ static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
     mca_coll_mscclpp_oob_message_t *message = malloc(sizeof(*message) - sizeof(message->header) + size);
 
     if (NULL == message) {
-        mscclpp_error("no memory for a message of %zu bytes", size);
         return NULL;
     }
     message->next = NULL;
@@ -69,28 +68,83 @@ static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
     }
 }
 
-mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
-                                           uint64_t number, uint64_t call, const void *data, size_t length)
+static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t *oob, int peer,
+                                                   const mca_coll_mscclpp_oob_header_t *header, const void *data)
 {
-    mca_coll_mscclpp_oob_message_t *message = message_create(peer, sizeof(mca_coll_mscclpp_oob_header_t) + length);
-    int rc;
+    mca_coll_mscclpp_oob_message_t *message = message_create(peer, sizeof(*header) + header->length);
 
     if (NULL == message) {
-        return MSCCLPP_ERR_NO_MEMORY;
+        mscclpp_error("%s: no memory for a message of %llu bytes", oob->label, (unsigned long long)header->length);
+        return NULL;
     }
-    message->header = (mca_coll_mscclpp_oob_header_t){OOB_MAGIC, kind, number, call, length};
-    if (length > 0) {
-        memcpy(message->data, data, length);
+    message->header = *header;
+    if (header->length > 0) {
+        memcpy(message->data, data, header->length);
     }
-    rc = MCA_PML_CALL(isend(&message->header, message->size, &ompi_mpi_byte.dt, peer, MCA_COLL_MSCCLPP_TAG,
-                            MCA_PML_BASE_SEND_STANDARD, oob->comm, &message->request));
+    return message;
+}
+
+static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_message_t *message)
+{
+    int rc = MCA_PML_CALL(isend(&message->header, message->size, &ompi_mpi_byte.dt, message->peer, MCA_COLL_MSCCLPP_TAG,
+                                MCA_PML_BASE_SEND_STANDARD, oob->comm, &message->request));
+
     if (OMPI_SUCCESS != rc) {
-        mscclpp_error("%s: cannot send %zu bytes to rank %d (Open MPI error %d)", oob->label, message->size, peer, rc);
+        mscclpp_error("%s: cannot send %zu bytes to rank %d (Open MPI error %d)", oob->label, message->size,
+                      message->peer, rc);
         free(message);
         return MSCCLPP_ERR_PEER;
     }
     queue_append(&oob->sends, message);
     return MSCCLPP_OK;
+}
+
+mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
+                                           uint64_t number, uint64_t call, const void *data, size_t length)
+{
+    const mca_coll_mscclpp_oob_header_t header = {OOB_MAGIC, kind, number, call, length};
+    mca_coll_mscclpp_oob_message_t *message = create_sent(oob, peer, &header, data);
+
+    return NULL == message ? MSCCLPP_ERR_NO_MEMORY : send_message(oob, message);
+}
+
+mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
+                                               uint64_t number, uint64_t call, const void *data, size_t length)
+{
+    const mca_coll_mscclpp_oob_header_t header = {OOB_MAGIC, kind, number, call, length};
+    const int rank = ompi_comm_rank(oob->comm), size = ompi_comm_size(oob->comm);
+    mca_coll_mscclpp_oob_queue_t ready;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    queue_init(&ready);
+    /* Each rank begins with the peer behind it, so that not all of them send to the same one at a time. */
+    for (int i = 1; i < size && MSCCLPP_OK == status; ++i) {
+        mca_coll_mscclpp_oob_message_t *message = create_sent(oob, (rank + i) % size, &header, data);
+        if (NULL == message) {
+            status = MSCCLPP_ERR_NO_MEMORY;
+        } else {
+            queue_append(&ready, message);
+        }
+    }
+    while (MSCCLPP_OK == status && NULL != ready.first) {
+        status = send_message(oob, queue_unlink(&ready, &ready.first));
+    }
+    queue_free(&ready);
+    return status;
+}
+
+void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number)
+{
+    mca_coll_mscclpp_oob_header_t header = {
+        .magic = OOB_MAGIC, .kind = MCA_COLL_MSCCLPP_OOB_ABSTAIN, .number = number, .call = module->calls};
+
+    /* From the stack, and so short that it leaves at once, whether or not the peer is there to receive it. */
+    for (int peer = 0; peer < ompi_comm_size(module->comm); ++peer) {
+        if (peer != ompi_comm_rank(module->comm)) {
+            (void)MCA_PML_CALL(send(&header, sizeof(header), &ompi_mpi_byte.dt, peer, MCA_COLL_MSCCLPP_TAG,
+                                    MCA_PML_BASE_SEND_STANDARD, module->comm));
+        }
+    }
 }
 
 /* True for a complete request, which is freed then; *rc_p is how it ended. */
@@ -133,18 +187,28 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob)
         ompi_status_public_t status;
         mca_coll_mscclpp_oob_message_t *message;
         int matched = 0;
-        int rc = MCA_PML_CALL(improbe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, oob->comm, &matched, &arrived, &status));
+        int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, oob->comm, &matched, &status));
 
-        if (OMPI_SUCCESS != rc) {
-            mscclpp_error("%s: cannot look for messages (Open MPI error %d)", oob->label, rc);
-            return MSCCLPP_ERR_PEER;
-        }
-        if (!matched) {
+        if (OMPI_SUCCESS == rc && !matched) {
             return MSCCLPP_OK;
         }
-        message = message_create(status.MPI_SOURCE, status._ucount);
-        if (NULL == message) {
-            return MSCCLPP_ERR_NO_MEMORY;
+        message = OMPI_SUCCESS == rc ? message_create(status.MPI_SOURCE, status._ucount) : NULL;
+        if (OMPI_SUCCESS == rc && NULL == message) {
+            /* It can wait where it is; its sender cannot be told to send it again. */
+            if (!oob->starved) {
+                mscclpp_error("%s: no memory to receive %zu bytes", oob->label, (size_t)status._ucount);
+            }
+            oob->starved = true;
+            return MSCCLPP_OK;
+        }
+        /* Nobody else receives under this tag, so this is the one that was seen. */
+        if (OMPI_SUCCESS == rc) {
+            rc = MCA_PML_CALL(improbe(message->peer, MCA_COLL_MSCCLPP_TAG, oob->comm, &matched, &arrived, &status));
+        }
+        if (OMPI_SUCCESS != rc || !matched) {
+            mscclpp_error("%s: cannot look for messages (Open MPI error %d)", oob->label, rc);
+            free(message);
+            return MSCCLPP_ERR_PEER;
         }
         rc = MCA_PML_CALL(imrecv(&message->header, message->size, &ompi_mpi_byte.dt, &arrived, &message->request));
         if (OMPI_SUCCESS != rc) {
@@ -208,7 +272,7 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
     for (mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first; NULL != *link; link = &(*link)->next) {
         const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
         if (kind == header->kind && (MCA_COLL_MSCCLPP_OOB_CONTROL == kind ||
-                                     which == (MCA_COLL_MSCCLPP_OOB_GATHER == kind ? header->number : header->call))) {
+                                     which == (MCA_COLL_MSCCLPP_OOB_REFUSE == kind ? header->call : header->number))) {
             return queue_unlink(&oob->inbox, link);
         }
     }

@@ -11,7 +11,9 @@
 typedef enum {
     MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* one rank's part of an all-gather; `number` counts these */
     MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a message of the host library's */
-    MCA_COLL_MSCCLPP_OOB_REFUSE = 3   /* the sender passed host buffers in all-reduce call `call` */
+    MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in all-reduce call `call` */
+    MCA_COLL_MSCCLPP_OOB_ABSTAIN =
+        4 /* the sender has no memory for all-gather `number`, and sends nothing else of it */
 } mca_coll_mscclpp_oob_kind_t;
 
 typedef struct {
@@ -47,6 +49,7 @@ struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_oob_queue_t inbox;
     uint64_t gathers; /* all-gathers begun on this rank */
     bool revoked;     /* has been reported */
+    bool starved;     /* likewise: what has arrived waits for memory to receive it into */
     char label[MPI_MAX_OBJECT_NAME];
 };
 
@@ -62,12 +65,16 @@ void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length);
 
+/* The same to all other ranks, or, without memory, to none. */
+mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
+                                               uint64_t number, uint64_t call, const void *data, size_t length);
+
 /* Frees what has been sent, and moves what has come into the inbox, in the order in which each peer sent it. */
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob);
 
 /*
- * Takes the first message of a kind out of the inbox whose number (OOB_GATHER) or call (OOB_REFUSE) is `which`, or any
- * (OOB_CONTROL); NULL if there is none. To be freed by free().
+ * Takes the first message of a kind out of the inbox whose number (OOB_GATHER, OOB_ABSTAIN) or call (OOB_REFUSE) is
+ * `which`, or any (OOB_CONTROL); NULL if there is none. To be freed by free().
  */
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                           uint64_t which);
