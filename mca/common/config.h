@@ -46,7 +46,8 @@ typedef struct {
     const char *proxy;        /* "progress", "thread" */
     int fifo_size;            /* triggers */
     const char *ucx_bounce;   /* "auto", "always", "device" */
-    size_t bounce_size;       /* bytes a connection and direction */
+    bool ucx_shared_memory;
+    size_t bounce_size; /* bytes a connection and direction */
     bool widen_selection;
     const char *widen_list;
     int twin_blocks;

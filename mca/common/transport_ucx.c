@@ -100,6 +100,17 @@ static bool succeeded(const mscclpp_transport_t *transport, const char *call, uc
     return status == UCS_OK;
 }
 
+/* What the user has set for UCX goes before. */
+static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config, const char *variable,
+                        const char *name, const char *value)
+{
+    ucs_status_t status = getenv(variable) == NULL ? ucx->ucp_config_modify(config, name, value) : UCS_OK;
+
+    if (status != UCS_OK) {
+        mscclpp_debug("UCX does not take %s=%s: %s", variable, value, ucx->ucs_status_string(status));
+    }
+}
+
 /*
  * A context of its own. That of the control messages keeps away from RDMA devices and from what the user sets for UCX,
  * and this one wants both. One for all instances would need a UCX that was built for several threads, as instances may
@@ -118,11 +129,11 @@ static bool init_context(mscclpp_transport_t *transport)
         return false;
     }
     /* A process that dies behind shared memory is only noticed by asking, and 20 s is long for those that wait. */
-    if (getenv("UCX_KEEPALIVE_INTERVAL") == NULL) {
-        ucs_status_t status = ucx->ucp_config_modify(config, "KEEPALIVE_INTERVAL", "2s");
-        if (status != UCS_OK) {
-            mscclpp_debug("UCX does not know KEEPALIVE_INTERVAL: %s", ucx->ucs_status_string(status));
-        }
+    set_default(ucx, config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "2s");
+    /* Where nobody asks UCX to tell of lost peers it aborts this process when it cannot read the memory of a dead one.
+     */
+    if (transport->params.config->ucx_shared_memory) {
+        set_default(ucx, config, "UCX_TLS", "TLS", "^cma");
     }
     /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
     done = succeeded(transport, "ucp_init", ucx->ucp_init_version(1, 13, &params, config, &transport->context));

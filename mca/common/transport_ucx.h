@@ -140,6 +140,7 @@ typedef struct ucx_endpoint {
     struct ucx_endpoint *next;
     mscclpp_conn_t *conn; /* NULL: free for use */
     ucp_ep_h ep;          /* NULL: closed, or being closed */
+    bool unwatched;       /* UCX does not tell that the peer is lost */
     bool lost;
     uint32_t forced;          /* what the peer's address said when it was last taken */
     bool closes;              /* is being closed, which may end at once */
@@ -206,7 +207,7 @@ struct mscclpp_transport {
     int pid;        /* of the creator; a forked child must leave UCX alone */
     bool direct;    /* regions of host memory are given to UCX */
     bool copies;    /* device memory is copied by the gpu operations */
-    bool unwatched; /* UCX cannot tell of lost peers */
+    bool unwatched; /* of some endpoints UCX cannot tell that the peer is lost */
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address; /* of the worker */

@@ -58,23 +58,31 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
 {
     const ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      (transport->unwatched ? 0 : UCP_EP_PARAM_FIELD_ERR_HANDLER),
+                      (endpoint->unwatched ? 0 : UCP_EP_PARAM_FIELD_ERR_HANDLER),
         .address = (const ucp_address_t *)endpoint->address,
-        .err_mode = transport->unwatched ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
+        .err_mode = endpoint->unwatched ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = on_failure, .arg = endpoint}};
 
     return transport->ucx.ucp_ep_create(transport->worker, &params, &endpoint->ep);
 }
 
-static void start_watching(mscclpp_conn_t *conn)
+/* True if the peer is to be reached over shared memory, and the end of its process can be seen. */
+static bool start_watching(mscclpp_conn_t *conn)
 {
 #ifdef SYS_pidfd_open
-    if (conn->to.pids != 0 && conn->to.pids == mscclpp_transport_ucx_pids()) {
+    if (conn->transport->params.config->ucx_shared_memory && conn->to.pids != 0 &&
+        conn->to.pids == mscclpp_transport_ucx_pids()) {
         conn->watch = (int)syscall(SYS_pidfd_open, (pid_t)conn->to.pid, 0);
     }
 #endif
-    if (conn->watch < 0) {
-        mscclpp_info("%s: the death of rank %d would not be noticed", conn->transport->params.label, conn->peer);
+    return conn->watch >= 0;
+}
+
+static void stop_watching(mscclpp_conn_t *conn)
+{
+    if (conn->watch >= 0) {
+        close(conn->watch);
+        conn->watch = -1;
     }
 }
 
@@ -94,6 +102,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
 {
     mscclpp_transport_t *transport = conn->transport;
     ucx_endpoint_t *endpoint = find_free(conn, address, length);
+    const bool near = start_watching(conn);
     ucs_status_t status = UCS_OK;
 
     if (endpoint == NULL) {
@@ -104,12 +113,15 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
         }
         endpoint->length = length;
         memcpy(endpoint->address, address, length);
+        /*
+         * UCX tells of lost peers only where its transport does, which shared memory does not: asked to, it would send
+         * over sockets what stays on this host. So the peer's process is watched here where it can be.
+         */
+        endpoint->unwatched = near;
         status = open_endpoint(transport, endpoint);
-        /* Some versions of UCX do not notice lost peers behind shared memory, and then refuse to promise it. */
-        if (status != UCS_OK && !transport->unwatched) {
-            transport->unwatched = true;
+        if (status != UCS_OK) {
+            endpoint->unwatched = !near;
             status = open_endpoint(transport, endpoint);
-            transport->unwatched = status == UCS_OK;
         }
         if (status != UCS_OK) {
             mscclpp_error("%s: no ucx connection to rank %d: ucp_ep_create: %s", transport->params.label, conn->peer,
@@ -124,8 +136,11 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
     endpoint->conn = conn;
     conn->endpoint = endpoint;
     conn->ep = endpoint->ep;
-    if (transport->unwatched) {
-        start_watching(conn);
+    transport->unwatched = transport->unwatched || endpoint->unwatched;
+    if (!endpoint->unwatched) {
+        stop_watching(conn);
+    } else if (!near) {
+        mscclpp_info("%s: the death of rank %d would not be noticed", transport->params.label, conn->peer);
     }
     return MSCCLPP_OK;
 }
@@ -134,7 +149,7 @@ static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpo
 {
     /* Without notice of lost peers UCX does not close by force. */
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-                                       .flags = by_force && !transport->unwatched ? UCP_EP_CLOSE_FLAG_FORCE : 0};
+                                       .flags = by_force && !endpoint->unwatched ? UCP_EP_CLOSE_FLAG_FORCE : 0};
 
     if (endpoint->closes) {
         return;
@@ -151,10 +166,7 @@ static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpo
 
 void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 {
-    if (conn->watch >= 0) {
-        close(conn->watch);
-        conn->watch = -1;
-    }
+    stop_watching(conn);
     if (conn->endpoint == NULL) {
         return;
     }
