@@ -197,7 +197,8 @@ static void look_for_events(mscclpp_transport_t *transport)
 }
 
 /*
- * Whoever only waits has nothing under way whose failure could tell that the peer's process is dead. A write of no
+ * Whoever only waits has nothing under way whose end it would be told of, and so does not learn that the peer's process
+ * is dead. A write of no
  * bytes is answered by the peer's HCA for as long as there is a queue pair.
  */
 static void probe_peers(mscclpp_transport_t *transport)
@@ -210,7 +211,8 @@ static void probe_peers(mscclpp_transport_t *transport)
     transport->probed_at = now;
     for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
         mscclpp_verbs_qp_t *qp = conn->qps[0];
-        if (conn->connected && !conn->left && MSCCLPP_OK == conn->status && qp->posted == qp->completed) {
+        if (conn->connected && !conn->left && MSCCLPP_OK == conn->status && qp->signalled <= qp->completed &&
+            mscclpp_verbs_room(qp) > 0) {
             mscclpp_verbs_post_nothing(qp);
             (void)mscclpp_verbs_signal_last(qp);
             mscclpp_verbs_ring(qp);

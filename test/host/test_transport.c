@@ -2,8 +2,8 @@
  * Conformance of transports: each one of the build, and the tests' own "late", goes through the same cases, first with
  * two threads of one process as its two ends, then with two processes.
  *
- * Usage: test_transport [--transport NAME] [--ends threads|processes] [--device host|cuda] [--case NAME] [--large]
- *                       [--timeout SECONDS]
+ * Usage: test_transport [--transport NAME] [--ends threads|processes] [--device host|cuda] [--case NAME,...]
+ *                       [--large] [--timeout SECONDS]
  * Without a GPU, cuda_ipc and bounces are tested with streams of the CPU. Parameters come from the environment
  * (MSCCLPP_<NAME>).
  * --large adds messages of 1 GiB.
@@ -29,7 +29,7 @@ typedef struct {
     const char *transport; /* NULL: all */
     const char *ends;      /* NULL: both */
     const char *device;
-    const char *one_case; /* NULL: all */
+    const char *cases; /* NULL: all */
     bool large;
     double timeout;
 } options_t;
@@ -55,6 +55,35 @@ static const struct {
     {"dead_peer", case_dead_peer, true, true},
 };
 #define CASES ((int)(sizeof(cases) / sizeof(cases[0])))
+
+static bool is_chosen(const char *name)
+{
+    const char *list = options.cases;
+    size_t length;
+
+    for (; list != NULL && *list != '\0'; list += length + (list[length] == ',')) {
+        length = strcspn(list, ",");
+        if (length == strlen(name) && strncmp(list, name, length) == 0) {
+            return true;
+        }
+    }
+    return list == NULL;
+}
+
+/* True if all names are those of cases. */
+static bool are_cases(const char *list)
+{
+    int names = 1, found = 0, i;
+
+    for (i = 0; list[i] != '\0'; ++i) {
+        names += list[i] == ',';
+    }
+    options.cases = list;
+    for (i = 0; i < CASES; ++i) {
+        found += is_chosen(cases[i].name);
+    }
+    return found == names;
+}
 
 /* What one run is about. */
 typedef struct {
@@ -117,7 +146,7 @@ static void *run_end(void *argument)
     for (i = 0; i < CASES; ++i) {
         const char *reason = why_not(&end, i);
 
-        if (options.one_case != NULL && strcmp(options.one_case, cases[i].name) != 0) {
+        if (!is_chosen(cases[i].name)) {
             continue;
         }
         if (reason != NULL && end.rank == 0) {
@@ -246,7 +275,7 @@ static bool read_options(int argc, char **argv)
                                           {"timeout", required_argument, NULL, 's'},
                                           {NULL, 0, NULL, 0}};
     bool right = true;
-    int option, i;
+    int option;
 
     while (right && (option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         switch (option) {
@@ -262,10 +291,7 @@ static bool read_options(int argc, char **argv)
             options.device = optarg;
             break;
         case 'c':
-            options.one_case = optarg;
-            for (i = 0; i < CASES && strcmp(cases[i].name, optarg) != 0; ++i) {
-            }
-            right = i < CASES;
+            right = are_cases(optarg);
             break;
         case 'l':
             options.large = true;

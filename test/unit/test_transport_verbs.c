@@ -182,13 +182,19 @@ static void test_errors(void)
     close_pair(sides);
 
     /* A side that only waits asks the peer's HCA whether the peer is still there. */
-    reset();
-    open_pair(sides);
-    mock->fail_after = 1;
-    mock->fail_status = IBV_WC_RETRY_EXC_ERR;
-    check_broken(sides, MSCCLPP_ERR_PEER, "transport retry counter exceeded");
-    CHECK_EQ(mock->requests, 1);
-    close_pair(sides);
+    for (int sent = 0; sent < 2; ++sent) {
+        reset();
+        open_pair(sides);
+        for (int i = 0; i < sent; ++i) {
+            CHECK_EQ(put(&sides[0], 0, 8), MSCCLPP_OK);
+            CHECK_EQ(ops->progress(sides[0].transport), MSCCLPP_OK);
+        }
+        mock->fail_after = 1;
+        mock->fail_status = IBV_WC_RETRY_EXC_ERR;
+        check_broken(sides, MSCCLPP_ERR_PEER, "transport retry counter exceeded");
+        CHECK_EQ(mock->requests, sent + 1);
+        close_pair(sides);
+    }
 
     /* A signal for a token that is not there, from a peer that went wrong. */
     reset();
