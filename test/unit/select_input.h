@@ -1,0 +1,24 @@
+/* What the tests of the selector and of shapes begin with. */
+#ifndef TEST_UNIT_SELECT_INPUT_H
+#define TEST_UNIT_SELECT_INPUT_H
+
+#include <string.h>
+
+#include "mca/common/algo.h"
+
+#define KIB ((uint64_t)1024)
+
+/* Nothing is forced, and a twin of one block of one thread. */
+static inline void fill_protocol(mscclpp_protocol_t *protocol)
+{
+    memset(protocol, 0, sizeof(*protocol));
+    protocol->algorithm = -1;
+    protocol->twin_blocks = 1;
+    protocol->twin_threads = 1;
+    protocol->zerocopy = 1;
+    protocol->scratch_size = 1024 * KIB;
+    protocol->engine_scratch = 192 * 1024 * KIB;
+    protocol->epoch_limit = (uint64_t)1 << 31;
+}
+
+#endif

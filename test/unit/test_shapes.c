@@ -1,0 +1,362 @@
+/* Shapes and layouts: within what kernels and scratch can take, for everything they can be asked. */
+#include "device/nodes_types.h"
+#include "mca/common/engine.h"
+#include "mca/common/select.h"
+#include "test/unit/select_input.h"
+#include "test/unit/unit.h"
+
+/* Results of all checks of a sweep count as one, for there are millions of them; a failure says where. */
+typedef struct {
+    const mscclpp_select_input_t *input;
+    const mscclpp_choice_t *choice;
+    const char *algo;
+    bool good;
+} sweep_t;
+
+static void expect(sweep_t *sweep, bool condition, const char *text)
+{
+    if (!condition && sweep->good) {
+        fprintf(stderr,
+                "    %s: %s, %llu bytes, %u ranks, %s, block limit %u, max %ux%u, twin %ux%u, packet half %llu; grid "
+                "%ux%u, %llu epochs\n",
+                text, sweep->algo, (unsigned long long)sweep->input->bytes, sweep->input->nranks,
+                sweep->input->on_host ? "twin" : "cuda", sweep->input->block_limit, sweep->input->protocol->max_blocks,
+                sweep->input->protocol->max_threads, sweep->input->protocol->twin_blocks,
+                sweep->input->protocol->twin_threads, (unsigned long long)sweep->input->layout->packet_half,
+                sweep->choice->nblocks, sweep->choice->nthreads, (unsigned long long)sweep->choice->epochs);
+        sweep->good = false;
+    }
+}
+
+/* What a kernel relies on (device/kern/), worked out from the choice alone. */
+static void check_choice(sweep_t *sweep)
+{
+    const mscclpp_select_input_t *input = sweep->input;
+    const mscclpp_choice_t *choice = sweep->choice;
+    const uint64_t n = input->nranks, threads = (uint64_t)choice->nblocks * choice->nthreads;
+    const uint64_t units = (input->bytes + 15) / 16, shard = (units + n - 1) / n;
+    uint64_t capacity = 0, message = 0, chunk, tile;
+
+    expect(sweep, choice->nblocks >= 1 && choice->nblocks <= MSCCLPP_DEV_MAX_BLOCKS, "number of blocks");
+    expect(sweep, choice->nthreads >= 1 && choice->nthreads <= MSCCLPP_DEV_MAX_THREADS, "number of threads");
+    if (input->on_host) {
+        expect(sweep, choice->nblocks <= input->protocol->twin_blocks, "more blocks than the twin's grid");
+        expect(sweep, choice->nthreads <= input->protocol->twin_threads, "more threads than the twin's grid");
+    } else {
+        expect(sweep, choice->nthreads % 32 == 0, "no whole warps");
+        expect(sweep, choice->nblocks <= input->block_limit, "more blocks than run at once");
+        expect(sweep, input->protocol->max_blocks == 0 || choice->nblocks <= input->protocol->max_blocks,
+               "more blocks than asked for");
+        expect(sweep, input->protocol->max_threads == 0 || choice->nthreads <= input->protocol->max_threads,
+               "more threads than asked for");
+    }
+    switch (choice->kernel) {
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
+        capacity = input->layout->packet_half / (n * 32);
+        message = units;
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
+        capacity = input->layout->packet_half / (2 * n * 32);
+        message = shard;
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
+        tile = input->layout->bulk_size / (2 * 16 * (uint64_t)choice->nblocks * n);
+        expect(sweep, tile >= 1, "a tile of no unit");
+        expect(sweep, choice->nblocks * 2 * n * tile * 16 <= input->layout->bulk_size, "tiles beyond the bulk area");
+        expect(sweep, choice->epochs == 0, "epochs without packets");
+        return;
+    case MSCCLPP_KERNEL_REDUCE_CHUNKS:
+        expect(sweep, choice->nblocks <= 24 || input->on_host || input->protocol->max_blocks != 0,
+               "more processors than promised");
+        expect(sweep, choice->epochs == 0, "epochs without packets");
+        return;
+    default:
+        expect(sweep,
+               choice->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY ||
+                   choice->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT,
+               "which kernel");
+        expect(sweep, choice->epochs == 0, "epochs without packets");
+        return;
+    }
+    expect(sweep, threads <= capacity, "more threads than units in a slot");
+    chunk = MSCCLPP_DEV_PACKET_CHUNK(message, capacity, threads);
+    expect(sweep, chunk >= 1 && chunk <= capacity, "units of an epoch");
+    expect(sweep, choice->epochs == (message + chunk - 1) / chunk, "number of epochs");
+    expect(sweep, choice->epochs <= 1 || chunk % threads == 0, "threads without a packet in an epoch");
+    expect(sweep, choice->epochs < (uint64_t)1 << 32, "flags come round within a call");
+}
+
+static bool same(const mscclpp_choice_t *a, const mscclpp_choice_t *b)
+{
+    return a->algo == b->algo && a->kernel == b->kernel && a->nblocks == b->nblocks && a->nthreads == b->nthreads &&
+           a->epochs == b->epochs;
+}
+
+/* All bytes up to a few units, then around every power of two up to 2^40. */
+static uint64_t next_bytes(uint64_t bytes)
+{
+    if (bytes < 300) {
+        return bytes + 1;
+    }
+    if ((bytes & (bytes - 1)) == 0) {
+        return bytes + 1;
+    }
+    if (((bytes - 1) & (bytes - 2)) == 0) {
+        return (bytes - 1) * 3 / 2;
+    }
+    while ((bytes & (bytes - 1)) != 0) {
+        bytes &= bytes - 1;
+    }
+    return 2 * bytes;
+}
+
+static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_host,
+                         uint32_t block_limit, bool *good)
+{
+    mscclpp_select_input_t input;
+    mscclpp_choice_t choice, again;
+    sweep_t sweep;
+    int algo;
+
+    memset(&input, 0, sizeof(input));
+    memset(&choice, 0, sizeof(choice));
+    memset(&again, 0, sizeof(again));
+    input.protocol = protocol;
+    input.layout = layout;
+    input.on_host = on_host;
+    input.engines = true;
+    input.block_limit = on_host ? 0 : block_limit;
+    sweep.input = &input;
+    sweep.choice = &choice;
+    sweep.good = *good;
+    for (input.nranks = 1; input.nranks <= MSCCLPP_DEV_MAX_RANKS; ++input.nranks) {
+        for (input.bytes = 1; input.bytes <= (uint64_t)1 << 40; input.bytes = next_bytes(input.bytes)) {
+            for (algo = 0; algo < mscclpp_algo_count; ++algo) {
+                mscclpp_status_t status = mscclpp_select_shape(&input, mscclpp_algos[algo], &choice);
+
+                sweep.algo = mscclpp_algos[algo]->name;
+                if (mscclpp_algos[algo]->engines) {
+                    mscclpp_engine_plan_t plan;
+
+                    expect(&sweep,
+                           (status == MSCCLPP_OK) ==
+                               (input.nranks > 1 && mscclpp_engine_plan(input.bytes, input.nranks, protocol, &plan)),
+                           "engines without a plan, or a plan without engines");
+                } else if (mscclpp_algos[algo]->spans_nodes) {
+                    expect(&sweep, status != MSCCLPP_OK, "serves one node");
+                } else {
+                    expect(&sweep, status == MSCCLPP_OK, "does not fit the smallest scratch");
+                }
+                if (status != MSCCLPP_OK) {
+                    continue;
+                }
+                expect(&sweep, choice.algo == mscclpp_algos[algo], "which algorithm");
+                check_choice(&sweep);
+                expect(&sweep,
+                       mscclpp_select_shape(&input, mscclpp_algos[algo], &again) == MSCCLPP_OK && same(&choice, &again),
+                       "another choice the second time");
+            }
+            sweep.algo = "selected";
+            expect(&sweep, mscclpp_select_allreduce(&input, &choice) == MSCCLPP_OK, "nothing is selected");
+            check_choice(&sweep);
+            expect(&sweep, mscclpp_select_allreduce(&input, &again) == MSCCLPP_OK && same(&choice, &again),
+                   "another selection the second time");
+        }
+    }
+    *good = sweep.good;
+}
+
+static void test_shapes(void)
+{
+    static const uint64_t scratch_sizes[] = {1024 * KIB, 1024 * KIB + 12345, 16 * 1024 * KIB};
+    static const uint32_t grids[][2] = {{1, 1}, {1, 3}, {4, 8}, {128, 512}, {128, 1024}, {7, 500}};
+    static const uint32_t limits[] = {1, 2, 13, 132, 128};
+    static const uint32_t maxima[][2] = {{0, 0}, {1, 32}, {128, 1024}, {5, 100}, {0, 64}, {3, 0}};
+    mscclpp_protocol_t protocol;
+    mscclpp_layout_t layout;
+    size_t s, i, k;
+
+    for (s = 0; s < sizeof(scratch_sizes) / sizeof(scratch_sizes[0]); ++s) {
+        mscclpp_layout_init(&layout, scratch_sizes[s]);
+        for (i = 0; i < sizeof(grids) / sizeof(grids[0]); ++i) {
+            bool good = true;
+
+            fill_protocol(&protocol);
+            protocol.twin_blocks = grids[i][0];
+            protocol.twin_threads = grids[i][1];
+            sweep_shapes(&protocol, &layout, true, 0, &good);
+            CHECK(good);
+        }
+        for (i = 0; i < sizeof(maxima) / sizeof(maxima[0]); ++i) {
+            for (k = 0; k < sizeof(limits) / sizeof(limits[0]); ++k) {
+                bool good = true;
+
+                fill_protocol(&protocol);
+                protocol.max_blocks = maxima[i][0];
+                protocol.max_threads = maxima[i][1];
+                protocol.packet_width = k % 2 == 0 ? 0 : 8;
+                sweep_shapes(&protocol, &layout, false, limits[k], &good);
+                CHECK(good);
+            }
+        }
+    }
+}
+
+static void test_layout(void)
+{
+    uint64_t size;
+    bool good = true;
+
+    for (size = 1024 * KIB; size <= 64 * 1024 * KIB && good; size += size / 7 + 1) {
+        mscclpp_layout_t layout;
+
+        memset(&layout, 0, sizeof(layout));
+        mscclpp_layout_init(&layout, size);
+        good = layout.packet_half % MSCCLPP_DEV_PACKET_UNIT == 0 && layout.bulk_offset % MSCCLPP_DEV_UNIT == 0 &&
+               layout.state_offset % 64 == 0 &&
+               layout.bulk_offset >= MSCCLPP_DEV_PACKET_OFFSET + 2 * layout.packet_half &&
+               layout.state_offset >= layout.bulk_offset + layout.bulk_size &&
+               layout.total >= layout.state_offset + sizeof(mscclpp_dev_state_t) &&
+               /* Barrier words and state come on top; the rest is for data. */
+               2 * layout.packet_half + layout.bulk_size <= size &&
+               2 * layout.packet_half + layout.bulk_size + 4 * 4096 >= size;
+    }
+    CHECK(good);
+    if (!good) {
+        fprintf(stderr, "    scratch of %llu bytes\n", (unsigned long long)size);
+    }
+}
+
+/* With packets: blocks, epochs and slots must fit one another. */
+static void sweep_packets(sweep_t *sweep)
+{
+    const mscclpp_select_input_t *input = sweep->input;
+    const uint64_t shard = ((input->bytes + 15) / 16 + input->shards - 1) / input->shards;
+    uint64_t capacity = input->packet_units, near = input->layout->packet_half / (64 * (uint64_t)input->most);
+    uint64_t threads, chunk;
+    mscclpp_choice_t choice;
+
+    capacity = input->most > 1 && near < capacity ? near : capacity;
+    if (mscclpp_select_shape(input, &mscclpp_algo_allreduce_nodes_packets, &choice) != MSCCLPP_OK) {
+        expect(sweep, capacity < (input->on_host ? 1 : 32), "packets do not fit their slots");
+        return;
+    }
+    threads = (uint64_t)choice.nblocks * choice.nthreads;
+    expect(sweep, choice.kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS, "which kernel");
+    expect(sweep, choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS, "number of blocks");
+    expect(sweep, input->on_host || choice.nblocks <= input->block_limit, "more blocks than run at once");
+    expect(sweep, threads <= capacity, "more threads than units of a slot");
+    chunk = shard <= capacity ? shard : capacity / threads * threads;
+    expect(sweep, chunk >= 1 && choice.epochs == (shard + chunk - 1) / chunk, "number of epochs");
+    expect(sweep, shard <= capacity || chunk % choice.nblocks == 0, "blocks with parts of different size");
+}
+
+/* The shape over several nodes: what the kernel divides must be there for every number of nodes and shards. */
+static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_host, bool *good)
+{
+    mscclpp_select_input_t input;
+    mscclpp_choice_t choice;
+    sweep_t sweep;
+
+    memset(&input, 0, sizeof(input));
+    memset(&choice, 0, sizeof(choice));
+    input.protocol = protocol;
+    input.layout = layout;
+    input.on_host = on_host;
+    input.block_limit = on_host ? 0 : 32;
+    sweep.input = &input;
+    sweep.choice = &choice;
+    sweep.good = *good;
+    sweep.algo = "nodes";
+    for (input.nodes = 2; input.nodes <= MSCCLPP_DEV_MAX_RANKS; ++input.nodes) {
+        for (input.shards = 1; input.shards * input.nodes <= MSCCLPP_DEV_MAX_RANKS; ++input.shards) {
+            input.nranks = input.shards;
+            for (input.bytes = 1; input.bytes <= (uint64_t)1 << 40; input.bytes = next_bytes(input.bytes)) {
+                input.slot_size = 16 << input.bytes % 20;
+                input.most = input.shards + (uint32_t)(input.bytes % 3);
+                input.packet_units = 1 << input.bytes % 14;
+                sweep_packets(&sweep);
+                input.packet_units = 0;
+                expect(&sweep, mscclpp_select_allreduce(&input, &choice) == MSCCLPP_OK, "nothing is selected");
+                expect(&sweep, choice.kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES, "which kernel");
+                expect(&sweep, choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS, "number of blocks");
+                expect(&sweep,
+                       MSCCLPP_DEV_NODES_TILE(layout->bulk_size, choice.nblocks, input.shards, input.slot_size) >= 1,
+                       "a tile of no unit");
+                expect(&sweep, on_host || choice.nblocks <= input.block_limit, "more blocks than run at once");
+            }
+        }
+    }
+    *good = sweep.good;
+}
+
+static void test_nodes(void)
+{
+    static const uint64_t scratch_sizes[] = {1024 * KIB, 16 * 1024 * KIB};
+    mscclpp_protocol_t protocol;
+    mscclpp_layout_t layout;
+    size_t s;
+
+    for (s = 0; s < sizeof(scratch_sizes) / sizeof(scratch_sizes[0]); ++s) {
+        bool good = true;
+
+        mscclpp_layout_init(&layout, scratch_sizes[s]);
+        fill_protocol(&protocol);
+        protocol.twin_blocks = 40;
+        protocol.twin_threads = 3;
+        sweep_nodes(&protocol, &layout, true, &good);
+        sweep_nodes(&protocol, &layout, false, &good);
+        CHECK(good);
+    }
+}
+
+/* Every byte of a message lies in one chunk of one shard, and all chunks fit the slots there are. */
+static void test_plans(void)
+{
+    static const uint64_t chunks[] = {0, 1, 128, 1000, 65536, 1024 * KIB, 1024 * 1024 * KIB};
+    static const uint64_t scratches[] = {0, 511, 512, 5000, 192 * 1024 * KIB};
+    mscclpp_protocol_t protocol;
+    uint32_t nranks;
+    uint64_t bytes;
+    size_t i, k;
+
+    fill_protocol(&protocol);
+    for (i = 0; i < sizeof(chunks) / sizeof(chunks[0]); ++i) {
+        for (k = 0; k < sizeof(scratches) / sizeof(scratches[0]); ++k) {
+            bool good = true;
+
+            protocol.engine_chunk = chunks[i];
+            protocol.engine_scratch = scratches[k];
+            for (nranks = 2; nranks <= MSCCLPP_DEV_MAX_RANKS; ++nranks) {
+                const uint64_t slots = (uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
+                const uint64_t largest = mscclpp_engine_chunk_max(nranks, &protocol);
+
+                good = good && largest * slots <= scratches[k] && (largest != 0 || scratches[k] / slots < 128);
+                for (bytes = 1; bytes <= (uint64_t)1 << 40; bytes = next_bytes(bytes)) {
+                    mscclpp_engine_plan_t plan = {0, 0, 0};
+
+                    if (!mscclpp_engine_plan(bytes, nranks, &protocol, &plan)) {
+                        good = good && (largest == 0 || bytes / nranks / largest + 1 >= MSCCLPP_DEV_ENGINE_VALUES);
+                        continue;
+                    }
+                    good = good && plan.shard * nranks >= bytes && plan.shard % 128 == 0 && plan.chunk % 128 == 0 &&
+                           plan.chunk >= 128 && plan.chunk <= largest && plan.chunks >= 1 &&
+                           plan.chunks <= MSCCLPP_DEV_ENGINE_VALUES && plan.chunk * plan.chunks >= plan.shard &&
+                           plan.chunk * (plan.chunks - 1) < plan.shard;
+                }
+            }
+            CHECK(good);
+        }
+    }
+}
+
+int main(void)
+{
+    unit_begin();
+    test_plans();
+    test_layout();
+    test_nodes();
+    test_shapes();
+    return unit_end();
+}
