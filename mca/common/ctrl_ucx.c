@@ -81,6 +81,7 @@ static mscclpp_ctrl_carrier_t *ucx_carriers;
 static ucx_peer_t *ucx_peers;
 static ucx_peer_t *ucx_closing;
 static ucx_queue_t ucx_orphans;
+static bool ucx_cut_off; /* a connection was closed that was still being made: UCX 1.13 aborts if its worker goes */
 
 static double now(void)
 {
@@ -373,6 +374,7 @@ static void release_peer(ucx_peer_t *peer)
     }
     *link = peer->next;
     if (peer->ep != NULL) {
+        ucx_cut_off = ucx_cut_off || peer->sending > 0;
         peer->closing = ucx.ucp_ep_close_nbx(peer->ep, &param);
         if (UCS_PTR_IS_ERR(peer->closing)) {
             mscclpp_debug("ucp_ep_close_nbx: %s", ucx.ucs_status_string(UCS_PTR_STATUS(peer->closing)));
@@ -528,30 +530,26 @@ static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
 static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
 {
     double deadline = now() + seconds;
-    bool sending;
+    bool sending = ucx_pid == getpid();
 
-    do {
+    while (sending && now() < deadline) {
         pthread_mutex_lock(&ucx_lock);
         (void)ucx.ucp_worker_progress(ucx_worker);
         sending = is_sending(carrier);
         pthread_mutex_unlock(&ucx_lock);
         sched_yield();
-    } while (sending && now() < deadline);
+    }
 }
 
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;
-    double deadline = now() + UCX_DESTROY_SECONDS;
+    const int peers = ucx_pid == getpid() ? carrier->size : 0;
 
+    ucx_flush(carrier, UCX_DESTROY_SECONDS);
     pthread_mutex_lock(&ucx_lock);
-    if (ucx_pid == getpid()) {
-        while (is_sending(carrier) && now() < deadline) {
-            (void)ucx.ucp_worker_progress(ucx_worker);
-        }
-        for (int rank = 0; rank < carrier->size; ++rank) {
-            release_peer(carrier->peers[rank]);
-        }
+    for (int rank = 0; rank < peers; ++rank) {
+        release_peer(carrier->peers[rank]);
     }
     while (*link != carrier) {
         link = &(*link)->next;
@@ -574,9 +572,11 @@ static void ucx_finalize(void)
     while (reap(), ucx_closing != NULL && now() < deadline) {
         (void)ucx.ucp_worker_progress(ucx_worker);
     }
-    ucx.ucp_worker_release_address(ucx_worker, ucx_address);
-    ucx.ucp_worker_destroy(ucx_worker);
-    ucx.ucp_cleanup(ucx_context);
+    if (!ucx_cut_off) {
+        ucx.ucp_worker_release_address(ucx_worker, ucx_address);
+        ucx.ucp_worker_destroy(ucx_worker);
+        ucx.ucp_cleanup(ucx_context);
+    }
     ucx_worker = NULL;
     while (ucx_closing != NULL) { /* what did not close in time went with the worker */
         ucx_peer_t *peer = ucx_closing;
