@@ -42,6 +42,22 @@ static void delist(mscclpp_fabric_t *fabric)
     pthread_mutex_unlock(&list_lock);
 }
 
+/*
+ * Notices of a failure leave only as messages are polled for, and no call of the team does that any more. Peers may
+ * come to the call that failed much later, and even end it well with what they had been sent. Those messages that go
+ * over the embedding runtime move with it.
+ */
+static void move_notices(mscclpp_fabric_t *fabric)
+{
+    unsigned char message[MSCCLPP_CTRL_MESSAGE_MAX];
+    size_t length = sizeof(message);
+    int peer;
+
+    if (fabric->ctrl != NULL && strcmp(mscclpp_ctrl_name(fabric->ctrl), "ucx") == 0) {
+        (void)mscclpp_ctrl_poll(fabric->ctrl, &peer, message, &length); /* what others say of it is too late */
+    }
+}
+
 void mscclpp_fabric_progress_all(void)
 {
     mscclpp_fabric_t *fabric;
@@ -55,7 +71,9 @@ void mscclpp_fabric_progress_all(void)
          * Whoever is in a call looks after it. Between calls peers may still wait for answers that only this process
          * can give. A failure is kept for the next call.
          */
-        if (!__atomic_load_n(&fabric->in_call, __ATOMIC_ACQUIRE)) {
+        if (__atomic_load_n(&fabric->failed, __ATOMIC_ACQUIRE)) {
+            move_notices(fabric);
+        } else if (fabric->proxy != NULL && !__atomic_load_n(&fabric->in_call, __ATOMIC_ACQUIRE)) {
             (void)mscclpp_proxy_drain(fabric->proxy);
         }
     }
@@ -133,6 +151,7 @@ void mscclpp_fabric_stop(mscclpp_fabric_t *fabric)
     if (fabric->proxy != NULL) {
         mscclpp_proxy_stop(fabric->proxy);
     }
+    __atomic_store_n(&fabric->failed, true, __ATOMIC_RELEASE);
 }
 
 void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric)

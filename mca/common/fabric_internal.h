@@ -3,6 +3,7 @@
 #define MCA_COMMON_FABRIC_INTERNAL_H
 
 #include "device/nodes_types.h"
+#include "mca/common/ctrl.h"
 #include "mca/common/fabric.h"
 #include "mca/common/proxy.h"
 #include "mca/common/transport.h"
@@ -40,7 +41,9 @@ struct mscclpp_fabric {
     mscclpp_conn_t *conns[MSCCLPP_DEV_MAX_RANKS];     /* of each node, NULL for the own one */
     mscclpp_remote_t *remotes[MSCCLPP_DEV_MAX_RANKS]; /* likewise */
     mscclpp_proxy_t *proxy;
-    bool in_call; /* atomic */
+    mscclpp_ctrl_t *ctrl; /* the team's, which outlives this; NULL: none */
+    bool in_call;         /* atomic */
+    bool failed;          /* atomic: nothing is sent any more but notices of that */
 
     /* Device memory, one allocation: what the signals waited for and the exchanges are counted in, and the channels. */
     char *state;

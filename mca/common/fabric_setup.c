@@ -517,9 +517,8 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_
         mscclpp_fabric_destroy(fabric);
         return status;
     }
-    if (fabric->owner) {
-        mscclpp_fabric_enlist(fabric);
-    }
+    fabric->ctrl = team->ctrl;
+    mscclpp_fabric_enlist(fabric);
     *fabric_p = fabric;
     return MSCCLPP_OK;
 }
