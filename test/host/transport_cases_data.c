@@ -34,9 +34,14 @@ static void send_sizes(end_t *end, void *context, bool sends)
             }
             if (sends) {
                 case_fill(end, &pair->source, from, message, size);
-                end_put(end, &pair->link, to, &pair->source, from, size);
-                end_signal(end, &pair->link, 0);
+                if (message % 2 == 0) {
+                    end_put(end, &pair->link, to, &pair->source, from, size);
+                    end_signal(end, &pair->link, 0);
+                } else {
+                    end_put_signal(end, &pair->link, to, &pair->source, from, size, 0);
+                }
                 end_settle(end, &pair->link);
+                END_CHECK(end->ops->has_left == NULL || end->ops->has_left(pair->link.conn));
                 end_await(end, 1, 1);
             } else {
                 end_await(end, 0, 1);
@@ -127,8 +132,12 @@ static void send_stream(end_t *end, void *context, bool sends)
         }
         end_write(end, &pair->source, 0, numbers, STREAM * sizeof(*numbers));
         for (i = 0; i < STREAM; ++i) {
-            full += end_put(end, &pair->link, i * 8, &pair->source, i * 8, 8);
-            full += end_signal(end, &pair->link, 4);
+            if (i % 3 != 0) {
+                full += end_put(end, &pair->link, i * 8, &pair->source, i * 8, 8);
+                full += end_signal(end, &pair->link, 4);
+            } else {
+                full += end_put_signal(end, &pair->link, i * 8, &pair->source, i * 8, 8, 4);
+            }
         }
         end_settle(end, &pair->link);
         case_note(end, "answers that there was no room", full);

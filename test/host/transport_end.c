@@ -407,6 +407,25 @@ uint64_t end_signal(end_t *end, const end_link_t *link, uint32_t token)
     return full;
 }
 
+uint64_t end_put_signal(end_t *end, const end_link_t *link, uint64_t to, const end_memory_t *from_memory, uint64_t from,
+                        uint64_t length, uint32_t token)
+{
+    mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+    double deadline = 0;
+    uint64_t full = 0;
+
+    do {
+        if (end->ops->put_signal != NULL) {
+            status = end->ops->put_signal(link->conn, link->remote, to, from_memory->region, from, length, token);
+        }
+    } while (status != MSCCLPP_ERR_NOT_SUPPORTED && again(end, status, &deadline, &full, "put and signal"));
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        full += end_put(end, link, to, from_memory, from, length);
+        full += end_signal(end, link, token);
+    }
+    return full;
+}
+
 uint64_t end_add(end_t *end, const end_link_t *link, uint64_t to, uint64_t value)
 {
     double deadline = 0;

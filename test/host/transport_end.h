@@ -105,6 +105,10 @@ void end_await(end_t *end, uint32_t token, uint64_t count);
 uint64_t end_put(end_t *end, const end_link_t *link, uint64_t to, const end_memory_t *from_memory, uint64_t from,
                  uint64_t length);
 uint64_t end_signal(end_t *end, const end_link_t *link, uint32_t token);
+
+/* The two of them, as one operation where the transport has it. */
+uint64_t end_put_signal(end_t *end, const end_link_t *link, uint64_t to, const end_memory_t *from_memory, uint64_t from,
+                        uint64_t length, uint32_t token);
 uint64_t end_add(end_t *end, const end_link_t *link, uint64_t to, uint64_t value);
 uint64_t end_flush(end_t *end, const end_link_t *link);
 

@@ -243,6 +243,22 @@ cases_nodes() {
     # Little room: large messages take many exchanges.
     run "nodes:small" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
         "$bindir/test_counts"
+    # Every algorithm by name; without a name the sizes of test_counts cross all thresholds.
+    local algorithm
+    for algorithm in nodes nodes_split nodes_packets; do
+        for n in 2 3 4; do
+            run "nodes:$algorithm:$n/1" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+                --mca coll_mscclpp_algorithm "$algorithm" "$bindir/test_counts" quick
+        done
+        run "nodes:$algorithm:5/2" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
+            "$bindir/test_counts" quick
+        run "nodes:$algorithm:bitwise" 120 -n 4 "${nodes[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
+            "$bindir/test_bitwise"
+    done
+    run "nodes:nodes_packets:epoch_limit" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_algorithm nodes_packets \
+        --mca coll_mscclpp_epoch_limit 16 "$bindir/test_counts" quick
+    run "nodes:sockets" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport ucx \
+        --mca coll_mscclpp_ucx_shared_memory 0 "$bindir/test_counts" quick
     run "nodes:proxy thread" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_proxy thread "$bindir/test_counts"
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run "nodes:grid" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_twin_threads 2 \
