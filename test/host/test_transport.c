@@ -3,10 +3,10 @@
  * two threads of one process as its two ends, then with two processes.
  *
  * Usage: test_transport [--transport NAME] [--ends threads|processes] [--device host|cuda] [--case NAME,...]
- *                       [--large] [--timeout SECONDS]
+ *                       [--large | --small] [--timeout SECONDS]
  * Without a GPU, cuda_ipc and bounces are tested with streams of the CPU. Parameters come from the environment
  * (MSCCLPP_<NAME>).
- * --large adds messages of 1 GiB.
+ * --large adds messages of 1 GiB, --small leaves those of more than 4 MiB out.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -30,11 +30,11 @@ typedef struct {
     const char *ends;      /* NULL: both */
     const char *device;
     const char *cases; /* NULL: all */
-    bool large;
+    size_t largest;    /* bytes; main has the default */
     double timeout;
 } options_t;
 
-static options_t options = {NULL, NULL, "host", NULL, false, 60};
+static options_t options = {NULL, NULL, "host", NULL, 0, 60};
 static const struct {
     const char *name;
     void (*run)(end_t *end);
@@ -124,7 +124,7 @@ static void *run_end(void *argument)
     end.rank = side->rank;
     end.socket = side->run->sockets[side->rank];
     end.alone = side->run->processes;
-    end.largest = options.large ? 1024 * MIB : end.ops == &late_transport ? MIB : (process_state_slow() ? 4 : 64) * MIB;
+    end.largest = end.ops == &late_transport ? MIB : options.largest;
     end.timeout = options.timeout;
     end.config = &config;
     if (mscclpp_config_from_environment(&config) != MSCCLPP_OK ||
@@ -267,13 +267,11 @@ static bool is_known(const char *name)
 
 static bool read_options(int argc, char **argv)
 {
-    static const struct option known[] = {{"transport", required_argument, NULL, 't'},
-                                          {"ends", required_argument, NULL, 'e'},
-                                          {"device", required_argument, NULL, 'd'},
-                                          {"case", required_argument, NULL, 'c'},
-                                          {"large", no_argument, NULL, 'l'},
-                                          {"timeout", required_argument, NULL, 's'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"transport", required_argument, NULL, 't'}, {"ends", required_argument, NULL, 'e'},
+        {"device", required_argument, NULL, 'd'},    {"case", required_argument, NULL, 'c'},
+        {"large", no_argument, NULL, 'l'},           {"small", no_argument, NULL, 'm'},
+        {"timeout", required_argument, NULL, 's'},   {NULL, 0, NULL, 0}};
     bool right = true;
     int option;
 
@@ -294,7 +292,10 @@ static bool read_options(int argc, char **argv)
             right = are_cases(optarg);
             break;
         case 'l':
-            options.large = true;
+            options.largest = 1024 * MIB;
+            break;
+        case 'm':
+            options.largest = 4 * MIB;
             break;
         case 's':
             options.timeout = strtod(optarg, NULL);
@@ -315,6 +316,7 @@ int main(int argc, char **argv)
     int i, processes, ran = 0, failed = 0, skipped = 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    options.largest = (process_state_slow() ? 4 : 64) * MIB;
     if (!read_options(argc, argv)) {
         return 2;
     }

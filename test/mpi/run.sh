@@ -240,6 +240,7 @@ cases_nodes() {
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     run "nodes:many_comms" 240 -n 3 "${nodes[@]}" "$bindir/test_many_comms" 30
     run "nodes:userop" 60 -n 3 "${nodes[@]}" "$bindir/test_userop"
+    run "nodes:brief" 60 -n 4 "${nodes[@]}" "$bindir/test_brief"
     # Little room: large messages take many exchanges.
     run "nodes:small" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
         "$bindir/test_counts"
