@@ -109,11 +109,11 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     if (conn->left) {
         return MSCCLPP_OK;
     }
-    if (!is_clear(conn)) {
-        return MSCCLPP_IN_PROGRESS;
-    }
     if (remote->bounced) {
         return mscclpp_verbs_bounce_add(conn, remote, to, value);
+    }
+    if (!is_clear(conn)) {
+        return MSCCLPP_IN_PROGRESS;
     }
     post_add(conn, remote->address + to, remote->rkeys[0], value);
     return conn->status;
