@@ -103,6 +103,7 @@ struct mscclpp_transport {
     mscclpp_conn_t *conns;
     mscclpp_region_t *bounced; /* all regions that are */
     mscclpp_copier_t out, in;  /* of all connections */
+    int bouncing;              /* connections with memory to be bounced on either side */
     mscclpp_conn_t *adding;    /* whose add to bounced memory is under way */
     int connected[2];          /* connections by mode: [0] no_atomic, [1] atomic */
     unsigned rounds;           /* of progress */

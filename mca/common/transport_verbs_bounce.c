@@ -56,6 +56,7 @@ mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
 {
     if (NULL == conn->bounce) {
         conn->bounce = calloc(1, sizeof(*conn->bounce));
+        conn->transport->bouncing += NULL != conn->bounce;
     }
     if (NULL == conn->bounce || (lands && !make_slots(conn, &conn->bounce->in, IBV_ACCESS_REMOTE_WRITE))) {
         mscclpp_error("%s: no memory through which device memory could be bounced for rank %d",
@@ -81,6 +82,7 @@ void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
     free_slots(conn, &conn->bounce->in);
     free(conn->bounce);
     conn->bounce = NULL;
+    --transport->bouncing;
 }
 
 bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn)

@@ -247,7 +247,9 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
             }
         }
     }
-    mscclpp_verbs_bounce_progress(transport);
+    if (transport->bouncing > 0) {
+        mscclpp_verbs_bounce_progress(transport);
+    }
     if (++transport->rounds % EVENT_INTERVAL == 0) {
         look_for_events(transport);
         probe_peers(transport);
