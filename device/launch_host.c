@@ -1,6 +1,7 @@
 /* The twin's launcher: a queue of launches, each run by as many CPU threads as the grid has threads. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,10 @@
 #include "device/kern/port_pair.h"
 #include "device/kern/port_ring.h"
 #include "device/launch.h"
+
+/* Turns of a wait, of some 30 ns each. */
+#define SHORT_PATIENCE 32u
+#define LONG_PATIENCE 2048u
 
 /* What the threads of a block share. */
 typedef struct {
@@ -119,6 +124,26 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
     }
 }
 
+/*
+ * Where every thread of every rank has a processor, what it waits for is under way and comes soon; giving the processor
+ * away might cost a time slice of whatever else runs on the machine. Where they share processors, what a thread waits
+ * for may be the next one on its own.
+ */
+static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
+{
+    static uint32_t cached;
+    const mscclpp_dev_args_t *common = launch->args;
+    uint32_t processors = __atomic_load_n(&cached, __ATOMIC_RELAXED);
+
+    if (processors == 0) {
+        cpu_set_t set;
+
+        processors = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+        __atomic_store_n(&cached, processors, __ATOMIC_RELAXED);
+    }
+    return (uint64_t)common->nranks * launch->nblocks * launch->nthreads <= processors ? LONG_PATIENCE : SHORT_PATIENCE;
+}
+
 static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block_t *blocks, bool inline_launch)
 {
     mscclpp_dev_ctx_t ctx;
@@ -128,6 +153,7 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     ctx.nthreads = launch->nthreads;
     ctx.block = index / launch->nthreads;
     ctx.nblocks = launch->nblocks;
+    ctx.patience = find_patience(launch);
     ctx.meeting = &blocks[ctx.block].meeting;
     if (inline_launch) {
         ctx.progress = wait_progress.call;

@@ -37,6 +37,7 @@ typedef struct {
     uint32_t nblocks;
     bool failed; /* this thread gave up a wait: it sends nothing more */
     uint32_t turns;
+    uint32_t patience; /* turns of a wait between two times that the thread gives its processor away */
     mscclpp_dev_host_block_t *meeting;
     void (*progress)(void *context); /* NULL, or what a wait in an application's thread has to keep moving */
     void *progress_context;
@@ -132,7 +133,7 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
     return mscclpp_dev_ld_packet8((const char *)p + 8, flag, data1) && first;
 }
 
-/* Twins of many ranks share few processors: after a short spin the thread gives its own away. */
+/* Twins of many ranks share few processors: after a spin the thread gives its own away. */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
     if (++ctx->turns % 32 != 0) {
@@ -144,7 +145,10 @@ MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
     if (ctx->progress != NULL) {
         ctx->progress(ctx->progress_context);
     }
-    sched_yield();
+    if (ctx->turns >= ctx->patience) {
+        ctx->turns = 0;
+        sched_yield();
+    }
 }
 
 /* The pause in each turn of a wait is enough here. */

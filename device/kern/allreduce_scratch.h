@@ -11,12 +11,15 @@
 
 #include "device/barrier.h"
 #include "device/reduce.h"
+#include "device/row.h"
 
 /* Units of a tile for each shard: a block's part of the bulk area holds a tile of operands and one of results for all
  * n. */
 MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
-    return args->bulk_size / (2 * (uint64_t)MSCCLPP_DEV_UNIT * nblocks * args->nranks);
+    const uint64_t tile = args->bulk_size / (2 * (uint64_t)MSCCLPP_DEV_UNIT * nblocks * args->nranks);
+
+    return MSCCLPP_DEV_ROWS && tile > MSCCLPP_DEV_ROW_TILE ? MSCCLPP_DEV_ROW_TILE : tile;
 }
 
 /* Where shard `s` of a block's tile begins in a rank's scratch; `results` 0: operands, 1: results. */
@@ -76,6 +79,49 @@ MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const
     }
 }
 
+/*
+ * Whether the rank's own shard, whose units `size` from unit `index` on are whole, need not go through its own scratch:
+ * nobody else looks at that. Only where rows are combined, which read any memory that is aligned.
+ */
+MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, int dtype, int op, uint64_t index,
+                                               uint64_t size)
+{
+    return MSCCLPP_DEV_ROWS && ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0 &&
+           (index + size) * MSCCLPP_DEV_UNIT <= args->bytes && mscclpp_dev_row_is_known(dtype, op);
+}
+
+/* The same a row at a time, where that is faster; false if it is not. `own`: the shard's first unit, or ~0 if not
+ * direct.
+ */
+MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                  int dtype, int op, uint64_t tile, uint64_t size, uint64_t own)
+{
+#if MSCCLPP_DEV_ROWS
+    const char *in[MSCCLPP_DEV_MAX_RANKS];
+    char *out[MSCCLPP_DEV_MAX_RANKS];
+    uint32_t r;
+
+    for (r = 0; r < args->nranks; ++r) {
+        in[r] = mscclpp_dev_scratch_place(args, r, ctx->block, tile, 0, args->rank);
+        out[r] = mscclpp_dev_scratch_place(args, r, ctx->block, tile, 1, args->rank);
+    }
+    if (own != ~(uint64_t)0) {
+        in[args->rank] = (const char *)args->in + own * MSCCLPP_DEV_UNIT;
+        out[args->rank] = (char *)args->out + own * MSCCLPP_DEV_UNIT;
+    }
+    return mscclpp_dev_row_combine(ctx, dtype, op, args->nranks, in, out, size);
+#else
+    (void)ctx;
+    (void)args;
+    (void)dtype;
+    (void)op;
+    (void)tile;
+    (void)size;
+    (void)own;
+    return false;
+#endif
+}
+
 MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op)
 {
@@ -86,22 +132,24 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
     const uint64_t launches = args->state->launches;
     const uint32_t epoch = args->state->epoch;
     uint64_t barriers = args->state->barrier[ctx->block];
-    uint64_t base, u;
+    uint64_t base;
     uint32_t s;
 
     for (base = ctx->block * tile; base < shard; base += ctx->nblocks * tile) {
         const uint64_t size = shard - base < tile ? shard - base : tile;
+        const uint64_t own = args->rank * shard + base;
+        const bool direct = mscclpp_dev_scratch_is_direct(args, dtype, op, own, size);
 
         for (s = 0; s < args->nranks; ++s) {
-            char *operands = mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 0, s);
-
-            for (u = ctx->tid; u < size; u += ctx->nthreads) {
-                mscclpp_dev_st_vec(operands + u * MSCCLPP_DEV_UNIT,
-                                   mscclpp_dev_ld_unit(args->in, s * shard + base + u, args->bytes));
+            if (direct && s == args->rank) {
+                continue;
             }
+            mscclpp_dev_row_load(ctx, mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 0, s), args->in,
+                                 s * shard + base, size, args->bytes);
         }
         mscclpp_dev_barrier(ctx, args, ++barriers);
-        if (!ctx->failed) {
+        if (!ctx->failed &&
+            !mscclpp_dev_scratch_combine_rows(ctx, args, dtype, op, tile, size, direct ? own : ~(uint64_t)0)) {
             switch (args->nranks) {
             case 2:
                 mscclpp_dev_scratch_combine(ctx, args, 2, hot, dtype, op, tile, size);
@@ -122,12 +170,11 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
             break;
         }
         for (s = 0; s < args->nranks; ++s) {
-            const char *results = mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 1, s);
-
-            for (u = ctx->tid; u < size; u += ctx->nthreads) {
-                mscclpp_dev_st_unit(args->out, s * shard + base + u, args->bytes,
-                                    mscclpp_dev_ld_vec(results + u * MSCCLPP_DEV_UNIT), mask);
+            if (direct && s == args->rank) {
+                continue;
             }
+            mscclpp_dev_row_store(ctx, args->out, s * shard + base, size, args->bytes,
+                                  mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 1, s), mask);
         }
     }
     mscclpp_dev_finish(ctx, args, launches, epoch, barriers);

@@ -209,7 +209,7 @@ static void test_rules(void)
         CHECK_TEXT(selected(&input, 30001), "engines");
         CHECK_TEXT(selected(&input, 50000), "zerocopy");
         /* Larger ones are left to the built-in table. */
-        CHECK_TEXT(selected(&input, 50001), input.on_host ? "twophase" : "oneshot");
+        CHECK_TEXT(selected(&input, 50001), input.on_host ? "zerocopy" : "oneshot");
         /* What cannot serve has its stand-in. */
         input.engines = false;
         CHECK_TEXT(selected(&input, 30001), "zerocopy");
