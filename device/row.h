@@ -16,7 +16,7 @@
 #include "device/unit.h"
 
 /* Units of a tile that CPUs hold in their caches from one phase to the next. */
-#define MSCCLPP_DEV_ROW_TILE 8192u
+#define MSCCLPP_DEV_ROW_TILE 32768u
 
 #ifndef __CUDACC__
 #include "device/row_host.h"
