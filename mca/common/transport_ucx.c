@@ -3,13 +3,14 @@
  *
  * Why data is visible before its signal. Memory of the host is put by UCX into the peer's memory (ucp_put_nbx) where an
  * RDMA device does that; all else goes as active messages with numbers, which the receiver's CPU carries out in the
- * order of the numbers (transport_ucx_bounce.c, transport_ucx_receive.c). It copies the bytes of a put on, waits for
- * the copies before a signal to end, and then adds to the token. UCX keeps no order between what it puts and a message:
- * they may take different lanes and devices. Neither does ucp_worker_fence help: it orders what goes through one
- * interface, but not one lane against another, and some versions of UCX wait in it. So a signal or an addition is sent
- * only after ucp_ep_flush_nbx, begun after the puts before it, has ended, which is when these are in the peer's memory.
- * What comes after waits behind, so that an old put cannot overtake a new one across a signal; puts between two signals
- * are not ordered among themselves, so they must not overlap.
+ * order of the numbers (transport_ucx_bounce.c, transport_ucx_receive.c). It copies the bytes of a put on, unless they
+ * could go to their place at once, waits for the copies before a signal to end, and then adds to the token. A signal
+ * may come in the message of the put before it. UCX keeps no order between what it puts and a message: they may take
+ * different lanes and devices. Neither does ucp_worker_fence help: it orders what goes through one interface, but not
+ * one lane against another, and some versions of UCX wait in it. So a signal or an addition is sent only after
+ * ucp_ep_flush_nbx, begun after the puts before it, has ended, which is when these are in the peer's memory. What comes
+ * after waits behind, so that an old put cannot overtake a new one across a signal; puts between two signals are not
+ * ordered among themselves, so they must not overlap.
  *
  * Signals and additions are no atomic operations of UCX. Newer versions (1.16 and 1.18 have been seen to) refuse these
  * on endpoints that tell of lost peers, which is what keeps a killed peer from becoming a hang.

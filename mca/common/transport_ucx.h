@@ -34,6 +34,7 @@ typedef struct {
     uint64_t value;  /* what to add; for a put the number of bytes */
     uint64_t at;     /* where in the receiver's bounce memory the bytes belong */
     uint64_t signal; /* of a put: 1 + the token to signal after it, 0 for none */
+    uint64_t loose;  /* of a put: 1 if its words need not appear whole, as nobody looks before its signal */
     uint32_t kind;
     uint32_t magic;
 } ucx_header_t;

@@ -145,6 +145,7 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
         conn->ring_end += (size + UCX_RING_ALIGN - 1) / UCX_RING_ALIGN * UCX_RING_ALIGN;
         fill(conn, message, op);
         message->header.value = size;
+        message->header.loose = op->signal != 0;
         message->header.signal = op->packed + size == op->length ? op->signal : 0;
         message->header.at = at;
         message->data = device ? conn->ring + at : source + op->packed;

@@ -1,6 +1,7 @@
 /*
  * The receiving half of what goes through this rank's CPU. Messages may come in any order, as UCX sends short and long
- * ones in different ways; they are carried out in the order of their numbers.
+ * ones in different ways; they are carried out in the order of their numbers. Only bytes that no message before them
+ * can overwrite go to memory of the host at once.
  */
 #include <string.h>
 
@@ -128,7 +129,8 @@ static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data,
         reject(conn, "a message does not fit the bounce memory");
         return;
     }
-    if (length > 0) {
+    /* What is fetched UCX writes as it likes. */
+    if (length > 0 && (!announced || header->loose != 0)) {
         place = find_place(conn, header);
     }
     if (conn->status != MSCCLPP_OK ||

@@ -299,10 +299,10 @@ plant packets-no-meeting packets mca/common/fabric.c mca/common/fabric.c \
     's/\? meet_nodes\(team\) : status/? MSCCLPP_OK : status/'
 # The flags of the packets first, then their data.
 plant packets-torn packets mca/common/words.h mca/common/transport_shm.c \
-    '/__atomic_store_n\(/s/.*/        ((volatile uint32_t *)target)[2 * i + 1] = (uint32_t)(source[i] >> 32);\
+    '/__atomic_store_n\(/s/.*/        ((volatile uint32_t *)target)[2 * i + 1] = ((const uint32_t *)from)[2 * i + 1];\
     }\
     for (i = 0; i < words; ++i) {\
-        ((volatile uint32_t *)target)[2 * i] = (uint32_t)source[i];/'
+        ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
 plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
 
