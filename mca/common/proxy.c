@@ -36,6 +36,12 @@ static bool has_work(const mscclpp_proxy_t *proxy)
            (__atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
 }
 
+/* Changes once at most, from false, while others ask. */
+static bool is_threaded(const mscclpp_proxy_t *proxy)
+{
+    return __atomic_load_n(&proxy->threaded, __ATOMIC_ACQUIRE);
+}
+
 /* One round, with the lock held. */
 static void turn(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
@@ -129,7 +135,7 @@ mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscc
     if (status != MSCCLPP_OK) {
         goto err_free;
     }
-    if (proxy->threaded) {
+    if (is_threaded(proxy)) {
         status = start_thread(proxy);
         if (status != MSCCLPP_OK) {
             goto err_fifo_destroy;
@@ -152,7 +158,7 @@ void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy)
     if (proxy == NULL) {
         return;
     }
-    if (proxy->threaded) {
+    if (is_threaded(proxy)) {
         mscclpp_proxy_lock(proxy);
         proxy->closing = true;
         pthread_cond_signal(&proxy->work);
@@ -190,7 +196,7 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
     if (__atomic_fetch_add(&proxy->in_flight, 1, __ATOMIC_ACQ_REL) == 0) {
         /* Set before the operation can end, so that what it leaves behind is looked after. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
-        if (proxy->threaded) {
+        if (is_threaded(proxy)) {
             mscclpp_proxy_lock(proxy);
             pthread_cond_signal(&proxy->work);
             mscclpp_proxy_unlock(proxy);
@@ -203,9 +209,9 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
     mscclpp_status_t status = failure_of(proxy);
 
     mscclpp_proxy_lock(proxy);
-    if (status == MSCCLPP_OK && !proxy->threaded) {
+    if (status == MSCCLPP_OK && !is_threaded(proxy)) {
         status = start_thread(proxy);
-        proxy->threaded = status == MSCCLPP_OK;
+        __atomic_store_n(&proxy->threaded, status == MSCCLPP_OK, __ATOMIC_RELEASE);
     }
     if (status == MSCCLPP_OK) {
         /* In this order for the same reason as in mscclpp_proxy_begin. */
@@ -226,7 +232,7 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);
 
-    if (status != MSCCLPP_OK || proxy->threaded || !has_work(proxy)) {
+    if (status != MSCCLPP_OK || is_threaded(proxy) || !has_work(proxy)) {
         return status;
     }
     /* Whoever has the lock moves it on, a caller further up on this very stack included. */

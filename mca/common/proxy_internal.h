@@ -66,7 +66,7 @@ struct mscclpp_proxy {
     int device;
     const char *label;
     mscclpp_dev_mailbox_t *mailbox;
-    bool threaded;
+    bool threaded; /* atomic */
 
     pthread_mutex_t lock;
     pthread_cond_t work; /* for the thread: there may be something to do, or it is to end */
