@@ -11,6 +11,7 @@
 
 #include "mca/common/ctrl_ops.h"
 #include "mca/common/ctrl_ucx_load.h"
+#include "mca/common/ctrl_ucx_queue.h"
 #include "mca/common/log.h"
 
 #define UCX_MESSAGE_ID 0
@@ -19,25 +20,6 @@
 #define UCX_QUEUE_MAX 1024       /* messages that one team may leave unread */
 #define UCX_DESTROY_SECONDS 0.02 /* for what a destroyed team has still to send */
 #define UCX_FINALIZE_SECONDS 1.0 /* for endpoints to close */
-
-/* What travels, as it lies. Ranks of one team run on machines of one kind. */
-typedef struct {
-    uint64_t team_id;
-    uint32_t rank; /* of the sender in the team */
-    uint32_t to;   /* the receiver's, for several ranks of a team may share a process and so a worker */
-    uint32_t length;
-    unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];
-} ucx_wire_t;
-
-typedef struct ucx_message {
-    struct ucx_message *next;
-    ucx_wire_t wire;
-} ucx_message_t;
-
-typedef struct {
-    ucx_message_t *first, *last;
-    int count;
-} ucx_queue_t;
 
 /* Another process, or this one. Kept while a team knows it, and then until its endpoint is closed. */
 typedef struct ucx_peer {
@@ -54,7 +36,7 @@ typedef struct ucx_peer {
 /* A message on its way out; UCX reads the wire until it reports completion. */
 typedef struct {
     ucx_peer_t *peer;
-    ucx_wire_t wire;
+    mscclpp_ctrl_ucx_wire_t wire;
 } ucx_sent_t;
 
 struct mscclpp_ctrl_carrier {
@@ -64,7 +46,7 @@ struct mscclpp_ctrl_carrier {
     int rank;
     int size;
     bool connected;
-    ucx_queue_t received;
+    mscclpp_ctrl_ucx_queue_t received;
     ucx_peer_t *peers[]; /* one a rank */
 };
 
@@ -80,8 +62,8 @@ static size_t ucx_address_length;
 static mscclpp_ctrl_carrier_t *ucx_carriers;
 static ucx_peer_t *ucx_peers;
 static ucx_peer_t *ucx_closing;
-static ucx_queue_t ucx_orphans;
-static bool ucx_cut_off; /* a connection was closed that was still being made: UCX 1.13 aborts if its worker goes */
+static mscclpp_ctrl_ucx_queue_t ucx_orphans;
+static bool ucx_moved; /* something came from or went to another process, which may have left a connection half made */
 
 static double now(void)
 {
@@ -91,45 +73,12 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void queue_push(ucx_queue_t *queue, ucx_message_t *message)
-{
-    message->next = NULL;
-    if (queue->last != NULL) {
-        queue->last->next = message;
-    } else {
-        queue->first = message;
-    }
-    queue->last = message;
-    ++queue->count;
-}
-
-static ucx_message_t *queue_pop(ucx_queue_t *queue)
-{
-    ucx_message_t *message = queue->first;
-
-    if (message != NULL) {
-        queue->first = message->next;
-        if (queue->first == NULL) {
-            queue->last = NULL;
-        }
-        --queue->count;
-    }
-    return message;
-}
-
-static void queue_clear(ucx_queue_t *queue)
-{
-    while (queue->first != NULL) {
-        free(queue_pop(queue));
-    }
-}
-
-static bool is_for(const ucx_wire_t *wire, const mscclpp_ctrl_carrier_t *carrier)
+static bool is_for(const mscclpp_ctrl_ucx_wire_t *wire, const mscclpp_ctrl_carrier_t *carrier)
 {
     return carrier->connected && wire->team_id == carrier->team_id && wire->to == (uint32_t)carrier->rank;
 }
 
-static mscclpp_ctrl_carrier_t *find_carrier(const ucx_wire_t *wire)
+static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_wire_t *wire)
 {
     mscclpp_ctrl_carrier_t *carrier = ucx_carriers;
 
@@ -143,9 +92,9 @@ static mscclpp_ctrl_carrier_t *find_carrier(const ucx_wire_t *wire)
 static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
                                const ucp_am_recv_param_t *param)
 {
-    ucx_message_t *message;
+    mscclpp_ctrl_ucx_message_t *message;
     mscclpp_ctrl_carrier_t *carrier;
-    ucx_queue_t *queue = &ucx_orphans;
+    mscclpp_ctrl_ucx_queue_t *queue = &ucx_orphans;
 
     (void)arg;
     (void)data;
@@ -172,9 +121,9 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
         free(message);
         return UCS_OK;
     }
-    queue_push(queue, message);
+    mscclpp_ctrl_ucx_queue_push(queue, message);
     if (queue->count > (carrier != NULL ? UCX_QUEUE_MAX : UCX_ORPHANS_MAX)) {
-        free(queue_pop(queue)); /* the oldest: nobody reads here, or the team is gone */
+        free(mscclpp_ctrl_ucx_queue_pop(queue)); /* the oldest: nobody reads here, or the team is gone */
     }
     return UCS_OK;
 }
@@ -340,30 +289,58 @@ static ucx_peer_t *hold_peer(const void *address, size_t length)
     return peer;
 }
 
-/* Frees peers whose endpoints are closed by now. */
-static void reap(void)
+static unsigned move(void)
+{
+    unsigned events = ucx.ucp_worker_progress(ucx_worker);
+
+    ucx_moved = ucx_moved || events != 0;
+    return events;
+}
+
+/* By force: the other side need not be there any more. */
+static void close_endpoint(ucx_peer_t *peer)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+
+    peer->closing = ucx.ucp_ep_close_nbx(peer->ep, &param);
+    if (UCS_PTR_IS_ERR(peer->closing)) {
+        mscclpp_debug("ucp_ep_close_nbx: %s", ucx.ucs_status_string(UCS_PTR_STATUS(peer->closing)));
+        peer->closing = NULL;
+    }
+    peer->ep = NULL;
+}
+
+/*
+ * Closes endpoints of which UCX has nothing more to send (a connection that is still being made it would abort upon),
+ * and frees peers whose endpoints are closed by now. False if nothing is being closed any more.
+ */
+static bool reap(void)
 {
     ucx_peer_t **link = &ucx_closing;
+    bool closing = false;
 
     while (*link != NULL) {
         ucx_peer_t *peer = *link;
+        if (peer->ep != NULL && peer->sending == 0) {
+            close_endpoint(peer);
+        }
         if (peer->closing != NULL && ucx.ucp_request_check_status(peer->closing) != UCS_INPROGRESS) {
             ucx.ucp_request_free(peer->closing);
             peer->closing = NULL;
         }
-        if (peer->closing == NULL && peer->sending == 0) {
+        closing = closing || peer->closing != NULL;
+        if (peer->ep == NULL && peer->closing == NULL && peer->sending == 0) {
             *link = peer->next;
             free(peer);
         } else {
             link = &peer->next;
         }
     }
+    return closing;
 }
 
-/* By force: the other side need not be there any more, and what is not yet sent is given up. */
 static void release_peer(ucx_peer_t *peer)
 {
-    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     ucx_peer_t **link = &ucx_peers;
 
     if (peer == NULL || --peer->references != 0) {
@@ -373,29 +350,20 @@ static void release_peer(ucx_peer_t *peer)
         link = &(*link)->next;
     }
     *link = peer->next;
-    if (peer->ep != NULL) {
-        ucx_cut_off = ucx_cut_off || peer->sending > 0;
-        peer->closing = ucx.ucp_ep_close_nbx(peer->ep, &param);
-        if (UCS_PTR_IS_ERR(peer->closing)) {
-            mscclpp_debug("ucp_ep_close_nbx: %s", ucx.ucs_status_string(UCS_PTR_STATUS(peer->closing)));
-            peer->closing = NULL;
-        }
-        peer->ep = NULL;
-    }
     peer->next = ucx_closing;
     ucx_closing = peer;
-    reap();
+    (void)reap();
 }
 
 /* Messages that came before this rank knew the team. */
 static void claim_orphans(mscclpp_ctrl_carrier_t *carrier)
 {
     for (int left = ucx_orphans.count; left > 0; --left) {
-        ucx_message_t *message = queue_pop(&ucx_orphans);
+        mscclpp_ctrl_ucx_message_t *message = mscclpp_ctrl_ucx_queue_pop(&ucx_orphans);
         if (!is_for(&message->wire, carrier)) {
-            queue_push(&ucx_orphans, message);
+            mscclpp_ctrl_ucx_queue_push(&ucx_orphans, message);
         } else if (message->wire.rank < (uint32_t)carrier->size) {
-            queue_push(&carrier->received, message);
+            mscclpp_ctrl_ucx_queue_push(&carrier->received, message);
         } else {
             free(message);
         }
@@ -441,7 +409,7 @@ static bool open_endpoint(ucx_peer_t *peer)
     return status == UCS_OK;
 }
 
-static mscclpp_status_t send_wire(ucx_peer_t *peer, const ucx_wire_t *wire)
+static mscclpp_status_t send_wire(ucx_peer_t *peer, const mscclpp_ctrl_ucx_wire_t *wire)
 {
     ucp_request_param_t param = {.op_attr_mask =
                                      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
@@ -477,7 +445,7 @@ static mscclpp_status_t send_wire(ucx_peer_t *peer, const ucx_wire_t *wire)
 static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length)
 {
     mscclpp_status_t status;
-    ucx_wire_t wire;
+    mscclpp_ctrl_ucx_wire_t wire;
 
     memset(&wire, 0, sizeof(wire));
     wire.team_id = carrier->team_id;
@@ -488,7 +456,8 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
 
     pthread_mutex_lock(&ucx_lock);
     status = send_wire(carrier->peers[peer], &wire);
-    (void)ucx.ucp_worker_progress(ucx_worker);
+    ucx_moved = true;
+    (void)move();
     pthread_mutex_unlock(&ucx_lock);
     if (status != MSCCLPP_OK) {
         mscclpp_warn("%s: a control message cannot be sent to rank %d: %s", carrier->label, peer,
@@ -499,13 +468,13 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
 
 static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {
-    ucx_message_t *received;
+    mscclpp_ctrl_ucx_message_t *received;
 
     pthread_mutex_lock(&ucx_lock);
-    for (int i = 0; i < UCX_PROGRESS_MAX && ucx.ucp_worker_progress(ucx_worker) != 0; ++i) {
+    for (int i = 0; i < UCX_PROGRESS_MAX && move() != 0; ++i) {
     }
-    reap();
-    received = queue_pop(&carrier->received);
+    (void)reap();
+    received = mscclpp_ctrl_ucx_queue_pop(&carrier->received);
     pthread_mutex_unlock(&ucx_lock);
     if (received == NULL) {
         return MSCCLPP_IN_PROGRESS;
@@ -534,8 +503,10 @@ static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
 
     while (sending && now() < deadline) {
         pthread_mutex_lock(&ucx_lock);
-        (void)ucx.ucp_worker_progress(ucx_worker);
         sending = is_sending(carrier);
+        if (sending) {
+            (void)move();
+        }
         pthread_mutex_unlock(&ucx_lock);
         sched_yield();
     }
@@ -556,7 +527,7 @@ static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
     }
     *link = carrier->next;
     pthread_mutex_unlock(&ucx_lock);
-    queue_clear(&carrier->received);
+    mscclpp_ctrl_ucx_queue_clear(&carrier->received);
     free(carrier);
 }
 
@@ -569,21 +540,20 @@ static void ucx_finalize(void)
         pthread_mutex_unlock(&ucx_lock);
         return;
     }
-    while (reap(), ucx_closing != NULL && now() < deadline) {
-        (void)ucx.ucp_worker_progress(ucx_worker);
+    while (reap() && now() < deadline) {
+        (void)move();
     }
-    if (!ucx_cut_off) {
+    mscclpp_ctrl_ucx_queue_clear(&ucx_orphans);
+    /*
+     * UCX 1.13 aborts if a worker goes while a connection of it is half made, be it by a peer that wanted to send and
+     * has ended. So one that has met others stays, for the teams that may come.
+     */
+    if (!ucx_moved) {
         ucx.ucp_worker_release_address(ucx_worker, ucx_address);
         ucx.ucp_worker_destroy(ucx_worker);
         ucx.ucp_cleanup(ucx_context);
+        ucx_worker = NULL;
     }
-    ucx_worker = NULL;
-    while (ucx_closing != NULL) { /* what did not close in time went with the worker */
-        ucx_peer_t *peer = ucx_closing;
-        ucx_closing = peer->next;
-        free(peer);
-    }
-    queue_clear(&ucx_orphans);
     pthread_mutex_unlock(&ucx_lock);
 }
 
