@@ -126,9 +126,11 @@ const mscclpp_param_t mscclpp_params[] = {
         ucx_bounce, "auto", 6, "auto|always|device",
         "What the transport ucx sends through bounce memory and the receiver's CPU: auto (everything on nodes "
         "without RDMA devices, else device memory), always (everything), or device (device memory only)."),
-    CONFIG_BOOL(ucx_shared_memory, "1", 6,
-                "Let the transport ucx use shared memory to ranks on its own host, as imitated nodes are, and watch "
-                "their processes itself; 0 leaves both to UCX, which takes sockets where it is to tell of lost peers."),
+    CONFIG_BOOL(
+        ucx_shared_memory, "1", 6,
+        "Let the transport ucx use shared memory where all ranks are on one host, as those of imitated nodes "
+        "are, and watch their processes itself; 0 leaves both to UCX, which takes sockets where it is to tell of "
+        "lost peers."),
     CONFIG_SIZE(bounce_size, "4m", 6, 65536, GIB,
                 "Bytes of pinned host memory that a connection of a transport with bounce memory takes in each "
                 "direction."),

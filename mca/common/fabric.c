@@ -352,11 +352,12 @@ static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
 {
     mscclpp_fabric_t *fabric = team->fabric;
-    mscclpp_status_t status = MSCCLPP_OK;
+    /* Packets order nothing but themselves: only a signal after them says that no put of them is under way. */
+    mscclpp_status_t status = meet_nodes(team);
     uint64_t size;
     void *zeros;
 
-    if (fabric->owner) {
+    if (status == MSCCLPP_OK && fabric->owner) {
         size = fabric->area_size - fabric->packets_offset;
         zeros = calloc(1, size);
         if (zeros == NULL) {

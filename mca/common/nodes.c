@@ -11,11 +11,13 @@ bool mscclpp_nodes_map(const int *leaders, int size, int rank, int ranks_per_nod
 
     nodes->count = 0;
     nodes->size = 0;
+    nodes->one_host = true;
     for (i = 0; i < size; ++i) {
         /* A leader is on the node that it leads, and none of its ranks comes before it. */
         if (leaders[i] < 0 || leaders[i] > i || leaders[leaders[i]] != leaders[i]) {
             return false;
         }
+        nodes->one_host = nodes->one_host && leaders[i] == leaders[0];
         for (j = 0; j < i && !on_one_node(leaders, i, j, ranks_per_node); ++j) {
         }
         if (j == i) {

@@ -11,6 +11,7 @@ typedef struct {
     int count;
     int shards;                         /* the fewest ranks that a node has */
     int most;                           /* the most ranks that a node has */
+    bool one_host;                      /* all ranks are on one: the nodes, if several, are imitated */
     int node_of[MSCCLPP_DEV_MAX_RANKS]; /* of each rank */
     int node;                           /* the own one */
     int size;                           /* its ranks */

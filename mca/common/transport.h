@@ -52,6 +52,7 @@ typedef struct {
     int device;
     int rank;
     int size;
+    bool one_host;     /* all ranks run on one, as those of imitated nodes do */
     const char *label; /* of the team, for messages; outlives the instance */
 
     /*

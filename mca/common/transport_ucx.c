@@ -101,6 +101,11 @@ static bool succeeded(const mscclpp_transport_t *transport, const char *call, uc
     return status == UCS_OK;
 }
 
+bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params)
+{
+    return params->one_host && params->config->ucx_shared_memory;
+}
+
 /* What the user has set for UCX goes before. */
 static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config, const char *variable,
                         const char *name, const char *value)
@@ -131,10 +136,12 @@ static bool init_context(mscclpp_transport_t *transport)
     }
     /* A process that dies behind shared memory is only noticed by asking, and 20 s is long for those that wait. */
     set_default(ucx, config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "2s");
-    /* Where nobody asks UCX to tell of lost peers it aborts this process when it cannot read the memory of a dead one.
+    /*
+     * Where nobody asks UCX to tell of lost peers it aborts this process when it cannot read the memory of a dead one.
+     * And a connection that has a socket, too, does not close before the peer has had its turn.
      */
-    if (transport->params.config->ucx_shared_memory) {
-        set_default(ucx, config, "UCX_TLS", "TLS", "^cma");
+    if (mscclpp_transport_ucx_stays_near(&transport->params)) {
+        set_default(ucx, config, "UCX_TLS", "TLS", "^cma,tcp");
     }
     /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
     done = succeeded(transport, "ucp_init", ucx->ucp_init_version(1, 13, &params, config, &transport->context));

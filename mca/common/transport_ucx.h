@@ -230,6 +230,9 @@ uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object);
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);
 
+/* True if peers are reached over shared memory, and their processes watched, where that is possible. */
+bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params);
+
 /* True if the memory must be reached through the gpu operations, as UCX and the CPU cannot. */
 bool mscclpp_transport_ucx_is_device(const mscclpp_transport_t *transport, const void *address);
 

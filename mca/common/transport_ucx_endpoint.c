@@ -66,12 +66,11 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
     return transport->ucx.ucp_ep_create(transport->worker, &params, &endpoint->ep);
 }
 
-/* True if the peer is to be reached over shared memory, and the end of its process can be seen. */
+/* True if the end of the peer's process can be seen. */
 static bool start_watching(mscclpp_conn_t *conn)
 {
 #ifdef SYS_pidfd_open
-    if (conn->transport->params.config->ucx_shared_memory && conn->to.pids != 0 &&
-        conn->to.pids == mscclpp_transport_ucx_pids()) {
+    if (conn->watch < 0 && conn->to.pids != 0 && conn->to.pids == mscclpp_transport_ucx_pids()) {
         conn->watch = (int)syscall(SYS_pidfd_open, (pid_t)conn->to.pid, 0);
     }
 #endif
@@ -102,7 +101,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
 {
     mscclpp_transport_t *transport = conn->transport;
     ucx_endpoint_t *endpoint = find_free(conn, address, length);
-    const bool near = start_watching(conn);
+    const bool near = mscclpp_transport_ucx_stays_near(&transport->params) && start_watching(conn);
     ucs_status_t status = UCS_OK;
 
     if (endpoint == NULL) {
@@ -139,7 +138,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
     transport->unwatched = transport->unwatched || endpoint->unwatched;
     if (!endpoint->unwatched) {
         stop_watching(conn);
-    } else if (!near) {
+    } else if (!start_watching(conn)) {
         mscclpp_info("%s: the death of rank %d would not be noticed", transport->params.label, conn->peer);
     }
     return MSCCLPP_OK;

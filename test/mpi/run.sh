@@ -218,24 +218,26 @@ cases_algorithms() {
 
 # Several nodes, imitated on this host, over what serves between real ones. With 3 and 5 ranks nodes differ in size.
 cases_nodes() {
-    local n per nodes
-    for n in 2 3 4 5; do
-        for per in 1 2; do
-            [ "$n" -gt "$per" ] || continue
-            nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_transport ucx)
-            run "nodes:basic:$n/$per" 60 -n "$n" "${nodes[@]}" "$bindir/test_basic" served
-            run "nodes:counts:$n/$per" 240 -n "$n" "${nodes[@]}" "$bindir/test_counts"
-            run "nodes:comms:$n/$per" 120 -n "$n" "${nodes[@]}" "$bindir/test_comms" --spawn
-            run "nodes:errors:$n/$per" 60 -n "$n" "${nodes[@]}" "$bindir/test_errors"
-            if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
-                run "nodes:threads:$n/$per" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
-            else
-                skip "nodes:threads:$n/$per" "GPU buffers of threads are staged between nodes"
-            fi
-            run "nodes:bitwise:$n/$per" 120 -n "$n" "${nodes[@]}" "$bindir/test_bitwise"
-            [ "$n" -lt 5 ] || continue # some of Open MPI's own results are wrong, and so no oracle
-            run "nodes:types_ops:$n/$per" 240 -n "$n" "${nodes[@]}" "$bindir/test_types_ops"
-        done
+    local n per nodes shape
+    # One rank a node, nodes of two, and nodes of different size.
+    for shape in 2/1 3/1 3/2 4/1 4/2 5/1 5/2; do
+        n=${shape%/*}
+        per=${shape#*/}
+        nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_transport ucx)
+        run "nodes:basic:$shape" 60 -n "$n" "${nodes[@]}" "$bindir/test_basic" served
+        run "nodes:counts:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_counts"
+        run "nodes:bitwise:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_bitwise"
+        # What does not depend on how many of each there are.
+        [[ $shape == @(2/1|4/1|4/2|5/2) ]] || continue
+        run "nodes:comms:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_comms" --spawn
+        run "nodes:errors:$shape" 60 -n "$n" "${nodes[@]}" "$bindir/test_errors"
+        if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+            run "nodes:threads:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
+        else
+            skip "nodes:threads:$shape" "GPU buffers of threads are staged between nodes"
+        fi
+        [ "$n" -lt 5 ] || continue # some of Open MPI's own results are wrong, and so no oracle
+        run "nodes:types_ops:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_types_ops"
     done
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     run "nodes:many_comms" 240 -n 3 "${nodes[@]}" "$bindir/test_many_comms" 30

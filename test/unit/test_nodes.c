@@ -43,7 +43,7 @@ static void test_one_host(void)
 
             for (rank = 0; rank < size; ++rank) {
                 good = good && mscclpp_nodes_map(leaders, size, rank, ranks_per_node, &nodes) &&
-                       is_sound(&nodes, size, rank) && nodes.count == (size + each - 1) / each &&
+                       is_sound(&nodes, size, rank) && nodes.one_host && nodes.count == (size + each - 1) / each &&
                        nodes.node == rank / each && nodes.shards == (size % each == 0 ? each : size % each);
             }
         }
@@ -58,6 +58,7 @@ static void test_dealt_out(void)
     mscclpp_nodes_t nodes;
 
     CHECK(mscclpp_nodes_map(leaders, 8, 4, 0, &nodes) && is_sound(&nodes, 8, 4));
+    CHECK(!nodes.one_host);
     CHECK_EQ(nodes.count, 3);
     CHECK_EQ(nodes.shards, 2);
     CHECK_EQ(nodes.node, 1);
