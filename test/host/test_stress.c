@@ -164,8 +164,8 @@ static void test_nodes(int scale)
 
     for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
         const storm_t alone = {60 * scale, 0, algorithms[i], USER_DEVICE, 1000, 1};
-        const storm_t pairs = {25 * scale, 0, algorithms[i], USER_EXACT, 0, 2};
-        const storm_t late = {25 * scale, 1000, algorithms[i], USER_DEVICE, 9000, 2};
+        const storm_t pairs = {60 * scale, 0, algorithms[i], USER_EXACT, 0, 2};
+        const storm_t late = {60 * scale, 1000, algorithms[i], USER_DEVICE, 9000, 2};
 
         run_storm(2, 1, 1, never, &alone);
         run_storm(3, 2, 2, never, &alone);
