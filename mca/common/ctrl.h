@@ -54,7 +54,10 @@ void mscclpp_ctrl_flush(mscclpp_ctrl_t *ctrl, double seconds);
 /* Local; messages on their way get a few milliseconds and may then be lost. NULL is allowed. */
 void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl);
 
-/* Gives back what the process keeps from one team to the next, if no team is left. To be called last. */
+/*
+ * Gives back what the process keeps from one team to the next, if no team is left; but UCX's worker stays once it has
+ * met other processes. To be called last.
+ */
 void mscclpp_ctrl_finalize(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "test/host/faulty_gpu.h"
+#include "test/host/log_record.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
 #include "test/host/traffic.h"
@@ -18,51 +19,11 @@
 /* Seconds by which a deadline may be missed on a machine that has other things to do. */
 #define SLACK 8.0
 
-/* Everything logged since the last clear, line by line. */
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-static char log_text[1 << 16];
-static size_t log_used;
-
-static void log_sink(void *context, mscclpp_log_level_t level, const char *line)
-{
-    (void)context;
-    pthread_mutex_lock(&log_lock);
-    if (log_used + strlen(line) + 4 < sizeof(log_text)) {
-        log_used += (size_t)snprintf(log_text + log_used, sizeof(log_text) - log_used, "%d %s\n", (int)level, line);
-    }
-    pthread_mutex_unlock(&log_lock);
-}
-
-static void log_clear(void)
-{
-    pthread_mutex_lock(&log_lock);
-    log_used = 0;
-    log_text[0] = '\0';
-    pthread_mutex_unlock(&log_lock);
-}
-
-/* Lines of a level that hold both texts. */
-static int log_count(mscclpp_log_level_t level, const char *first, const char *second)
-{
-    const char *at, *end;
-    int count = 0;
-
-    pthread_mutex_lock(&log_lock);
-    for (at = log_text; (end = strchr(at, '\n')) != NULL; at = end + 1) {
-        char line[2100];
-
-        snprintf(line, sizeof(line), "%.*s", (int)(end - at), at);
-        count += line[0] == '0' + (int)level && strstr(line, first) != NULL && strstr(line, second) != NULL;
-    }
-    pthread_mutex_unlock(&log_lock);
-    return count;
-}
-
 /* Prints what was logged if anything failed since `failed_before`. */
 static void explain(const char *what, int failed_before)
 {
     if (__atomic_load_n(&unit_failed, __ATOMIC_RELAXED) != failed_before) {
-        fprintf(stderr, "in %s; logged:\n%s", what, log_text);
+        fprintf(stderr, "in %s; logged:\n%s", what, log_record_text());
     }
 }
 
@@ -163,7 +124,7 @@ static void test_missing_rank(const char *algorithm, int blocks, int threads, in
     configure(&config, algorithm, blocks, threads);
     memset(&plan, 0, sizeof(plan));
     plan.culprit = culprit;
-    log_clear();
+    log_record_clear();
     CHECK_EQ(run_ranks(ranks, &config, miss_a_call, &plan), 0);
     for (rank = 0; rank < ranks; ++rank) {
         if (rank == culprit) {
@@ -175,13 +136,13 @@ static void test_missing_rank(const char *algorithm, int blocks, int threads, in
     }
     CHECK(timeouts >= 1);
     snprintf(late, sizeof(late), "have not arrived: %d", culprit);
-    CHECK(log_count(MSCCLPP_LOG_ERROR, late, "call 2 of 12000 bytes") >= 1);
-    CHECK(log_count(MSCCLPP_LOG_WARN, late, "call 2 of 12000 bytes") >= 1);
+    CHECK(log_record_count(MSCCLPP_LOG_ERROR, late, "call 2 of 12000 bytes") >= 1);
+    CHECK(log_record_count(MSCCLPP_LOG_WARN, late, "call 2 of 12000 bytes") >= 1);
     /* Where buffers are exchanged, the hosts wait for one another before the algorithm begins. */
-    CHECK(log_count(MSCCLPP_LOG_ERROR, late, algorithm) >= 1 || strcmp(algorithm, "zerocopy") == 0 ||
+    CHECK(log_record_count(MSCCLPP_LOG_ERROR, late, algorithm) >= 1 || strcmp(algorithm, "zerocopy") == 0 ||
           strcmp(algorithm, "engines") == 0);
     /* Each survivor says once why its call failed, and once more for the call after. */
-    CHECK_EQ(log_count(MSCCLPP_LOG_ERROR, "failed in an earlier call", "call 3"), ranks - 1);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, "failed in an earlier call", "call 3"), ranks - 1);
     mscclpp_team_finalize(1.0);
     snprintf(what, sizeof(what), "missing rank %d of %d, %s, grid %dx%d", culprit, ranks, algorithm, blocks, threads);
     explain(what, failed_before);
@@ -215,10 +176,10 @@ static void test_late_rank(const char *algorithm)
     memset(&plan, 0, sizeof(plan));
     plan.culprit = 1;
     plan.delay = 4 * WARN_AFTER;
-    log_clear();
+    log_record_clear();
     CHECK_EQ(run_ranks(3, &config, come_late, &plan), 0);
-    CHECK(log_count(MSCCLPP_LOG_WARN, "have not arrived: 1", "waits on rank") >= 1);
-    CHECK_EQ(log_count(MSCCLPP_LOG_ERROR, "", ""), 0);
+    CHECK(log_record_count(MSCCLPP_LOG_WARN, "have not arrived: 1", "waits on rank") >= 1);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, "", ""), 0);
     mscclpp_team_finalize(1.0);
     explain("late rank", failed_before);
 }
@@ -264,11 +225,11 @@ static void test_mixture(const char *algorithm, int culprit)
     config.timeout = 60;
     memset(&plan, 0, sizeof(plan));
     plan.culprit = culprit;
-    log_clear();
+    log_record_clear();
     CHECK_EQ(run_ranks(3, &config, mix, &plan), 0);
     for (rank = 0; rank < 3; ++rank) {
         snprintf(text, sizeof(text), "rank %d passed host buffers and rank %d device buffers", culprit, rank);
-        CHECK_EQ(log_count(MSCCLPP_LOG_ERROR, text, "call 2"), rank != culprit);
+        CHECK_EQ(log_record_count(MSCCLPP_LOG_ERROR, text, "call 2"), rank != culprit);
     }
     mscclpp_team_finalize(1.0);
     explain("mixture", failed_before);
@@ -305,7 +266,7 @@ static void test_revocation(const char *algorithm)
     config.timeout = 60;
     memset(&plan, 0, sizeof(plan));
     plan.culprit = 2;
-    log_clear();
+    log_record_clear();
     CHECK_EQ(run_ranks(3, &config, be_revoked, &plan), 0);
     CHECK(plan.status[0] == MSCCLPP_ERR_REVOKED || plan.status[1] == MSCCLPP_ERR_REVOKED);
     mscclpp_team_finalize(1.0);
@@ -350,22 +311,22 @@ static void test_different_parameters(void)
 
     configure(&config, "twophase", 1, 1);
     memset(&plan, 0, sizeof(plan));
-    log_clear();
+    log_record_clear();
     CHECK_EQ(run_ranks(3, &config, differ, &plan), 0);
     for (rank = 0; rank < 3; ++rank) {
         CHECK_EQ(plan.status[rank], MSCCLPP_ERR_NOT_SUPPORTED);
     }
-    CHECK(log_count(MSCCLPP_LOG_WARN, "scratch_size is 2097152 on rank 1 and 1048576 on rank 0", "") >= 1);
+    CHECK(log_record_count(MSCCLPP_LOG_WARN, "scratch_size is 2097152 on rank 1 and 1048576 on rank 0", "") >= 1);
     explain("different scratch", failed_before);
 
     plan.culprit = 1;
-    log_clear();
+    log_record_clear();
     CHECK_EQ(run_ranks(3, &config, differ, &plan), 0);
     for (rank = 0; rank < 3; ++rank) {
         CHECK_EQ(plan.status[rank], MSCCLPP_OK);
         CHECK(plan.algorithm[rank] != NULL && strcmp(plan.algorithm[rank], "twophase") == 0);
     }
-    CHECK_EQ(log_count(MSCCLPP_LOG_INFO, "parameters of rank 1 differ", ""), 1);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_INFO, "parameters of rank 1 differ", ""), 1);
     mscclpp_team_finalize(1.0);
     explain("different parameters", failed_before);
 }
@@ -450,7 +411,7 @@ static void test_faults_in_bringup(const char *algorithm, int ranks)
                 injection.nth = nth;
                 injection.culprit = culprit;
                 injection.kind = USER_DEVICE;
-                log_clear();
+                log_record_clear();
                 CHECK_EQ(run_ranks(ranks, &config, inject, &injection), 0);
                 more = injection.happened;
                 reached += injection.happened;
@@ -506,7 +467,7 @@ static void test_faults_in_call(const char *algorithm, int ranks, bool queued, u
             injection.culprit = 1;
             injection.kind = kind;
             injection.in_call = true;
-            log_clear();
+            log_record_clear();
             CHECK_EQ(run_ranks(ranks, &config, inject, &injection), 0);
             more = injection.happened;
             reached += injection.happened;
@@ -555,7 +516,7 @@ int main(void)
     unit_begin();
     alarm(900);
     test_table();
-    mscclpp_log_set(log_sink, NULL, MSCCLPP_LOG_INFO);
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
     mscclpp_gpu_host_set_filter(user_is_host);
     for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
         test_missing_rank(algorithms[i], 1, 1, 3, 2);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "test/host/faulty_gpu.h"
+#include "test/host/log_record.h"
 #include "test/host/rank_threads.h"
 #include "test/host/traffic.h"
 #include "test/unit/unit.h"
@@ -94,27 +95,6 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-/* Everything logged since the last clear. */
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-static char log_text[1 << 16];
-static size_t log_used;
-
-static void log_sink(void *context, mscclpp_log_level_t level, const char *line)
-{
-    (void)context;
-    pthread_mutex_lock(&log_lock);
-    if (log_used + strlen(line) + 4 < sizeof(log_text)) {
-        log_used += (size_t)snprintf(log_text + log_used, sizeof(log_text) - log_used, "%d %s\n", (int)level, line);
-    }
-    pthread_mutex_unlock(&log_lock);
-}
-
-static void log_clear(void)
-{
-    log_used = 0;
-    log_text[0] = '\0';
-}
-
 /* Lines that name the rank as the one because of which device buffers are staged. */
 static int count_blame(int rank)
 {
@@ -123,7 +103,7 @@ static int count_blame(int rank)
     int blame = 0;
 
     snprintf(name, sizeof(name), "rank %d", rank);
-    for (at = log_text; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+    for (at = log_record_text(); (end = strchr(at, '\n')) != NULL; at = end + 1) {
         char line[2100];
 
         snprintf(line, sizeof(line), "%.*s", (int)(end - at), at);
@@ -234,7 +214,7 @@ static void keep_functions(rank_t *rank)
 
 static void run_plan(int ranks, const mscclpp_config_t *config, plan_t *plan)
 {
-    log_clear();
+    log_record_clear();
     CHECK_EQ(run_ranks(ranks, config, set_up, plan), 0);
     mscclpp_team_finalize(1.0);
 }
@@ -269,7 +249,8 @@ static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, in
     CHECK_EQ(__atomic_load_n(&held, __ATOMIC_RELAXED), held_before);
     if (unit_failed != failed_before) {
         fprintf(stderr, "in %s %d of rank %d of %d, ranks_per_node %d; logged:\n%s",
-                in_exchange ? "exchange" : "allocation", nth, culprit, ranks, config->ranks_per_node, log_text);
+                in_exchange ? "exchange" : "allocation", nth, culprit, ranks, config->ranks_per_node,
+                log_record_text());
     }
     return plan.reached && unit_failed == failed_before;
 }
@@ -318,7 +299,7 @@ int main(void)
     alarm(300);
     mscclpp_config_init(&config);
     CHECK_EQ(run_ranks(1, &config, keep_functions, NULL), 0);
-    mscclpp_log_set(log_sink, NULL, MSCCLPP_LOG_INFO);
+    mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
     test_set_up(3, 0, "auto", "progress", 8);
     test_set_up(3, 2, "shm", "progress", 8);
     test_set_up(2, 1, "shm", "thread", 15);
