@@ -153,6 +153,9 @@ typedef struct {
 /* Chooses the runtime; before MPI_Init, so that the component can be told. False after one printed line. */
 bool bench_env_choose_device(bench_env_t *env, const char *device);
 
+/* Bytes of the largest message where none is given: what the device takes in a short while, and not below `min`. */
+size_t bench_env_largest(const bench_env_t *env, size_t min);
+
 /* After MPI_Init. On failure all ranks return false and rank 0 has printed one line. */
 bool bench_env_open(bench_env_t *env);
 void bench_env_close(bench_env_t *env);

@@ -27,6 +27,13 @@ bool bench_env_choose_device(bench_env_t *env, const char *device)
     return true;
 }
 
+size_t bench_env_largest(const bench_env_t *env, size_t min)
+{
+    const size_t largest = (size_t)(env->on_host ? 1 : 256) << 20;
+
+    return largest < min ? min : largest;
+}
+
 /* The host library's own calls follow the parameters that the component would follow. */
 static bool load_config(mscclpp_config_t *config)
 {

@@ -12,9 +12,6 @@
 
 const char bench_program[] = "mscclpp_bench";
 
-#define CUDA_MAX ((size_t)256 << 20)
-#define TWIN_MAX ((size_t)1 << 20)
-
 static bool mpi_takes_device_buffers(void)
 {
 #if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
@@ -196,8 +193,7 @@ int main(int argc, char **argv)
         return BENCH_EXIT_WRONG;
     }
     if (0 == options.max) {
-        options.max = env.on_host ? TWIN_MAX : CUDA_MAX;
-        options.max = options.max < options.min ? options.min : options.max;
+        options.max = bench_env_largest(&env, options.min);
     }
     MPI_Init(&argc, &argv);
     status = BENCH_EXIT_WRONG;

@@ -10,9 +10,6 @@
 
 const char bench_program[] = "mscclpp_tune";
 
-#define CUDA_MAX ((size_t)256 << 20)
-#define TWIN_MAX ((size_t)1 << 20)
-
 typedef struct {
     bench_env_t *env;
     const tune_options_t *options;
@@ -357,8 +354,7 @@ int main(int argc, char **argv)
         return BENCH_EXIT_WRONG;
     }
     if (0 == options.max) {
-        options.max = env.on_host ? TWIN_MAX : CUDA_MAX;
-        options.max = options.max < options.min ? options.min : options.max;
+        options.max = bench_env_largest(&env, options.min);
     }
     if (!tune_table_init(&tune.table, options.min, options.max, options.factor, options.type->size)) {
         if (bench_speaks()) {
