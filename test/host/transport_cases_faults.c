@@ -211,13 +211,20 @@ void case_cycles(end_t *end)
     end->ops->conn_destroy(NULL);
 }
 
-/* The peer dies. Last, and with processes only. */
+/*
+ * The peer dies. Last, and with processes only. Not before each end has heard from the other: UCX 1.13 aborts a process
+ * whose peer dies while the two are still being wired up.
+ */
 void case_dead_peer(end_t *end)
 {
     pair_t pair;
     int result;
 
     case_pair_create(end, &pair, MIB);
+    end_put(end, &pair.link, 0, &pair.source, 0, MIB);
+    end_signal(end, &pair.link, 0);
+    end_await(end, 0, 1);
+    end_settle(end, &pair.link);
     end_tolerate(end);
     end->may_fail = true;
     if (end->rank == 1) {
