@@ -150,9 +150,10 @@ typedef struct {
 
     /*
      * True if all that was begun on the connection has been handed to the network: it reaches the peer, as long as
-     * that makes progress, though this side makes none for a while. NULL: only a flush tells.
+     * that makes progress, though this side makes none for a while. May begin what it takes to know; make progress and
+     * ask again. NULL: only a flush tells.
      */
-    bool (*has_left)(const mscclpp_conn_t *conn);
+    bool (*has_left)(mscclpp_conn_t *conn);
 } mscclpp_transport_ops_t;
 
 /* All that this build has, in the order of preference. */

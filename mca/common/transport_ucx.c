@@ -39,11 +39,6 @@ double mscclpp_transport_ucx_now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-bool mscclpp_transport_ucx_is_device(const mscclpp_transport_t *transport, const void *address)
-{
-    return transport->copies && transport->params.gpu->is_device(address);
-}
-
 /* The place in the table in the lower half, and how many there were before in the upper, which begins with 1. */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
 {
@@ -317,7 +312,9 @@ static mscclpp_status_t ucx_region_create(mscclpp_transport_t *transport, void *
     region->transport = transport;
     region->address = address;
     region->length = length;
-    if (length > 0 && transport->direct && !mscclpp_transport_ucx_is_device(transport, address) &&
+    /* Asked once: a kernel may be waiting for whoever asks the GPU's runtime later. */
+    region->on_device = length > 0 && transport->copies && transport->params.gpu->is_device(address);
+    if (length > 0 && transport->direct && !region->on_device &&
         !map_memory(transport, address, length, &region->memory)) {
         mscclpp_error("%s: UCX cannot register the %zu bytes at %p", transport->params.label, length, address);
         mscclpp_transport_ucx_remove(&transport->region_ids, region->id);

@@ -81,6 +81,7 @@ struct mscclpp_region {
     char *address;
     size_t length;
     ucp_mem_h memory; /* NULL: UCX does not touch it */
+    bool on_device;   /* reached through the gpu operations only, as UCX and the CPU cannot */
 };
 
 struct mscclpp_remote {
@@ -180,7 +181,7 @@ struct mscclpp_conn {
 
     /* Numbers of operations, each one past the last that is meant. */
     uint64_t direct;   /* puts that UCX was given */
-    uint64_t flushed;  /* of these, what has reached the peer's memory */
+    uint64_t flushed;  /* what UCX's last flush covers: of the direct puts, what has reached the peer's memory */
     uint64_t flushing; /* up to where the flush under way counts; 0: none is under way */
     uint64_t wanted;   /* up to where somebody waits */
 
@@ -233,9 +234,6 @@ void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);
 /* True if peers are reached over shared memory, and their processes watched, where that is possible. */
 bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params);
 
-/* True if the memory must be reached through the gpu operations, as UCX and the CPU cannot. */
-bool mscclpp_transport_ucx_is_device(const mscclpp_transport_t *transport, const void *address);
-
 /* _conn: see transport.h. */
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p);
 mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p);
@@ -285,7 +283,7 @@ mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t tok
 mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                                   mscclpp_region_t *region, uint64_t from, uint64_t length,
                                                   uint32_t token);
-bool mscclpp_transport_ucx_has_left(const mscclpp_conn_t *conn);
+bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value);
 mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *ticket_p);
 mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket);

@@ -128,7 +128,7 @@ static size_t find_room(const mscclpp_conn_t *conn, const ucx_op_t *op, bool dev
 static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const char *source = op->region->address + op->from;
-    bool device = mscclpp_transport_ucx_is_device(conn->transport, source);
+    const bool device = op->region->on_device;
 
     if (device && conn->ring == NULL && !mscclpp_transport_ucx_alloc(conn, &conn->ring, conn->ring_size)) {
         return false;

@@ -294,8 +294,20 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
     return conn->status != MSCCLPP_OK ? conn->status : MSCCLPP_IN_PROGRESS;
 }
 
-/* UCX has let go of all sources. */
-bool mscclpp_transport_ucx_has_left(const mscclpp_conn_t *conn)
+/*
+ * That UCX has let go of a message does not tell: it may keep the end of it where the socket takes no more. A flush
+ * does, but not of messages whose bytes the peer fetches.
+ */
+bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
 {
-    return conn->op_next == conn->op_end && conn->sent == conn->packed && conn->sending == 0;
+    if (conn->op_begin == conn->op_end) {
+        return true;
+    }
+    if (conn->op_next != conn->op_end || conn->sent != conn->packed || conn->sending != 0) {
+        return false;
+    }
+    if (conn->flushed != conn->op_end && conn->flushing == 0 && conn->connected && conn->lost_at == 0) {
+        begin_flush(conn);
+    }
+    return conn->flushed == conn->op_end;
 }

@@ -39,8 +39,11 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* Where a put or an add goes. NULL, with the connection broken, if there is no such place. */
-static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length)
+/*
+ * Where a put or an add goes. NULL, with the connection broken, if there is no such place. *on_device_p: see
+ * mscclpp_region.
+ */
+static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length, bool *on_device_p)
 {
     const mscclpp_region_t *region = mscclpp_transport_ucx_find(&conn->transport->region_ids, header->region);
 
@@ -52,6 +55,7 @@ static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint6
         reject(conn, "a message goes past the end of a region");
         return NULL;
     }
+    *on_device_p = region->on_device;
     return region->address + header->to;
 }
 
@@ -70,6 +74,7 @@ static bool overlap(const ucx_header_t *a, const ucx_header_t *b)
  */
 static char *find_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
+    bool on_device = false;
     uint64_t number;
     char *target;
 
@@ -83,8 +88,8 @@ static char *find_place(mscclpp_conn_t *conn, const ucx_header_t *header)
             return NULL;
         }
     }
-    target = find_target(conn, header, header->value);
-    return target == NULL || mscclpp_transport_ucx_is_device(conn->transport, target) ? NULL : target;
+    target = find_target(conn, header, header->value, &on_device);
+    return on_device ? NULL : target;
 }
 
 /* The bytes are announced and have to be fetched. */
@@ -217,6 +222,7 @@ static void finish(mscclpp_conn_t *conn)
 static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
 {
     const ucx_header_t *header = &arrival->header;
+    bool on_device = false;
     char *target;
 
     if (arrival->placed) {
@@ -227,13 +233,14 @@ static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
     if (conn->issued != conn->executed && conn->issued_bytes + header->value > conn->landing_size / 2) {
         return false;
     }
-    target = find_target(conn, header, header->value);
+    target = find_target(conn, header, header->value, &on_device);
     if (target == NULL) {
         return false;
     }
-    if (!mscclpp_transport_ucx_is_device(conn->transport, target)) {
+    if (!on_device) {
         mscclpp_copy_words(target, conn->landing + header->at, header->value);
-    } else if (!mscclpp_transport_ucx_copy(conn, &conn->transport->in, target, conn->landing + header->at,
+    } else if (conn->transport->adding != NULL ||
+               !mscclpp_transport_ucx_copy(conn, &conn->transport->in, target, conn->landing + header->at,
                                            header->value)) {
         return false;
     } else {
@@ -266,10 +273,13 @@ static bool add_to_device(mscclpp_conn_t *conn, char *target, uint64_t value)
         return false;
     }
     word = (uint64_t *)(void *)(conn->landing + conn->landing_size);
-    if (transport->in.busy || (transport->adding != NULL && transport->adding != conn)) {
+    if (transport->adding != NULL && transport->adding != conn) {
         return false;
     }
-    transport->adding = conn;
+    transport->adding = conn; /* before the copies of the batch under way have ended: no other batch may come between */
+    if (transport->in.busy) {
+        return false;
+    }
     switch (conn->add_stage) {
     case 0:
         conn->add_stage = 1;
@@ -289,7 +299,8 @@ static bool add_to_device(mscclpp_conn_t *conn, char *target, uint64_t value)
 
 static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
-    char *target = find_target(conn, header, sizeof(uint64_t));
+    bool on_device = false;
+    char *target = find_target(conn, header, sizeof(uint64_t), &on_device);
 
     if (target == NULL) {
         return false;
@@ -298,7 +309,7 @@ static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
         reject(conn, "an add goes to an address that is not a multiple of 8");
         return false;
     }
-    if (mscclpp_transport_ucx_is_device(conn->transport, target)) {
+    if (on_device) {
         return add_to_device(conn, target, header->value);
     }
     (void)__atomic_fetch_add((uint64_t *)(void *)target, header->value, __ATOMIC_RELEASE);
@@ -335,7 +346,7 @@ static bool execute_conn(mscclpp_conn_t *conn)
                 moved = true;
                 continue;
             }
-        } else if (conn->issued != conn->executed || (arrival->copying && conn->transport->in.busy)) {
+        } else if (conn->issued != conn->executed || arrival->copying) {
             done = false; /* whoever sees the sum must see the bytes before it */
         } else {
             done = header->kind == UCX_ADD ? execute_add(conn, header) : execute_signal(conn, header);
@@ -363,6 +374,7 @@ static bool end_copies(mscclpp_transport_t *transport)
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         moved = moved || conn->executed != conn->issued || conn->add_stage != 0;
         conn->executed = conn->issued;
+        arrival_at(conn, conn->issued)->copying = false;
         conn->issued_bytes = 0;
     }
     return moved;

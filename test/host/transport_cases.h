@@ -44,6 +44,7 @@ void case_outstanding(end_t *end);
 void case_stream(end_t *end);
 void case_tokens(end_t *end);
 void case_flush(end_t *end);
+void case_leaving(end_t *end);
 void case_two_connections(end_t *end);
 void case_add(end_t *end);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "test/host/transport_cases.h"
 
@@ -251,6 +252,54 @@ void case_flush(end_t *end)
 
     case_pair_create(end, &pair, 2 * MIB);
     case_take_turns(end, send_flushed, &pair);
+    case_pair_destroy(end, &pair);
+}
+
+/*
+ * A sender that stops moving its transport once all has left, as a program does that computes after its call. The other
+ * end looks only later, so that sockets fill up, each time at another message.
+ */
+#define LEAVING_MOST 8
+#define LEAVING_SIZE 4000
+
+static void send_and_rest(end_t *end, void *context, bool sends)
+{
+    const struct timespec nap = {.tv_nsec = 2000000};
+    pair_t *pair = context;
+    int puts, i;
+
+    for (puts = 1; puts <= LEAVING_MOST; ++puts) {
+        if (sends) {
+            const double deadline = end_now() + end->timeout;
+
+            for (i = 0; i < puts; ++i) {
+                end_put(end, &pair->link, 0, &pair->source, 0, LEAVING_SIZE);
+            }
+            end_signal(end, &pair->link, 12);
+            while (!end->ops->has_left(pair->link.conn)) {
+                end_turn(end);
+                if (end_now() > deadline) {
+                    end_die(end, "%d puts have not left after %.0f s", puts, end->timeout);
+                }
+            }
+        } else {
+            nanosleep(&nap, NULL);
+            end_await(end, 12, 1);
+        }
+        end_meet_at_rest(end);
+    }
+    end_settle(end, &pair->link);
+}
+
+void case_leaving(end_t *end)
+{
+    pair_t pair;
+
+    if (end->ops->has_left == NULL) {
+        return;
+    }
+    case_pair_create(end, &pair, LEAVING_SIZE);
+    case_take_turns(end, send_and_rest, &pair);
     case_pair_destroy(end, &pair);
 }
 

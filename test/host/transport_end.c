@@ -179,6 +179,16 @@ void end_meet(end_t *end)
     }
 }
 
+void end_meet_at_rest(end_t *end)
+{
+    struct pollfd other = {.fd = end->socket, .events = POLLIN};
+    message_t message;
+
+    if (!send_message(end, NULL, 0) || poll(&other, 1, (int)(1e3 * end->timeout)) != 1 || !receive(end, &message)) {
+        end_die(end, "the other end did not come within %.0f s", end->timeout);
+    }
+}
+
 static void must(const end_t *end, mscclpp_status_t status, const char *what)
 {
     if (status != MSCCLPP_OK) {

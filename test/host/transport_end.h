@@ -83,6 +83,9 @@ void end_exchange(end_t *end, const void *out, size_t length, void *in, size_t r
 
 /* Both ends meet. False if the other one is gone. */
 bool end_meet_or_gone(end_t *end);
+
+/* The same, but the transport is not moved meanwhile. */
+void end_meet_at_rest(end_t *end);
 void end_meet(end_t *end);
 
 /* Zeroed, registered. */
