@@ -162,6 +162,36 @@ run_transport() {
     done
 }
 
+# lane COMMAND...: in the background, as many at once as there are cores, each with a folder of its own for `work`.
+lanes=0
+lane() {
+    [ "$(jobs -pr | wc -l)" -lt "$cores" ] || wait -n
+    lanes=$((lanes + 1))
+    in_lane "$(printf '%s/lane%03d' "$work" $lanes)" "$@" &
+}
+
+in_lane() {
+    local work=$1
+    mkdir "$work"
+    "${@:2}" >"$work.said" 2>&1
+    [ "$keep" = yes ] || rm -rf "$work"
+}
+
+# tell: what the lanes have said, in their order, once all have ended.
+tell() {
+    local said
+    wait
+    for said in "$work"/lane*.said; do
+        [ -e "$said" ] || continue
+        cat "$said"
+        case $(head -n 1 "$said") in
+        ok*) passed=$((passed + 1)) ;;
+        *) failed=$((failed + 1)) ;;
+        esac
+    done
+    rm -f "$work"/lane*.said
+}
+
 # selected NAME: true if it is to be run.
 selected() {
     [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" $1 "* ]]
@@ -169,37 +199,32 @@ selected() {
 
 # plant NAME RUNS FILE COMPILED SED: edits FILE, compiles COMPILED again and expects RUNS to fail.
 plant() {
-    local name=$1 runs=$2 file=$3 compiled=$4 edit=$5 object start=$SECONDS
-    selected "$name" || return
+    selected "$1" && lane plant_one "$@"
+}
+
+plant_one() {
+    local name=$1 runs=$2 file=$3 compiled=$4 edit=$5 start=$SECONDS unlinked=no
+    local original=$tree tree=$work/tree built=$objects objects=$work/objects
     # Far more than without a fault: who is only slow is not caught.
-    limit=$((20 + 3 * ${took[$runs]:-100}))
-    object=$objects/${compiled//\//_}.o
-    cp "$tree/$file" "$work/original"
+    limit=$((20 + 3 * $(cat "$took/$runs" 2>/dev/null || echo 100)))
+    cp -r "$original" "$tree"
     sed -i -E "$edit" "$tree/$file"
-    if cmp -s "$tree/$file" "$work/original"; then
-        failed=$((failed + 1))
+    if cmp -s "$tree/$file" "$original/$file"; then
         echo "FAIL $name: the edit changes nothing in $file any more"
         return
     fi
-    mv "$object" "$work/object"
-    rm -f "$work"/test_*
-    unlinked=no
+    cp -rs "$built" "$objects"
+    rm "$objects/${compiled//\//_}.o"
     if ! compile "$compiled"; then
-        failed=$((failed + 1))
         echo "FAIL $name: does not compile"
     elif "run_$runs"; then
-        failed=$((failed + 1))
         echo "FAIL not caught $name"
-        diff "$work/original" "$tree/$file"
-    elif [ $unlinked = yes ]; then
-        failed=$((failed + 1))
+        diff "$original/$file" "$tree/$file"
+    elif [ "$unlinked" = yes ]; then
         echo "FAIL $name: does not link"
     else
-        passed=$((passed + 1))
         echo "ok caught $name: $(reason) ($((SECONDS - start)) s)"
     fi
-    mv "$work/object" "$object"
-    cp "$work/original" "$tree/$file"
 }
 
 # reason: what caught the fault.
@@ -213,23 +238,26 @@ reason() {
     fi
 }
 
-# The sources as they are. Time is no issue here: a machine may be slow.
-limit=900
-deadline=120
-declare -A took=()
-for runs in barriers scratch zerocopy engines nodes packets schedule chains renewal linger fifo ports transport; do
-    selected unmodified || continue
-    start=$SECONDS
-    if "run_$runs"; then
-        passed=$((passed + 1))
-        echo "ok unmodified $runs"
+# unmodified RUNS: the sources as they are. Time is no issue here: a machine may be slow.
+unmodified() {
+    local start=$SECONDS
+    if "run_$1"; then
+        echo "ok unmodified $1 ($((SECONDS - start)) s)"
     else
-        failed=$((failed + 1))
-        echo "FAIL unmodified $runs"
+        echo "FAIL unmodified $1"
         tail -n 40 "$work/log"
     fi
-    took[$runs]=$((SECONDS - start))
+    echo $((SECONDS - start)) >"$took/$1"
+}
+
+limit=900
+deadline=120
+took=$work/took
+mkdir "$took"
+for runs in barriers scratch zerocopy engines nodes packets schedule chains renewal linger fifo ports transport; do
+    selected unmodified && lane unmodified $runs
 done
+tell
 
 # A fault may hang, so calls end soon.
 deadline=5
@@ -354,4 +382,5 @@ plant transport-does-though-full transport $late $late \
     's/^    conn->ops\[.*= \*op;$/&\n    if (conn->begun % 97 == 0) {\n        return MSCCLPP_IN_PROGRESS;\n    }/'
 plant transport-add-32 transport $late $late 's/op->to, op->length\);$/op->to, (uint32_t)op->length);/'
 
+tell
 finish
