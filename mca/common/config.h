@@ -18,22 +18,23 @@ typedef struct {
     size_t twophase_max;   /* bytes; 0: the built-in table */
     const char *packet;    /* "auto", "ll16", "ll8" */
     bool zerocopy;
-    size_t engine_min;        /* bytes; 0: the built-in table */
-    size_t engine_chunk;      /* bytes; 0: the built-in table */
-    int engine_streams;       /* for each peer; 0: the built-in choice */
-    const char *engine_flags; /* "auto", "copy", "write" */
-    size_t engine_scratch;    /* bytes a rank and communicator; 0: no copy engines */
-    int max_blocks;           /* 0: the built-in table */
-    int max_threads;          /* 0: the built-in table */
-    size_t scratch_size;      /* bytes a rank and communicator */
-    int mapping_cache_size;   /* mappings of peers' user buffers kept a process */
-    double timeout;           /* seconds; 0: none */
-    double warn_after;        /* seconds; 0: never */
-    const char *shared_gpu;   /* "auto", "kernels", "stage" */
-    const char *linger;       /* "auto", "on", "off" */
-    double linger_window;     /* microseconds */
-    double linger_idle;       /* microseconds */
-    size_t linger_max;        /* bytes */
+    size_t engine_min;          /* bytes; 0: the built-in table */
+    size_t engine_chunk;        /* bytes; 0: the built-in table */
+    int engine_streams;         /* for each peer; 0: the built-in choice */
+    const char *engine_flags;   /* "auto", "copy", "write" */
+    size_t engine_scratch;      /* bytes a rank and communicator; 0: no copy engines */
+    int max_blocks;             /* 0: the built-in table */
+    int max_threads;            /* 0: the built-in table */
+    size_t scratch_size;        /* bytes a rank and communicator */
+    int mapping_cache_size;     /* mappings of peers' user buffers kept a process */
+    size_t mapping_cache_bytes; /* of peers' memory that they hold */
+    double timeout;             /* seconds; 0: none */
+    double warn_after;          /* seconds; 0: never */
+    const char *shared_gpu;     /* "auto", "kernels", "stage" */
+    const char *linger;         /* "auto", "on", "off" */
+    double linger_window;       /* microseconds */
+    double linger_idle;         /* microseconds */
+    size_t linger_max;          /* bytes */
     int linger_blocks;
     bool mixed_buffers;
     const char *stage; /* "auto", "always", "never" */

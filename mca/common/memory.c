@@ -29,7 +29,15 @@ static pthread_cond_t memory_changed = PTHREAD_COND_INITIALIZER;
 static mscclpp_mapping_t *memory_buckets[MEMORY_BUCKETS];
 static mscclpp_mapping_t *memory_newest, *memory_oldest;
 static int memory_total;
-static int memory_limit; /* of the last get */
+static uint64_t memory_bytes;
+static mscclpp_mapping_limit_t memory_limit; /* of the last get */
+
+mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config)
+{
+    const mscclpp_mapping_limit_t limit = {config->mapping_cache_size, config->mapping_cache_bytes};
+
+    return limit;
+}
 
 static mscclpp_mapping_t **bucket_of(const mscclpp_gpu_handle_t *handle)
 {
@@ -94,6 +102,7 @@ static void insert(mscclpp_mapping_t *mapping)
     *bucket = mapping;
     use_link(mapping);
     ++memory_total;
+    memory_bytes += mapping->handle.length;
 }
 
 static void erase(mscclpp_mapping_t *mapping)
@@ -106,6 +115,7 @@ static void erase(mscclpp_mapping_t *mapping)
     *link = mapping->chain;
     use_unlink(mapping);
     --memory_total;
+    memory_bytes -= mapping->handle.length;
     free(mapping);
 }
 
@@ -125,13 +135,18 @@ static bool is_unused(const mscclpp_mapping_t *mapping)
     return 0 == mapping->references && !mapping->busy;
 }
 
+static bool is_above(const mscclpp_mapping_limit_t *limit)
+{
+    return memory_total > limit->count || memory_bytes > limit->bytes;
+}
+
 /* Closes stale mappings, and the least recently used ones above the limit. The list may change with each close. */
-static void trim(int limit)
+static void trim(mscclpp_mapping_limit_t limit)
 {
     mscclpp_mapping_t *mapping = memory_oldest;
 
     while (NULL != mapping) {
-        if (is_unused(mapping) && (mapping->stale || memory_total > limit)) {
+        if (is_unused(mapping) && (mapping->stale || is_above(&limit))) {
             close_unused(mapping);
             mapping = memory_oldest;
         } else {
@@ -153,7 +168,7 @@ static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 }
 
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
-                                     int limit, mscclpp_mapping_t **mapping_p)
+                                     mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_mapping_t *mapping;
@@ -216,7 +231,7 @@ void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
         return;
     }
     pthread_mutex_lock(&memory_lock);
-    if (0 == --mapping->references && (mapping->stale || memory_total > memory_limit)) {
+    if (0 == --mapping->references && (mapping->stale || is_above(&memory_limit))) {
         trim(memory_limit);
     }
     pthread_mutex_unlock(&memory_lock);
@@ -236,10 +251,11 @@ void mscclpp_mapping_drop_peer(int64_t pid, uint64_t token)
 
 int mscclpp_mapping_drain(void)
 {
+    const mscclpp_mapping_limit_t none = {0, 0};
     int left;
 
     pthread_mutex_lock(&memory_lock);
-    trim(0);
+    trim(none);
     left = memory_total;
     pthread_mutex_unlock(&memory_lock);
     return left;

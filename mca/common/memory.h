@@ -1,24 +1,33 @@
 /*
  * Mappings of peers' memory, shared by all teams of the process. Opening one costs as much as a large transfer, so
- * those that nobody uses at the moment stay open, the most recently used ones up to a limit. Thread-safe.
+ * those that nobody uses at the moment stay open, the most recently used ones up to limits. Thread-safe.
  */
 #ifndef MCA_COMMON_MEMORY_H
 #define MCA_COMMON_MEMORY_H
 
 #include <stdint.h>
 
+#include "mca/common/config.h"
 #include "mca/common/gpu.h"
 #include "mca/common/status.h"
 
 typedef struct mscclpp_mapping mscclpp_mapping_t;
 
+/* What the mappings that a process keeps may come to; what is in use may exceed it. */
+typedef struct {
+    int count;
+    uint64_t bytes; /* of the allocations that are mapped: a peer that frees one gets it back only once it is closed */
+} mscclpp_mapping_limit_t;
+
+/* As the parameters have it. */
+mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config);
+
 /*
  * Maps the allocation of a handle for kernels of `device`, unless it is mapped already: one allocation is mapped at
- * most once a device, whoever asks for it. `limit` is how many mappings the process may keep open (the one last given
- * counts); those in use may exceed it. Fails as `ops->import_memory` does.
+ * most once a device, whoever asks for it. The limit last given counts. Fails as `ops->import_memory` does.
  */
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
-                                     int limit, mscclpp_mapping_t **mapping_p);
+                                     mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p);
 
 /* First byte of the allocation; valid until the put that matches the get. */
 void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);

@@ -399,7 +399,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->on_host = strcmp(params->gpu->name, "host") == 0;
     team->timeout = params->config->timeout;
     team->warn_after = params->config->warn_after;
-    team->mapping_cache_size = params->config->mapping_cache_size;
+    team->mapping_limit = mscclpp_mapping_limit(params->config);
     team->last_algorithm = "none";
 
     /* The last element of the array is what this rank sends. */

@@ -59,7 +59,7 @@ static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *ha
                             int *count, char **address_p)
 {
     mscclpp_mapping_t *mapping;
-    mscclpp_status_t status = mscclpp_mapping_get(team->gpu, team->device, handle, team->mapping_cache_size, &mapping);
+    mscclpp_status_t status = mscclpp_mapping_get(team->gpu, team->device, handle, team->mapping_limit, &mapping);
 
     if (status != MSCCLPP_OK) {
         return status;

@@ -44,7 +44,7 @@ struct mscclpp_team {
     mscclpp_layout_t layout;
     double timeout; /* seconds, this rank's own; 0: none */
     double warn_after;
-    int mapping_cache_size;
+    mscclpp_mapping_limit_t mapping_limit;
     int device;
     int rank; /* among the ranks of the node, as is every index below */
     int size;

@@ -49,7 +49,7 @@ mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, c
         return MSCCLPP_ERR_INVALID;
     }
     if (card.length > 0) {
-        status = mscclpp_mapping_get(params->gpu, params->device, &card.handle, params->config->mapping_cache_size,
+        status = mscclpp_mapping_get(params->gpu, params->device, &card.handle, mscclpp_mapping_limit(params->config),
                                      &window.mapping);
         if (status != MSCCLPP_OK) {
             mscclpp_debug("%s: cannot map memory of rank %d: %s", params->label, peer, mscclpp_status_string(status));

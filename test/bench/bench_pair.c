@@ -240,8 +240,8 @@ static void map(bench_pair_t *pair, const card_t *card)
 
     if (pair->peer >= 0) {
         mapped = card->exported && 0 == strcmp(env->places[env->rank].host, env->places[pair->peer].host) &&
-                 MSCCLPP_OK == mscclpp_mapping_get(env->gpu, env->device, &card->handle, env->config.mapping_cache_size,
-                                                   &pair->mapping);
+                 MSCCLPP_OK == mscclpp_mapping_get(env->gpu, env->device, &card->handle,
+                                                   mscclpp_mapping_limit(&env->config), &pair->mapping);
     }
     if (bench_all(env->control, mapped || pair->peer < 0) && mapped) {
         pair->mapped = (char *)mscclpp_mapping_base(pair->mapping) + card->handle.offset;

@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 62);
+    CHECK_EQ(mscclpp_param_count, 63);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -98,6 +98,7 @@ static void test_defaults(void)
     CHECK_EQ(config.max_threads, 0);
     CHECK_EQ(config.scratch_size, 16 << 20);
     CHECK_EQ(config.mapping_cache_size, 64);
+    CHECK_EQ(config.mapping_cache_bytes, UINT64_C(16) << 30);
     CHECK(config.timeout == 600);
     CHECK(config.warn_after == 30);
     CHECK_TEXT(config.shared_gpu, "auto");

@@ -73,11 +73,18 @@ static mscclpp_gpu_handle_t numbered(uint64_t number)
     return handle_of(77, number, number << 20, 1 << 20);
 }
 
-static mscclpp_mapping_t *get(const mscclpp_gpu_handle_t *handle, int limit)
+static mscclpp_mapping_limit_t count_of(int count)
+{
+    const mscclpp_mapping_limit_t limit = {count, UINT64_MAX};
+
+    return limit;
+}
+
+static mscclpp_mapping_t *get(const mscclpp_gpu_handle_t *handle, int count)
 {
     mscclpp_mapping_t *mapping = NULL;
 
-    CHECK_EQ(mscclpp_mapping_get(&fake_ops, 0, handle, limit, &mapping), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_mapping_get(&fake_ops, 0, handle, count_of(count), &mapping), MSCCLPP_OK);
     return mapping;
 }
 
@@ -102,7 +109,7 @@ static void test_once(void)
     mscclpp_mapping_put(c);
 
     /* Another device, another process, another life of the same process number: each a mapping of its own. */
-    REQUIRE(mscclpp_mapping_get(&fake_ops, 1, &handle, 4, &b) == MSCCLPP_OK);
+    REQUIRE(mscclpp_mapping_get(&fake_ops, 1, &handle, count_of(4), &b) == MSCCLPP_OK);
     CHECK(mscclpp_mapping_base(b) == (void *)(uintptr_t)(handle.address + 0x1000000000u));
     mscclpp_mapping_put(b);
     CHECK_EQ(fake_opened, 2);
@@ -165,6 +172,32 @@ static void test_limit(void)
     CHECK_EQ(fake_twice, 0);
 }
 
+/* Large allocations are not kept long, and one that is larger than the limit not at all. */
+static void test_bytes(void)
+{
+    const mscclpp_mapping_limit_t limit = {64, 3 << 20};
+    mscclpp_gpu_handle_t large = handle_of(77, 9, 0x40000000, 4 << 20);
+    mscclpp_mapping_t *held[4], *mapping;
+
+    fake_reset();
+    for (uint64_t i = 1; i <= 4; ++i) {
+        mscclpp_gpu_handle_t handle = numbered(i);
+        REQUIRE(mscclpp_mapping_get(&fake_ops, 0, &handle, limit, &held[i - 1]) == MSCCLPP_OK);
+    }
+    CHECK_EQ(mscclpp_mapping_count(), 4);
+    for (int i = 0; i < 4; ++i) {
+        mscclpp_mapping_put(held[i]);
+    }
+    CHECK_EQ(mscclpp_mapping_count(), 3);
+    CHECK_EQ(fake_open[1], 0);
+    REQUIRE(mscclpp_mapping_get(&fake_ops, 0, &large, limit, &mapping) == MSCCLPP_OK);
+    CHECK_EQ(mscclpp_mapping_count(), 1);
+    mscclpp_mapping_put(mapping);
+    CHECK_EQ(mscclpp_mapping_count(), 0);
+    CHECK_EQ(fake_opened, fake_closed);
+    CHECK_EQ(mscclpp_mapping_drain(), 0);
+}
+
 static void test_stale(void)
 {
     mscclpp_gpu_handle_t old = handle_of(5, 1, 0x100000, 0x10000);
@@ -221,7 +254,7 @@ static void test_failure(void)
 
     fake_reset();
     fake_fails = true;
-    CHECK_EQ(mscclpp_mapping_get(&fake_ops, 0, &handle, 4, &mapping), MSCCLPP_ERR_NOT_SUPPORTED);
+    CHECK_EQ(mscclpp_mapping_get(&fake_ops, 0, &handle, count_of(4), &mapping), MSCCLPP_ERR_NOT_SUPPORTED);
     CHECK(mapping == (mscclpp_mapping_t *)&handle);
     CHECK_EQ(mscclpp_mapping_count(), 0);
     fake_fails = false;
@@ -242,7 +275,7 @@ static void *use_mappings(void *argument)
 
         seed = seed * 1103515245u + 12345u;
         handle = numbered(1 + (seed >> 16) % 12);
-        if (mscclpp_mapping_get(&fake_ops, 0, &handle, 4, &mapping) != MSCCLPP_OK) {
+        if (mscclpp_mapping_get(&fake_ops, 0, &handle, count_of(4), &mapping) != MSCCLPP_OK) {
             CHECK(!"mapped");
             continue;
         }
@@ -289,7 +322,7 @@ static void child_maps(void *argument)
     for (int turn = 0; turn < 3; ++turn) {
         mscclpp_mapping_t *mapping;
         REQUIRE(read(to_child[0], &handle, sizeof(handle)) == sizeof(handle));
-        REQUIRE(mscclpp_mapping_get(ops, 0, &handle, 64, &mapping) == MSCCLPP_OK);
+        REQUIRE(mscclpp_mapping_get(ops, 0, &handle, count_of(64), &mapping) == MSCCLPP_OK);
         CHECK_EQ(((char *)mscclpp_mapping_base(mapping))[handle.offset], 'a' + turn);
         mscclpp_mapping_put(mapping);
         REQUIRE(write(to_parent[1], "x", 1) == 1);
@@ -325,6 +358,7 @@ int main(void)
     unit_begin();
     test_once();
     test_limit();
+    test_bytes();
     test_stale();
     test_failure();
     test_threads();
