@@ -10,6 +10,7 @@
 #include "mca/common/fabric_internal.h"
 #include "mca/common/log.h"
 #include "mca/common/team_internal.h"
+#include "mca/common/tool.h"
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks of different nodes exchange. */
@@ -25,6 +26,7 @@ typedef struct {
     uint32_t meet_first;
     uint32_t block_limit;
     uint32_t threaded; /* other threads launch kernels on the same GPU */
+    uint32_t blocking; /* launches wait for kernels to end */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
     uint64_t exchange_size;
@@ -100,9 +102,9 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
 
 /*
  * A kernel that waits for another node holds up what other threads do with its GPU, such as an allocation. Within a
- * node all ranks meet before they launch; between nodes they do not.
+ * node all ranks meet before they launch; between nodes they do not. And it waits for what this process's proxy does.
  */
-static mscclpp_status_t refuse_threads(const mscclpp_oob_t *oob, const card_t *cards)
+static mscclpp_status_t refuse_waits(const mscclpp_oob_t *oob, const card_t *cards)
 {
     int rank;
 
@@ -111,6 +113,13 @@ static mscclpp_status_t refuse_threads(const mscclpp_oob_t *oob, const card_t *c
             mscclpp_info("%s: rank %d runs with MPI_THREAD_MULTIPLE and the ranks are on several nodes: device buffers "
                          "are staged",
                          oob->label, rank);
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+        if (cards[rank].blocking) {
+            mscclpp_info(
+                "%s: launches of rank %d wait for the end of kernels (CUDA_LAUNCH_BLOCKING, or a profiler) and "
+                "the ranks are on several nodes: device buffers are staged",
+                oob->label, rank);
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
     }
@@ -150,6 +159,7 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     own->meet_first = team->meet_first;
     own->block_limit = team->block_limit;
     own->threaded = params->concurrent && !team->on_host;
+    own->blocking = !team->on_host && mscclpp_tool_blocks_launches();
     memcpy(own->uuid, team->uuid, sizeof(own->uuid));
     own->exchange_size = fabric->config.exchange_size;
     own->protocol = team->protocol;
@@ -177,7 +187,7 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
         team->meet_first = team->meet_first || cards[rank].meet_first;
         team->block_limit = cards[rank].block_limit < team->block_limit ? cards[rank].block_limit : team->block_limit;
     }
-    status = refuse_threads(oob, cards);
+    status = refuse_waits(oob, cards);
     return status == MSCCLPP_OK ? share_gpus(team, oob, cards) : status;
 }
 

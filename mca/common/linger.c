@@ -9,6 +9,7 @@
 #include "device/linger_types.h"
 #include "mca/common/log.h"
 #include "mca/common/team_internal.h"
+#include "mca/common/tool.h"
 
 #define DEVICES 64
 #define NS_PER_US 1000.0
@@ -33,46 +34,6 @@ void mscclpp_linger_share_devices(bool share)
     pthread_mutex_unlock(&lock);
 }
 
-extern char **environ;
-
-/*
- * A tool that looks at kernels one by one, stops them, or waits for each to end. Beginnings of what the tools set in
- * the programs that they start: compute-sanitizer, Nsight Compute (which shares NV_NSIGHT_INJECTION with the graphics
- * debugger), Nsight Systems, nvprof. cuda-gdb sets nothing that lasts, but traces the process.
- */
-static bool is_watched(void)
-{
-    static const char *const names[] = {
-        "CUDA_INJECTION64_PATH=",     "CUDA_LAUNCH_BLOCKING=1",  "CUDBG_",
-        "NSYS_PROFILING_SESSION_ID=", "NV_COMPUTE_PROFILER_",    "NV_CUDA_START_SUSPENDED=1",
-        "NV_NSIGHT_INJECTION_",       "NV_SANITIZER_INJECTION_", "NVPROF_ID=",
-    };
-    char line[128];
-    FILE *status;
-    bool traced = false;
-
-    for (char **entry = environ; entry != NULL && *entry != NULL; ++entry) {
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
-            if (strncmp(*entry, names[i], strlen(names[i])) == 0) {
-                return true;
-            }
-        }
-    }
-    status = fopen("/proc/self/status", "re");
-    while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
-        long tracer;
-
-        if (sscanf(line, "TracerPid: %ld", &tracer) == 1) {
-            traced = tracer != 0;
-            break;
-        }
-    }
-    if (status != NULL) {
-        fclose(status);
-    }
-    return traced;
-}
-
 void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, bool shared)
 {
     mscclpp_linger_t *linger = &team->linger;
@@ -80,7 +41,7 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
 
     linger->allowed = team->device >= 0 && team->device < DEVICES && team->size > 1 &&
                       strcmp(config->linger, "off") != 0 &&
-                      (strcmp(config->linger, "on") == 0 || (!team->on_host && !shared && !is_watched()));
+                      (strcmp(config->linger, "on") == 0 || (!team->on_host && !shared && !mscclpp_tool_watches_kernels()));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;

@@ -12,10 +12,11 @@
 #include "mca/common/log.h"
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
+#include "mca/common/tool.h"
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 4u
+#define PROTOCOL_VERSION 5u
 
 /* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
 #define PROBE_DEADLINE 10.0
@@ -33,6 +34,7 @@ typedef struct {
     uint32_t shareable;
     uint32_t on_host;
     uint32_t concurrent;
+    uint32_t blocking; /* launches wait for kernels to end */
     uint32_t sm_count;
     mscclpp_protocol_t protocol;
     mscclpp_gpu_handle_t scratch;
@@ -290,6 +292,17 @@ static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
     return !team->on_host && (concurrent || shares_gpu(team, hellos));
 }
 
+static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    bool blocking = false;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        blocking = blocking || hellos[rank].blocking != 0;
+    }
+    return blocking;
+}
+
 /* Lets the kernels of all ranks meet, and says how long one meeting takes. */
 static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
 {
@@ -412,6 +425,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     hellos[oob->size].ready = *own_p == MSCCLPP_OK;
     hellos[oob->size].on_host = team->on_host;
     hellos[oob->size].concurrent = params->concurrent;
+    hellos[oob->size].blocking = !team->on_host && mscclpp_tool_blocks_launches();
     if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
         hellos[oob->size].team_id = (uint64_t)(uintptr_t)team;
     }
@@ -427,8 +441,8 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->id = hellos[0].team_id;
     team->block_limit = find_block_limit(team, hellos);
     team->meet_first = must_meet_first(team, hellos);
-    /* Its kernel waits for hosts, which might be waiting for other kernels to let theirs begin. */
-    team->engines = !team->meet_first && nodes == NULL;
+    /* Its kernel waits for hosts, which might be waiting for other kernels to let theirs begin, or for its end. */
+    team->engines = !team->meet_first && nodes == NULL && !launches_block(team, hellos);
     *own_p = attach(team, hellos);
     status = agree(team, *own_p, "what peers share");
     if (status == MSCCLPP_OK) {
