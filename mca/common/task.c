@@ -25,7 +25,10 @@ typedef struct {
     void *out_stand_in;
     mscclpp_choice_t choice;
     mscclpp_dev_zerocopy_args_t kernel_args;
+    bool has_room; /* one of those that MSCCLPP_CONCURRENT_TASKS counts */
 } task_t;
+
+static unsigned tasks; /* of this process that have room; atomic */
 
 /* True if elements follow one another without padding, so that they can be copied as bytes. */
 static bool is_dense(mscclpp_dtype_t dtype)
@@ -165,6 +168,51 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
     return status;
 }
 
+static void take_room(task_t *task)
+{
+    task->has_room = __atomic_fetch_add(&tasks, 1, __ATOMIC_RELAXED) < MSCCLPP_CONCURRENT_TASKS;
+    if (!task->has_room) {
+        __atomic_fetch_sub(&tasks, 1, __ATOMIC_RELAXED);
+    }
+}
+
+static void give_room(task_t *task)
+{
+    if (task->has_room) {
+        __atomic_fetch_sub(&tasks, 1, __ATOMIC_RELAXED);
+    }
+    task->has_room = false;
+}
+
+/*
+ * Meets the other ranks, when nothing that could wait for another kernel is left to do before the launch.
+ * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks alike, if there is one whose GPU may have no room: kernels of some teams
+ * would wait on one GPU for kernels that wait on another GPU for theirs.
+ */
+static mscclpp_status_t meet_before_launch(task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    uint64_t *word = &team->control[team->rank].arrived;
+    mscclpp_status_t status;
+    int rank;
+
+    take_room(task);
+    mscclpp_control_store(word, 2 * team->call + task->has_room);
+    status = mscclpp_team_wait_words(team, "arrival of all ranks", task->bytes, word, 2 * team->call);
+    /*
+     * A rank comes to its next call only when this one has ended, in whatever way, for which it needs this rank. Nodes
+     * do not ask one another: between them there are no such threads on GPUs.
+     */
+    for (rank = 0; rank < team->size && team->fabric == NULL && status == MSCCLPP_OK; ++rank) {
+        if (mscclpp_control_load(&team->control[rank].arrived) % 2 == 0) {
+            mscclpp_debug("%s: call %llu: more than %d calls at once on rank %d: staged", team->oob.label,
+                          (unsigned long long)team->call, MSCCLPP_CONCURRENT_TASKS, team->members[rank]);
+            status = MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+    }
+    return status;
+}
+
 static mscclpp_status_t launch(task_t *task)
 {
     mscclpp_dev_args_t *args = &task->kernel_args.common;
@@ -219,7 +267,7 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
 {
     mscclpp_team_t *team = task->team;
     bool wait = task->app_stream == NULL;
-    mscclpp_status_t status;
+    mscclpp_status_t status, met = MSCCLPP_OK;
 
     team->call = task->args->call;
     if (team->fabric != NULL && team->call % NOTICE_CALLS == 0) {
@@ -239,20 +287,18 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK && wait && team->meet_first) {
-        /* Nothing that could wait for another kernel is left to do before the launch. */
-        mscclpp_control_store(&team->control[team->rank].arrived, team->call);
-        status = mscclpp_team_wait_words(team, "arrival of all ranks", task->bytes, &team->control[team->rank].arrived,
-                                         team->call);
+        status = met = meet_before_launch(task);
     }
     if (status == MSCCLPP_OK) {
         status = launch(task);
     }
+    give_room(task);
     if (wait) {
         status = restore_buffers(task, status);
         mscclpp_team_release_mappings(team, false);
     }
-    /* Peers may be under way, so the call can no longer be left to another path. */
-    return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
+    /* Peers may be under way, so that the call cannot be left to another path unless all have agreed on that. */
+    return status == MSCCLPP_ERR_NOT_SUPPORTED && met != status ? MSCCLPP_ERR_DEVICE : status;
 }
 
 static mscclpp_status_t run(task_t *task)
@@ -285,7 +331,7 @@ static mscclpp_status_t run(task_t *task)
         status = perform(task, &input);
     }
     mscclpp_team_give_stream(team);
-    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+    return status == MSCCLPP_OK || status == MSCCLPP_ERR_NOT_SUPPORTED ? status : mscclpp_team_fail(team, status);
 }
 
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
@@ -298,6 +344,7 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     task.stream = NULL;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
+    task.has_room = false;
     return run(&task);
 }
 
@@ -314,5 +361,6 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.out = args->recvbuf;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
+    task.has_room = false;
     return run(&task);
 }

@@ -23,9 +23,6 @@
 #define PROBE_SLOW 150e-6
 #define PROBE_ROUNDS 3
 
-/* Tasks of one process that a GPU has room for, where threads start them independently. */
-#define CONCURRENT_TASKS 8
-
 typedef struct {
     uint32_t version;
     uint32_t ready; /* the sender has all that it needs of its own */
@@ -267,7 +264,7 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
 
         for (b = 0; b < team->size; ++b) {
             if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
-                kernels += hellos[b].concurrent ? CONCURRENT_TASKS : 1;
+                kernels += hellos[b].concurrent ? MSCCLPP_CONCURRENT_TASKS : 1;
             }
         }
         blocks = hellos[a].sm_count / kernels;
@@ -279,7 +276,7 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
 /*
  * A kernel that waits for a rank which is still on its way holds up what other threads of its process do with the GPU,
  * an allocation for one, and the other processes on that GPU. Where there are such, it is launched late rather than
- * early.
+ * early. The twin's kernels hold up nobody, but do the same where threads start them.
  */
 static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
 {
@@ -289,7 +286,7 @@ static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
     for (rank = 0; rank < team->size; ++rank) {
         concurrent = concurrent || hellos[rank].concurrent != 0;
     }
-    return !team->on_host && (concurrent || shares_gpu(team, hellos));
+    return concurrent || (!team->on_host && shares_gpu(team, hellos));
 }
 
 static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)

@@ -14,6 +14,9 @@
 #include "mca/common/memory.h"
 #include "mca/common/team.h"
 
+/* Tasks of one process that a GPU has room for at once, where threads start them independently. */
+#define MSCCLPP_CONCURRENT_TASKS 8
+
 /* A mapping of a peer's user buffer in use by a launch that may still run. */
 typedef struct {
     mscclpp_mapping_t *mapping;

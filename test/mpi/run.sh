@@ -174,6 +174,7 @@ cases_programs() {
         run "bitwise:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_bitwise"
         run "errors:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_errors"
         run "threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_threads"
+        run "threads:many:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_threads" --many
     done
     if [ "$long" = 1 ]; then
         run "many_comms:10000" 1200 -n 2 "${forced[@]}" "$bindir/test_many_comms" 10000
