@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "mca/common/gpu_users.h"
 #include "mca/common/log.h"
 #include "mca/common/stream.h"
 #include "mca/common/team_internal.h"
@@ -143,6 +144,7 @@ void mscclpp_team_finalize(double seconds)
     mscclpp_mapping_drain();
     mscclpp_stream_drain();
     mscclpp_ctrl_finalize();
+    mscclpp_gpu_users_leave();
 }
 
 int mscclpp_team_rank(const mscclpp_team_t *team)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "mca/common/gpu_users.h"
 #include "mca/common/log.h"
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
@@ -16,7 +17,7 @@
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 5u
+#define PROTOCOL_VERSION 6u
 
 /* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
 #define PROBE_DEADLINE 10.0
@@ -33,6 +34,7 @@ typedef struct {
     uint32_t concurrent;
     uint32_t blocking; /* launches wait for kernels to end */
     uint32_t sm_count;
+    uint32_t users; /* processes on the same GPU that the sender knows of, in whatever teams */
     mscclpp_protocol_t protocol;
     mscclpp_gpu_handle_t scratch;
     mscclpp_shmseg_descriptor_t control; /* rank 0's counts */
@@ -144,6 +146,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     memcpy(team->uuid, info.uuid, sizeof(team->uuid));
     hello->shareable = info.shareable;
     hello->sm_count = (uint32_t)info.sm_count;
+    hello->users = team->on_host ? 1 : mscclpp_gpu_users_join(info.uuid);
     return MSCCLPP_OK;
 }
 
@@ -231,12 +234,18 @@ static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t mine,
     return mscclpp_agree(&team->oob, team->members, mine, what);
 }
 
-/* True if two ranks use one GPU whose kernels of different processes need not run at the same time. */
+/*
+ * True if a rank shares its GPU, with another rank or with a process of another team, and kernels of different
+ * processes need not run there at the same time.
+ */
 static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
 {
     int a, b;
 
     for (a = 0; a < team->size; ++a) {
+        if (hellos[a].users > 1 && !hellos[a].shareable) {
+            return true;
+        }
         for (b = 0; b < a && !hellos[a].shareable; ++b) {
             if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
                 return true;
@@ -260,12 +269,17 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
         return 0;
     }
     for (a = 0; a < team->size; ++a) {
-        uint32_t blocks, kernels = 0;
+        uint32_t blocks, kernels = 0, users = 0, known = hellos[a].users;
 
         for (b = 0; b < team->size; ++b) {
             if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
                 kernels += hellos[b].concurrent ? MSCCLPP_CONCURRENT_TASKS : 1;
+                known = hellos[b].users > known ? hellos[b].users : known;
+                ++users;
             }
+        }
+        if (known > users) {
+            kernels += (known - users) * (hellos[a].concurrent ? MSCCLPP_CONCURRENT_TASKS : 1);
         }
         blocks = hellos[a].sm_count / kernels;
         limit = blocks < limit ? blocks : limit;
