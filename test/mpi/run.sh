@@ -187,6 +187,7 @@ cases_programs() {
         run "stage:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
         run "stage_async:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async"
         run "stage_async:threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async" --threads
+        run "stage_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
     done
 }
 

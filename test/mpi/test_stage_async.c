@@ -213,7 +213,7 @@ typedef struct {
     unsigned gap; /* belongs to no element of MPI_DOUBLE_INT */
 } pair_t;
 
-/* Pairs with a gap in each, few and then more than are written back one by one. */
+/* Pairs with a gap in each that stays as it is, few and then many. */
 static void pairs(void)
 {
     enum { PAIRS = 3000 };

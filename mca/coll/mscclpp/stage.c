@@ -147,6 +147,24 @@ static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_s
     return out ? &buffer->plan.out : &buffer->plan.in;
 }
 
+static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
+                                   bool out)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (size_t repeat = 0; repeat < piece->repeats && MSCCLPP_OK == status; ++repeat) {
+        for (size_t run = 0; run < piece->count && MSCCLPP_OK == status; ++run) {
+            ptrdiff_t offset = piece->offset + (ptrdiff_t)repeat * piece->extent + (ptrdiff_t)run * piece->stride;
+            char *user = at(buffer->user, offset);
+            char *host = at(buffer->host, offset);
+
+            status = mca_coll_mscclpp_component.gpu->copy(buffer->stream, out ? user : host, out ? host : user,
+                                                          piece->length);
+        }
+    }
+    return status;
+}
+
 static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
 {
     const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, out);
@@ -156,12 +174,7 @@ static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bo
         return MSCCLPP_OK;
     }
     for (size_t index = 0; index < list->used && MSCCLPP_OK == status; ++index) {
-        const mca_coll_mscclpp_stage_piece_t *piece = &list->pieces[index];
-        char *user = at(buffer->user, piece->offset);
-        char *host = at(buffer->host, piece->offset);
-
-        status =
-            mca_coll_mscclpp_component.gpu->copy(buffer->stream, out ? user : host, out ? host : user, piece->length);
+        status = copy_piece(buffer, &list->pieces[index], out);
     }
     return status;
 }

@@ -53,10 +53,18 @@ typedef struct {
     mca_coll_mscclpp_stage_argument_t recv;
 } mca_coll_mscclpp_stage_call_t;
 
-/* Contiguous bytes; offsets are counted from the buffer's address. */
+/*
+ * `count` runs of `length` bytes, the first at `offset` from the buffer's address and each `stride` bytes behind the
+ * one before; and all of that `repeats` times, `extent` bytes apart. Distances may be negative. So what a regular
+ * layout takes does not grow with its elements.
+ */
 typedef struct {
     ptrdiff_t offset;
     size_t length;
+    size_t count;
+    ptrdiff_t stride;
+    size_t repeats;
+    ptrdiff_t extent;
 } mca_coll_mscclpp_stage_piece_t;
 
 /* A list of pieces. It may point into itself and so must stay where it was made. */
@@ -68,14 +76,11 @@ typedef struct {
 } mca_coll_mscclpp_stage_pieces_t;
 
 /*
- * The most pieces that are written back one by one. Exactly the bytes that the collective writes are then written, so
- * that the application may use what lies between them, even while the operation is under way: the interior of a grid
- * whose halo is exchanged, or the blocks of another operation. A finer layout is read as a whole before the call and
- * written back as a whole, since each piece costs a copy of its own, which takes microseconds.
+ * What is copied for one argument: all touched bytes lie in low .. high - 1, counted from the buffer's address. Exactly
+ * the bytes that the collective writes are written back, however fine the layout is: the application may use what lies
+ * between them even while the operation is under way, be it the interior of a grid whose halo is exchanged or the
+ * blocks of another operation. What is read may include the holes between.
  */
-#define MCA_COLL_MSCCLPP_STAGE_PIECES_MAX 1024
-
-/* What is copied for one argument: all touched bytes lie in low .. high - 1, counted from the buffer's address. */
 typedef struct {
     ptrdiff_t low;
     ptrdiff_t high;

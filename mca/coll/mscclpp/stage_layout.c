@@ -1,18 +1,18 @@
 /* From the arguments of a collective to the bytes that are copied. */
 #include "mca/coll/mscclpp/stage.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 
 #include "mca/common/log.h"
 
-#define PIECES_MAX MCA_COLL_MSCCLPP_STAGE_PIECES_MAX
-
 /* Lists that grow past what a call needs by this much at once. */
 #define PIECES_GROWTH 2
 
-/* Answers of the functions below that build lists; TOO_MANY is never an error. */
-typedef enum { BUILT, TOO_MANY, NO_MEMORY } build_t;
+/* Segments of an element that are asked for at first, and by how much more if there are more. */
+#define SEGMENTS_FIRST 256
+#define SEGMENTS_GROWTH 8
 
 /* One block of a layout, all in bytes. */
 typedef struct {
@@ -28,8 +28,7 @@ typedef struct {
 /* Where the data of one element lies. Kept from block to block, as these mostly have one type. */
 typedef struct {
     const struct ompi_datatype_t *type; /* NULL: none yet */
-    uint32_t used;                      /* 0: too many */
-    struct iovec segments[PIECES_MAX];  /* the bases are offsets from the element's address */
+    mca_coll_mscclpp_stage_pieces_t list;
 } element_t;
 
 /* False if the block holds no data. Only then are its type and displacement looked at: MPI lets them be anything. */
@@ -82,7 +81,7 @@ static int blocks_end(const mca_coll_mscclpp_stage_layout_t *layout)
 static mca_coll_mscclpp_stage_piece_t block_span(const block_t *block)
 {
     ptrdiff_t last = block->extent * (ptrdiff_t)(block->count - 1);
-    mca_coll_mscclpp_stage_piece_t span;
+    mca_coll_mscclpp_stage_piece_t span = {.count = 1, .repeats = 1};
 
     span.offset = block->offset + block->true_lb + (last < 0 ? last : 0);
     span.length = (size_t)(block->true_ub - block->true_lb) + (size_t)(last < 0 ? -last : last);
@@ -122,26 +121,39 @@ static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
     pieces_init(list);
 }
 
-/* Appends a piece, or makes it one with the last. */
-static build_t pieces_add(mca_coll_mscclpp_stage_pieces_t *list, ptrdiff_t offset, size_t length)
+static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
 {
-    if (list->used > 0) {
-        mca_coll_mscclpp_stage_piece_t *last = &list->pieces[list->used - 1];
+    return 1 == piece->count && 1 == piece->repeats;
+}
 
-        if (offset == last->offset + (ptrdiff_t)last->length) {
-            last->length += length;
-            return BUILT;
-        }
-        if (offset >= last->offset && offset + (ptrdiff_t)length <= last->offset + (ptrdiff_t)last->length) {
-            return BUILT;
-        }
+/* True if the bytes of `piece` could be made part of `last`. */
+static bool join(mca_coll_mscclpp_stage_piece_t *last, const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    ptrdiff_t end = last->offset + (ptrdiff_t)last->length;
+
+    if (!is_single(last) || !is_single(piece)) {
+        return false;
+    }
+    if (piece->offset == end) {
+        last->length += piece->length;
+        return true;
+    }
+    return piece->offset >= last->offset && piece->offset + (ptrdiff_t)piece->length <= end;
+}
+
+/* Appends a piece, or makes it one with the last. */
+static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    if (list->used > 0 && join(&list->pieces[list->used - 1], piece)) {
+        return OMPI_SUCCESS;
     }
     if (list->used == list->capacity) {
         size_t capacity = PIECES_GROWTH * list->capacity;
         mca_coll_mscclpp_stage_piece_t *pieces = malloc(capacity * sizeof(*pieces));
 
         if (NULL == pieces) {
-            return NO_MEMORY;
+            mscclpp_error("out of memory for the list of the parts of a staged buffer");
+            return MPI_ERR_NO_MEM;
         }
         for (size_t index = 0; index < list->used; ++index) {
             pieces[index] = list->pieces[index];
@@ -152,89 +164,192 @@ static build_t pieces_add(mca_coll_mscclpp_stage_pieces_t *list, ptrdiff_t offse
         list->pieces = pieces;
         list->capacity = capacity;
     }
-    list->pieces[list->used].offset = offset;
-    list->pieces[list->used].length = length;
+    list->pieces[list->used] = *piece;
     ++list->used;
-    return BUILT;
+    return OMPI_SUCCESS;
 }
 
 /* Each block as one piece, holes included. */
-static build_t add_spans(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_layout_t *layout)
+static int add_spans(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_layout_t *layout)
 {
     block_t block;
+    int rc = OMPI_SUCCESS;
 
-    for (int index = layout->first; index < blocks_end(layout); ++index) {
+    for (int index = layout->first; index < blocks_end(layout) && OMPI_SUCCESS == rc; ++index) {
         if (block_at(layout, index, &block)) {
             mca_coll_mscclpp_stage_piece_t span = block_span(&block);
 
-            if (BUILT != pieces_add(list, span.offset, span.length)) {
-                return NO_MEMORY;
-            }
+            rc = pieces_add(list, &span);
         }
     }
-    return BUILT;
+    return rc;
 }
 
-/* Asks Open MPI where the data of one element lies. What does not add up to the type's size counts as too many. */
-static void element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
+/*
+ * Asks Open MPI for up to *used_p segments of one element, whose bases are then offsets from the element's address.
+ * True if these are all, and *length_p is then what they hold together.
+ */
+static bool segments_read(const struct ompi_datatype_t *type, struct iovec *segments, uint32_t *used_p,
+                          size_t *length_p)
 {
     opal_convertor_t convertor;
-    uint32_t used = PIECES_MAX;
-    size_t length = 0;
     bool whole = false;
 
-    element->type = type;
-    element->used = 0;
+    *length_p = 0;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     if (OPAL_SUCCESS ==
         opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, 1, NULL, 0, &convertor)) {
-        whole = 1 == opal_convertor_raw(&convertor, element->segments, &used, &length) && length == size;
+        whole = 1 == opal_convertor_raw(&convertor, segments, used_p, length_p);
     }
     OBJ_DESTRUCT(&convertor);
-    if (whole) {
-        element->used = used;
+    return whole;
+}
+
+/* Makes adjacent segments one, as Open MPI does not always. The number that is left. */
+static uint32_t segments_merge(struct iovec *segments, uint32_t used)
+{
+    uint32_t left = 0;
+
+    for (uint32_t index = 0; index < used; ++index) {
+        const struct iovec *segment = &segments[index];
+
+        if (left > 0 &&
+            (uintptr_t)segments[left - 1].iov_base + segments[left - 1].iov_len == (uintptr_t)segment->iov_base) {
+            segments[left - 1].iov_len += segment->iov_len;
+        } else if (segment->iov_len > 0) {
+            segments[left++] = *segment;
+        }
+    }
+    return left;
+}
+
+/* Segments of one length at one distance from each other become one piece. */
+static int element_add_segments(element_t *element, const struct iovec *segments, uint32_t used)
+{
+    int rc = OMPI_SUCCESS;
+
+    for (uint32_t index = 0; index < used && OMPI_SUCCESS == rc;) {
+        mca_coll_mscclpp_stage_piece_t piece = {
+            .offset = (ptrdiff_t)segments[index].iov_base, .length = segments[index].iov_len, .count = 1, .repeats = 1};
+        ptrdiff_t least = (ptrdiff_t)piece.length;
+
+        if (index + 1 < used) {
+            piece.stride = (ptrdiff_t)segments[index + 1].iov_base - piece.offset;
+        }
+        /* A type may hold bytes twice where it is only read. Pieces never overlap themselves. */
+        while ((piece.stride >= least || piece.stride <= -least) && index + piece.count < used &&
+               segments[index + piece.count].iov_len == piece.length &&
+               (ptrdiff_t)segments[index + piece.count].iov_base ==
+                   piece.offset + (ptrdiff_t)piece.count * piece.stride) {
+            ++piece.count;
+        }
+        index += (uint32_t)piece.count;
+        rc = pieces_add(&element->list, &piece);
+    }
+    return rc;
+}
+
+/* Finds out where the data of one element lies. */
+static int element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
+{
+    struct iovec *segments = NULL;
+    uint32_t used = 0;
+    size_t length = 0;
+    bool whole = false;
+    int rc;
+
+    element->type = NULL;
+    pieces_release(&element->list);
+    /* An element has no more segments than bytes. */
+    for (size_t capacity = SEGMENTS_FIRST, last = 0; !whole && last < size; capacity *= SEGMENTS_GROWTH) {
+        last = capacity < UINT32_MAX ? capacity : UINT32_MAX;
+        free(segments);
+        segments = malloc(last * sizeof(*segments));
+        if (NULL == segments) {
+            mscclpp_error("out of memory for %zu segments of a datatype", last);
+            return MPI_ERR_NO_MEM;
+        }
+        used = (uint32_t)last;
+        whole = segments_read(type, segments, &used, &length);
+        if (UINT32_MAX == last) {
+            break;
+        }
+    }
+    if (whole && length == size) {
+        rc = element_add_segments(element, segments, segments_merge(segments, used));
+    } else {
+        mscclpp_error("a datatype of %zu bytes of data cannot be staged: Open MPI describes %zu bytes in %u segments",
+                      size, length, (unsigned)used);
+        rc = MPI_ERR_TYPE;
+    }
+    free(segments);
+    if (OMPI_SUCCESS == rc) {
+        element->type = type;
+    }
+    return rc;
+}
+
+/* Makes a piece of one element that of `count` elements: neighbouring columns, say, become one that is wider. */
+static void repeat(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
+{
+    ptrdiff_t width = (ptrdiff_t)(piece->length * count);
+
+    if (extent == (ptrdiff_t)piece->length &&
+        (1 == piece->count || piece->stride >= width || piece->stride <= -width)) {
+        piece->length = (size_t)width;
+    } else if (1 == piece->count) {
+        piece->count = count;
+        piece->stride = extent;
+    } else if (extent == (ptrdiff_t)piece->count * piece->stride) {
+        piece->count *= count;
+    } else {
+        piece->repeats = count;
+        piece->extent = extent;
     }
 }
 
-/* Each block as the bytes of its data alone, up to PIECES_MAX pieces. */
-static build_t add_exactly(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_layout_t *layout,
-                           element_t *element)
+/* The elements of a block with holes, of which `element` tells. */
+static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, const block_t *block, const element_t *element)
+{
+    int rc = OMPI_SUCCESS;
+
+    for (size_t index = 0; index < element->list.used && OMPI_SUCCESS == rc; ++index) {
+        mca_coll_mscclpp_stage_piece_t piece = element->list.pieces[index];
+
+        piece.offset += block->offset;
+        repeat(&piece, block->count, block->extent);
+        rc = pieces_add(list, &piece);
+    }
+    return rc;
+}
+
+/* Each block as the bytes of its data alone. */
+static int add_exactly(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_layout_t *layout,
+                       element_t *element)
 {
     block_t block;
+    int rc = OMPI_SUCCESS;
 
-    for (int index = layout->first; index < blocks_end(layout); ++index) {
+    for (int index = layout->first; index < blocks_end(layout) && OMPI_SUCCESS == rc; ++index) {
         if (!block_at(layout, index, &block)) {
             continue;
         }
         if (block.true_ub - block.true_lb == (ptrdiff_t)block.size &&
             (1 == block.count || block.extent == (ptrdiff_t)block.size)) {
-            if (BUILT != pieces_add(list, block.offset + block.true_lb, block.count * block.size)) {
-                return NO_MEMORY;
-            }
+            mca_coll_mscclpp_stage_piece_t whole = {
+                .offset = block.offset + block.true_lb, .length = block.count * block.size, .count = 1, .repeats = 1};
+
+            rc = pieces_add(list, &whole);
             continue;
         }
         if (element->type != block.type) {
-            element_read(element, block.type, block.size);
+            rc = element_read(element, block.type, block.size);
         }
-        if (0 == element->used || block.count > PIECES_MAX || block.count * element->used > PIECES_MAX) {
-            return TOO_MANY;
-        }
-        for (size_t item = 0; item < block.count; ++item) {
-            ptrdiff_t offset = block.offset + (ptrdiff_t)item * block.extent;
-
-            for (uint32_t segment = 0; segment < element->used; ++segment) {
-                const struct iovec *at = &element->segments[segment];
-
-                if (BUILT != pieces_add(list, offset + (ptrdiff_t)at->iov_base, at->iov_len)) {
-                    return NO_MEMORY;
-                }
-            }
-        }
-        if (list->used > PIECES_MAX) {
-            return TOO_MANY;
+        if (OMPI_SUCCESS == rc) {
+            rc = add_elements(list, &block, element);
         }
     }
-    return BUILT;
+    return rc;
 }
 
 static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout, bool any)
@@ -257,31 +372,23 @@ static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_st
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
                                      const mca_coll_mscclpp_stage_argument_t *argument)
 {
-    element_t element;
-    build_t built;
+    element_t element = {.type = NULL};
+    int rc;
 
     pieces_init(&plan->in);
     pieces_init(&plan->out);
+    pieces_init(&element.list);
     widen(plan, &argument->write, widen(plan, &argument->read, false));
 
-    built = add_spans(&plan->in, &argument->read);
-    if (BUILT == built) {
-        element.type = NULL;
-        built = add_exactly(&plan->out, &argument->write, &element);
+    rc = add_spans(&plan->in, &argument->read);
+    if (OMPI_SUCCESS == rc) {
+        rc = add_exactly(&plan->out, &argument->write, &element);
     }
-    if (TOO_MANY == built) {
-        pieces_release(&plan->out);
-        built = add_spans(&plan->out, &argument->write);
-        if (BUILT == built) {
-            built = add_spans(&plan->in, &argument->write);
-        }
-    }
-    if (BUILT != built) {
+    pieces_release(&element.list);
+    if (OMPI_SUCCESS != rc) {
         mca_coll_mscclpp_stage_plan_release(plan);
-        mscclpp_error("out of memory for the list of the parts of a staged buffer");
-        return MPI_ERR_NO_MEM;
     }
-    return OMPI_SUCCESS;
+    return rc;
 }
 
 void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan)
