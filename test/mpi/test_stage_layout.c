@@ -1,10 +1,8 @@
 /*
  * Staging of layouts that reach far: the columns of a matrix, each received by an operation of its own while the others
- * are under way, and what lies between irregular blocks.
+ * are under way; what lies between irregular blocks; and data that is far from the pointer that MPI is given.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "test/mpi/mpi_test.h"
 
@@ -75,6 +73,75 @@ static void columns(void)
     free(matrix);
 }
 
+/* Where the operands of the last call of remember_operands were. */
+static char *operands[2];
+
+static void remember_operands(void *in, void *inout, int *length, MPI_Datatype *type)
+{
+    (void)length;
+    (void)type;
+    operands[0] = in;
+    operands[1] = inout;
+}
+
+/* The place of data in its copy, from the start of the pinned memory. */
+static intptr_t place(const mt_buffer_t *buffer)
+{
+    return (intptr_t)((uintptr_t)buffer->data % 64);
+}
+
+/*
+ * The copies of two buffers lie where they like, and so could be as far from each other as the data of one call is from
+ * its pointers. An operation of the application's own tells where they were last; they are used again.
+ */
+static void equal_pointers(void)
+{
+    enum { INTS = 20, TURNS = 8 };
+    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, sizeof(int) * INTS, 0);
+    mt_buffer_t recv = mt_buffer_alloc(MT_DEVICE, sizeof(int) * INTS * (size_t)mt_size, 0);
+    unsigned *host = mt_host_alloc(sizeof(int) * INTS * (size_t)mt_size);
+    MPI_Op op;
+
+    MT_MPI(MPI_Op_create(remember_operands, 1, &op));
+    for (int turn = 0; turn < TURNS; ++turn) {
+        MPI_Datatype data, element;
+        MPI_Request request;
+        int length = INTS;
+        uint64_t before = mt_staged(MPI_COMM_WORLD);
+        intptr_t blocks[2];
+        MPI_Aint distance;
+
+        for (int i = 0; i < INTS; ++i) {
+            host[i] = value(mt_rank, i, turn);
+        }
+        mt_buffer_put(&send, host, sizeof(int) * INTS);
+        mt_buffer_set(&recv, 0);
+        MT_MPI(MPI_Reduce_local(send.data, recv.data, INTS, MPI_INT, op));
+        blocks[0] = (intptr_t)operands[turn % 2] - place(turn % 2 ? &recv : &send);
+        blocks[1] = (intptr_t)operands[1 - turn % 2] - place(turn % 2 ? &send : &recv);
+        distance = (MPI_Aint)(blocks[1] + place(&recv) - blocks[0] - place(&send));
+
+        MT_MPI(MPI_Type_create_hindexed(1, &length, &distance, MPI_INT, &data));
+        MT_MPI(MPI_Type_create_resized(data, 0, sizeof(int) * INTS, &element));
+        MT_MPI(MPI_Type_commit(&element));
+        MT_MPI(MPI_Iallgather(send.data, INTS, MPI_INT, (void *)((intptr_t)recv.data - distance), 1, element,
+                              MPI_COMM_WORLD, &request));
+        MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        MT_MPI(MPI_Type_free(&data));
+        MT_MPI(MPI_Type_free(&element));
+        MT_CHECK(mt_staged(MPI_COMM_WORLD) - before >= 2, "equal pointers, turn %d: not staged", turn);
+        mt_buffer_get(&recv, host, sizeof(int) * INTS * (size_t)mt_size);
+        for (int i = 0; i < INTS * mt_size; ++i) {
+            MT_CHECK(host[i] == value(i / INTS, i % INTS, turn), "equal pointers, turn %d: integer %d is wrong", turn,
+                     i);
+        }
+    }
+    MT_MPI(MPI_Op_free(&op));
+    mt_buffer_free(&send, "the send buffer");
+    mt_buffer_free(&recv, "the receive buffer");
+    free(host);
+}
+
 int main(int argc, char **argv)
 {
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -83,5 +150,6 @@ int main(int argc, char **argv)
         return MT_SKIPPED;
     }
     columns();
+    equal_pointers();
     return mt_finish();
 }

@@ -11,6 +11,9 @@
 /* Copies keep a buffer's place within a cache line, so that data aligned in the buffer is aligned in its copy. */
 #define ALIGNMENT 64
 
+/* Places in its block that a copy can have: the pointers that come of two of them may have a meaning of their own. */
+#define PLACES 3
+
 #define DEVICES_MAX 64
 
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -97,7 +100,7 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    buffer->block_size = (size_t)(buffer->plan.high - buffer->plan.low) + ALIGNMENT;
+    buffer->block_size = (size_t)(buffer->plan.high - buffer->plan.low) + PLACES * ALIGNMENT;
     status = mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
@@ -117,6 +120,19 @@ static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
     }
 }
 
+/*
+ * What the previous component gets is as far before the copy as the user's pointer is before the data, and so may
+ * happen to be anything. Two equal pointers mean MPI_IN_PLACE to libnbc. Of the constants at most one is among the
+ * places.
+ */
+static void buffer_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other)
+{
+    while (NULL != buffer->block &&
+           (other == buffer->host || MPI_BOTTOM == buffer->host || MPI_IN_PLACE == buffer->host)) {
+        buffer->host = (void *)((uintptr_t)buffer->host + ALIGNMENT);
+    }
+}
+
 int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call)
 {
     int rc = buffer_prepare(&stage->send, &call->send);
@@ -127,8 +143,11 @@ int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_co
     rc = buffer_prepare(&stage->recv, &call->recv);
     if (OMPI_SUCCESS != rc) {
         buffer_release(&stage->send);
+        return rc;
     }
-    return rc;
+    buffer_place(&stage->send, stage->recv.host);
+    buffer_place(&stage->recv, stage->send.host);
+    return OMPI_SUCCESS;
 }
 
 void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage)
