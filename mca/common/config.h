@@ -54,6 +54,7 @@ typedef struct {
     int twin_blocks;
     int twin_threads;
     const char *twin_host_ranks;
+    bool twin_shared_only;
     size_t epoch_limit;
     const char *verbs_library;
     const char *verbs_registration; /* "auto", "dmabuf", "peermem", "bounce" */

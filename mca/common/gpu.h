@@ -173,4 +173,10 @@ void mscclpp_gpu_host_set_progress(void (*progress)(void *context), void *contex
  */
 void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address));
 
+/*
+ * Testing: what the twin tells of the allocation behind an address of the application's device memory. `bounds` leaves
+ * its results alone where it knows nothing. NULL: all bounds are unknown.
+ */
+void mscclpp_gpu_host_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p));
+
 #endif

@@ -48,6 +48,9 @@ static host_memory_t *host_memories;
 typedef bool (*host_filter_fn_t)(const void *address);
 static _Atomic(host_filter_fn_t) host_filter;
 
+typedef void (*host_bounds_fn_t)(const void *address, void **base_p, size_t *length_p);
+static _Atomic(host_bounds_fn_t) host_bounds;
+
 void mscclpp_gpu_host_set_progress(void (*progress)(void *context), void *context)
 {
     mscclpp_dev_host_set_progress(progress, context);
@@ -56,6 +59,11 @@ void mscclpp_gpu_host_set_progress(void (*progress)(void *context), void *contex
 void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address))
 {
     atomic_store_explicit(&host_filter, is_host, memory_order_release);
+}
+
+void mscclpp_gpu_host_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p))
+{
+    atomic_store_explicit(&host_bounds, bounds, memory_order_release);
 }
 
 static mscclpp_status_t check_device(int device)
@@ -234,6 +242,7 @@ static bool host_is_reachable(int device, const void *address)
 
 static void host_query(const void *address, mscclpp_mem_info_t *info_p)
 {
+    host_bounds_fn_t bounds = atomic_load_explicit(&host_bounds, memory_order_acquire);
     const host_memory_t *memory;
 
     memset(info_p, 0, sizeof(*info_p));
@@ -250,6 +259,8 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
         info_p->buffer_id = memory->id;
         info_p->base = mscclpp_shmseg_base(memory->segment);
         info_p->length = mscclpp_shmseg_length(memory->segment);
+    } else if (NULL != bounds) {
+        bounds(address, &info_p->base, &info_p->length);
     }
     pthread_mutex_unlock(&host_lock);
 }

@@ -189,6 +189,13 @@ cases_programs() {
         run "stage_async:threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async" --threads
         run "stage_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
     done
+    # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    for n in 2 3; do
+        run "stage_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
+        run "stage_shared:layout:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+            "$bindir/test_stage_layout"
+    done
 }
 
 # Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.

@@ -1,8 +1,10 @@
 /*
  * Staging of layouts that reach far: the columns of a matrix, each received by an operation of its own while the others
- * are under way; what lies between irregular blocks; and data that is far from the pointer that MPI is given.
+ * are under way; what lies between irregular blocks; data that is far from the pointer that MPI is given; and arguments
+ * that reach from one allocation into another.
  */
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "test/mpi/mpi_test.h"
 
@@ -142,6 +144,177 @@ static void equal_pointers(void)
     free(host);
 }
 
+#define PART_INTS 1024
+
+/* Two allocations of device memory. On the twin nothing can be touched between them, and they are `distance` apart. */
+typedef struct {
+    char *reserved; /* NULL on a GPU */
+    size_t distance;
+    mt_buffer_t part[2];
+} apart_t;
+
+static apart_t apart_alloc(size_t distance)
+{
+    const size_t size = sizeof(int) * PART_INTS;
+    apart_t apart = {.distance = distance};
+    mt_buffer_t between;
+
+    if (!mt_twin) {
+        apart.part[0] = mt_buffer_alloc(MT_DEVICE, size, 0);
+        between = mt_buffer_alloc(MT_DEVICE, (size_t)4 << 20, 0);
+        apart.part[1] = mt_buffer_alloc(MT_DEVICE, size, 0);
+        mt_buffer_free(&between, "a buffer that nobody uses");
+        return apart;
+    }
+    apart.reserved = mmap(NULL, distance + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (int i = 0; i < 2 && MAP_FAILED != apart.reserved; ++i) {
+        char *at = mmap(apart.reserved + (size_t)i * distance, size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        apart.part[i] = (mt_buffer_t){.kind = MT_DEVICE, .data = at, .size = size};
+    }
+    if (MAP_FAILED == apart.reserved || MAP_FAILED == apart.part[0].data || MAP_FAILED == apart.part[1].data) {
+        mt_fail(__FILE__, __LINE__, "no address space for a test");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return apart;
+}
+
+static void apart_free(apart_t *apart)
+{
+    if (NULL != apart->reserved) {
+        munmap(apart->reserved, apart->distance + sizeof(int) * PART_INTS);
+        return;
+    }
+    mt_buffer_free(&apart->part[0], "the first part");
+    mt_buffer_free(&apart->part[1], "the second part");
+}
+
+static void part_put(mt_buffer_t *part, int rank, int salt)
+{
+    unsigned host[PART_INTS];
+
+    for (int i = 0; i < PART_INTS; ++i) {
+        host[i] = value(rank, i, salt);
+    }
+    mt_buffer_put(part, host, sizeof(host));
+}
+
+/* Every other integer of one rank, all others of another. */
+static void part_check(const mt_buffer_t *part, int even, int odd, int salt, const char *what)
+{
+    unsigned host[PART_INTS];
+
+    mt_buffer_get(part, host, sizeof(host));
+    for (int i = 0; i < PART_INTS; ++i) {
+        MT_CHECK(host[i] == value(i % 2 ? odd : even, i, salt), "%s: integer %d is wrong", what, i);
+    }
+}
+
+/* Every other integer of each of two buffers. */
+static MPI_Datatype type_of_two(const mt_buffer_t *first, const mt_buffer_t *second, const void *from)
+{
+    MPI_Aint at[2] = {(MPI_Aint)first->data - (MPI_Aint)from, (MPI_Aint)second->data - (MPI_Aint)from};
+    int lengths[2] = {1, 1};
+    MPI_Datatype every_other, type;
+
+    MT_MPI(MPI_Type_vector(PART_INTS / 2, 1, 2, MPI_INT, &every_other));
+    MT_MPI(MPI_Type_create_hindexed(2, lengths, at, every_other, &type));
+    MT_MPI(MPI_Type_commit(&type));
+    MT_MPI(MPI_Type_free(&every_other));
+    return type;
+}
+
+/* One element that lies in two buffers: absolute, or counted from the first. */
+static void bcast_two(mt_buffer_t *first, mt_buffer_t *second, bool absolute, const char *what)
+{
+    char *from = absolute ? MPI_BOTTOM : first->data;
+    MPI_Datatype type = type_of_two(first, second, from);
+
+    for (int root = 0; root < mt_size; ++root) {
+        uint64_t before = mt_staged(MPI_COMM_WORLD);
+
+        part_put(first, mt_rank, 2 * root);
+        part_put(second, mt_rank, 2 * root + 1);
+        if (root % 2) {
+            MPI_Request request;
+            MT_MPI(MPI_Ibcast(from, 1, type, root, MPI_COMM_WORLD, &request));
+            MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        } else {
+            MT_MPI(MPI_Bcast(from, 1, type, root, MPI_COMM_WORLD));
+        }
+        MT_CHECK(mt_staged(MPI_COMM_WORLD) > before, "%s: not staged", what);
+        part_check(first, root, mt_rank, 2 * root, what);
+        part_check(second, root, mt_rank, 2 * root + 1, what);
+    }
+    MT_MPI(MPI_Type_free(&type));
+}
+
+/* To the next rank and to itself, by addresses. */
+static void neighbors_two(mt_buffer_t *send[2], mt_buffer_t *recv[2], const char *what)
+{
+    int previous = (mt_rank + mt_size - 1) % mt_size, next = (mt_rank + 1) % mt_size;
+    int sources[2] = {previous, mt_rank}, destinations[2] = {next, mt_rank};
+    int counts[2] = {PART_INTS, PART_INTS};
+    MPI_Datatype types[2] = {MPI_INT, MPI_INT};
+    MPI_Aint from[2] = {(MPI_Aint)send[0]->data, (MPI_Aint)send[1]->data};
+    MPI_Aint to[2] = {(MPI_Aint)recv[0]->data, (MPI_Aint)recv[1]->data};
+    uint64_t before;
+    MPI_Comm comm;
+
+    MT_MPI(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, sources, MPI_UNWEIGHTED, 2, destinations, MPI_UNWEIGHTED,
+                                          MPI_INFO_NULL, 0, &comm));
+    for (int turn = 0; turn < 2; ++turn) {
+        before = mt_staged(comm);
+        for (int i = 0; i < 2; ++i) {
+            part_put(send[i], mt_rank, 10 * turn + i);
+            mt_buffer_set(recv[i], 0);
+        }
+        if (turn > 0) {
+            MPI_Request request;
+            MT_MPI(MPI_Ineighbor_alltoallw(MPI_BOTTOM, counts, from, types, MPI_BOTTOM, counts, to, types, comm,
+                                           &request));
+            MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        } else {
+            MT_MPI(MPI_Neighbor_alltoallw(MPI_BOTTOM, counts, from, types, MPI_BOTTOM, counts, to, types, comm));
+        }
+        MT_CHECK(mt_staged(comm) > before, "%s: not staged", what);
+        part_check(recv[0], previous, previous, 10 * turn, what);
+        part_check(recv[1], mt_rank, mt_rank, 10 * turn + 1, what);
+    }
+    MT_MPI(MPI_Comm_free(&comm));
+}
+
+/* Two allocations of device memory in one argument. */
+static void several_allocations(size_t distance)
+{
+    apart_t send = apart_alloc(distance), recv = apart_alloc(distance);
+    mt_buffer_t *from[2] = {&send.part[0], &send.part[1]}, *to[2] = {&recv.part[1], &recv.part[0]};
+
+    bcast_two(&recv.part[0], &recv.part[1], true, "two allocations, absolute");
+    bcast_two(&recv.part[1], &recv.part[0], false, "two allocations, relative");
+    neighbors_two(from, to, "two allocations as blocks");
+    apart_free(&send);
+    apart_free(&recv);
+}
+
+/* Host memory, then device memory, and the other way round. */
+static void both_kinds(void)
+{
+    const size_t size = sizeof(int) * PART_INTS;
+    mt_buffer_t host[2] = {mt_buffer_alloc(MT_HOST, size, 0), mt_buffer_alloc(MT_HOST, size, 0)};
+    mt_buffer_t device[2] = {mt_buffer_alloc(MT_DEVICE, size, 0), mt_buffer_alloc(MT_DEVICE, size, 0)};
+    mt_buffer_t *from[2] = {&host[0], &device[0]}, *to[2] = {&host[1], &device[1]};
+
+    bcast_two(&host[0], &device[0], true, "host and device memory, absolute");
+    bcast_two(&device[0], &host[0], true, "device and host memory, absolute");
+    bcast_two(&host[0], &device[0], false, "host and device memory, relative");
+    neighbors_two(from, to, "host and device memory as blocks");
+    for (int i = 0; i < 2; ++i) {
+        mt_buffer_free(&host[i], "host memory");
+        mt_buffer_free(&device[i], "device memory");
+    }
+}
+
 int main(int argc, char **argv)
 {
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -151,5 +324,8 @@ int main(int argc, char **argv)
     }
     columns();
     equal_pointers();
+    several_allocations((size_t)1 << 20);
+    several_allocations((size_t)1 << 40);
+    both_kinds();
     return mt_finish();
 }

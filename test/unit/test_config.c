@@ -117,6 +117,7 @@ static void test_defaults(void)
     CHECK_EQ(config.twin_blocks, 1);
     CHECK_EQ(config.twin_threads, 1);
     CHECK_TEXT(config.twin_host_ranks, "");
+    CHECK(!config.twin_shared_only);
     CHECK_EQ(config.epoch_limit, 2147483648u);
     CHECK_TEXT(config.verbs_library, "libibverbs.so.1");
     CHECK_TEXT(config.verbs_registration, "auto");

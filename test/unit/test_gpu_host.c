@@ -99,6 +99,14 @@ static bool is_filtered(const void *address)
     return address == filtered;
 }
 
+static void bounds_of(const void *address, void **base_p, size_t *length_p)
+{
+    if (address == filtered) {
+        *base_p = (void *)((uintptr_t)address - 10);
+        *length_p = 30;
+    }
+}
+
 static void test_query(void)
 {
     char users[2];
@@ -143,6 +151,14 @@ static void test_query(void)
     CHECK(info.buffer_id != id && info.buffer_id != 0);
 
     filtered = users;
+    mscclpp_gpu_host_set_bounds(bounds_of);
+    ops->query(users, &info);
+    CHECK_EQ((uintptr_t)info.base, (uintptr_t)users - 10);
+    CHECK_EQ(info.length, 30);
+    ops->query(users + 1, &info);
+    CHECK(info.base == NULL);
+    CHECK_EQ(info.length, 0);
+    mscclpp_gpu_host_set_bounds(NULL);
     mscclpp_gpu_host_set_filter(is_filtered);
     CHECK(!ops->is_device(users));
     CHECK(ops->is_device(users + 1));

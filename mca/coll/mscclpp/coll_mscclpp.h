@@ -218,7 +218,7 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
 void mca_coll_mscclpp_nodes_progress_start(void);
 void mca_coll_mscclpp_nodes_progress_fini(void);
 
-/* twin.c: of the parameter twin_host_ranks, for tests: this rank of MPI_COMM_WORLD passes host memory. */
+/* twin.c: of the parameters twin_host_ranks and twin_shared_only, for tests; `rank` is of MPI_COMM_WORLD. */
 void mca_coll_mscclpp_twin_hide_buffers(int rank);
 
 /* counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung. */

@@ -14,6 +14,9 @@
 /* Places in its block that a copy can have: the pointers that come of two of them may have a meaning of their own. */
 #define PLACES 3
 
+/* Memory is not pinned if more than one byte in so many would be for nothing. */
+#define SPARSE 4
+
 #define DEVICES_MAX 64
 
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -61,13 +64,7 @@ static mscclpp_status_t stream_of(int device, mscclpp_gpu_stream_t **stream_p)
 
 static bool argument_on_device(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
 {
-    ptrdiff_t offset;
-
-    if (!mca_coll_mscclpp_stage_first_byte(argument, &offset)) {
-        return false;
-    }
-    *address_p = (const char *)((uintptr_t)argument->address + (uintptr_t)offset);
-    return mca_coll_mscclpp_component.gpu->is_device(*address_p);
+    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_component.gpu->is_device, address_p);
 }
 
 bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
@@ -101,7 +98,10 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
         return rc;
     }
     buffer->block_size = (size_t)(buffer->plan.high - buffer->plan.low) + PLACES * ALIGNMENT;
-    status = mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
+    buffer->reserved =
+        buffer->block_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX && buffer->block_size / SPARSE > buffer->plan.bytes;
+    status = buffer->reserved ? mca_coll_mscclpp_stage_pool_reserve(buffer->block_size, &buffer->block)
+                              : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
         return to_mpi(status);
@@ -115,7 +115,11 @@ static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
 {
     if (NULL != buffer->block) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
-        mca_coll_mscclpp_stage_pool_put(buffer->block, buffer->block_size);
+        if (buffer->reserved) {
+            mca_coll_mscclpp_stage_pool_unreserve(buffer->block, buffer->block_size);
+        } else {
+            mca_coll_mscclpp_stage_pool_put(buffer->block, buffer->block_size);
+        }
         buffer->block = NULL;
     }
 }

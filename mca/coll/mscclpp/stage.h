@@ -65,6 +65,7 @@ typedef struct {
     ptrdiff_t stride;
     size_t repeats;
     ptrdiff_t extent;
+    bool together; /* all of that is known to be in one allocation */
 } mca_coll_mscclpp_stage_piece_t;
 
 /* A list of pieces. It may point into itself and so must stay where it was made. */
@@ -86,6 +87,7 @@ typedef struct {
     ptrdiff_t high;
     mca_coll_mscclpp_stage_pieces_t in;  /* to the host before the call */
     mca_coll_mscclpp_stage_pieces_t out; /* to the device after it */
+    size_t bytes;                        /* of both */
 } mca_coll_mscclpp_stage_plan_t;
 
 /* One argument under way. `block` is NULL where the buffer is no device memory: `host` is then its own address. */
@@ -94,6 +96,7 @@ typedef struct {
     void *host; /* what the previous component gets */
     void *block;
     size_t block_size;
+    bool reserved;                /* `block` is pageable memory of its own, since what is copied lies far apart */
     mscclpp_gpu_stream_t *stream; /* of the device that owns the buffer; shared by all calls */
     mca_coll_mscclpp_stage_plan_t plan;
 } mca_coll_mscclpp_stage_buffer_t;
@@ -106,8 +109,13 @@ typedef struct {
 
 /* ---- stage_layout.c ---- */
 
-/* The distance from the buffer's address to a byte that the call touches; false if it touches none. */
-bool mca_coll_mscclpp_stage_first_byte(const mca_coll_mscclpp_stage_argument_t *argument, ptrdiff_t *offset_p);
+/*
+ * Looks for a byte that the call touches and that `matches`. One byte is asked about where all bytes are in one
+ * allocation, several where MPI lets them be in many: the call is on the path of host buffers. *address_p is where the
+ * answer was true.
+ */
+bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
+                                 const char **address_p);
 
 /* For an argument of which at least one byte is touched. An MPI error code; *plan is to be released if it is none. */
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,

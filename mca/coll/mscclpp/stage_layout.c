@@ -1,4 +1,4 @@
-/* From the arguments of a collective to the bytes that are copied. */
+/* From the arguments of a collective to the bytes that it touches, and to those that are copied. */
 #include "mca/coll/mscclpp/stage.h"
 
 #include <stdint.h>
@@ -13,6 +13,9 @@
 /* Segments of an element that are asked for at first, and by how much more if there are more. */
 #define SEGMENTS_FIRST 256
 #define SEGMENTS_GROWTH 8
+
+/* Holes of at most so many bytes, on average, are read along with the data: leaving one out costs a copy. */
+#define HOLE_MAX 4096
 
 /* One block of a layout, all in bytes. */
 typedef struct {
@@ -30,6 +33,14 @@ typedef struct {
     const struct ompi_datatype_t *type; /* NULL: none yet */
     mca_coll_mscclpp_stage_pieces_t list;
 } element_t;
+
+/* What the making of one plan knows. */
+typedef struct {
+    uintptr_t address; /* the buffer's */
+    uintptr_t base;    /* of the allocation that was last asked about */
+    size_t length;     /* of that; 0 if it is not known */
+    element_t element;
+} builder_t;
 
 /* False if the block holds no data. Only then are its type and displacement looked at: MPI lets them be anything. */
 static bool block_at(const mca_coll_mscclpp_stage_layout_t *layout, int index, block_t *block)
@@ -88,22 +99,11 @@ static mca_coll_mscclpp_stage_piece_t block_span(const block_t *block)
     return span;
 }
 
-static bool layout_first_byte(const mca_coll_mscclpp_stage_layout_t *layout, ptrdiff_t *offset_p)
+/* True if the block has no holes. */
+static bool is_contiguous(const block_t *block)
 {
-    block_t block;
-
-    for (int index = layout->first; index < blocks_end(layout); ++index) {
-        if (block_at(layout, index, &block)) {
-            *offset_p = block.offset + block.true_lb;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool mca_coll_mscclpp_stage_first_byte(const mca_coll_mscclpp_stage_argument_t *argument, ptrdiff_t *offset_p)
-{
-    return layout_first_byte(&argument->read, offset_p) || layout_first_byte(&argument->write, offset_p);
+    return block->true_ub - block->true_lb == (ptrdiff_t)block->size &&
+           (1 == block->count || block->extent == (ptrdiff_t)block->size);
 }
 
 static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
@@ -126,27 +126,9 @@ static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
     return 1 == piece->count && 1 == piece->repeats;
 }
 
-/* True if the bytes of `piece` could be made part of `last`. */
-static bool join(mca_coll_mscclpp_stage_piece_t *last, const mca_coll_mscclpp_stage_piece_t *piece)
+/* Appends a piece. */
+static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_piece_t *piece)
 {
-    ptrdiff_t end = last->offset + (ptrdiff_t)last->length;
-
-    if (!is_single(last) || !is_single(piece)) {
-        return false;
-    }
-    if (piece->offset == end) {
-        last->length += piece->length;
-        return true;
-    }
-    return piece->offset >= last->offset && piece->offset + (ptrdiff_t)piece->length <= end;
-}
-
-/* Appends a piece, or makes it one with the last. */
-static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_piece_t *piece)
-{
-    if (list->used > 0 && join(&list->pieces[list->used - 1], piece)) {
-        return OMPI_SUCCESS;
-    }
     if (list->used == list->capacity) {
         size_t capacity = PIECES_GROWTH * list->capacity;
         mca_coll_mscclpp_stage_piece_t *pieces = malloc(capacity * sizeof(*pieces));
@@ -169,17 +151,70 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscc
     return OMPI_SUCCESS;
 }
 
-/* Each block as one piece, holes included. */
-static int add_spans(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_layout_t *layout)
+/* All that a piece touches, holes included. */
+static void piece_bounds(const mca_coll_mscclpp_stage_piece_t *piece, ptrdiff_t *low_p, ptrdiff_t *high_p)
 {
-    block_t block;
+    ptrdiff_t runs = (ptrdiff_t)(piece->count - 1) * piece->stride;
+    ptrdiff_t repeats = (ptrdiff_t)(piece->repeats - 1) * piece->extent;
+
+    *low_p = piece->offset + (runs < 0 ? runs : 0) + (repeats < 0 ? repeats : 0);
+    *high_p = piece->offset + (ptrdiff_t)piece->length + (runs > 0 ? runs : 0) + (repeats > 0 ? repeats : 0);
+}
+
+/* Bytes from here to the end of the allocation that holds them; 0 if that is not known. */
+static size_t room_at(builder_t *builder, ptrdiff_t offset)
+{
+    uintptr_t at = builder->address + (uintptr_t)offset;
+
+    if (at - builder->base >= builder->length) {
+        mscclpp_mem_info_t info;
+
+        mca_coll_mscclpp_component.gpu->query((const void *)at, &info);
+        builder->base = (uintptr_t)info.base;
+        builder->length = NULL == info.base ? 0 : info.length;
+    }
+    return at - builder->base < builder->length ? builder->length - (at - builder->base) : 0;
+}
+
+/* True if the bytes of `piece` could be made part of `last`, which lies in as many allocations afterwards as before. */
+static bool join(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last, const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    ptrdiff_t end = last->offset + (ptrdiff_t)last->length;
+
+    if (!is_single(last) || !is_single(piece) || last->together != piece->together) {
+        return false;
+    }
+    if (piece->offset == end && (!piece->together || room_at(builder, last->offset) >= last->length + piece->length)) {
+        last->length += piece->length;
+        return true;
+    }
+    return piece->offset >= last->offset && piece->offset + (ptrdiff_t)piece->length <= end;
+}
+
+/*
+ * Appends a piece, or makes it one with the last. One that reaches from an allocation into the next becomes several: a
+ * type of absolute addresses may call neighbours what the GPU's runtime refuses to copy at once.
+ */
+static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
+                      const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    mca_coll_mscclpp_stage_piece_t part = *piece;
+    size_t left = piece->length;
+    ptrdiff_t low, high;
     int rc = OMPI_SUCCESS;
 
-    for (int index = layout->first; index < blocks_end(layout) && OMPI_SUCCESS == rc; ++index) {
-        if (block_at(layout, index, &block)) {
-            mca_coll_mscclpp_stage_piece_t span = block_span(&block);
+    piece_bounds(piece, &low, &high);
+    part.together = room_at(builder, low) >= (size_t)(high - low);
+    if (!is_single(piece)) {
+        return pieces_push(list, &part);
+    }
+    for (; left > 0 && OMPI_SUCCESS == rc; left -= part.length, part.offset += (ptrdiff_t)part.length) {
+        size_t room = room_at(builder, part.offset);
 
-            rc = pieces_add(list, &span);
+        part.length = room > 0 && room < left ? room : left;
+        part.together = room > 0;
+        if (0 == list->used || !join(builder, &list->pieces[list->used - 1], &part)) {
+            rc = pieces_push(list, &part);
         }
     }
     return rc;
@@ -244,7 +279,7 @@ static int element_add_segments(element_t *element, const struct iovec *segments
             ++piece.count;
         }
         index += (uint32_t)piece.count;
-        rc = pieces_add(&element->list, &piece);
+        rc = pieces_push(&element->list, &piece);
     }
     return rc;
 }
@@ -308,48 +343,156 @@ static void repeat(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_
     }
 }
 
-/* The elements of a block with holes, of which `element` tells. */
-static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, const block_t *block, const element_t *element)
+/* Whether it is better to read the block, of which builder->element tells, with its holes than without. */
+static bool is_read_whole(builder_t *builder, const block_t *block, const mca_coll_mscclpp_stage_piece_t *span)
+{
+    size_t runs = 0;
+
+    for (size_t index = 0; index < builder->element.list.used; ++index) {
+        runs += builder->element.list.pieces[index].count;
+    }
+    return (span->length - block->size * block->count) / HOLE_MAX <= runs * block->count &&
+           room_at(builder, span->offset) >= span->length;
+}
+
+/* The elements of a block with holes, of which builder->element tells. */
+static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder, const block_t *block)
 {
     int rc = OMPI_SUCCESS;
 
-    for (size_t index = 0; index < element->list.used && OMPI_SUCCESS == rc; ++index) {
-        mca_coll_mscclpp_stage_piece_t piece = element->list.pieces[index];
+    for (size_t index = 0; index < builder->element.list.used && OMPI_SUCCESS == rc; ++index) {
+        mca_coll_mscclpp_stage_piece_t piece = builder->element.list.pieces[index];
 
         piece.offset += block->offset;
         repeat(&piece, block->count, block->extent);
-        rc = pieces_add(list, &piece);
+        rc = pieces_add(list, builder, &piece);
     }
     return rc;
 }
 
-/* Each block as the bytes of its data alone. */
-static int add_exactly(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_layout_t *layout,
-                       element_t *element)
+/* The bytes of each block's data, and if `holes` those between where that is better. */
+static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
+                      const mca_coll_mscclpp_stage_layout_t *layout, bool holes)
 {
     block_t block;
     int rc = OMPI_SUCCESS;
 
     for (int index = layout->first; index < blocks_end(layout) && OMPI_SUCCESS == rc; ++index) {
+        mca_coll_mscclpp_stage_piece_t span;
+
         if (!block_at(layout, index, &block)) {
             continue;
         }
-        if (block.true_ub - block.true_lb == (ptrdiff_t)block.size &&
-            (1 == block.count || block.extent == (ptrdiff_t)block.size)) {
-            mca_coll_mscclpp_stage_piece_t whole = {
-                .offset = block.offset + block.true_lb, .length = block.count * block.size, .count = 1, .repeats = 1};
-
-            rc = pieces_add(list, &whole);
+        span = block_span(&block);
+        if (is_contiguous(&block)) {
+            rc = pieces_add(list, builder, &span);
             continue;
         }
-        if (element->type != block.type) {
-            rc = element_read(element, block.type, block.size);
+        if (builder->element.type != block.type) {
+            rc = element_read(&builder->element, block.type, block.size);
         }
         if (OMPI_SUCCESS == rc) {
-            rc = add_elements(list, &block, element);
+            rc = holes && is_read_whole(builder, &block, &span) ? pieces_add(list, builder, &span)
+                                                                : add_elements(list, builder, &block);
         }
     }
     return rc;
+}
+
+/* One byte of each run of each element: the elements of MPI_BOTTOM may lie anywhere. */
+static bool elements_find(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
+                          const char **address_p)
+{
+    if (element->type != block->type && OMPI_SUCCESS != element_read(element, block->type, block->size)) {
+        return false;
+    }
+    for (size_t item = 0; item < block->count; ++item) {
+        for (size_t index = 0; index < element->list.used; ++index) {
+            const mca_coll_mscclpp_stage_piece_t *piece = &element->list.pieces[index];
+
+            for (size_t run = 0; run < piece->count; ++run) {
+                ptrdiff_t offset =
+                    block->offset + (ptrdiff_t)item * block->extent + piece->offset + (ptrdiff_t)run * piece->stride;
+
+                *address_p = (const char *)(address + (uintptr_t)offset);
+                if (matches(*address_p)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+/* MPI lets only MPI_BOTTOM reach several allocations; but blocks with displacements in bytes are used like that, too.
+ */
+static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
+                        const mca_coll_mscclpp_stage_layout_t *layout)
+{
+    return MPI_BOTTOM == argument->address || MCA_COLL_MSCCLPP_STAGE_TYPES == layout->kind ||
+           MCA_COLL_MSCCLPP_STAGE_OFFSETS == layout->kind;
+}
+
+static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
+                        const mca_coll_mscclpp_stage_layout_t *layout, element_t *element,
+                        bool (*matches)(const void *), const char **address_p, bool *enough_p)
+{
+    uintptr_t address = (uintptr_t)argument->address;
+    block_t block;
+
+    *enough_p = false;
+    for (int index = layout->first; index < blocks_end(layout) && !*enough_p; ++index) {
+        mca_coll_mscclpp_stage_piece_t span;
+
+        if (!block_at(layout, index, &block)) {
+            continue;
+        }
+        *enough_p = !reaches_far(argument, layout);
+        span = block_span(&block);
+        *address_p = (const char *)(address + (uintptr_t)span.offset);
+        if (matches(*address_p)) {
+            return true;
+        }
+        if (is_contiguous(&block)) {
+            continue;
+        }
+        if (MPI_BOTTOM == argument->address) {
+            if (elements_find(&block, element, address, matches, address_p)) {
+                return true;
+            }
+            continue;
+        }
+        *address_p += span.length - 1;
+        if (matches(*address_p)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
+                                 const char **address_p)
+{
+    element_t element;
+    bool enough;
+    bool found;
+
+    element.type = NULL;
+    pieces_init(&element.list);
+    found = layout_find(argument, &argument->read, &element, matches, address_p, &enough) ||
+            (!enough && layout_find(argument, &argument->write, &element, matches, address_p, &enough));
+    pieces_release(&element.list);
+    return found;
+}
+
+static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
+{
+    size_t bytes = 0;
+
+    for (size_t index = 0; index < list->used; ++index) {
+        bytes += list->pieces[index].length * list->pieces[index].count * list->pieces[index].repeats;
+    }
+    return bytes;
 }
 
 static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout, bool any)
@@ -372,19 +515,23 @@ static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_st
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
                                      const mca_coll_mscclpp_stage_argument_t *argument)
 {
-    element_t element = {.type = NULL};
+    builder_t builder;
     int rc;
 
     pieces_init(&plan->in);
     pieces_init(&plan->out);
-    pieces_init(&element.list);
+    builder.address = (uintptr_t)argument->address;
+    builder.length = 0;
+    builder.element.type = NULL;
+    pieces_init(&builder.element.list);
     widen(plan, &argument->write, widen(plan, &argument->read, false));
 
-    rc = add_spans(&plan->in, &argument->read);
+    rc = add_blocks(&plan->in, &builder, &argument->read, true);
     if (OMPI_SUCCESS == rc) {
-        rc = add_exactly(&plan->out, &argument->write, &element);
+        rc = add_blocks(&plan->out, &builder, &argument->write, false);
     }
-    pieces_release(&element.list);
+    pieces_release(&builder.element.list);
+    plan->bytes = pieces_bytes(&plan->in) + pieces_bytes(&plan->out);
     if (OMPI_SUCCESS != rc) {
         mca_coll_mscclpp_stage_plan_release(plan);
     }

@@ -1,17 +1,51 @@
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "mca/common/log.h"
 
 /* Calls of this process that kernels serve while its buffers are still device memory. */
-static uint64_t calls_before;
+static uint64_t calls_before = UINT64_MAX;
+
+static bool shared_only;
+
+/* False if no shared mapping holds the address. */
+static bool shared_mapping(const void *address, uintptr_t *low_p, uintptr_t *high_p)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    bool found = false;
+
+    while (NULL != maps && !found && NULL != fgets(line, sizeof(line), maps)) {
+        char kind;
+
+        found = 3 == sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*3c%c", low_p, high_p, &kind) && 's' == kind &&
+                (uintptr_t)address >= *low_p && (uintptr_t)address < *high_p;
+    }
+    if (NULL != maps) {
+        fclose(maps);
+    }
+    return found;
+}
 
 static bool is_host(const void *address)
 {
-    (void)address;
-    return mca_coll_mscclpp_served_calls() >= calls_before;
+    uintptr_t low, high;
+
+    return mca_coll_mscclpp_served_calls() >= calls_before || (shared_only && !shared_mapping(address, &low, &high));
+}
+
+static void bounds(const void *address, void **base_p, size_t *length_p)
+{
+    uintptr_t low, high;
+
+    if (shared_mapping(address, &low, &high)) {
+        *base_p = (void *)low;
+        *length_p = high - low;
+    }
 }
 
 /* "RANK" or "RANK/CALLS". */
@@ -40,7 +74,9 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank)
     if (mca_coll_mscclpp_component.gpu != &mscclpp_gpu_host_ops) {
         return;
     }
-    mscclpp_gpu_host_set_filter(NULL);
+    shared_only = mca_coll_mscclpp_component.config.twin_shared_only;
+    mscclpp_gpu_host_set_filter(shared_only ? is_host : NULL);
+    mscclpp_gpu_host_set_bounds(shared_only ? bounds : NULL);
     ranks = opal_argv_split(list, ',');
     for (char **text = ranks; NULL != text && NULL != *text; ++text) {
         long value;
