@@ -133,6 +133,13 @@ typedef struct {
     mscclpp_status_t (*copy)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
 
     /*
+     * The same for `rows` rows of `width` bytes, each `pitch` >= `width` bytes behind the one before on both sides. All
+     * rows of a side lie in one allocation.
+     */
+    mscclpp_status_t (*copy_rows)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch, size_t width,
+                                  size_t rows);
+
+    /*
      * A copy by a copy engine between device memories of any devices that reach each other, in the stream's order and
      * never waited for by the host. `put_flag` copies one aligned word, which is seen only after all earlier puts of
      * the stream are: a kernel on the destination's device that acquires the word may read what they brought.

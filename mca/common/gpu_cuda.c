@@ -1,6 +1,7 @@
 /* The table of the CUDA runtime: devices, allocations and streams. */
 #include "mca/common/gpu_cuda_driver.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -326,6 +327,34 @@ static mscclpp_status_t cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const 
     return status;
 }
 
+/* The runtime takes no pitch above this. */
+#define PITCH_MAX ((size_t)INT_MAX)
+
+static mscclpp_status_t cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+                                       size_t width, size_t rows)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (0 == width || 0 == rows || to == from) {
+        return MSCCLPP_OK;
+    }
+    if (pitch > PITCH_MAX) {
+        for (size_t row = 0; row < rows && MSCCLPP_OK == status; ++row) {
+            status = cuda_copy(stream, (char *)to + row * pitch, (const char *)from + row * pitch, width);
+        }
+        return status;
+    }
+    status = mscclpp_cuda_enter(stream->device, &scope);
+    if (MSCCLPP_OK == status) {
+        status =
+            mscclpp_cuda_status(CUDA_CALL(MSCCLPP_LOG_ERROR, cudaMemcpy2DAsync(to, pitch, from, pitch, width, rows,
+                                                                               cudaMemcpyDefault, stream->stream)));
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}
+
 /* The driver orders the copies of a stream, visibility to other devices included, as for the application's own. */
 static mscclpp_status_t cuda_put_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from)
 {
@@ -397,6 +426,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .stream_query = cuda_stream_query,
     .stream_sync = cuda_stream_sync,
     .copy = cuda_copy,
+    .copy_rows = cuda_copy_rows,
     .put = cuda_copy,
     .put_flag = cuda_put_flag,
     .write_flag = cuda_write_flag,

@@ -512,14 +512,20 @@ static void host_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     pthread_mutex_unlock(&stream->lock);
 }
 
-static mscclpp_status_t host_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+static mscclpp_status_t host_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+                                       size_t width, size_t rows)
 {
     mscclpp_status_t status = host_stream_sync(stream);
 
-    if (MSCCLPP_OK == status && size > 0 && to != from) {
-        memcpy(to, from, size);
+    for (size_t row = 0; row < rows && width > 0 && to != from && MSCCLPP_OK == status; ++row) {
+        memcpy((char *)to + row * pitch, (const char *)from + row * pitch, width);
     }
     return status;
+}
+
+static mscclpp_status_t host_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    return host_copy_rows(stream, to, from, size, size, 1);
 }
 
 static mscclpp_status_t put_job(mscclpp_gpu_stream_t *stream, const mscclpp_dev_host_copy_t *copy)
@@ -586,6 +592,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .stream_query = host_stream_query,
     .stream_sync = host_stream_sync,
     .copy = host_copy,
+    .copy_rows = host_copy_rows,
     .put = host_put,
     .put_flag = host_put_flag,
     .write_flag = host_write_flag,

@@ -157,6 +157,7 @@ static void fill(void)
     ops.temp_alloc = NULL;
     ops.temp_free = NULL;
     ops.copy = enqueue;
+    ops.copy_rows = NULL;
     ops.launch = NULL;
 }
 

@@ -201,6 +201,12 @@ static mscclpp_status_t faulty_copy(mscclpp_gpu_stream_t *stream, void *to, cons
     TRY(FAULTY_COPY, mscclpp_gpu_host_ops.copy(stream, to, from, size));
 }
 
+static mscclpp_status_t faulty_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+                                         size_t width, size_t rows)
+{
+    TRY(FAULTY_COPY, mscclpp_gpu_host_ops.copy_rows(stream, to, from, pitch, width, rows));
+}
+
 static mscclpp_status_t faulty_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     TRY(FAULTY_PUT, mscclpp_gpu_host_ops.put(stream, to, from, size));
@@ -245,6 +251,7 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .stream_query = faulty_stream_query,
     .stream_sync = faulty_stream_sync,
     .copy = faulty_copy,
+    .copy_rows = faulty_copy_rows,
     .put = faulty_put,
     .put_flag = faulty_put_flag,
     .write_flag = faulty_write_flag,

@@ -367,6 +367,15 @@ static void test_stream(void)
     CHECK_EQ(__atomic_load_n(&ranks[1].mailbox->done, __ATOMIC_ACQUIRE), 1);
     CHECK_EQ(ops->copy(streams[0], to, to, sizeof(to)), MSCCLPP_OK);
     CHECK_EQ(ops->copy(streams[0], to, NULL, 0), MSCCLPP_OK);
+    for (size_t i = 0; i < sizeof(to); ++i) {
+        from[i] = (char)(i + 1);
+        to[i] = 0;
+    }
+    CHECK_EQ(ops->copy_rows(streams[0], to, from, 5, 2, 3), MSCCLPP_OK);
+    CHECK_EQ(ops->copy_rows(streams[0], to, from, 1, 0, 3), MSCCLPP_OK);
+    for (size_t i = 0; i < sizeof(to); ++i) {
+        CHECK_EQ(to[i], i < 15 && i % 5 < 2 ? from[i] : 0);
+    }
 
     REQUIRE(ops->temp_alloc(streams[0], 1000, &temporary) == MSCCLPP_OK);
     for (int i = 0; i < 1000; ++i) {

@@ -170,20 +170,45 @@ static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_s
     return out ? &buffer->plan.out : &buffer->plan.in;
 }
 
+/* `count` times `length` bytes, `step` bytes apart. */
+static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
+                                  ptrdiff_t offset, size_t count, ptrdiff_t step, bool out)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
+    mscclpp_status_t status = MSCCLPP_OK;
+    char *user, *host;
+
+    if (step < 0) {
+        offset += (ptrdiff_t)(count - 1) * step;
+        step = -step;
+    }
+    user = at(buffer->user, offset);
+    host = at(buffer->host, offset);
+    if (piece->together && count > 1 && step >= (ptrdiff_t)piece->length) {
+        return gpu->copy_rows(buffer->stream, out ? user : host, out ? host : user, (size_t)step, piece->length, count);
+    }
+    for (size_t run = 0; run < count && MSCCLPP_OK == status; ++run) {
+        user = at(buffer->user, offset + (ptrdiff_t)run * step);
+        host = at(buffer->host, offset + (ptrdiff_t)run * step);
+        status = gpu->copy(buffer->stream, out ? user : host, out ? host : user, piece->length);
+    }
+    return status;
+}
+
+/* In as few copies as there can be: along the dimension in which the piece is longer. */
 static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                    bool out)
 {
+    ptrdiff_t length = (ptrdiff_t)piece->length;
+    bool across = piece->repeats > piece->count && (piece->extent >= length || piece->extent <= -length);
+    size_t lines = across ? piece->count : piece->repeats;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    for (size_t repeat = 0; repeat < piece->repeats && MSCCLPP_OK == status; ++repeat) {
-        for (size_t run = 0; run < piece->count && MSCCLPP_OK == status; ++run) {
-            ptrdiff_t offset = piece->offset + (ptrdiff_t)repeat * piece->extent + (ptrdiff_t)run * piece->stride;
-            char *user = at(buffer->user, offset);
-            char *host = at(buffer->host, offset);
+    for (size_t line = 0; line < lines && MSCCLPP_OK == status; ++line) {
+        ptrdiff_t offset = piece->offset + (ptrdiff_t)line * (across ? piece->stride : piece->extent);
 
-            status = mca_coll_mscclpp_component.gpu->copy(buffer->stream, out ? user : host, out ? host : user,
-                                                          piece->length);
-        }
+        status = copy_runs(buffer, piece, offset, across ? piece->repeats : piece->count,
+                           across ? piece->extent : piece->stride, out);
     }
     return status;
 }
