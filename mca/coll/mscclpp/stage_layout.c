@@ -521,6 +521,7 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
     pieces_init(&plan->in);
     pieces_init(&plan->out);
     builder.address = (uintptr_t)argument->address;
+    builder.base = 0;
     builder.length = 0;
     builder.element.type = NULL;
     pieces_init(&builder.element.list);
