@@ -129,6 +129,7 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
     if (fabric->transport != NULL) {
         fabric->ops->destroy(fabric->transport);
     }
+    mscclpp_fabric_close_view(fabric);
     mscclpp_fabric_free_memory(fabric, &fabric->area);
     mscclpp_fabric_free_memory(fabric, &fabric->tokens);
     if (fabric->state != NULL) {
@@ -160,60 +161,6 @@ void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric)
         delist(fabric);
         mscclpp_fabric_stop(fabric);
     }
-}
-
-/* How many signals have come from a node, where the CPU can tell. */
-static uint64_t count_signals(const mscclpp_fabric_t *fabric, int node)
-{
-    const uint64_t *tokens = fabric->tokens.host;
-    uint64_t sum = 0;
-    uint32_t block;
-
-    for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS; ++block) {
-        sum += __atomic_load_n(&tokens[MSCCLPP_DEV_NODES_NUMBER((uint32_t)fabric->nodes.count, block, (uint32_t)node)],
-                               __ATOMIC_RELAXED);
-    }
-    return sum;
-}
-
-/*
- * True if a packet of the call in hand has come from a node, where the CPU can tell: the first ones of a block lie at
- * the start of its slots, and flags count up.
- */
-static bool has_packets(const mscclpp_fabric_t *fabric, int node)
-{
-    const uint64_t slots = (uint64_t)fabric->nodes.count + 1;
-    const char *packets = (const char *)fabric->area.host + fabric->packets_offset;
-    bool found = false;
-    uint64_t set;
-
-    for (set = 0; set < 2 && !found; ++set) {
-        const uint64_t slot = set * slots + 1 + (uint64_t)node;
-        const uint64_t *word =
-            (const uint64_t *)(const void *)(packets + slot * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT);
-        const uint32_t flag = (uint32_t)(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
-
-        found = flag >= fabric->first_flag;
-    }
-    return found;
-}
-
-static bool has_sent(const mscclpp_fabric_t *fabric, int node)
-{
-    return fabric->first_flag != 0 ? has_packets(fabric, node) : count_signals(fabric, node) > fabric->exchanges;
-}
-
-uint64_t mscclpp_fabric_absent(const mscclpp_fabric_t *fabric)
-{
-    uint64_t absent = 0;
-    int node;
-
-    for (node = 0; node < fabric->nodes.count && fabric->owner && !fabric->tokens.on_device; ++node) {
-        if (node != fabric->nodes.node && !has_sent(fabric, node)) {
-            absent |= (uint64_t)1 << fabric->nodes.owners[node];
-        }
-    }
-    return absent;
 }
 
 /* The proxy's own failure tells the kernel; here it becomes that of the call. */
@@ -306,6 +253,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
         fabric->exchanges += count_exchanges(fabric, choice, args);
         return status;
     }
+    ++fabric->calls;
     fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(team->epochs - choice->epochs) + 1;
     __atomic_store_n(&fabric->in_call, true, __ATOMIC_RELEASE);
     mscclpp_proxy_begin(fabric->proxy);

@@ -3,6 +3,7 @@
 #define MCA_COMMON_FABRIC_INTERNAL_H
 
 #include "device/nodes_types.h"
+#include "mca/common/copier.h"
 #include "mca/common/ctrl.h"
 #include "mca/common/fabric.h"
 #include "mca/common/proxy.h"
@@ -50,7 +51,20 @@ struct mscclpp_fabric {
     uint64_t *expected;
     uint64_t *exchanged;
     mscclpp_dev_port_channel_t *channels;
+
+    /* fabric_absent.c: a copy of tokens in device memory, for those who wait long. */
+    mscclpp_copier_t viewer;
+    uint64_t *view;
+    double viewed_at;     /* begun; the beginning of the wait if it has not been */
+    uint64_t viewed_call; /* of `calls` */
+    bool viewing;         /* a copy is under way */
+    bool viewed;          /* `view` is of the call in hand */
+    uint64_t calls;       /* so far, the one in hand included */
 };
+
+/* fabric_absent.c: what it needs to look at the tokens. */
+mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric);
+void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
 
 /* fabric.c */
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory);

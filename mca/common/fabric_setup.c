@@ -461,6 +461,9 @@ static mscclpp_status_t equip(mscclpp_fabric_t *fabric, mscclpp_team_t *team)
         status = mscclpp_proxy_create(&params, &fabric->proxy);
     }
     if (status == MSCCLPP_OK) {
+        status = mscclpp_fabric_open_view(fabric);
+    }
+    if (status == MSCCLPP_OK) {
         status = create_channels(fabric, channels);
     }
     if (status == MSCCLPP_OK && (status = mscclpp_team_take_stream(team)) == MSCCLPP_OK) {
