@@ -78,9 +78,9 @@ const mscclpp_param_t mscclpp_params[] = {
                 "Bytes of device memory that each rank sets aside for each communicator with device buffers."),
     CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
                "Number of mappings of peers' user buffers that a process keeps for further use."),
-    CONFIG_SIZE(mapping_cache_bytes, "16g", 6, 0, 1024 * GIB,
-                "Most bytes of peers' memory that mappings kept for further use hold; what a peer has freed stays "
-                "allocated while it is mapped."),
+    CONFIG_SIZE(mapping_cache_bytes, "0", 6, 0, 1024 * GIB,
+                "Most bytes of peers' allocations that mappings kept for further use hold, 0 for no limit; what a peer "
+                "has freed stays allocated while it is mapped."),
     CONFIG_DOUBLE(timeout, "600", 3, 0, 1e6,
                   "Seconds that a call waits for a peer before it ends with an error; 0 waits for ever."),
     CONFIG_DOUBLE(warn_after, "30", 3, 0, 1e6,

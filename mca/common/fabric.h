@@ -50,9 +50,10 @@ void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric);
 
 /*
  * Ranks of other nodes that have sent nothing in the call in hand, one bit each, as far as the host of this rank can
- * tell. Each stands for its node, whose other ranks may be the ones that it waits for.
+ * tell. Each stands for its node, whose other ranks may be the ones that it waits for. `may_ask`: the GPU's runtime may
+ * be called.
  */
-uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric);
+uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask);
 
 /*
  * Moves on what other ranks need of all fabrics of the process. To be called now and then, from any thread, while the

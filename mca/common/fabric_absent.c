@@ -27,7 +27,7 @@ mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric)
     status = mscclpp_copier_add(&fabric->viewer, fabric->gpu, fabric->device, fabric->view, fabric->tokens.device,
                                 tokens_size(fabric));
     mscclpp_copier_wait(&fabric->viewer, fabric->gpu);
-    return status;
+    return status == MSCCLPP_OK ? mscclpp_copier_test(&fabric->viewer, fabric->gpu) : status;
 }
 
 void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
@@ -41,14 +41,17 @@ void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
 
 /*
  * The tokens: where they lie in device memory, as they were not long ago, or NULL if they have not been looked at in
- * this call. That is not done for calls that take no longer than usual.
+ * this call.
  */
-static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric)
+static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
 {
     const double now = mscclpp_team_now();
 
     if (!fabric->tokens.on_device) {
         return fabric->tokens.host;
+    }
+    if (!may_ask) {
+        return NULL;
     }
     if (fabric->viewed_call != fabric->calls) {
         fabric->viewed_call = fabric->calls;
@@ -102,7 +105,7 @@ static bool has_packets(const mscclpp_fabric_t *fabric, int node)
     return found;
 }
 
-uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric)
+uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {
     const bool packets = fabric->first_flag != 0;
     const uint64_t *tokens;
@@ -112,7 +115,7 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric)
     if (!fabric->owner) {
         return 0;
     }
-    tokens = packets ? NULL : look_at_tokens(fabric);
+    tokens = packets ? NULL : look_at_tokens(fabric, may_ask);
     if (packets ? fabric->area.on_device : tokens == NULL) {
         return 0;
     }

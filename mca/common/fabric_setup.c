@@ -14,7 +14,7 @@
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks of different nodes exchange. */
-#define PROTOCOL_VERSION 4u
+#define PROTOCOL_VERSION 5u
 
 /* Where slots begin, if they are not smaller than that. */
 #define SLOT_ALIGN ((uint64_t)256)
@@ -27,6 +27,7 @@ typedef struct {
     uint32_t block_limit;
     uint32_t threaded; /* other threads launch kernels on the same GPU */
     uint32_t blocking; /* launches wait for kernels to end */
+    uint32_t users;    /* processes on the same GPU that the sender knows of */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
     uint64_t exchange_size;
@@ -78,7 +79,7 @@ static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
  */
 static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const card_t *cards)
 {
-    uint32_t most = 1;
+    uint32_t most = 1, known = 1;
     int a, b;
 
     for (a = 0; a < oob->size && !team->on_host; ++a) {
@@ -88,6 +89,7 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
             users += memcmp(cards[a].uuid, cards[b].uuid, sizeof(cards[a].uuid)) == 0;
         }
         most = users > most ? users : most;
+        known = cards[a].users > known ? cards[a].users : known;
     }
     if (most > 1 && team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_KERNELS) {
         mscclpp_info("%s: %u ranks share a GPU and coll_mscclpp_shared_gpu is not kernels: device buffers of imitated "
@@ -95,7 +97,7 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
                      oob->label, most);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    team->block_limit = team->block_limit / most;
+    team->block_limit = team->block_limit / (known > most ? known : most);
     team->block_limit = team->block_limit == 0 && !team->on_host ? 1 : team->block_limit;
     return MSCCLPP_OK;
 }
@@ -160,6 +162,7 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     own->block_limit = team->block_limit;
     own->threaded = params->concurrent && !team->on_host;
     own->blocking = !team->on_host && mscclpp_tool_blocks_launches();
+    own->users = team->gpu_users;
     memcpy(own->uuid, team->uuid, sizeof(own->uuid));
     own->exchange_size = fabric->config.exchange_size;
     own->protocol = team->protocol;

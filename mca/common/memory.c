@@ -137,7 +137,7 @@ static bool is_unused(const mscclpp_mapping_t *mapping)
 
 static bool is_above(const mscclpp_mapping_limit_t *limit)
 {
-    return memory_total > limit->count || memory_bytes > limit->bytes;
+    return memory_total > limit->count || (limit->bytes != 0 && memory_bytes > limit->bytes);
 }
 
 /* Closes stale mappings, and the least recently used ones above the limit. The list may change with each close. */

@@ -16,7 +16,7 @@ typedef struct mscclpp_mapping mscclpp_mapping_t;
 /* What the mappings that a process keeps may come to; what is in use may exceed it. */
 typedef struct {
     int count;
-    uint64_t bytes; /* of the allocations that are mapped: a peer that frees one gets it back only once it is closed */
+    uint64_t bytes; /* of the allocations that are mapped, as a peer gets back what it frees only then; 0: any */
 } mscclpp_mapping_limit_t;
 
 /* As the parameters have it. */

@@ -2,8 +2,10 @@
 #include "mca/common/task.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "mca/common/log.h"
+#include "mca/common/room.h"
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
 
@@ -12,6 +14,13 @@
  * up.
  */
 #define NOTICE_CALLS 256u
+
+/* An attempt to find room lasts so many pauses of so many nanoseconds at the most. */
+#define ATTEMPT_PAUSES 32
+#define ATTEMPT_PAUSE 20000
+
+/* log2 of what an attempt to find room is worth, of 32 bits: a call comes first after so many as its draw was bad. */
+#define ATTEMPT_BONUS 26
 
 typedef struct {
     mscclpp_team_t *team;
@@ -25,10 +34,8 @@ typedef struct {
     void *out_stand_in;
     mscclpp_choice_t choice;
     mscclpp_dev_zerocopy_args_t kernel_args;
-    bool has_room; /* one of those that MSCCLPP_CONCURRENT_TASKS counts */
+    mscclpp_room_t room;
 } task_t;
-
-static unsigned tasks; /* of this process that have room; atomic */
 
 /* True if elements follow one another without padding, so that they can be copied as bytes. */
 static bool is_dense(mscclpp_dtype_t dtype)
@@ -168,47 +175,89 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
     return status;
 }
 
-static void take_room(task_t *task)
+static bool all_have_room(const mscclpp_team_t *team, const uint64_t *word)
 {
-    task->has_room = __atomic_fetch_add(&tasks, 1, __ATOMIC_RELAXED) < MSCCLPP_CONCURRENT_TASKS;
-    if (!task->has_room) {
-        __atomic_fetch_sub(&tasks, 1, __ATOMIC_RELAXED);
+    const size_t offset = (size_t)((const char *)word - (const char *)&team->control[team->rank]);
+    bool all = true;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        const char *line = (const char *)&team->control[rank];
+
+        all = all && mscclpp_control_load((const uint64_t *)(const void *)(line + offset)) % 2 == 1;
     }
+    return all;
 }
 
-static void give_room(task_t *task)
+/* Where a call stands among those that want room, equal on all ranks: by chance, and sooner with each attempt. */
+static uint64_t place_in_queue(const mscclpp_team_t *team, uint64_t attempt)
 {
-    if (task->has_room) {
-        __atomic_fetch_sub(&tasks, 1, __ATOMIC_RELAXED);
+    const uint64_t draw = (team->id ^ team->call) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    const uint64_t bonus = attempt << ATTEMPT_BONUS;
+
+    return draw > bonus ? draw - bonus : 0;
+}
+
+/* Not for long: where processes have let different guests in, somebody has to give way. */
+static mscclpp_room_t await_room(const mscclpp_room_guest_t *guest)
+{
+    const struct timespec pause = {.tv_nsec = ATTEMPT_PAUSE};
+    mscclpp_room_t room = mscclpp_room_take_late(guest);
+    int i;
+
+    for (i = 0; i < ATTEMPT_PAUSES && room == MSCCLPP_ROOM_NONE; ++i) {
+        nanosleep(&pause, NULL);
+        room = mscclpp_room_take_late(guest);
     }
-    task->has_room = false;
+    return room;
 }
 
 /*
- * Meets the other ranks, when nothing that could wait for another kernel is left to do before the launch.
- * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks alike, if there is one whose GPU may have no room: kernels of some teams
- * would wait on one GPU for kernels that wait on another GPU for theirs.
+ * All ranks are there, but not all have room: they try until all have at once. A word holds the number of the attempt
+ * twice, plus 1 for room. Two words alternate, because a rank that knows the result of an attempt may write that of the
+ * next one while others still read, but not that after it.
+ */
+static mscclpp_status_t find_room(task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_control_line_t *own = &team->control[team->rank];
+    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_room_guest_t guest;
+    bool all = false;
+    uint64_t attempt;
+
+    mscclpp_room_queue(&guest, place_in_queue(team, 0));
+    for (attempt = 1; !all && status == MSCCLPP_OK; ++attempt) {
+        uint64_t *word = &own->room[++team->attempts % 2];
+
+        mscclpp_room_give(task->room);
+        mscclpp_room_change_key(&guest, place_in_queue(team, attempt));
+        task->room = await_room(&guest);
+        mscclpp_control_store(word, 2 * team->attempts + (task->room != MSCCLPP_ROOM_NONE));
+        status = mscclpp_team_wait_words(team, "room for kernels", task->bytes, word, 2 * team->attempts);
+        all = status == MSCCLPP_OK && all_have_room(team, word);
+    }
+    mscclpp_room_leave(&guest);
+    mscclpp_debug("%s: call %llu: %s after %llu attempts to find room for kernels", team->oob.label,
+                  (unsigned long long)team->call, mscclpp_status_string(status), (unsigned long long)attempt - 1);
+    return status;
+}
+
+/*
+ * Meets the other ranks, when nothing that could wait for another kernel is left to do before the launch, and waits
+ * until there is room for the kernels of all. Between nodes there are no threads that could start other kernels.
  */
 static mscclpp_status_t meet_before_launch(task_t *task)
 {
     mscclpp_team_t *team = task->team;
     uint64_t *word = &team->control[team->rank].arrived;
     mscclpp_status_t status;
-    int rank;
 
-    take_room(task);
-    mscclpp_control_store(word, 2 * team->call + task->has_room);
+    task->room = mscclpp_room_take_early();
+    mscclpp_control_store(word, 2 * team->call + (task->room != MSCCLPP_ROOM_NONE));
     status = mscclpp_team_wait_words(team, "arrival of all ranks", task->bytes, word, 2 * team->call);
-    /*
-     * A rank comes to its next call only when this one has ended, in whatever way, for which it needs this rank. Nodes
-     * do not ask one another: between them there are no such threads on GPUs.
-     */
-    for (rank = 0; rank < team->size && team->fabric == NULL && status == MSCCLPP_OK; ++rank) {
-        if (mscclpp_control_load(&team->control[rank].arrived) % 2 == 0) {
-            mscclpp_debug("%s: call %llu: more than %d calls at once on rank %d: staged", team->oob.label,
-                          (unsigned long long)team->call, MSCCLPP_CONCURRENT_TASKS, team->members[rank]);
-            status = MSCCLPP_ERR_NOT_SUPPORTED;
-        }
+    if (status == MSCCLPP_OK && team->fabric == NULL && !all_have_room(team, word)) {
+        status = find_room(task);
     }
     return status;
 }
@@ -267,7 +316,7 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
 {
     mscclpp_team_t *team = task->team;
     bool wait = task->app_stream == NULL;
-    mscclpp_status_t status, met = MSCCLPP_OK;
+    mscclpp_status_t status;
 
     team->call = task->args->call;
     if (team->fabric != NULL && team->call % NOTICE_CALLS == 0) {
@@ -287,18 +336,18 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK && wait && team->meet_first) {
-        status = met = meet_before_launch(task);
+        status = meet_before_launch(task);
     }
     if (status == MSCCLPP_OK) {
         status = launch(task);
     }
-    give_room(task);
+    mscclpp_room_give(task->room);
     if (wait) {
         status = restore_buffers(task, status);
         mscclpp_team_release_mappings(team, false);
     }
-    /* Peers may be under way, so that the call cannot be left to another path unless all have agreed on that. */
-    return status == MSCCLPP_ERR_NOT_SUPPORTED && met != status ? MSCCLPP_ERR_DEVICE : status;
+    /* Peers may be under way, so the call can no longer be left to another path. */
+    return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
 }
 
 static mscclpp_status_t run(task_t *task)
@@ -331,7 +380,7 @@ static mscclpp_status_t run(task_t *task)
         status = perform(task, &input);
     }
     mscclpp_team_give_stream(team);
-    return status == MSCCLPP_OK || status == MSCCLPP_ERR_NOT_SUPPORTED ? status : mscclpp_team_fail(team, status);
+    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
 
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
@@ -344,7 +393,7 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     task.stream = NULL;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    task.has_room = false;
+    task.room = MSCCLPP_ROOM_NONE;
     return run(&task);
 }
 
@@ -361,6 +410,6 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.out = args->recvbuf;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    task.has_room = false;
+    task.room = MSCCLPP_ROOM_NONE;
     return run(&task);
 }

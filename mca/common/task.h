@@ -25,8 +25,7 @@ typedef struct {
  * count. The application's own work on the buffers must have ended, as for every MPI call.
  *
  * MSCCLPP_ERR_NOT_SUPPORTED is agreed by all ranks and leaves the buffers as they were: the caller takes another path
- * (type or operation that the device lacks, `algorithm` = stage, or more calls of this process at once, in teams
- * created with `concurrent` set, than its GPU has room for). Every other error breaks the team.
+ * (type or operation that the device lacks, or `algorithm` = stage). Every other error breaks the team.
  */
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 

@@ -11,6 +11,7 @@
 
 #include "mca/common/gpu_users.h"
 #include "mca/common/log.h"
+#include "mca/common/room.h"
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
 #include "mca/common/tool.h"
@@ -147,6 +148,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     hello->shareable = info.shareable;
     hello->sm_count = (uint32_t)info.sm_count;
     hello->users = team->on_host ? 1 : mscclpp_gpu_users_join(info.uuid);
+    team->gpu_users = hello->users;
     return MSCCLPP_OK;
 }
 
@@ -258,9 +260,10 @@ static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
 /*
  * Blocks that every GPU of the team surely runs at once: kernels take one multiprocessor a block at the worst, GPUs may
  * be shared by ranks, and other teams' kernels may be in flight. A grid beyond that could wait for blocks that wait for
- * it.
+ * it. Processes that are not in the team count if it is the `whole` one: of the team of a node they may be those of
+ * other nodes, and the fabric counts them.
  */
-static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hellos)
+static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hellos, bool whole)
 {
     uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;
     int a, b;
@@ -273,13 +276,13 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
 
         for (b = 0; b < team->size; ++b) {
             if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
-                kernels += hellos[b].concurrent ? MSCCLPP_CONCURRENT_TASKS : 1;
+                kernels += hellos[b].concurrent ? MSCCLPP_ROOMS : 1;
                 known = hellos[b].users > known ? hellos[b].users : known;
                 ++users;
             }
         }
-        if (known > users) {
-            kernels += (known - users) * (hellos[a].concurrent ? MSCCLPP_CONCURRENT_TASKS : 1);
+        if (whole && known > users) {
+            kernels += (known - users) * (hellos[a].concurrent ? MSCCLPP_ROOMS : 1);
         }
         blocks = hellos[a].sm_count / kernels;
         limit = blocks < limit ? blocks : limit;
@@ -450,7 +453,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     }
     team->protocol = hellos[0].protocol;
     team->id = hellos[0].team_id;
-    team->block_limit = find_block_limit(team, hellos);
+    team->block_limit = find_block_limit(team, hellos, nodes == NULL);
     team->meet_first = must_meet_first(team, hellos);
     /* Its kernel waits for hosts, which might be waiting for other kernels to let theirs begin, or for its end. */
     team->engines = !team->meet_first && nodes == NULL && !launches_block(team, hellos);

@@ -14,9 +14,6 @@
 #include "mca/common/memory.h"
 #include "mca/common/team.h"
 
-/* Tasks of one process that a GPU has room for at once, where threads start them independently. */
-#define MSCCLPP_CONCURRENT_TASKS 8
-
 /* A mapping of a peer's user buffer in use by a launch that may still run. */
 typedef struct {
     mscclpp_mapping_t *mapping;
@@ -60,7 +57,8 @@ struct mscclpp_team {
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    uint64_t id; /* equal on all ranks, unlike that of any other team of theirs */
+    uint32_t gpu_users; /* processes on that GPU that this rank knows of */
+    uint64_t id;        /* equal on all ranks, unlike that of any other team of theirs */
 
     mscclpp_gpu_stream_t *stream; /* of the task in hand, from the pool; NULL between tasks */
     char *scratch;                /* this rank's, in device memory */
@@ -82,7 +80,8 @@ struct mscclpp_team {
     uint64_t epochs; /* packet flags used since the last renewal */
     uint64_t exchanges;
     uint64_t meetings;
-    uint64_t call; /* number of the call in hand, for messages */
+    uint64_t attempts; /* to find room, equal on all ranks */
+    uint64_t call;     /* number of the call in hand, for messages */
     const char *last_algorithm;
 
     bool engines;             /* copy engines may serve blocking calls; equal on all ranks */
@@ -155,6 +154,12 @@ void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, con
 
 /* One turn. Anything but MSCCLPP_OK is the reason to give up, already logged; the team is not yet marked as broken. */
 mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait);
+
+/*
+ * The GPU's runtime may let a thread wait while another one frees memory, which waits for kernels; and those of a team
+ * with a pump wait for this thread. So it is asked only when something seems to be wrong: true then, or without a pump.
+ */
+bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait);
 
 /* Waits until the same word of every rank's control line is at least `target` (`word`: this rank's own). */
 mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,

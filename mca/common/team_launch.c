@@ -22,9 +22,6 @@
 /* How long a kernel may take to leave once it was told to, in seconds. */
 #define LEAVE_TIME 10.0
 
-/* Seconds for which nobody asks the runtime about a kernel that this thread has to keep supplied. */
-#define PUMP_SECONDS 5.0
-
 void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args)
 {
     args->rank = (uint32_t)team->rank;
@@ -159,15 +156,6 @@ static mscclpp_status_t look_at_kernel(const mscclpp_team_t *team, const char *w
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/*
- * The GPU's runtime may let this thread wait while another one frees memory, which waits for kernels; and those of a
- * team with a pump wait for this thread. So it is asked only when something seems to be wrong.
- */
-static bool may_ask(const mscclpp_team_t *team, const mscclpp_team_wait_t *wait)
-{
-    return team->pump == NULL || mscclpp_team_now() - wait->started > PUMP_SECONDS;
-}
-
 static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, const char *what)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
@@ -191,7 +179,7 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch
             continue;
         } else {
             status = mscclpp_team_wait_turn(&wait);
-            if (status == MSCCLPP_OK && wait.next_look > look && may_ask(team, &wait)) {
+            if (status == MSCCLPP_OK && wait.next_look > look && mscclpp_team_may_ask(&wait)) {
                 status = look_at_kernel(team, what);
             }
         }

@@ -9,6 +9,9 @@
 #define LOOK_TURNS 64u
 
 /* Seconds between two looks at what is slow to look at. */
+/* Seconds for which nobody asks the runtime about a kernel that this thread has to keep supplied. */
+#define PUMP_SECONDS 5.0
+
 #define LOOK_PERIOD 1e-3
 
 /* Seconds of a wait after which other nodes are told of it: ordinary delays cost no messages. */
@@ -148,6 +151,11 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
     return MSCCLPP_OK;
 }
 
+bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait)
+{
+    return wait->team->pump == NULL || (wait->started > 0 && mscclpp_team_now() - wait->started > PUMP_SECONDS);
+}
+
 mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
 {
     mscclpp_team_t *team = wait->team;
@@ -171,7 +179,8 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
     wait->next_look = now + LOOK_PERIOD;
     if (team->fabric != NULL) {
         /* Those of this node that talk to no other want to know, too. */
-        mscclpp_control_store(&team->control[team->rank].absent, mscclpp_fabric_absent(team->fabric));
+        mscclpp_control_store(&team->control[team->rank].absent,
+                              mscclpp_fabric_absent(team->fabric, mscclpp_team_may_ask(wait)));
     }
     if (now - wait->started >= TELL_AFTER) {
         mscclpp_team_tell_waiting(team);

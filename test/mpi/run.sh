@@ -289,8 +289,8 @@ cases_nodes() {
     local tokens=shm # in device memory, where the host has to ask for them
     [ "$MSCCLPP_TEST_DEVICE" = host ] || tokens=cuda_ipc
     run_saying "nodes:late:warn:$tokens" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
-        --mca coll_mscclpp_transport $tokens --mca coll_mscclpp_algorithm nodes --mca coll_mscclpp_warn_after 1 \
-        "$bindir/test_late" warn 3 later
+        --mca coll_mscclpp_transport $tokens --mca coll_mscclpp_algorithm nodes --mca coll_mscclpp_warn_after 6 \
+        "$bindir/test_late" warn 8 later
     for when in later first; do
         run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
             --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 $when

@@ -98,7 +98,7 @@ static void test_defaults(void)
     CHECK_EQ(config.max_threads, 0);
     CHECK_EQ(config.scratch_size, 16 << 20);
     CHECK_EQ(config.mapping_cache_size, 64);
-    CHECK_EQ(config.mapping_cache_bytes, UINT64_C(16) << 30);
+    CHECK_EQ(config.mapping_cache_bytes, 0);
     CHECK(config.timeout == 600);
     CHECK(config.warn_after == 30);
     CHECK_TEXT(config.shared_gpu, "auto");

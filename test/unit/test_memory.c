@@ -75,7 +75,7 @@ static mscclpp_gpu_handle_t numbered(uint64_t number)
 
 static mscclpp_mapping_limit_t count_of(int count)
 {
-    const mscclpp_mapping_limit_t limit = {count, UINT64_MAX};
+    const mscclpp_mapping_limit_t limit = {count, 0};
 
     return limit;
 }

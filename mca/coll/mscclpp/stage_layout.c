@@ -346,12 +346,14 @@ static void repeat(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_
 /* Whether it is better to read the block, of which builder->element tells, with its holes than without. */
 static bool is_read_whole(builder_t *builder, const block_t *block, const mca_coll_mscclpp_stage_piece_t *span)
 {
+    const size_t bytes = block->size * block->count;
     size_t runs = 0;
 
     for (size_t index = 0; index < builder->element.list.used; ++index) {
         runs += builder->element.list.pieces[index].count;
     }
-    return (span->length - block->size * block->count) / HOLE_MAX <= runs * block->count &&
+    /* What is sent may overlap, and then has more bytes than its span. */
+    return (bytes >= span->length || (span->length - bytes) / HOLE_MAX <= runs * block->count) &&
            room_at(builder, span->offset) >= span->length;
 }
 
