@@ -164,7 +164,9 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
     transport->rail_count = 0;
 }
 
-/* The nearest, then the fastest; the library's order makes the choice the same each time. */
+/*
+ * The nearest, then the fastest, each kind of link by itself; the library's order makes the choice the same each time.
+ */
 static int compare(const void *a, const void *b)
 {
     const candidate_t *x = a;
@@ -175,6 +177,9 @@ static int compare(const void *a, const void *b)
     }
     if (x->rate != y->rate) {
         return x->rate > y->rate ? -1 : 1;
+    }
+    if (x->rail.link_layer != y->rail.link_layer) {
+        return x->rail.link_layer < y->rail.link_layer ? -1 : 1;
     }
     return x->order - y->order;
 }
@@ -187,12 +192,16 @@ static void choose(mscclpp_transport_t *transport, candidate_t *candidates, int 
 
     qsort(candidates, (size_t)count, sizeof(candidates[0]), compare);
     while (equal < count && candidates[equal].distance == candidates[0].distance &&
-           candidates[equal].rate == candidates[0].rate) {
+           candidates[equal].rate == candidates[0].rate &&
+           candidates[equal].rail.link_layer == candidates[0].rail.link_layer) {
         ++equal;
     }
-    /* Ranks that use one HCA each share those that are equally good. */
+    /*
+     * Ranks that use one HCA each share those that are equally good. By their places in the node, so that both ends of
+     * a connection take the same one: ports may belong to separate networks.
+     */
     if (1 == wanted) {
-        first = transport->params.rank % equal;
+        first = transport->params.place % equal;
     }
     for (int i = 0; i < count; ++i) {
         if (i >= first && i < first + wanted && transport->rail_count < MSCCLPP_VERBS_MAX_RAILS) {

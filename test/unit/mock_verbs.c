@@ -238,15 +238,16 @@ EXPORTED int ibv_query_port(struct ibv_context *context, uint8_t port, struct _c
 {
     struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
     const int device = device_index(context);
+    const int link_layer = mock_verbs.link_layers[device] != 0 ? mock_verbs.link_layers[device] : mock_verbs.link_layer;
 
     attr->state = mock_verbs.active[device] && port == 1 ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     attr->active_mtu = IBV_MTU_4096;
     attr->max_msg_sz = mock_verbs.max_message;
     attr->gid_tbl_len = 4;
-    attr->lid = mock_verbs.link_layer == IBV_LINK_LAYER_INFINIBAND ? (uint16_t)(device + 1) : 0;
+    attr->lid = link_layer == IBV_LINK_LAYER_INFINIBAND ? (uint16_t)(device + 1) : 0;
     attr->active_width = 2;
     attr->active_speed = (uint8_t)mock_verbs.rate[device];
-    attr->link_layer = (uint8_t)mock_verbs.link_layer;
+    attr->link_layer = (uint8_t)link_layer;
     return 0;
 }
 

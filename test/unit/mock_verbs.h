@@ -17,9 +17,10 @@ typedef struct {
     int devices;
     int atomic_cap;
     int link_layer;
-    uint32_t max_message;       /* bytes */
-    uint32_t max_inline;        /* bytes; more is refused when a queue pair is made */
-    int rate[MOCK_DEVICES_MAX]; /* code of the speed */
+    int link_layers[MOCK_DEVICES_MAX]; /* of single devices; 0: link_layer */
+    uint32_t max_message;              /* bytes */
+    uint32_t max_inline;               /* bytes; more is refused when a queue pair is made */
+    int rate[MOCK_DEVICES_MAX];        /* code of the speed */
     bool active[MOCK_DEVICES_MAX];
     union ibv_gid gids[4]; /* of every port; zero: none */
     int gid_types[4];
