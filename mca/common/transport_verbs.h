@@ -79,7 +79,9 @@ typedef struct {
     uint8_t link_layer; /* IBV_LINK_LAYER_... */
     uint8_t mtu;        /* enum ibv_mtu */
     uint16_t lid;
-    int gid_index; /* -1: no global routing */
+    uint16_t pkey_index; /* of the partition that queue pairs belong to */
+    bool grh_required;   /* packets need a global routing header within the subnet, too */
+    int gid_index;       /* -1: no global routing */
     union ibv_gid gid;
     bool atomics;
     int max_send; /* work requests of a queue */
@@ -285,7 +287,8 @@ typedef struct {
     uint8_t mtu;
     uint8_t global; /* the GID is to be used */
     uint8_t max_read_in;
-    uint8_t reserved[2];
+    uint8_t grh_required;
+    uint8_t reserved;
 } mscclpp_verbs_qp_address_t;
 
 mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rail_t *rail, mscclpp_verbs_qp_t **qp_p);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#define ADDRESS_MAGIC 0x6d737661u
+#define ADDRESS_MAGIC 0x6d737662u /* changes with conn_address_t */
 
 /* What travels to the peer. */
 typedef struct {

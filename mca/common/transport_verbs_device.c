@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define MAX_MESSAGE (1ull << 30) /* half of what the specification allows, for the devices that say nothing of it */
+#define PKEY_FULL_MEMBER 0x8000
+#define PKEY_PARTITION 0x7fff /* 0: the entry of the table is not in use */
 
 /* A port that could become a rail. */
 typedef struct {
@@ -82,6 +84,23 @@ static int find_port(mscclpp_transport_t *transport, struct ibv_context *context
     return 0;
 }
 
+/*
+ * The first partition of which the port is a full member: limited members do not hear one another. 0 if that cannot be
+ * told.
+ */
+static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *context, int port, int table_length)
+{
+    __be16 pkey;
+
+    for (int i = 0; i < table_length && NULL != transport->ibv.query_pkey; ++i) {
+        if (0 == transport->ibv.query_pkey(context, (uint8_t)port, i, &pkey) && 0 != (ntohs(pkey) & PKEY_FULL_MEMBER) &&
+            0 != (ntohs(pkey) & PKEY_PARTITION)) {
+            return (uint16_t)i;
+        }
+    }
+    return 0;
+}
+
 static int at_least_one(int value, int limit)
 {
     return value < 1 ? 1 : value > limit ? limit : value;
@@ -118,6 +137,8 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
     rail->port = (uint8_t)port;
     rail->lid = port_attr.lid;
     rail->link_layer = port_attr.link_layer;
+    rail->grh_required = 0 != (port_attr.flags & IBV_QPF_GRH_REQUIRED);
+    rail->pkey_index = find_pkey(transport, rail->context, port, port_attr.pkey_tbl_len);
     rail->mtu = mtu_of(config->verbs_mtu, port_attr.active_mtu);
     rail->atomics = IBV_ATOMIC_NONE != device_attr.atomic_cap;
     rail->max_send = at_least_one(device_attr.max_qp_wr, INT_MAX);

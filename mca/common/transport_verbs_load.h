@@ -33,9 +33,10 @@
     X(event_type_str, ibv_event_type_str)                                                                              \
     X(wc_status_str, ibv_wc_status_str)
 
-/* Of newer libraries; NULL where there is none. */
+/* Those that not every library has; NULL where there is none. */
 #define MSCCLPP_VERBS_OPTIONAL_FUNCTIONS(X)                                                                            \
     X(query_gid_ex, _ibv_query_gid_ex)                                                                                 \
+    X(query_pkey, ibv_query_pkey)                                                                                      \
     X(reg_mr_iova2, ibv_reg_mr_iova2)                                                                                  \
     X(reg_dmabuf_mr, ibv_reg_dmabuf_mr)
 

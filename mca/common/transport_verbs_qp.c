@@ -73,6 +73,7 @@ static int to_init(mscclpp_verbs_qp_t *qp)
     memset(&attr, 0, sizeof(attr));
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = qp->rail->port;
+    attr.pkey_index = qp->rail->pkey_index;
     attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     if (qp->rail->atomics) {
         attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
@@ -151,16 +152,18 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
     address_p->mtu = rail->mtu;
     address_p->global = rail->gid_index >= 0;
     address_p->max_read_in = (uint8_t)rail->max_read_in;
+    address_p->grh_required = rail->grh_required;
 }
 
-/* In one InfiniBand subnet the LID says it all; RoCE has GIDs only. */
+/* In one InfiniBand subnet the LID says it all, unless a port of it wants more; RoCE has GIDs only. */
 static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     union ibv_gid gid;
 
     memcpy(gid.raw, address->gid, sizeof(gid.raw));
     return IBV_LINK_LAYER_ETHERNET == address->link_layer || 0 == address->lid ||
-           qp->conn->transport->params.config->verbs_gid_index >= 0 ||
+           qp->conn->transport->params.config->verbs_gid_index >= 0 || qp->rail->grh_required ||
+           0 != address->grh_required ||
            (qp->rail->gid_index >= 0 && address->global &&
             gid.global.subnet_prefix != qp->rail->gid.global.subnet_prefix);
 }

@@ -244,6 +244,8 @@ EXPORTED int ibv_query_port(struct ibv_context *context, uint8_t port, struct _c
     attr->active_mtu = IBV_MTU_4096;
     attr->max_msg_sz = mock_verbs.max_message;
     attr->gid_tbl_len = 4;
+    attr->pkey_tbl_len = 4;
+    attr->flags = (uint8_t)mock_verbs.port_flags[device];
     attr->lid = link_layer == IBV_LINK_LAYER_INFINIBAND ? (uint16_t)(device + 1) : 0;
     attr->active_width = 2;
     attr->active_speed = (uint8_t)mock_verbs.rate[device];
@@ -269,6 +271,14 @@ EXPORTED int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint3
     entry->gid_type = (uint32_t)mock_verbs.gid_types[index];
     entry->gid_index = index;
     entry->port_num = port;
+    return 0;
+}
+
+EXPORTED int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+    (void)context;
+    (void)port;
+    *pkey = htons(mock_verbs.pkeys[index]);
     return 0;
 }
 
@@ -399,8 +409,9 @@ EXPORTED struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr
 
 EXPORTED int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
-    (void)mask;
-    if (attr->qp_state == IBV_QPS_RTR) {
+    if (attr->qp_state == IBV_QPS_INIT) {
+        mock_verbs.pkey_index = (mask & IBV_QP_PKEY_INDEX) != 0 ? attr->pkey_index : -1;
+    } else if (attr->qp_state == IBV_QPS_RTR) {
         ((mock_qp_t *)base)->peer = attr->dest_qp_num;
         mock_verbs.rtr = *attr;
     } else if (attr->qp_state == IBV_QPS_RTS) {

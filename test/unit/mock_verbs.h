@@ -24,9 +24,11 @@ typedef struct {
     bool active[MOCK_DEVICES_MAX];
     union ibv_gid gids[4]; /* of every port; zero: none */
     int gid_types[4];
-    bool dmabuf;       /* registration of dma-bufs works */
-    bool peermem;      /* registration of addresses below `foreign_end` works */
-    uintptr_t foreign; /* memory that counts as a device's: [foreign, foreign_end) */
+    uint16_t pkeys[4];                /* of every port */
+    int port_flags[MOCK_DEVICES_MAX]; /* IBV_QPF_... */
+    bool dmabuf;                      /* registration of dma-bufs works */
+    bool peermem;                     /* registration of addresses below `foreign_end` works */
+    uintptr_t foreign;                /* memory that counts as a device's: [foreign, foreign_end) */
     uintptr_t foreign_end;
     bool held;        /* completions stay where they are */
     int fail_after;   /* the nth work request from now fails; 0: none does */
@@ -47,6 +49,7 @@ typedef struct {
     uint64_t dmabuf_offset; /* of the last one */
     int last_access;        /* flags of the last registration */
     int objects;            /* made and not destroyed: contexts, domains, regions, queues, queue pairs */
+    int pkey_index;         /* of the last queue pair initialised */
     struct ibv_qp_attr rtr; /* as the last queue pair was connected */
     struct ibv_qp_attr rts;
 } mock_verbs_t;

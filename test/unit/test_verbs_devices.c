@@ -164,6 +164,56 @@ static void test_parameters(void)
     close_pair(sides);
 }
 
+/* InfiniBand ports that want a global routing header: of either side. The GID is said, and needed, then. */
+static void test_required_grh(void)
+{
+    side_t sides[2];
+
+    for (int culprit = 0; culprit < 2; ++culprit) {
+        reset();
+        mock->devices = 2;
+        mock->link_layer = IBV_LINK_LAYER_INFINIBAND;
+        mock->port_flags[culprit] = IBV_QPF_GRH_REQUIRED;
+        for (int i = 0; i < 2; ++i) {
+            REQUIRE(create_at(&sides[i], i, i) == MSCCLPP_OK);
+            REQUIRE(ops->conn_create(sides[i].transport, 1 - i, &sides[i].conn) == MSCCLPP_OK);
+        }
+        for (int i = 0; i < 2; ++i) {
+            memset(&mock->rtr, 0, sizeof(mock->rtr));
+            CHECK_EQ(join(&sides[i], &sides[1 - i]), MSCCLPP_OK);
+            CHECK_EQ(mock->rtr.ah_attr.is_global, 1);
+            CHECK_EQ(mock->rtr.ah_attr.dlid, 2 - i);
+            CHECK(memcmp(&mock->rtr.ah_attr.grh.dgid, &mock->gids[0], sizeof(mock->gids[0])) == 0);
+        }
+        close_pair(sides);
+        memset(mock->gids, 0, sizeof(mock->gids));
+        for (int i = 0; i < 2; ++i) {
+            REQUIRE(create_at(&sides[i], i, i) == MSCCLPP_OK);
+            REQUIRE(ops->conn_create(sides[i].transport, 1 - i, &sides[i].conn) == MSCCLPP_OK);
+        }
+        CHECK_EQ(join(&sides[0], &sides[1]), MSCCLPP_ERR_NOT_SUPPORTED);
+        close_pair(sides);
+    }
+}
+
+/* The first partition of full members; limited members and entries not in use come before it. */
+static void test_partition(void)
+{
+    static const uint16_t pkeys[][4] = {
+        {0xffff, 0x8001, 0, 0}, {0x7fff, 0x8001, 0x8002, 0}, {0, 0x8000, 0x1234, 0x9234}, {0x7fff, 0, 0, 0x0001}};
+    static const int chosen[] = {0, 1, 3, 0};
+    side_t sides[2];
+
+    for (size_t i = 0; i < sizeof(chosen) / sizeof(chosen[0]); ++i) {
+        reset();
+        memcpy(mock->pkeys, pkeys[i], sizeof(mock->pkeys));
+        mock->pkey_index = -1;
+        open_pair(sides);
+        CHECK_EQ(mock->pkey_index, chosen[i]);
+        close_pair(sides);
+    }
+}
+
 /* A runtime whose device memory the CPU cannot touch. */
 static void fake_query(const void *address, mscclpp_mem_info_t *info)
 {
@@ -286,6 +336,8 @@ int main(void)
     test_gids();
     test_unreachable();
     test_parameters();
+    test_required_grh();
+    test_partition();
     test_device_memory();
     test_distance();
     return unit_end();

@@ -52,6 +52,7 @@ static inline void reset(void)
     mock->gids[0].raw[1] = 0x80;
     mock->gids[0].raw[15] = 1;
     mock->gid_types[0] = IBV_GID_TYPE_ROCE_V2;
+    mock->pkeys[0] = 0xffff;
     mscclpp_config_init(&config);
     config.verbs_library = mock_file;
     fake_gpu = mscclpp_gpu_host_ops;
