@@ -2,8 +2,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define PROBE_BYTES 65536u   /* one page, whatever the GPU's */
+#define PROBE_BYTES 65536u /* one page, whatever the GPU's */
+#define SCRATCH_BYTES (2 * sizeof(uint64_t))
 #define PATIENCE_SECONDS 1.0 /* a peer's HCA answers in microseconds, if it does */
 
 static void verbs_destroy(mscclpp_transport_t *transport)
@@ -12,6 +14,7 @@ static void verbs_destroy(mscclpp_transport_t *transport)
         mscclpp_copier_fini(&transport->out, transport->params.gpu);
         mscclpp_copier_fini(&transport->in, transport->params.gpu);
         mscclpp_verbs_close_rails(transport);
+        free(transport->scratch);
         free(transport);
     }
 }
@@ -38,6 +41,24 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
     return NULL != mr;
 }
 
+/*
+ * A page of its own: where the library protects registered memory from fork by keeping its pages from children, nothing
+ * else may lie in them.
+ */
+static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *memory;
+
+    if (0 != posix_memalign(&memory, page, page)) {
+        mscclpp_error("%s: out of memory for the transport verbs", transport->params.label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    memset(memory, 0, page);
+    transport->scratch = memory;
+    return MSCCLPP_OK;
+}
+
 /* Registers what every connection needs. */
 static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
 {
@@ -55,8 +76,8 @@ static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
         if (rail->atomics) {
             access |= IBV_ACCESS_REMOTE_ATOMIC;
         }
-        rail->scratch_mr = mscclpp_verbs_register(transport, rail, transport->scratch, sizeof(transport->scratch),
-                                                  MSCCLPP_MEM_HOST, IBV_ACCESS_LOCAL_WRITE);
+        rail->scratch_mr = mscclpp_verbs_register(transport, rail, transport->scratch, SCRATCH_BYTES, MSCCLPP_MEM_HOST,
+                                                  IBV_ACCESS_LOCAL_WRITE);
         if (NULL == rail->scratch_mr) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
@@ -97,6 +118,9 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
             mscclpp_info("no verbs: verbs_mode is atomic, and %s has no atomics", transport->rails[0].name);
             status = MSCCLPP_ERR_NOT_SUPPORTED;
         }
+    }
+    if (MSCCLPP_OK == status) {
+        status = make_scratch(transport);
     }
     if (MSCCLPP_OK == status) {
         status = register_tokens(transport);

@@ -101,7 +101,7 @@ struct mscclpp_transport {
     bool bounces;       /* regions of device memory are not registered */
     int rail_count;
     mscclpp_verbs_rail_t rails[MSCCLPP_VERBS_MAX_RAILS];
-    uint64_t scratch[2];
+    uint64_t *scratch; /* 2 words, in a page of their own */
     mscclpp_conn_t *conns;
     mscclpp_region_t *bounced; /* all regions that are */
     mscclpp_copier_t out, in;  /* of all connections */

@@ -59,7 +59,7 @@ static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint
     wr->wr.atomic.remote_addr = address;
     wr->wr.atomic.rkey = rkey;
     wr->wr.atomic.compare_add = value;
-    mscclpp_verbs_set_sge(wr, (uintptr_t)conn->transport->scratch, sizeof(conn->transport->scratch[0]),
+    mscclpp_verbs_set_sge(wr, (uintptr_t)conn->transport->scratch, sizeof(*conn->transport->scratch),
                           qp->rail->scratch_mr->lkey);
 }
 

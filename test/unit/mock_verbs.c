@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define QPS_MAX 64
 #define MRS_MAX 256
@@ -298,6 +300,17 @@ EXPORTED int ibv_dealloc_pd(struct ibv_pd *pd)
     return 0;
 }
 
+static void keep_from_children(const struct ibv_mr *mr, int advice)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = (uintptr_t)mr->addr / page * page;
+
+    if (mock_verbs.fork_safe && madvise((void *)begin, (uintptr_t)mr->addr + mr->length - begin, advice) != 0) {
+        perror("mock_verbs: madvise");
+        abort();
+    }
+}
+
 static struct ibv_mr *register_memory(struct ibv_pd *pd, uint64_t address, size_t length, int access)
 {
     struct ibv_mr *mr = calloc(1, sizeof(*mr));
@@ -318,6 +331,7 @@ static struct ibv_mr *register_memory(struct ibv_pd *pd, uint64_t address, size_
     mr->handle = (uint32_t)access;
     mr->lkey = mr->rkey = key;
     mrs[key] = mr;
+    keep_from_children(mr, MADV_DONTFORK);
     mock_verbs.last_access = access;
     ++mock_verbs.objects;
     return mr;
@@ -356,6 +370,7 @@ EXPORTED struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, si
 EXPORTED int ibv_dereg_mr(struct ibv_mr *mr)
 {
     mrs[mr->rkey] = NULL;
+    keep_from_children(mr, MADV_DOFORK);
     free(mr);
     --mock_verbs.objects;
     return 0;

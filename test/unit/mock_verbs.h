@@ -30,6 +30,7 @@ typedef struct {
     bool peermem;                     /* registration of addresses below `foreign_end` works */
     uintptr_t foreign;                /* memory that counts as a device's: [foreign, foreign_end) */
     uintptr_t foreign_end;
+    bool fork_safe;   /* pages of registered memory are kept from children, as ibv_fork_init does */
     bool held;        /* completions stay where they are */
     int fail_after;   /* the nth work request from now fails; 0: none does */
     int fail_status;  /* enum ibv_wc_status of it */

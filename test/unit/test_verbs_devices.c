@@ -1,6 +1,7 @@
 /* Which HCAs, ports and GIDs the transport verbs takes, how it sets them up, and what memory it registers how. */
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/mman.h>
 
 #include "test/unit/verbs_pair.h"
 
@@ -214,6 +215,33 @@ static void test_partition(void)
     }
 }
 
+static void read_all(void *transport)
+{
+    const volatile unsigned char *bytes = transport;
+    unsigned sum = 0;
+
+    for (size_t i = 0; i < sizeof(struct mscclpp_transport); ++i) {
+        sum += bytes[i];
+    }
+    CHECK(sum > 0);
+}
+
+/* A child has all that its parent had, but for what the HCA writes. */
+static void test_fork(void)
+{
+    /* Apart from everything else, for the tokens in it are registered. */
+    side_t *side = mmap(NULL, sizeof(*side), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    REQUIRE(side != MAP_FAILED);
+    reset();
+    mock->fork_safe = true;
+    REQUIRE(create(side, 0) == MSCCLPP_OK);
+    CHECK_EQ((uintptr_t)side->transport->scratch % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
+    unit_join(unit_fork(read_all, side->transport));
+    destroy(side);
+    munmap(side, sizeof(*side));
+}
+
 /* A runtime whose device memory the CPU cannot touch. */
 static void fake_query(const void *address, mscclpp_mem_info_t *info)
 {
@@ -338,6 +366,7 @@ int main(void)
     test_parameters();
     test_required_grh();
     test_partition();
+    test_fork();
     test_device_memory();
     test_distance();
     return unit_end();
