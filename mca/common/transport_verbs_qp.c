@@ -10,6 +10,7 @@
 #include "mca/common/process.h"
 
 #define INLINE_WANTED 128  /* bytes: what fits beside a header into two or three cache lines */
+#define MIN_DEPTH 16       /* work requests; the parameter verbs_queue_depth goes no lower either */
 #define MIN_RNR_TIMER 1    /* 0.01 ms: how long the peer waits after it found no receive request */
 #define PSN_MASK 0xffffffu /* packet sequence numbers have 24 bits */
 #define HOP_LIMIT 64
@@ -41,7 +42,7 @@ static mscclpp_status_t failed(const mscclpp_conn_t *conn, const mscclpp_verbs_r
     return ENOMEM == error ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_SYSTEM;
 }
 
-static struct ibv_qp *create(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
+static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_init_attr attr;
     struct ibv_qp *made = NULL;
@@ -63,6 +64,26 @@ static struct ibv_qp *create(mscclpp_transport_t *transport, mscclpp_verbs_qp_t 
         }
     }
     qp->max_inline = NULL != made ? attr.cap.max_inline_data : 0;
+    return made;
+}
+
+/*
+ * What a device says it holds may be counted in smaller units than work requests with their data: less depth works as
+ * well, if more slowly.
+ */
+static struct ibv_qp *create(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
+{
+    const uint32_t wanted = qp->depth;
+    struct ibv_qp *made = create_inline(transport, qp);
+
+    while (NULL == made && qp->depth > MIN_DEPTH) {
+        qp->depth = qp->depth / 2 > MIN_DEPTH ? qp->depth / 2 : MIN_DEPTH;
+        made = create_inline(transport, qp);
+    }
+    if (NULL != made && qp->depth < wanted) {
+        mscclpp_debug("%s: verbs: a queue pair to rank %d on %s port %d holds %u work requests instead of %u",
+                      transport->params.label, qp->conn->peer, qp->rail->name, qp->rail->port, qp->depth, wanted);
+    }
     return made;
 }
 

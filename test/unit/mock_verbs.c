@@ -407,7 +407,8 @@ EXPORTED struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr
     while (number < QPS_MAX && qps[number] != NULL) {
         ++number;
     }
-    if (number == QPS_MAX || attr->cap.max_inline_data > mock_verbs.max_inline) {
+    if (number == QPS_MAX || attr->cap.max_inline_data > mock_verbs.max_inline ||
+        (mock_verbs.max_depth > 0 && attr->cap.max_send_wr > mock_verbs.max_depth)) {
         errno = EINVAL;
         return NULL;
     }

@@ -20,6 +20,7 @@ typedef struct {
     int link_layers[MOCK_DEVICES_MAX]; /* of single devices; 0: link_layer */
     uint32_t max_message;              /* bytes */
     uint32_t max_inline;               /* bytes; more is refused when a queue pair is made */
+    uint32_t max_depth;                /* work requests of a send queue, though the device says more; 0: as it says */
     int rate[MOCK_DEVICES_MAX];        /* code of the speed */
     bool active[MOCK_DEVICES_MAX];
     union ibv_gid gids[4]; /* of every port; zero: none */

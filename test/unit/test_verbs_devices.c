@@ -215,6 +215,37 @@ static void test_partition(void)
     }
 }
 
+/* Devices that hold fewer work requests than they say. */
+static void test_depth(void)
+{
+    static const uint32_t limits[] = {200, 16, 33};
+    static const uint32_t depths[] = {128, 16, 32};
+    side_t sides[2];
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); ++i) {
+        reset();
+        mock->max_depth = limits[i];
+        open_pair(sides);
+        CHECK_EQ(sides[0].conn->qps[0]->depth, depths[i]);
+        CHECK_EQ(sides[0].conn->qps[0]->max_inline, 128);
+        for (uint32_t k = 0; k < 1000; ++k) {
+            UNTIL_OK(sides, put(&sides[0], k * 200u, 200));
+            UNTIL_OK(sides, ops->signal(sides[0].conn, 0));
+        }
+        settle(sides);
+        CHECK_EQ(sides[1].tokens[0], 1000);
+        CHECK(memcmp(sides[0].bytes, sides[1].bytes, 200000) == 0);
+        close_pair(sides);
+    }
+    reset();
+    mock->max_depth = 15;
+    CHECK_EQ(create(&sides[0], 0), MSCCLPP_OK);
+    unit_expect_log();
+    CHECK(ops->conn_create(sides[0].transport, 1, &sides[0].conn) != MSCCLPP_OK);
+    CHECK_EQ(unit_logged(), 1);
+    destroy(&sides[0]);
+}
+
 static void read_all(void *transport)
 {
     const volatile unsigned char *bytes = transport;
@@ -366,6 +397,7 @@ int main(void)
     test_parameters();
     test_required_grh();
     test_partition();
+    test_depth();
     test_fork();
     test_device_memory();
     test_distance();
