@@ -1,13 +1,15 @@
 #include "mca/common/copier.h"
 
+mscclpp_status_t mscclpp_copier_open(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device)
+{
+    return copier->stream == NULL ? gpu->stream_create(device, &copier->stream) : MSCCLPP_OK;
+}
+
 mscclpp_status_t mscclpp_copier_add(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device, void *to,
                                     const void *from, size_t size)
 {
-    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_status_t status = mscclpp_copier_open(copier, gpu, device);
 
-    if (copier->stream == NULL) {
-        status = gpu->stream_create(device, &copier->stream);
-    }
     if (status == MSCCLPP_OK) {
         status = gpu->copy(copier->stream, to, from, size);
     }

@@ -12,9 +12,15 @@
 
 /* Zeroed before its first use. */
 typedef struct {
-    mscclpp_gpu_stream_t *stream; /* made when first needed */
+    mscclpp_gpu_stream_t *stream; /* NULL: not made yet */
     bool busy;                    /* a batch is under way, or its end has not been asked for */
 } mscclpp_copier_t;
+
+/*
+ * Makes what copies need, which else the first one does: for a thread that copies while kernels wait for it, since the
+ * runtime may make something new wait for kernels. May be called again. Fails as the runtime does.
+ */
+mscclpp_status_t mscclpp_copier_open(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device);
 
 /* Adds a copy to the batch. Fails as the runtime does. */
 mscclpp_status_t mscclpp_copier_add(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device, void *to,

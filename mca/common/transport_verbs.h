@@ -244,6 +244,7 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 
 /*
  * transport_verbs_bounce.c: what a connection needs if either side has memory to be bounced; `lands`: this side has.
+ * All of it, with the streams: later a kernel may be waiting, and the runtime make an allocation wait for the kernel.
  */
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands);
 

@@ -43,6 +43,14 @@ static bool make_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int a
     return true;
 }
 
+static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
+{
+    const mscclpp_transport_params_t *params = &transport->params;
+    mscclpp_status_t status = mscclpp_copier_open(&transport->out, params->gpu, params->device);
+
+    return MSCCLPP_OK == status ? mscclpp_copier_open(&transport->in, params->gpu, params->device) : status;
+}
+
 static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
 {
     if (NULL != slots->slots) {
@@ -58,12 +66,14 @@ mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
         conn->bounce = calloc(1, sizeof(*conn->bounce));
         conn->transport->bouncing += NULL != conn->bounce;
     }
-    if (NULL == conn->bounce || (lands && !make_slots(conn, &conn->bounce->in, IBV_ACCESS_REMOTE_WRITE))) {
+    if (NULL == conn->bounce || !make_slots(conn, &conn->bounce->out, 0) ||
+        (lands && !make_slots(conn, &conn->bounce->in, IBV_ACCESS_REMOTE_WRITE))) {
         mscclpp_error("%s: no memory through which device memory could be bounced for rank %d",
                       conn->transport->params.label, conn->peer);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    return MSCCLPP_OK;
+    /* A side without such memory copies nothing. */
+    return lands ? open_copiers(conn->transport) : MSCCLPP_OK;
 }
 
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
@@ -194,30 +204,20 @@ static void send_on(mscclpp_conn_t *conn)
     mscclpp_verbs_ring(qp);
 }
 
-/* Whether a bounced put or add may begin, with the memory that it takes. */
-static mscclpp_status_t may_begin(mscclpp_conn_t *conn)
+/* Whether a bounced put or add may begin. */
+static bool may_begin(mscclpp_conn_t *conn)
 {
-    mscclpp_verbs_bounce_t *bounce = conn->bounce;
-
     /* What went another way before is ahead on rail 0, unless it is a stripe. */
-    if (bounce->rest.length > 0 || 0 != conn->qps[0]->rest.length || !mscclpp_verbs_stripes_landed(conn)) {
-        return MSCCLPP_IN_PROGRESS;
-    }
-    if (!make_slots(conn, &bounce->out, 0)) {
-        fail(conn, MSCCLPP_ERR_NO_MEMORY, "there is no memory to bounce device memory through");
-        return conn->status;
-    }
-    return MSCCLPP_OK;
+    return 0 == conn->bounce->rest.length && 0 == conn->qps[0]->rest.length && mscclpp_verbs_stripes_landed(conn);
 }
 
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
-    mscclpp_status_t status = may_begin(conn);
 
-    if (MSCCLPP_OK != status) {
-        return status;
+    if (!may_begin(conn)) {
+        return MSCCLPP_IN_PROGRESS;
     }
     bounce->rest.from = region->address + from;
     bounce->rest.to = remote->address + to;
@@ -234,13 +234,9 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
                                           uint64_t value)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
-    mscclpp_status_t status = may_begin(conn);
     mscclpp_verbs_slot_t *slot;
 
-    if (MSCCLPP_OK != status) {
-        return status;
-    }
-    if (bounce->begun != bounce->copied || bounce->begun - bounce->freed == SLOTS) {
+    if (!may_begin(conn) || bounce->begun != bounce->copied || bounce->begun - bounce->freed == SLOTS) {
         return MSCCLPP_IN_PROGRESS;
     }
     slot = &bounce->out.slots[bounce->begun % SLOTS];

@@ -50,9 +50,9 @@ typedef struct {
 
 /* What a connection has of it, where one of its two sides has memory to be bounced. */
 typedef struct {
-    mscclpp_verbs_slots_t out; /* made when first needed */
-    mscclpp_verbs_slots_t in;  /* the landing memory; there if this side has memory to be bounced */
-    uint64_t peer_in;          /* the peer's, 0 if it has none */
+    mscclpp_verbs_slots_t out;
+    mscclpp_verbs_slots_t in; /* the landing memory; there if this side has memory to be bounced */
+    uint64_t peer_in;         /* the peer's, 0 if it has none */
     uint32_t peer_rkey;
 
     /* The part of a put for which there were no slots yet. */

@@ -9,6 +9,8 @@
 static unsigned char *memory; /* stands for a device's; touched by the HCA it would be a fault */
 static size_t used;
 static int copies, copies_left; /* made, and until one fails; 0: none does */
+static int made;                /* pinned memory and streams */
+static int made_left;           /* until one cannot be made; 0: all can */
 
 static void fake_query(const void *address, mscclpp_mem_info_t *info)
 {
@@ -40,19 +42,38 @@ static mscclpp_status_t fake_copy(mscclpp_gpu_stream_t *stream, void *to, const 
     return mscclpp_gpu_host_ops.copy(stream, to, from, size);
 }
 
-/* `bounced[i]`: side i's region lies in device memory. Neither way of registration works unless that is changed. */
-static void open_sides(side_t sides[2], const char *mode, const bool bounced[2])
+static mscclpp_status_t fake_host_alloc(size_t size, void **address_p, void **device_p)
+{
+    ++made;
+    return made == made_left ? MSCCLPP_ERR_NO_MEMORY : mscclpp_gpu_host_ops.host_alloc(size, address_p, device_p);
+}
+
+static mscclpp_status_t fake_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
+{
+    ++made;
+    return made == made_left ? MSCCLPP_ERR_SYSTEM : mscclpp_gpu_host_ops.stream_create(device, stream_p);
+}
+
+static void use_fakes(void)
 {
     reset();
     used = 0;
-    copies = copies_left = 0;
+    copies = copies_left = made = made_left = 0;
     fake_gpu.name = "cuda";
     fake_gpu.query = fake_query;
     fake_gpu.device_alloc = fake_alloc;
     fake_gpu.device_free = fake_free;
+    fake_gpu.host_alloc = fake_host_alloc;
+    fake_gpu.stream_create = fake_stream_create;
     fake_gpu.copy = fake_copy;
     mock->foreign = (uintptr_t)memory;
     mock->foreign_end = mock->foreign + MEMORY;
+}
+
+/* `bounced[i]`: side i's region lies in device memory. Neither way of registration works unless that is changed. */
+static void open_sides(side_t sides[2], const char *mode, const bool bounced[2])
+{
+    use_fakes();
     config.verbs_mode = mode;
     for (int i = 0; i < 2; ++i) {
         void *bytes;
@@ -111,6 +132,67 @@ static void test_puts(const char *mode, const bool bounced[2])
     CHECK(copies > 0);
     CHECK_EQ(ops->conn_status(sides[0].conn), MSCCLPP_OK);
     close_sides(sides, bounced);
+}
+
+/* Kernels wait while it is used: whatever the runtime has to make is there once the sides are connected. */
+static void test_set_up(bool second_bounces)
+{
+    static const bool bounced[2] = {true, false};
+    side_t sides[2];
+    void *bytes;
+    int before;
+
+    use_fakes();
+    REQUIRE(create(&sides[0], 0) == MSCCLPP_OK);
+    mock->peermem = !second_bounces;
+    REQUIRE(create(&sides[1], 1) == MSCCLPP_OK);
+    REQUIRE(fake_alloc(0, BYTES, &bytes) == MSCCLPP_OK);
+    sides[0].bytes = bytes;
+    sides[1].bytes = calloc(1, BYTES);
+    for (int i = 0; i < 2; ++i) {
+        REQUIRE(ops->conn_create(sides[i].transport, 1 - i, &sides[i].conn) == MSCCLPP_OK);
+        REQUIRE(ops->region_create(sides[i].transport, sides[i].bytes, BYTES, &sides[i].region) == MSCCLPP_OK);
+    }
+    for (int i = 0; i < 2; ++i) {
+        REQUIRE(join(&sides[i], &sides[1 - i]) == MSCCLPP_OK);
+    }
+    for (int i = 0; i < 2; ++i) {
+        share(&sides[i], &sides[1 - i]);
+    }
+    fill(&sides[0]);
+    before = made;
+    for (int i = 0; i < 2; ++i) {
+        UNTIL_OK(sides, put(&sides[i], 0, BYTES));
+        UNTIL_OK(sides, ops->add(sides[i].conn, sides[i].remote, 0, 1));
+        UNTIL_OK(sides, ops->signal(sides[i].conn, 1));
+        for (int turn = 0; turn < 1000 && sides[1 - i].tokens[1] == 0; ++turn) {
+            progress(sides);
+        }
+        CHECK_EQ(sides[1 - i].tokens[1], 1);
+    }
+    CHECK(copies > 0);
+    CHECK_EQ(made, before);
+    close_sides(sides, bounced);
+}
+
+/* None of it can be missing unnoticed. */
+static void test_lack(void)
+{
+    side_t side;
+    mscclpp_status_t status = MSCCLPP_ERR_SYSTEM;
+
+    for (int nth = 1; status != MSCCLPP_OK; ++nth) {
+        use_fakes();
+        REQUIRE(create(&side, 0) == MSCCLPP_OK);
+        made = 0;
+        made_left = nth;
+        unit_expect_log();
+        status = ops->conn_create(side.transport, 1, &side.conn);
+        CHECK_EQ(status == MSCCLPP_OK, nth > 4);
+        (void)unit_logged();
+        destroy(&side);
+        CHECK_EQ(mock->objects, 0);
+    }
 }
 
 /* Many puts of pieces, without a wait between them; those of registered memory keep their place among them. */
@@ -247,6 +329,9 @@ int main(void)
     test_puts("auto", source);
     test_puts("auto", target);
     test_puts("no_atomic", both);
+    test_set_up(true);
+    test_set_up(false);
+    test_lack();
     test_many();
     test_adds();
     test_failure(1, 0);
