@@ -105,16 +105,10 @@ static void await_delivery(mscclpp_fabric_t *fabric)
     }
 }
 
-void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
+void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
 {
     int i;
 
-    if (fabric == NULL) {
-        return;
-    }
-    delist(fabric);
-    await_delivery(fabric);
-    mscclpp_proxy_destroy(fabric->proxy);
     for (i = 0; i < fabric->nodes.count; ++i) {
         if (fabric->remotes[i] != NULL) {
             fabric->ops->remote_destroy(fabric->remotes[i]);
@@ -122,16 +116,31 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
         if (fabric->conns[i] != NULL) {
             fabric->ops->conn_destroy(fabric->conns[i]);
         }
+        fabric->remotes[i] = NULL;
+        fabric->conns[i] = NULL;
     }
     if (fabric->region != NULL) {
         fabric->ops->region_destroy(fabric->region);
+        fabric->region = NULL;
     }
     if (fabric->transport != NULL) {
         fabric->ops->destroy(fabric->transport);
+        fabric->transport = NULL;
     }
-    mscclpp_fabric_close_view(fabric);
     mscclpp_fabric_free_memory(fabric, &fabric->area);
     mscclpp_fabric_free_memory(fabric, &fabric->tokens);
+}
+
+void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
+{
+    if (fabric == NULL) {
+        return;
+    }
+    delist(fabric);
+    await_delivery(fabric);
+    mscclpp_proxy_destroy(fabric->proxy);
+    mscclpp_fabric_close_view(fabric);
+    mscclpp_fabric_close_transport(fabric);
     if (fabric->state != NULL) {
         fabric->gpu->device_free(fabric->device, fabric->state);
     }

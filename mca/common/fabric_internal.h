@@ -68,6 +68,9 @@ void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
 
 /* fabric.c */
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory);
+
+/* Ends the transport, with its connections and all memory that it uses; another one may be opened then. */
+void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric);
 
 /* Names of ranks in the peer that a kernel's wait names: this much more than the rank, where it is of another node. */

@@ -214,15 +214,6 @@ static mscclpp_status_t allocate(mscclpp_fabric_t *fabric, bool on_device, uint6
     return status;
 }
 
-static void close_transport(mscclpp_fabric_t *fabric)
-{
-    if (fabric->transport != NULL) {
-        fabric->ops->destroy(fabric->transport);
-        fabric->transport = NULL;
-    }
-    mscclpp_fabric_free_memory(fabric, &fabric->tokens);
-}
-
 static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
                                   const mscclpp_transport_ops_t *ops, bool on_device, uint32_t *flags_p)
 {
@@ -248,7 +239,7 @@ static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_p
     status = ops->create(&transport, flags_p, &fabric->transport);
     if (status != MSCCLPP_OK) {
         fabric->transport = NULL;
-        close_transport(fabric);
+        mscclpp_fabric_close_transport(fabric);
     }
     fabric->packets = (*flags_p & MSCCLPP_WHOLE_WORDS) != 0;
     return status;
@@ -266,21 +257,21 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     mscclpp_status_t status = open_with(fabric, params, ops, ops->device_only, &flags);
 
     if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both) {
-        close_transport(fabric);
+        mscclpp_fabric_close_transport(fabric);
         status = open_with(fabric, params, ops, true, &flags);
     }
     return status;
 }
 
-static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params)
+/* The first one from number *next_p on; *next_p: the one behind it. */
+static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params, int *next_p)
 {
     const bool automatic = strcmp(fabric->config.transport, "auto") == 0;
     const mscclpp_oob_t *oob = &params->oob;
     mscclpp_vote_t vote;
-    int i;
 
-    for (i = 0; i < mscclpp_transport_count; ++i) {
-        const mscclpp_transport_ops_t *ops = mscclpp_transports[i];
+    while (*next_p < mscclpp_transport_count) {
+        const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
         const bool allowed = automatic ? ops->between_nodes : strcmp(fabric->config.transport, ops->name) == 0;
         mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
 
@@ -304,7 +295,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
                         fabric->tokens.on_device ? "device" : "pinned host");
             return MSCCLPP_OK;
         }
-        close_transport(fabric);
+        mscclpp_fabric_close_transport(fabric);
     }
     mscclpp_info("%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s on rank %d): device "
                  "buffers are staged",
@@ -402,6 +393,23 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
                                "a connection to other nodes");
     }
     free(all);
+    return status;
+}
+
+/* Whether ranks reach one another is known only once they have tried; if not, there may be another way. */
+static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params)
+{
+    mscclpp_status_t status;
+    int next = 0;
+
+    while ((status = choose_transport(fabric, params, &next)) == MSCCLPP_OK) {
+        status = connect_nodes(fabric, &params->oob);
+        if (status != MSCCLPP_ERR_NOT_SUPPORTED) {
+            break;
+        }
+        mscclpp_info("%s: transport %s does not connect all nodes; others are tried", fabric->label, fabric->ops->name);
+        mscclpp_fabric_close_transport(fabric);
+    }
     return status;
 }
 
@@ -523,10 +531,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_
     free(cards);
     if (status == MSCCLPP_OK) {
         cut_area(fabric);
-        status = choose_transport(fabric, params);
-    }
-    if (status == MSCCLPP_OK) {
-        status = connect_nodes(fabric, oob);
+        status = open_and_connect(fabric, params);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_agree(oob, NULL, fabric->owner ? equip(fabric, team) : MSCCLPP_OK, "setting port channels up");

@@ -271,6 +271,13 @@ cases_nodes() {
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_counts" quick
     run "nodes:sockets" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport ucx \
         --mca coll_mscclpp_ucx_shared_memory 0 "$bindir/test_counts" quick
+    local mock=$bindir/../unit/.libs/libmock_verbs.so
+    if [ -e "$mock" ]; then
+        MOCK_VERBS_USELESS=1 run_saying "nodes:next transport" 'inter-node transport ucx' 60 -n 3 "${nodes[@]}" \
+            --mca coll_mscclpp_verbs_library "$mock" --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
+    else
+        skip "nodes:next transport" "no $mock, an HCA that does not do"
+    fi
     run "nodes:proxy thread" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_proxy thread "$bindir/test_counts"
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run "nodes:grid" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_twin_threads 2 \

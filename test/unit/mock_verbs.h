@@ -1,6 +1,7 @@
 /*
  * A libibverbs of one process, for what no HCA at hand can show: queue pairs copy memory when they are posted to. Built
- * as a shared object that the parameter verbs_library names. Not thread-safe.
+ * as a shared object that the parameter verbs_library names. Not thread-safe. Programs that know nothing of it find no
+ * device, or with MOCK_VERBS_USELESS in the environment one that makes no queue pairs.
  */
 #ifndef TEST_UNIT_MOCK_VERBS_H
 #define TEST_UNIT_MOCK_VERBS_H
