@@ -26,7 +26,9 @@ mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric)
     fabric->view = host;
     status = mscclpp_copier_add(&fabric->viewer, fabric->gpu, fabric->device, fabric->view, fabric->tokens.device,
                                 tokens_size(fabric));
-    mscclpp_copier_wait(&fabric->viewer, fabric->gpu);
+    if (status == MSCCLPP_OK) {
+        status = fabric->gpu->stream_sync(fabric->viewer.stream);
+    }
     return status == MSCCLPP_OK ? mscclpp_copier_test(&fabric->viewer, fabric->gpu) : status;
 }
 
