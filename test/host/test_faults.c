@@ -13,7 +13,7 @@
 #include "test/host/traffic.h"
 #include "test/unit/unit.h"
 
-#define TIMEOUT 0.5
+#define TIMEOUT 1.0
 #define WARN_AFTER 0.15
 
 /* Seconds by which a deadline may be missed on a machine that has other things to do. */
