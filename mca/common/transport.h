@@ -52,7 +52,7 @@ typedef struct {
     int device;
     int rank;
     int size;
-    int place;         /* this rank's number among those of its node that use the transport: equal on connected ranks */
+    int place;         /* spreads ranks over network devices that are equally good for them */
     bool one_host;     /* all ranks run on one, as those of imitated nodes do */
     const char *label; /* of the team, for messages; outlives the instance */
 

@@ -217,10 +217,7 @@ static void choose(mscclpp_transport_t *transport, candidate_t *candidates, int 
            candidates[equal].rail.link_layer == candidates[0].rail.link_layer) {
         ++equal;
     }
-    /*
-     * Ranks that use one HCA each share those that are equally good. By their places in the node, so that both ends of
-     * a connection take the same one: ports may belong to separate networks.
-     */
+    /* Ranks that use one HCA each share those that are equally good. */
     if (1 == wanted) {
         first = transport->params.place % equal;
     }
