@@ -230,7 +230,6 @@ static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_p
     transport.device = fabric->device;
     transport.rank = params->oob.rank;
     transport.size = params->oob.size;
-    transport.place = params->oob.rank;
     transport.one_host = fabric->nodes.one_host;
     transport.label = fabric->label;
     transport.tokens = fabric->tokens.host;

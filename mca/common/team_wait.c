@@ -9,10 +9,10 @@
 #define LOOK_TURNS 64u
 
 /* Seconds between two looks at what is slow to look at. */
+#define LOOK_PERIOD 1e-3
+
 /* Seconds for which nobody asks the runtime about a kernel that this thread has to keep supplied. */
 #define PUMP_SECONDS 5.0
-
-#define LOOK_PERIOD 1e-3
 
 /* Seconds of a wait after which other nodes are told of it: ordinary delays cost no messages. */
 #define TELL_AFTER 0.5

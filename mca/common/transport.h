@@ -52,7 +52,6 @@ typedef struct {
     int device;
     int rank;
     int size;
-    int place;         /* spreads ranks over network devices that are equally good for them */
     bool one_host;     /* all ranks run on one, as those of imitated nodes do */
     const char *label; /* of the team, for messages; outlives the instance */
 

@@ -219,7 +219,7 @@ static void choose(mscclpp_transport_t *transport, candidate_t *candidates, int 
     }
     /* Ranks that use one HCA each share those that are equally good. */
     if (1 == wanted) {
-        first = transport->params.place % equal;
+        first = transport->params.rank % equal;
     }
     for (int i = 0; i < count; ++i) {
         if (i >= first && i < first + wanted && transport->rail_count < MSCCLPP_VERBS_MAX_RAILS) {

@@ -58,25 +58,18 @@ static inline void reset(void)
     fake_gpu = mscclpp_gpu_host_ops;
 }
 
-/* `place`: that of the rank in its node. */
-static inline mscclpp_status_t create_at(side_t *side, int rank, int place)
+static inline mscclpp_status_t create(side_t *side, int rank)
 {
     const mscclpp_transport_params_t params = {.config = &config,
                                                .gpu = &fake_gpu,
                                                .rank = rank,
                                                .size = 2,
-                                               .place = place,
                                                .label = "test",
                                                .tokens = side->tokens,
                                                .token_count = TOKENS};
 
     memset(side, 0, sizeof(*side));
     return ops->create(&params, &side->flags, &side->transport);
-}
-
-static inline mscclpp_status_t create(side_t *side, int rank)
-{
-    return create_at(side, rank, 0);
 }
 
 static inline void destroy(side_t *side)
