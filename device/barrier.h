@@ -43,14 +43,14 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
 }
 
 /*
- * Ends an operation: the last block to arrive advances the state and tells the host. `launches` is what the state said
- * at its beginning, when the read could be had for nothing; `epoch` is the flag of the last packets (or the state's own
- * if there were none), `barriers` how often each block met its namesakes in all. To be called by all threads.
+ * Ends an operation without barriers: the last block to arrive advances the state and tells the host. `launches` is
+ * what the state said at its beginning, when the read could be had for nothing; `epoch` is the flag of the last
+ * packets. To be called by all threads.
  *
  * All blocks have read the state before any of them arrives here, so the last one may change it.
  */
-MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
-                                    uint32_t epoch, uint64_t barriers)
+MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
+                                            uint32_t epoch)
 {
     mscclpp_dev_state_t *state = args->state;
 
@@ -58,14 +58,32 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     if (ctx->tid != 0) {
         return;
     }
-    state->barrier[ctx->block] = barriers;
-    if (ctx->nblocks > 1 && mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->ticket, 1) + 1 != ctx->nblocks) {
-        return;
+    if (ctx->nblocks > 1) {
+        if (mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->ticket, 1) + 1 != ctx->nblocks) {
+            return;
+        }
+        state->ticket = 0;
     }
-    state->ticket = 0;
     state->epoch = epoch;
     state->launches = launches + 1;
-    mscclpp_dev_st_release_sys_u64(&args->mailbox->done, launches + 1);
+    if (args->home != 0) {
+        mscclpp_dev_st_release_home_u64(&args->mailbox->done, launches + 1);
+    } else {
+        mscclpp_dev_st_release_sys_u64(&args->mailbox->done, launches + 1);
+    }
+}
+
+/*
+ * The same for operations in which each block met its namesakes, `barriers` times in all since the team began; `epoch`
+ * is the state's own if there were no packets.
+ */
+MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
+                                    uint32_t epoch, uint64_t barriers)
+{
+    if (ctx->tid == 0) {
+        args->state->barrier[ctx->block] = barriers;
+    }
+    mscclpp_dev_finish_packets(ctx, args, launches, epoch);
 }
 
 #endif

@@ -16,6 +16,8 @@
 
 #include <cuda_runtime.h>
 
+#define DEVICES 64
+
 /* For type and operation that the kernel looks up in its arguments. */
 #define ANY (-1)
 
@@ -73,6 +75,7 @@ static __global__ void __launch_bounds__(THREADS) oneshot_kernel(const __grid_co
 {
     mscclpp_dev_ctx_t ctx;
 
+    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_allreduce_oneshot(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
                                   OP != ANY ? OP : (int)args.op, WIDTH);
@@ -83,6 +86,7 @@ static __global__ void __launch_bounds__(THREADS) twophase_kernel(const __grid_c
 {
     mscclpp_dev_ctx_t ctx;
 
+    mscclpp_dev_await_stream();
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_allreduce_twophase(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
                                    OP != ANY ? OP : (int)args.op);
@@ -186,21 +190,52 @@ static const void *find_function(mscclpp_dev_kernel_t kernel, uint32_t dtype, ui
     return function_of<ANY, ANY>(kernel);
 }
 
+/* Devices whose kernels can wait for the end of others by themselves; written by preload, before their first launch. */
+static bool overlaps[DEVICES];
+
+/* Kernels that call mscclpp_dev_await_stream. Small calls queued in a stream take half as long by it. */
+static bool may_overlap(mscclpp_dev_kernel_t kernel)
+{
+    int device;
+
+    return (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
+            kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) &&
+           cudaGetDevice(&device) == cudaSuccess && device < DEVICES && overlaps[device];
+}
+
 extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t *launch)
 {
     const args_t *args = (const args_t *)launch->args; /* the zero-copy arguments begin with the common ones */
     void *parameters[] = {(void *)launch->args};
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config = {};
 
-    return (int)cudaLaunchKernel(find_function(launch->kernel, args->dtype, args->op), dim3(launch->nblocks),
-                                 dim3(launch->nthreads), parameters, 0, (cudaStream_t)stream);
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3(launch->nblocks);
+    config.blockDim = dim3(launch->nthreads);
+    config.stream = (cudaStream_t)stream;
+    config.attrs = &attribute;
+    config.numAttrs = may_overlap(launch->kernel) ? 1 : 0;
+    return (int)cudaLaunchKernelExC(&config, find_function(launch->kernel, args->dtype, args->op), parameters);
 }
 
 extern "C" int mscclpp_dev_cuda_preload(void)
 {
     cudaFuncAttributes attributes;
     cudaError_t error;
-    int kernel;
+    int kernel, device, major;
 
+    error = cudaGetDevice(&device);
+    if (error == cudaSuccess) {
+        error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    }
+    if (error != cudaSuccess) {
+        return (int)error;
+    }
+    if (device < DEVICES) {
+        overlaps[device] = major >= 9;
+    }
     for (kernel = 0; kernel < MSCCLPP_KERNEL_LAST; ++kernel) {
 #define LOAD(dtype_, op_)                                                                                              \
     error = cudaFuncGetAttributes(&attributes, function_of<(int)dtype_, (int)op_>((mscclpp_dev_kernel_t)kernel));      \

@@ -81,10 +81,13 @@ typedef struct {
     uint32_t op;    /* mscclpp_op_t */
     uint32_t rank;
     uint32_t nranks;
-    uint64_t timeout_ns;  /* after so long a wait ends by itself; 0 for never */
-    uint64_t packet_half; /* bytes */
-    uint64_t bulk_offset; /* bytes from the scratch's start */
-    uint64_t bulk_size;   /* bytes */
+    uint64_t timeout_ns;        /* after so long a wait ends by itself; 0 for never */
+    uint64_t packet_half;       /* bytes */
+    uint32_t oneshot_capacity;  /* MSCCLPP_DEV_ONESHOT_CAPACITY of the two; a division less for each kernel */
+    uint32_t twophase_capacity; /* MSCCLPP_DEV_TWOPHASE_CAPACITY, likewise */
+    uint32_t home;              /* not 0: `out` lies in the memory of the device that runs the kernel */
+    uint64_t bulk_offset;       /* bytes from the scratch's start */
+    uint64_t bulk_size;         /* bytes */
     mscclpp_dev_state_t *state;
     mscclpp_dev_mailbox_t *mailbox;
     char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* every rank's, the own one included */

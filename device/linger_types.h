@@ -11,7 +11,8 @@
  * The words of the bell (mscclpp_dev_mailbox_t) and of the relay (mscclpp_dev_state_t), through which the first block
  * hands it on. Each is 8 bytes, written at once: the low half is the payload, the high half of the bell's is the low
  * half of the operation's number, and of the relay's that of the kernel's message: 1, 2 and so on. An operation is
- * there once all words carry its number, in whatever order they arrive.
+ * there once all words carry its number, in whatever order they arrive. Up to BYTES they are the beginning of
+ * mscclpp_dev_args_t, the higher half of whose `bytes` is 0.
  */
 enum {
     MSCCLPP_DEV_BELL_IN_LOW,
@@ -25,12 +26,14 @@ enum {
 };
 
 /* Payload of the word CODE. */
-#define MSCCLPP_DEV_BELL_ENCODE(kernel_, dtype_, op_, wide_)                                                           \
-    ((uint32_t)(kernel_) | (uint32_t)(dtype_) << 8 | (uint32_t)(op_) << 16 | (uint32_t)(wide_) << 24)
+#define MSCCLPP_DEV_BELL_ENCODE(kernel_, dtype_, op_, wide_, home_)                                                    \
+    ((uint32_t)(kernel_) | (uint32_t)(dtype_) << 8 | (uint32_t)(op_) << 16 | (uint32_t)(wide_) << 24 |                 \
+     (uint32_t)(home_) << 25)
 #define MSCCLPP_DEV_BELL_KERNEL(code_) ((code_)&0xffu)
 #define MSCCLPP_DEV_BELL_DTYPE(code_) ((code_) >> 8 & 0xffu)
 #define MSCCLPP_DEV_BELL_OP(code_) ((code_) >> 16 & 0xffu)
 #define MSCCLPP_DEV_BELL_WIDE(code_) ((code_) >> 24 & 1u) /* 0: the first block alone, 1: all blocks */
+#define MSCCLPP_DEV_BELL_HOME(code_) ((code_) >> 25 & 1u) /* mscclpp_dev_args_t.home */
 #define MSCCLPP_DEV_BELL_QUIT 0xffffffffu                 /* in the relay: the kernel leaves */
 
 /*
@@ -47,10 +50,21 @@ typedef struct {
     uint32_t code;      /* of the first operation */
 } mscclpp_dev_linger_args_t;
 
-/* A block's own copy of the arguments, which each operation changes. */
+/* What a block that listened has found. */
+enum { MSCCLPP_DEV_LINGER_HEARD, MSCCLPP_DEV_LINGER_LEAVE, MSCCLPP_DEV_LINGER_TORN };
+
+/*
+ * What a block knows: arguments, which each operation changes, and where it stands. Written by thread 0 or by those
+ * that listen, and read by all after the next barrier of the block.
+ */
 typedef struct {
     mscclpp_dev_args_t args;
+    uint64_t started_ns;
+    uint64_t number;   /* of the operation in hand, or the last one; of the first block */
+    uint32_t messages; /* of the first block to the others so far */
     uint32_t words[MSCCLPP_DEV_BELL_WORDS];
+    uint32_t found;
+    uint32_t failed; /* not 0: a thread gave up waiting; written by any */
 } mscclpp_dev_linger_block_t;
 
 #endif

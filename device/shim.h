@@ -10,6 +10,8 @@
  *   mscclpp_dev_{ld,st,red,atom}_ memory accesses; the memory order and its scope are part of the name, so that
  *                                 ThreadSanitizer sees the protocol on the twin (it does not model fences)
  *   mscclpp_dev_block_sync{,_or}  a barrier of the block's threads; _or also combines a flag of each
+ *   MSCCLPP_DEV_WARP              threads from 0 on that can act as one without a barrier: 32, and 1 on the twin
+ *   mscclpp_dev_warp_or           combines a flag of each of those, and orders their accesses to the block's memory
  *   mscclpp_dev_pause             one turn of a waiting loop
  *   mscclpp_dev_now_ns            a clock in nanoseconds
  */

@@ -39,12 +39,30 @@ MSCCLPP_DEV void mscclpp_dev_ctx_init(mscclpp_dev_ctx_t *ctx)
     ctx->failed = false;
 }
 
+/* Asks anew for what a thread that has much to remember had better not keep. */
+MSCCLPP_DEV void mscclpp_dev_ctx_renew(mscclpp_dev_ctx_t *ctx)
+{
+    asm volatile("mov.u32 %0, %%tid.x;\n\tmov.u32 %1, %%ntid.x;\n\tmov.u32 %2, %%ctaid.x;\n\tmov.u32 %3, %%nctaid.x;"
+                 : "=r"(ctx->tid), "=r"(ctx->nthreads), "=r"(ctx->block), "=r"(ctx->nblocks));
+}
+
 MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *p)
 {
     uint32_t value;
 
     asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
     return value;
+}
+
+/* In memory that the threads of one block share. */
+MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_block_u32(const uint32_t *p)
+{
+    return *(const volatile uint32_t *)p;
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_relaxed_block_u32(uint32_t *p, uint32_t value)
+{
+    *(volatile uint32_t *)p = value;
 }
 
 MSCCLPP_DEV uint64_t mscclpp_dev_ld_relaxed_sys_u64(const uint64_t *p)
@@ -71,6 +89,16 @@ MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *p, uint64_t value)
 MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
 {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+/*
+ * A word for the host after results in this device's own memory. All readers of that memory, wherever they are, read
+ * what its second-level cache holds, and what is released to this device is there. A release to the system would wait
+ * for what is under way to the peers as well, which the host does not ask about.
+ */
+MSCCLPP_DEV void mscclpp_dev_st_release_home_u64(uint64_t *p, uint64_t value)
+{
+    asm volatile("fence.acq_rel.gpu;\n\tst.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
 }
 
 MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
@@ -191,6 +219,24 @@ MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
 {
     (void)ctx;
     return __syncthreads_or(flag) != 0;
+}
+
+/*
+ * For kernels that may become resident before the one in front of them in the stream has ended: waits for that end, and
+ * lets the next one come. So two at most are resident, of which the first has all its blocks.
+ */
+MSCCLPP_DEV void mscclpp_dev_await_stream(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+#define MSCCLPP_DEV_WARP 32u
+
+MSCCLPP_DEV bool mscclpp_dev_warp_or(bool flag)
+{
+    return __any_sync(0xffffffffu, flag) != 0;
 }
 
 MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t h)

@@ -43,9 +43,24 @@ typedef struct {
     void *progress_context;
 } mscclpp_dev_ctx_t;
 
+MSCCLPP_DEV void mscclpp_dev_ctx_renew(mscclpp_dev_ctx_t *ctx)
+{
+    (void)ctx;
+}
+
 MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *p)
 {
     return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_block_u32(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_relaxed_block_u32(uint32_t *p, uint32_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELAXED);
 }
 
 MSCCLPP_DEV uint64_t mscclpp_dev_ld_relaxed_sys_u64(const uint64_t *p)
@@ -64,6 +79,11 @@ MSCCLPP_DEV void mscclpp_dev_st_relaxed_sys_u64(uint64_t *p, uint64_t value)
 }
 
 MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_release_home_u64(uint64_t *p, uint64_t value)
 {
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
@@ -194,6 +214,13 @@ MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
 MSCCLPP_DEV void mscclpp_dev_block_sync(mscclpp_dev_ctx_t *ctx)
 {
     (void)mscclpp_dev_block_sync_or(ctx, false);
+}
+
+#define MSCCLPP_DEV_WARP 1u
+
+MSCCLPP_DEV bool mscclpp_dev_warp_or(bool flag)
+{
+    return flag;
 }
 
 /* The bits of an IEEE half, widened exactly. */

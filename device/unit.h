@@ -10,6 +10,14 @@ MSCCLPP_DEV uint64_t mscclpp_dev_units(uint64_t bytes)
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
+/* The nth part of so many units, rounded up. A division of 64 bits takes a GPU as long as a turn of a wait. */
+MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t n)
+{
+    const uint64_t most = units + n - 1;
+
+    return most >> 32 == 0 ? (uint32_t)most / n : most / n;
+}
+
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
 {
     mscclpp_dev_vec_t v;
@@ -82,56 +90,67 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_bytes(unsigned char *p, mscclpp_dev_vec_
     }
 }
 
-/* Unit `index` of a buffer of `bytes`; what lies behind the buffer's end, or a unit wholly behind it, reads as 0. */
+/*
+ * Unit `index` of a buffer of `bytes`; what lies behind the buffer's end, or a unit wholly behind it, reads as 0. The
+ * loads of whole words do not wait for one another.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit(const void *buffer, uint64_t index, uint64_t bytes)
 {
-    uint64_t offset = index * MSCCLPP_DEV_UNIT;
+    const uint64_t offset = index * MSCCLPP_DEV_UNIT;
     const char *p = (const char *)buffer + offset;
-    mscclpp_dev_vec_t v;
+    uint32_t size;
 
-    if (offset + MSCCLPP_DEV_UNIT <= bytes) {
-        if ((uintptr_t)p % 16 == 0) {
-            return mscclpp_dev_ld_vec(p);
-        }
-        if ((uintptr_t)p % 4 == 0) {
-            v.w[0] = ((const mscclpp_dev_word_t *)p)[0];
-            v.w[1] = ((const mscclpp_dev_word_t *)p)[1];
-            v.w[2] = ((const mscclpp_dev_word_t *)p)[2];
-            v.w[3] = ((const mscclpp_dev_word_t *)p)[3];
-            return v;
-        }
-        return mscclpp_dev_ld_bytes((const unsigned char *)p, MSCCLPP_DEV_UNIT);
+    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)p % 16 == 0) {
+        return mscclpp_dev_ld_vec(p);
     }
     if (offset >= bytes) {
         return mscclpp_dev_vec_zero();
     }
-    return mscclpp_dev_ld_bytes((const unsigned char *)p, (uint32_t)(bytes - offset));
+    size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
+    if (((uintptr_t)p | size) % 4 == 0) {
+        const mscclpp_dev_word_t *words = (const mscclpp_dev_word_t *)p;
+        mscclpp_dev_vec_t v;
+
+        v.w[0] = words[0];
+        v.w[1] = size > 4 ? words[1] : 0;
+        v.w[2] = size > 8 ? words[2] : 0;
+        v.w[3] = size > 12 ? words[3] : 0;
+        return v;
+    }
+    return mscclpp_dev_ld_bytes((const unsigned char *)p, size);
 }
 
 /* Writes unit `index` of a buffer of `bytes`, but neither padding nor anything behind the buffer's end. */
 MSCCLPP_DEV void mscclpp_dev_st_unit(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t v, uint32_t mask)
 {
-    uint64_t offset = index * MSCCLPP_DEV_UNIT;
+    const uint64_t offset = index * MSCCLPP_DEV_UNIT;
     char *p = (char *)buffer + offset;
+    uint32_t size;
 
-    if (offset + MSCCLPP_DEV_UNIT <= bytes && mask == 0xffffu) {
-        if ((uintptr_t)p % 16 == 0) {
-            mscclpp_dev_st_vec(p, v);
-            return;
-        }
-        if ((uintptr_t)p % 4 == 0) {
-            ((mscclpp_dev_word_t *)p)[0] = v.w[0];
-            ((mscclpp_dev_word_t *)p)[1] = v.w[1];
-            ((mscclpp_dev_word_t *)p)[2] = v.w[2];
-            ((mscclpp_dev_word_t *)p)[3] = v.w[3];
-            return;
-        }
+    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)p % 16 == 0 && mask == 0xffffu) {
+        mscclpp_dev_st_vec(p, v);
+        return;
     }
-    if (offset < bytes) {
-        uint64_t left = bytes - offset;
+    if (offset >= bytes) {
+        return;
+    }
+    size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
+    if (((uintptr_t)p | size) % 4 == 0 && mask == 0xffffu) {
+        mscclpp_dev_word_t *words = (mscclpp_dev_word_t *)p;
 
-        mscclpp_dev_st_bytes((unsigned char *)p, v, left < MSCCLPP_DEV_UNIT ? (uint32_t)left : MSCCLPP_DEV_UNIT, mask);
+        words[0] = v.w[0];
+        if (size > 4) {
+            words[1] = v.w[1];
+        }
+        if (size > 8) {
+            words[2] = v.w[2];
+        }
+        if (size > 12) {
+            words[3] = v.w[3];
+        }
+        return;
     }
+    mscclpp_dev_st_bytes((unsigned char *)p, v, size, mask);
 }
 
 #endif

@@ -13,6 +13,17 @@ typedef struct {
     uint64_t since_ns; /* 0 until the first look */
 } mscclpp_dev_wait_t;
 
+/* A look: true to go on. Out of line, and without what the caller keeps in registers. */
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_look(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
+{
+    if (mscclpp_dev_ld_relaxed_sys_u64(&args->mailbox->abort) == 0 &&
+        (args->timeout_ns == 0 || waited_ns < args->timeout_ns)) {
+        return true;
+    }
+    mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
+    return false;
+}
+
 /*
  * One turn of a wait for `peer`. False tells the caller to give up: the host asked for it, or the time is over. The
  * thread is marked as failed then, the mailbox names the peer, and every later wait of the thread ends at once.
@@ -33,13 +44,8 @@ MSCCLPP_DEV bool mscclpp_dev_wait_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     if (wait->since_ns == 0) {
         wait->since_ns = now;
     }
-    if (mscclpp_dev_ld_relaxed_sys_u64(&args->mailbox->abort) == 0 &&
-        (args->timeout_ns == 0 || now - wait->since_ns < args->timeout_ns)) {
-        return true;
-    }
-    ctx->failed = true;
-    mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
-    return false;
+    ctx->failed = !mscclpp_dev_wait_look(args, now - wait->since_ns, peer);
+    return !ctx->failed;
 }
 
 #endif

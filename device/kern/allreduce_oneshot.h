@@ -9,131 +9,223 @@
 #include "device/packet.h"
 #include "device/reduce.h"
 
+/*
+ * One epoch of a call. Small calls are over before much arithmetic is, so what all units share is worked out once, and
+ * units are counted in 32 bits: a slot holds fewer.
+ */
+typedef struct {
+    const mscclpp_dev_args_t *args;
+    const char *in; /* first unit of the epoch */
+    char *out;
+    uint64_t bytes; /* from there on */
+    uint64_t pair;  /* bytes from the first packets of a slot's units to the second ones */
+    uint64_t half;  /* bytes from a scratch's start to the slots of this epoch */
+    uint32_t flag;
+    uint32_t chunk; /* units */
+} mscclpp_dev_oneshot_t;
+
 /* Where `sender` puts its unit `u` in the scratch of `receiver`. */
-MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender,
-                                           uint32_t flag, uint64_t capacity, uint64_t u)
+MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, uint32_t receiver, uint32_t sender,
+                                           uint32_t u)
 {
-    return args->scratch[receiver] + MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half +
-           sender * capacity * MSCCLPP_DEV_PACKET_UNIT + u * MSCCLPP_DEV_PACKET_STEP;
+    return epoch->args->scratch[receiver] + epoch->half + sender * 2 * epoch->pair +
+           (uint64_t)u * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/* Unit `u` of rank `r`; waits for it unless it is the own one. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_operand(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                                          uint32_t r, int width, uint32_t flag, uint64_t capacity,
-                                                          uint64_t u, mscclpp_dev_vec_t own)
+MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, uint32_t sender, uint32_t u, int width,
+                                          mscclpp_dev_vec_t *v)
 {
-    mscclpp_dev_vec_t v = own;
+    return mscclpp_dev_poll_unit(mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, u), epoch->pair, v,
+                                 epoch->flag, width);
+}
 
-    if (r != args->rank) {
-        mscclpp_dev_get_unit(ctx, args, mscclpp_dev_oneshot_slot(args, args->rank, r, flag, capacity, u),
-                             capacity * MSCCLPP_DEV_PACKET_STEP, &v, flag, width, r);
+MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, uint32_t sender,
+                                         uint32_t u, int width, mscclpp_dev_vec_t *v)
+{
+    mscclpp_dev_get_unit(ctx, epoch->args, mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, u), epoch->pair,
+                         v, epoch->flag, width, sender);
+}
+
+/* To all peers, the next rank first, so that not all send to the same one at once. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n,
+                                         uint32_t u, int width, mscclpp_dev_vec_t v)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks;
+    uint32_t i;
+
+    if (ctx->failed) {
+        return;
     }
-    return v;
+    MSCCLPP_DEV_UNROLL
+    for (i = 1; i < nranks; ++i) {
+        const uint32_t peer = args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
+
+        mscclpp_dev_put_unit(mscclpp_dev_oneshot_slot(epoch, peer, args->rank, u), epoch->pair, v, epoch->flag, width);
+    }
 }
 
 /*
- * Result of unit `u` of an epoch, whose own operand is `own`. `n` is the number of ranks as a constant, so that all
- * packets are asked for before the first is looked at, or 0.
+ * Result of unit `u`, whose own operand is `own`. `n` is the number of ranks as a constant, so that all packets are
+ * asked for before the first is looked at, or 0.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
-                                                         bool hot, int dtype, int op, int width, uint32_t flag,
-                                                         uint64_t capacity, uint64_t u, mscclpp_dev_vec_t own)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
+                                                         int n, bool hot, int dtype, int op, int width, uint32_t u,
+                                                         mscclpp_dev_vec_t own)
 {
+    const mscclpp_dev_args_t *args = epoch->args;
     mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v[8];
+    bool there[8];
     uint32_t r;
+    int i;
 
-    if (n != 0) {
-        mscclpp_dev_vec_t v[8];
-        bool there[8];
-        int i;
-
-        MSCCLPP_DEV_UNROLL
-        for (i = 0; i < n; ++i) {
-            there[i] = (uint32_t)i == args->rank;
-            v[i] = own;
-            if (!there[i]) {
-                there[i] =
-                    mscclpp_dev_poll_unit(mscclpp_dev_oneshot_slot(args, args->rank, (uint32_t)i, flag, capacity, u),
-                                          capacity * MSCCLPP_DEV_PACKET_STEP, &v[i], flag, width);
-            }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < n; ++i) {
+        v[i] = own;
+        there[i] = (uint32_t)i == args->rank || mscclpp_dev_oneshot_poll(epoch, (uint32_t)i, u, width, &v[i]);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < n; ++i) {
+        if (!there[i]) {
+            mscclpp_dev_oneshot_get(ctx, epoch, (uint32_t)i, u, width, &v[i]);
         }
-        MSCCLPP_DEV_UNROLL
-        for (i = 0; i < n; ++i) {
-            if (!there[i]) {
-                mscclpp_dev_get_unit(ctx, args,
-                                     mscclpp_dev_oneshot_slot(args, args->rank, (uint32_t)i, flag, capacity, u),
-                                     capacity * MSCCLPP_DEV_PACKET_STEP, &v[i], flag, width, (uint32_t)i);
-            }
-        }
-        mscclpp_dev_acc_set(&acc, dtype, v[0]);
-        MSCCLPP_DEV_UNROLL
-        for (i = 1; i < n; ++i) {
+        if (i == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+        } else {
             mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i]);
         }
-        return mscclpp_dev_acc_get(&acc, dtype);
     }
-    mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_oneshot_operand(ctx, args, 0, width, flag, capacity, u, own));
-    for (r = 1; r < args->nranks; ++r) {
-        mscclpp_dev_acc_add(&acc, hot, dtype, op,
-                            mscclpp_dev_oneshot_operand(ctx, args, r, width, flag, capacity, u, own));
+    for (r = 0; n == 0 && r < args->nranks; ++r) {
+        v[0] = own;
+        if (r != args->rank) {
+            mscclpp_dev_oneshot_get(ctx, epoch, r, u, width, &v[0]);
+        }
+        if (r == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+        } else {
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[0]);
+        }
     }
     return mscclpp_dev_acc_get(&acc, dtype);
+}
+
+MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n, bool hot,
+                                           int dtype, int op, int width)
+{
+    const uint32_t threads = ctx->nblocks * ctx->nthreads;
+    const uint32_t thread = ctx->block * ctx->nthreads + ctx->tid;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    mscclpp_dev_vec_t first;
+    uint32_t u;
+
+    if (thread >= epoch->chunk) {
+        return;
+    }
+    /* Of most messages a thread has no other unit, and so reads it once. */
+    first = mscclpp_dev_ld_unit(epoch->in, thread, epoch->bytes);
+    mscclpp_dev_oneshot_put(ctx, epoch, n, thread, width, first);
+    for (u = thread + threads; u < epoch->chunk; u += threads) {
+        mscclpp_dev_oneshot_put(ctx, epoch, n, u, width, mscclpp_dev_ld_unit(epoch->in, u, epoch->bytes));
+    }
+    for (u = thread; u < epoch->chunk; u += threads) {
+        mscclpp_dev_vec_t v = u == thread ? first : mscclpp_dev_ld_unit(epoch->in, u, epoch->bytes);
+
+        v = mscclpp_dev_oneshot_gather(ctx, epoch, n, hot, dtype, op, width, u, v);
+        if (!ctx->failed) {
+            mscclpp_dev_st_unit(epoch->out, u, epoch->bytes, v, mask);
+        }
+    }
+}
+
+/* Makes the epoch that follows the last one, of the message from unit `base` on. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_t base)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+
+    ++epoch->flag;
+    epoch->half = MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * args->packet_half;
+    epoch->in = (const char *)args->in + base * MSCCLPP_DEV_UNIT;
+    epoch->out = (char *)args->out + base * MSCCLPP_DEV_UNIT;
+    epoch->bytes = args->bytes - base * MSCCLPP_DEV_UNIT;
+}
+
+/* Whether `units` are for brief: at most one a thread, and all of them in a slot at once. */
+MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, uint64_t units, uint32_t threads)
+{
+    return units <= threads && units <= args->oneshot_capacity &&
+           (args->nranks == 2 || args->nranks == 4 || args->nranks == 8);
+}
+
+/* The shortest way through a small message; `n` is the number of ranks as a constant. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
+                                           int dtype, int op, int width)
+{
+    const uint32_t thread = ctx->block * ctx->nthreads + ctx->tid;
+    const uint64_t launches = args->state->launches;
+    mscclpp_dev_oneshot_t epoch;
+
+    epoch.args = args;
+    epoch.flag = args->state->epoch;
+    epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    mscclpp_dev_oneshot_begin(&epoch, 0);
+    if (thread < mscclpp_dev_units(args->bytes)) {
+        mscclpp_dev_vec_t v = mscclpp_dev_ld_unit(epoch.in, thread, epoch.bytes);
+
+        mscclpp_dev_oneshot_put(ctx, &epoch, n, thread, width, v);
+        v = mscclpp_dev_oneshot_gather(ctx, &epoch, n, hot, dtype, op, width, thread, v);
+        if (!ctx->failed) {
+            mscclpp_dev_st_unit(epoch.out, thread, epoch.bytes, v, mscclpp_dev_unit_mask(dtype));
+        }
+    }
+    mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
+}
+
+/* Any message. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot, int dtype,
+                                          int op, int width)
+{
+    const uint64_t units = mscclpp_dev_units(args->bytes);
+    const uint64_t launches = args->state->launches;
+    mscclpp_dev_oneshot_t epoch;
+    uint64_t base;
+
+    epoch.args = args;
+    epoch.flag = args->state->epoch;
+    epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    epoch.chunk = (uint32_t)MSCCLPP_DEV_PACKET_CHUNK(units, args->oneshot_capacity, ctx->nblocks * ctx->nthreads);
+    for (base = 0; base < units; base += epoch.chunk) {
+        mscclpp_dev_oneshot_begin(&epoch, base);
+        switch (args->nranks) {
+        case 2:
+            mscclpp_dev_oneshot_epoch(ctx, &epoch, 2, hot, dtype, op, width);
+            break;
+        case 4:
+            mscclpp_dev_oneshot_epoch(ctx, &epoch, 4, hot, dtype, op, width);
+            break;
+        case 8:
+            mscclpp_dev_oneshot_epoch(ctx, &epoch, 8, hot, dtype, op, width);
+            break;
+        default:
+            mscclpp_dev_oneshot_epoch(ctx, &epoch, 0, hot, dtype, op, width);
+            break;
+        }
+    }
+    mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op, int width)
 {
-    const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
-    const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
-    const uint64_t units = mscclpp_dev_units(args->bytes);
-    const uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
-    const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(units, capacity, threads);
-    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    const uint64_t barriers = args->state->barrier[ctx->block];
-    const uint64_t launches = args->state->launches;
-    uint32_t flag = args->state->epoch;
-    uint64_t base, u;
-    uint32_t i;
-
-    for (base = 0; base < units; base += chunk) {
-        /* Of most messages a thread has no other unit, and so reads it once. */
-        const mscclpp_dev_vec_t first =
-            thread < chunk ? mscclpp_dev_ld_unit(args->in, base + thread, args->bytes) : mscclpp_dev_vec_zero();
-
-        ++flag;
-        for (u = thread; u < chunk; u += threads) {
-            mscclpp_dev_vec_t v = u == thread ? first : mscclpp_dev_ld_unit(args->in, base + u, args->bytes);
-
-            for (i = 1; i < args->nranks && !ctx->failed; ++i) {
-                uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
-
-                mscclpp_dev_put_unit(mscclpp_dev_oneshot_slot(args, peer, args->rank, flag, capacity, u),
-                                     capacity * MSCCLPP_DEV_PACKET_STEP, v, flag, width);
-            }
-        }
-        for (u = thread; u < chunk; u += threads) {
-            mscclpp_dev_vec_t v = u == thread ? first : mscclpp_dev_ld_unit(args->in, base + u, args->bytes);
-
-            switch (args->nranks) {
-            case 2:
-                v = mscclpp_dev_oneshot_gather(ctx, args, 2, hot, dtype, op, width, flag, capacity, u, v);
-                break;
-            case 4:
-                v = mscclpp_dev_oneshot_gather(ctx, args, 4, hot, dtype, op, width, flag, capacity, u, v);
-                break;
-            case 8:
-                v = mscclpp_dev_oneshot_gather(ctx, args, 8, hot, dtype, op, width, flag, capacity, u, v);
-                break;
-            default:
-                v = mscclpp_dev_oneshot_gather(ctx, args, 0, hot, dtype, op, width, flag, capacity, u, v);
-                break;
-            }
-            if (!ctx->failed) {
-                mscclpp_dev_st_unit(args->out, base + u, args->bytes, v, mask);
-            }
-        }
+    if (!mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads)) {
+        mscclpp_dev_oneshot_long(ctx, args, hot, dtype, op, width);
+    } else if (args->nranks == 2) {
+        mscclpp_dev_oneshot_brief(ctx, args, 2, hot, dtype, op, width);
+    } else if (args->nranks == 4) {
+        mscclpp_dev_oneshot_brief(ctx, args, 4, hot, dtype, op, width);
+    } else {
+        mscclpp_dev_oneshot_brief(ctx, args, 8, hot, dtype, op, width);
     }
-    mscclpp_dev_finish(ctx, args, launches, flag, barriers);
 }
 
 #endif

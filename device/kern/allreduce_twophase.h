@@ -208,14 +208,13 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const ms
                                                 int dtype, int op)
 {
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
-    const uint64_t barriers = args->state->barrier[ctx->block];
     const uint64_t launches = args->state->launches;
     mscclpp_dev_twophase_t epoch;
     uint64_t chunk;
 
     epoch.args = args;
-    epoch.shard = (mscclpp_dev_units(args->bytes) + args->nranks - 1) / args->nranks;
-    epoch.capacity = MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    epoch.shard = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
+    epoch.capacity = args->twophase_capacity;
     epoch.flag = args->state->epoch;
     chunk = MSCCLPP_DEV_PACKET_CHUNK(epoch.shard, epoch.capacity, threads);
     for (epoch.base = 0; epoch.base < epoch.shard; epoch.base += chunk) {
@@ -235,7 +234,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const ms
             break;
         }
     }
-    mscclpp_dev_finish(ctx, args, launches, epoch.flag, barriers);
+    mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
 #endif

@@ -17,49 +17,61 @@
 #include "device/kern/allreduce_twophase.h"
 #include "device/linger_types.h"
 
-/* Copies the bell's payload if all of it has arrived, and tells from that whether there is an operation. */
-MSCCLPP_DEV bool mscclpp_dev_linger_listen(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                           mscclpp_dev_linger_block_t *own, uint64_t number, bool *leave)
+/* Makes one word the block's own: an argument of the operation to come. */
+MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32_t w, uint32_t payload)
 {
-    const uint64_t *bell = args->common.mailbox->bell;
+    if (w <= MSCCLPP_DEV_BELL_BYTES) {
+        ((mscclpp_dev_word_t *)&own->args)[w] = payload; /* the arguments begin like the bell */
+    } else {
+        own->args.dtype = MSCCLPP_DEV_BELL_DTYPE(payload);
+        own->args.op = MSCCLPP_DEV_BELL_OP(payload);
+        own->args.home = MSCCLPP_DEV_BELL_HOME(payload);
+    }
+    own->words[w] = payload;
+}
+
+/* One look at the bell by the threads that listen. True if all of it has arrived, else *leave says more. */
+MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
+                                           mscclpp_dev_linger_block_t *own, uint64_t number, uint64_t kernel,
+                                           bool *leave)
+{
     bool missing = false;
     uint32_t w;
 
     /* Acquire: the host has seen to it that the operands are there before it rang. */
-    for (w = ctx->tid; w <= MSCCLPP_DEV_BELL_LEAVE; w += ctx->nthreads) {
+    for (w = ctx->tid; w <= MSCCLPP_DEV_BELL_LEAVE; w += MSCCLPP_DEV_WARP) {
         uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[w]);
 
         if (w == MSCCLPP_DEV_BELL_LEAVE) {
-            *leave = word == args->number;
+            *leave = word == kernel;
         } else if ((uint32_t)(word >> 32) == (uint32_t)number) {
-            own->words[w] = (uint32_t)word;
+            mscclpp_dev_linger_take(own, w, (uint32_t)word);
         } else {
             missing = true;
         }
     }
-    return !mscclpp_dev_block_sync_or(ctx, missing);
+    return !mscclpp_dev_warp_or(missing);
 }
 
-/*
- * The first block: false when it is time to leave. *torn_p is set, for all threads alike, if the host has given up an
- * operation that the other blocks may not have begun; they leave by themselves then.
- */
-MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                               mscclpp_dev_linger_block_t *own, uint64_t number, uint64_t started_ns,
-                                               bool *torn_p)
+/* The threads that listen: until there is an operation, or it is time to leave. Out of line like operations, below. */
+MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx,
+                                                            const mscclpp_dev_linger_args_t *args,
+                                                            mscclpp_dev_linger_block_t *own)
 {
-    uint64_t now = mscclpp_dev_now_ns();
+    /* Arguments of a kernel are out of its cache after each look, too. */
+    const uint64_t *bell = args->common.mailbox->bell;
+    const uint64_t number = own->number + 1, kernel = args->number, now = mscclpp_dev_now_ns();
     uint64_t until = now + args->idle_ns;
     bool leave, torn = false;
 
-    until = until < started_ns + args->window_ns ? until : started_ns + args->window_ns;
+    until = until < own->started_ns + args->window_ns ? until : own->started_ns + args->window_ns;
     until = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now : until;
     for (;;) {
         leave = false;
-        if (mscclpp_dev_linger_listen(ctx, args, own, number, &leave)) {
-            return true;
+        if (mscclpp_dev_linger_listen(&ctx, bell, own, number, kernel, &leave)) {
+            return MSCCLPP_DEV_LINGER_HEARD;
         }
-        leave = leave || (ctx->tid == 0 && mscclpp_dev_now_ns() >= until);
+        leave = leave || (ctx.tid == 0 && mscclpp_dev_now_ns() >= until);
         /*
          * The other blocks may not yet have taken the last operation's words from the relay, which quitting overwrites.
          * One that gave up waiting for them never ends the operation.
@@ -68,18 +80,40 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
             torn = mscclpp_dev_ld_relaxed_sys_u64(&args->common.mailbox->abort) != 0;
             leave = torn;
         }
-        if (mscclpp_dev_block_sync_or(ctx, leave)) {
-            *torn_p = mscclpp_dev_block_sync_or(ctx, torn);
-            return false;
+        if (mscclpp_dev_warp_or(leave)) {
+            return mscclpp_dev_warp_or(torn) ? MSCCLPP_DEV_LINGER_TORN : MSCCLPP_DEV_LINGER_LEAVE;
         }
-        mscclpp_dev_pause(ctx);
+        mscclpp_dev_pause(&ctx);
     }
 }
 
-/* The first block: hands its words on, or the word to quit, as the kernel's nth message to the others. */
-MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                          const mscclpp_dev_linger_block_t *own, uint32_t nth, bool quit)
+/*
+ * The first block: false when it is time to leave. *torn_p is set, for all threads alike, if the host has given up an
+ * operation that the other blocks may not have begun; they leave by themselves then. Few threads listen, so that a turn
+ * of theirs costs no barrier of the block; nobody looks at what they found before all have passed one.
+ */
+MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
+                                               mscclpp_dev_linger_block_t *own, bool *torn_p)
 {
+    if (ctx->tid < MSCCLPP_DEV_WARP) {
+        const uint32_t found = mscclpp_dev_linger_listen_long(*ctx, args, own);
+
+        mscclpp_dev_ctx_renew(ctx);
+        if (ctx->tid == 0) {
+            own->found = found;
+            ++own->number;
+        }
+    }
+    mscclpp_dev_block_sync(ctx);
+    *torn_p = own->found == MSCCLPP_DEV_LINGER_TORN;
+    return own->found == MSCCLPP_DEV_LINGER_HEARD;
+}
+
+/* The first block: hands its words on, or the word to quit, as the kernel's next message to the others. */
+MSCCLPP_DEV void mscclpp_dev_linger_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
+                                          mscclpp_dev_linger_block_t *own, bool quit)
+{
+    const uint32_t nth = own->messages + 1;
     uint32_t w;
 
     for (w = ctx->tid; w < MSCCLPP_DEV_BELL_WORDS; w += ctx->nthreads) {
@@ -87,17 +121,23 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 
         mscclpp_dev_st_release_gpu_u64(&args->common.state->relay[w], (uint64_t)nth << 32 | payload);
     }
+    mscclpp_dev_block_sync(ctx);
+    if (ctx->tid == 0) {
+        own->messages = nth;
+    }
 }
 
 /*
- * The other blocks: waits for the nth message. All blocks have taken its words before there can be another. Operations
+ * The other blocks: waits for the next message. All blocks have taken its words before there can be another. Operations
  * that the first block serves alone do not come here.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                                mscclpp_dev_linger_block_t *own, uint32_t nth)
+                                                mscclpp_dev_linger_block_t *own)
 {
+    const uint32_t nth = own->messages + 1;
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t w;
+    bool missed;
 
     for (w = ctx->tid; w < MSCCLPP_DEV_BELL_WORDS; w += ctx->nthreads) {
         uint64_t word;
@@ -107,86 +147,84 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
                 break;
             }
         }
-        own->words[w] = (uint32_t)word;
+        mscclpp_dev_linger_take(own, w, (uint32_t)word);
     }
     /* Words of which a thread missed one are no operation. */
-    return !mscclpp_dev_block_sync_or(ctx, ctx->failed) && own->words[MSCCLPP_DEV_BELL_CODE] != MSCCLPP_DEV_BELL_QUIT;
-}
-
-/* Makes the block's arguments those of the operation whose words it has. */
-MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *own)
-{
-    const uint32_t *words = own->words;
-
+    missed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     if (ctx->tid == 0) {
-        const uint32_t code = words[MSCCLPP_DEV_BELL_CODE];
-
-        own->args.in =
-            (const void *)(uintptr_t)((uint64_t)words[MSCCLPP_DEV_BELL_IN_HIGH] << 32 | words[MSCCLPP_DEV_BELL_IN_LOW]);
-        own->args.out =
-            (void *)(uintptr_t)((uint64_t)words[MSCCLPP_DEV_BELL_OUT_HIGH] << 32 | words[MSCCLPP_DEV_BELL_OUT_LOW]);
-        own->args.bytes = words[MSCCLPP_DEV_BELL_BYTES];
-        own->args.dtype = MSCCLPP_DEV_BELL_DTYPE(code);
-        own->args.op = MSCCLPP_DEV_BELL_OP(code);
+        own->messages = nth;
     }
-    mscclpp_dev_block_sync(ctx);
+    return !missed && own->words[MSCCLPP_DEV_BELL_CODE] != MSCCLPP_DEV_BELL_QUIT;
 }
 
 /*
- * What is not the shortest path is kept out of it, for the sake of its registers: types without folded kernels, and the
- * two-phase algorithm.
+ * Each kind of operation is a function of its own, with a context of its own: together they need more registers than
+ * there are, and what a thread keeps in memory instead is out of its cache after each look at the bell. They say
+ * whether the thread has failed.
  */
-MSCCLPP_DEV_OUTLINE void mscclpp_dev_linger_call_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                                     uint32_t kernel)
+#define MSCCLPP_DEV_LINGER_OPERATION(name_, dtype_, op_)                                                               \
+    MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_##name_##dtype_##op_(mscclpp_dev_ctx_t ctx,                            \
+                                                                     const mscclpp_dev_args_t *args)
+#define MSCCLPP_DEV_LINGER_DEFINE(dtype_, op_)                                                                         \
+    MSCCLPP_DEV_LINGER_OPERATION(brief2, dtype_, op_)                                                                  \
+    {                                                                                                                  \
+        mscclpp_dev_oneshot_brief(&ctx, args, 2, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
+        return ctx.failed;                                                                                             \
+    }                                                                                                                  \
+    MSCCLPP_DEV_LINGER_OPERATION(brief4, dtype_, op_)                                                                  \
+    {                                                                                                                  \
+        mscclpp_dev_oneshot_brief(&ctx, args, 4, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
+        return ctx.failed;                                                                                             \
+    }                                                                                                                  \
+    MSCCLPP_DEV_LINGER_OPERATION(brief8, dtype_, op_)                                                                  \
+    {                                                                                                                  \
+        mscclpp_dev_oneshot_brief(&ctx, args, 8, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
+        return ctx.failed;                                                                                             \
+    }                                                                                                                  \
+    MSCCLPP_DEV_LINGER_OPERATION(oneshot, dtype_, op_)                                                                 \
+    {                                                                                                                  \
+        mscclpp_dev_oneshot_long(&ctx, args, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                       \
+        return ctx.failed;                                                                                             \
+    }                                                                                                                  \
+    MSCCLPP_DEV_LINGER_OPERATION(twophase, dtype_, op_)                                                                \
+    {                                                                                                                  \
+        mscclpp_dev_allreduce_twophase(&ctx, args, true, (int)(dtype_), (int)(op_));                                   \
+        return ctx.failed;                                                                                             \
+    }
+MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_DEFINE)
+#undef MSCCLPP_DEV_LINGER_DEFINE
+#undef MSCCLPP_DEV_LINGER_OPERATION
+
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args, uint32_t kernel)
 {
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
-        mscclpp_dev_allreduce_twophase(ctx, args, false, (int)args->dtype, (int)args->op);
+        mscclpp_dev_allreduce_twophase(&ctx, args, false, (int)args->dtype, (int)args->op);
     } else {
-        mscclpp_dev_allreduce_oneshot(ctx, args, false, (int)args->dtype, (int)args->op, MSCCLPP_DEV_LL16);
+        mscclpp_dev_allreduce_oneshot(&ctx, args, false, (int)args->dtype, (int)args->op, MSCCLPP_DEV_LL16);
     }
-}
-
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_twophase_hot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
-{
-    const int hot = MSCCLPP_DEV_HOT_DTYPE(args->dtype);
-
-#define MATCH(dtype_, op_)                                                                                             \
-    if (hot == (int)(dtype_) && args->op == (uint32_t)(op_)) {                                                         \
-        mscclpp_dev_allreduce_twophase(ctx, args, true, (int)(dtype_), (int)(op_));                                    \
-        return true;                                                                                                   \
-    }
-    MSCCLPP_DEV_HOT(MATCH)
-#undef MATCH
-    return false;
-}
-
-MSCCLPP_DEV bool mscclpp_dev_linger_oneshot_hot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
-{
-    const int hot = MSCCLPP_DEV_HOT_DTYPE(args->dtype);
-
-#define MATCH(dtype_, op_)                                                                                             \
-    if (hot == (int)(dtype_) && args->op == (uint32_t)(op_)) {                                                         \
-        mscclpp_dev_allreduce_oneshot(ctx, args, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
-        return true;                                                                                                   \
-    }
-    MSCCLPP_DEV_HOT(MATCH)
-#undef MATCH
-    return false;
+    return ctx.failed;
 }
 
 /* One operation, by the first block or by all. */
-MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_block_t *own, uint32_t code)
+MSCCLPP_DEV bool mscclpp_dev_linger_serve(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args, uint32_t code)
 {
-    const mscclpp_dev_args_t *args = &own->args;
-    const uint32_t nblocks = ctx->nblocks, kernel = MSCCLPP_DEV_BELL_KERNEL(code);
+    const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code), op = MSCCLPP_DEV_BELL_OP(code);
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
+    bool brief;
 
-    ctx->nblocks = MSCCLPP_DEV_BELL_WIDE(code) ? nblocks : 1;
-    if (!MSCCLPP_DEV_FOLDS ||
-        !(kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase_hot(ctx, args)
-                                                      : mscclpp_dev_linger_oneshot_hot(ctx, args))) {
-        mscclpp_dev_linger_call_any(ctx, args, kernel);
+    ctx.nblocks = MSCCLPP_DEV_BELL_WIDE(code) ? ctx.nblocks : 1;
+    brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx.nblocks * ctx.nthreads);
+#define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
+    if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
+        return kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase##dtype_##op_(ctx, args)       \
+               : !brief                                    ? mscclpp_dev_linger_oneshot##dtype_##op_(ctx, args)        \
+               : args->nranks == 2                         ? mscclpp_dev_linger_brief2##dtype_##op_(ctx, args)         \
+               : args->nranks == 4                         ? mscclpp_dev_linger_brief4##dtype_##op_(ctx, args)         \
+                                                           : mscclpp_dev_linger_brief8##dtype_##op_(ctx, args);                                \
     }
-    ctx->nblocks = nblocks;
+    MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
+#undef MSCCLPP_DEV_LINGER_MATCH
+    return mscclpp_dev_linger_any(ctx, args, kernel);
 }
 
 /* The last block says so, since until then the relay is in use. The next kernel's messages begin at 1 again. */
@@ -210,33 +248,36 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
 MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                     mscclpp_dev_linger_block_t *own)
 {
-    const uint64_t started_ns = mscclpp_dev_now_ns();
-    uint64_t number = args->number;
-    uint32_t code = args->code;
-    uint32_t messages = 0; /* of the first block to the others */
     bool there = true, torn = false;
 
     if (ctx->tid == 0) {
         own->args = args->common;
+        own->started_ns = mscclpp_dev_now_ns();
+        own->number = args->number;
+        own->messages = 0;
+        own->words[MSCCLPP_DEV_BELL_CODE] = args->code;
+        own->failed = 0;
     }
     mscclpp_dev_block_sync(ctx);
     while (there) {
+        const uint32_t code = own->words[MSCCLPP_DEV_BELL_CODE];
+
         if (ctx->block == 0 || MSCCLPP_DEV_BELL_WIDE(code)) {
-            mscclpp_dev_linger_serve(ctx, own, code);
+            ctx->failed = mscclpp_dev_linger_serve(*ctx, &own->args, code);
+            if (ctx->failed) {
+                mscclpp_dev_st_relaxed_block_u32(&own->failed, 1);
+            }
         }
+        mscclpp_dev_ctx_renew(ctx);
         if (ctx->block == 0) {
-            there = mscclpp_dev_linger_await_bell(ctx, args, own, ++number, started_ns, &torn);
-            code = own->words[MSCCLPP_DEV_BELL_CODE];
-            if (ctx->nblocks > 1 && !torn && (!there || MSCCLPP_DEV_BELL_WIDE(code))) {
-                mscclpp_dev_linger_relay(ctx, args, own, ++messages, !there);
+            there = mscclpp_dev_linger_await_bell(ctx, args, own, &torn);
+            if (ctx->nblocks > 1 && !torn && (!there || MSCCLPP_DEV_BELL_WIDE(own->words[MSCCLPP_DEV_BELL_CODE]))) {
+                mscclpp_dev_linger_relay(ctx, args, own, !there);
             }
         } else {
-            there = mscclpp_dev_linger_await_relay(ctx, args, own, ++messages);
-            code = own->words[MSCCLPP_DEV_BELL_CODE];
+            there = mscclpp_dev_linger_await_relay(ctx, args, own);
         }
-        if (there) {
-            mscclpp_dev_linger_take(ctx, own);
-        }
+        ctx->failed = mscclpp_dev_ld_relaxed_block_u32(&own->failed) != 0;
     }
     mscclpp_dev_linger_leave(ctx, args);
 }

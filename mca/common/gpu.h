@@ -22,6 +22,13 @@ typedef enum {
     MSCCLPP_MEM_DEVICE
 } mscclpp_mem_kind_t;
 
+/* How kernels of a device come to some memory. */
+typedef enum {
+    MSCCLPP_REACH_NONE,
+    MSCCLPP_REACH_FAR, /* it lies, or may lie, elsewhere */
+    MSCCLPP_REACH_HOME /* it is the device's own and stays there */
+} mscclpp_reach_t;
+
 /* What is known of the allocation behind an address. */
 typedef struct {
     mscclpp_mem_kind_t kind;
@@ -82,10 +89,8 @@ typedef struct {
     /* Never fails: an unknown address is MSCCLPP_MEM_HOST. */
     void (*query)(const void *address, mscclpp_mem_info_t *info_p);
 
-    /*
-     * True if kernels of the device can touch the address. What `query` would say, but fast: on the path of every call.
-     */
-    bool (*is_reachable)(int device, const void *address);
+    /* What `query` would say, but fast: on the path of every call. */
+    mscclpp_reach_t (*reach)(int device, const void *address);
 
     /* Device memory that can be exported, zeroed. `device_free` may wait for the device's running kernels. */
     mscclpp_status_t (*device_alloc)(int device, size_t size, void **address_p);

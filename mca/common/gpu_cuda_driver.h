@@ -80,7 +80,7 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p);
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p);
 
 bool mscclpp_cuda_is_device(const void *address);
-bool mscclpp_cuda_is_reachable(int device, const void *address);
+mscclpp_reach_t mscclpp_cuda_reach(int device, const void *address);
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p);
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p);
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p);

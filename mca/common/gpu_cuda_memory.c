@@ -97,41 +97,44 @@ static bool is_mapped_in_place(const void *address, int device)
     return in_place;
 }
 
-bool mscclpp_cuda_is_reachable(int device, const void *address)
+mscclpp_reach_t mscclpp_cuda_reach(int device, const void *address)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
-    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                        CU_POINTER_ATTRIBUTE_CONTEXT};
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT};
     unsigned type = 0;
+    unsigned managed = 0;
     int ordinal = -1;
     CUcontext context = NULL, primary = NULL;
     unsigned long long buffer_id;
-    void *values[] = {&type, &ordinal, &context};
+    void *values[] = {&type, &managed, &ordinal, &context};
     mscclpp_mem_info_t info;
 
     if (NULL == driver || NULL == address) {
-        return false;
+        return MSCCLPP_REACH_NONE;
     }
     buffer_id = buffer_id_of(driver, address);
     if (find_known(address, buffer_id) == device) {
-        return true;
+        return MSCCLPP_REACH_HOME;
     }
     /* By far the most calls pass plain memory of the device's primary context, or pool memory, which has none. */
-    if (CUDA_SUCCESS == driver->pointer_get_attributes(3, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
-        CU_MEMORYTYPE_DEVICE == type && ordinal == device) {
+    if (CUDA_SUCCESS == driver->pointer_get_attributes(4, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
+        CU_MEMORYTYPE_DEVICE == type && 0 == managed && ordinal == device) {
         if (NULL == context) {
-            return true;
+            return MSCCLPP_REACH_HOME;
         }
         if (MSCCLPP_OK == mscclpp_cuda_primary_context(device, &primary) && context == primary) {
             if (0 != buffer_id) {
                 remember(address, buffer_id, device);
             }
-            return true;
+            return MSCCLPP_REACH_HOME;
         }
     }
     mscclpp_cuda_query(address, &info);
-    return MSCCLPP_MEM_PINNED == info.kind || MSCCLPP_MEM_MANAGED == info.kind ||
-           (MSCCLPP_MEM_DEVICE == info.kind && info.device == device);
+    if (MSCCLPP_MEM_DEVICE == info.kind) {
+        return info.device == device ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
+    }
+    return MSCCLPP_MEM_HOST == info.kind ? MSCCLPP_REACH_NONE : MSCCLPP_REACH_FAR;
 }
 
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)

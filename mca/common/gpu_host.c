@@ -235,9 +235,9 @@ static bool host_is_device(const void *address)
     return ours;
 }
 
-static bool host_is_reachable(int device, const void *address)
+static mscclpp_reach_t host_reach(int device, const void *address)
 {
-    return HOST_DEVICE == device && host_is_device(address);
+    return HOST_DEVICE == device && host_is_device(address) ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
 }
 
 static void host_query(const void *address, mscclpp_mem_info_t *info_p)
@@ -576,7 +576,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .preload = host_preload,
     .is_device = host_is_device,
     .query = host_query,
-    .is_reachable = host_is_reachable,
+    .reach = host_reach,
     .device_alloc = host_device_alloc,
     .device_free = host_device_free,
     .temp_alloc = host_temp_alloc,

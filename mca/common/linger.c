@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,12 @@
 /* Seconds that a kernel has to leave, which it does in microseconds: before memory is freed, and before a launch. */
 #define LEAVE_TIME 10.0
 #define SOON 100e-6
+
+_Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &&
+                   offsetof(mscclpp_dev_args_t, out) == 4 * MSCCLPP_DEV_BELL_OUT_LOW &&
+                   offsetof(mscclpp_dev_args_t, bytes) == 4 * MSCCLPP_DEV_BELL_BYTES &&
+                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "kernels write the words of a bell to the beginning of their arguments as they come");
 
 /* The team whose kernel lingers on each device. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -128,7 +135,7 @@ static uint32_t encode(const mscclpp_team_t *team, const mscclpp_dev_launch_t *l
 {
     const mscclpp_dev_args_t *args = launch->args;
 
-    return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op, is_wide(team, args->bytes));
+    return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op, is_wide(team, args->bytes), args->home);
 }
 
 static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)

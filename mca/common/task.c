@@ -35,6 +35,7 @@ typedef struct {
     mscclpp_choice_t choice;
     mscclpp_dev_zerocopy_args_t kernel_args;
     mscclpp_room_t room;
+    bool home; /* who reads `out` after the call finds there what the device has */
 } task_t;
 
 /* True if elements follow one another without padding, so that they can be copied as bytes. */
@@ -78,11 +79,13 @@ static mscclpp_status_t replace_buffers(task_t *task)
     mscclpp_team_t *team = task->team;
     const mscclpp_allreduce_args_t *args = task->args;
     bool in_place = args->sendbuf == args->recvbuf;
+    const mscclpp_reach_t reach = team->gpu->reach(team->device, args->recvbuf);
     mscclpp_status_t status = MSCCLPP_OK;
 
     task->in = args->sendbuf;
     task->out = args->recvbuf;
-    if (!team->gpu->is_reachable(team->device, args->recvbuf)) {
+    task->home = reach != MSCCLPP_REACH_FAR;
+    if (reach == MSCCLPP_REACH_NONE) {
         status = make_stand_in(task, &task->out_stand_in);
         task->out = task->out_stand_in;
         /* Padding between elements is not written by the kernel, so it must be there to be copied back. */
@@ -92,7 +95,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
     }
     if (in_place) {
         task->in = task->out;
-    } else if (status == MSCCLPP_OK && !team->gpu->is_reachable(team->device, args->sendbuf)) {
+    } else if (status == MSCCLPP_OK && team->gpu->reach(team->device, args->sendbuf) == MSCCLPP_REACH_NONE) {
         status = make_stand_in(task, &task->in_stand_in);
         task->in = task->in_stand_in;
         if (status == MSCCLPP_OK) {
@@ -270,6 +273,7 @@ static mscclpp_status_t launch(task_t *task)
     mscclpp_team_fill_args(task->team, args);
     args->in = task->in;
     args->out = task->out;
+    args->home = task->home && !task->choice.algo->maps_buffers && !task->choice.algo->spans_nodes;
     args->bytes = task->bytes;
     args->dtype = (uint32_t)task->args->dtype;
     args->op = (uint32_t)task->args->op;
@@ -394,6 +398,7 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
     task.room = MSCCLPP_ROOM_NONE;
+    task.home = false;
     return run(&task);
 }
 
@@ -411,5 +416,6 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
     task.room = MSCCLPP_ROOM_NONE;
+    task.home = true; /* the stream sees to the rest */
     return run(&task);
 }

@@ -29,6 +29,9 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
     /* A waiting host's deadline comes first; the kernel's own is for a host that is stopped, or does not wait. */
     args->timeout_ns = team->timeout > 0 ? (uint64_t)((team->timeout + 1) * 1e9) : 0;
     args->packet_half = team->layout.packet_half;
+    args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
+    args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    args->home = 0;
     args->bulk_offset = team->layout.bulk_offset;
     args->bulk_size = team->layout.bulk_size;
     args->state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);

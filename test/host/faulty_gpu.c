@@ -116,9 +116,9 @@ static void faulty_query(const void *address, mscclpp_mem_info_t *info_p)
     mscclpp_gpu_host_ops.query(address, info_p);
 }
 
-static bool faulty_is_reachable(int device, const void *address)
+static mscclpp_reach_t faulty_reach(int device, const void *address)
 {
-    return mscclpp_gpu_host_ops.is_reachable(device, address);
+    return mscclpp_gpu_host_ops.reach(device, address);
 }
 
 static mscclpp_status_t faulty_device_alloc(int device, size_t size, void **address_p)
@@ -235,7 +235,7 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .preload = faulty_preload,
     .is_device = faulty_is_device,
     .query = faulty_query,
-    .is_reachable = faulty_is_reachable,
+    .reach = faulty_reach,
     .device_alloc = faulty_device_alloc,
     .device_free = faulty_device_free,
     .temp_alloc = faulty_temp_alloc,

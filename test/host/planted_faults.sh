@@ -272,16 +272,16 @@ plant barrier-acquire barriers $barrier $launcher 's/ld_acquire_sys_u64\((&own->
 plant barrier-head-sync barriers $barrier $launcher \
     '/void mscclpp_dev_barrier\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 plant finish-head-sync barriers $barrier $launcher \
-    '/void mscclpp_dev_finish\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+    '/void mscclpp_dev_finish_packets\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 ticket='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)'
 plant ticket-relaxed barriers $barrier $launcher "s/$ticket/__atomic_fetch_add(\&state->ticket, 1, __ATOMIC_RELAXED)/"
 plant ticket-not-atomic barriers $barrier $launcher "s/$ticket/state->ticket++/"
 plant done-relaxed barriers $barrier $launcher \
-    's/st_release_sys_u64\(&args->mailbox/st_relaxed_sys_u64(\&args->mailbox/'
-plant oneshot-one-half schedule device/kern/allreduce_oneshot.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
+    's/st_release_(home|sys)_u64\(&args->mailbox/st_relaxed_sys_u64(\&args->mailbox/'
+plant oneshot-one-half schedule device/kern/allreduce_oneshot.h $schedule 's/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant twophase-one-half schedule device/kern/allreduce_twophase.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce_oneshot.h $schedule \
-    's/u < chunk;/u < chunk \&\& base + u < units;/'
+    's/(u|thread) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
 plant twophase-last-epoch-short schedule device/kern/allreduce_twophase.h $schedule \
     's/u < chunk/u < chunk \&\& epoch->base + u < epoch->shard/'
 plant scratch-first-barrier scratch device/kern/allreduce_scratch.h $launcher \
@@ -344,8 +344,8 @@ plant linger-relay-release linger $linger $launcher \
     's/mscclpp_dev_st_release_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
 plant linger-left-relaxed linger $linger $launcher \
     's/st_release_sys_u64\((&args->common.mailbox->left)/st_relaxed_sys_u64(\1/'
-plant linger-take-sync linger $linger $launcher \
-    '/void mscclpp_dev_linger_take\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+plant linger-await-sync linger $linger $launcher \
+    '/bool mscclpp_dev_linger_await_bell\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 leavers='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->leavers, 1\)'
 plant linger-leavers-relaxed linger $linger $launcher \
     "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"

@@ -185,6 +185,8 @@ static void *actor_main(void *argument)
     args->nranks = schedule->ranks;
     args->timeout_ns = (uint64_t)(LOST * 1e9);
     args->packet_half = schedule->half_units * MSCCLPP_DEV_PACKET_UNIT;
+    args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
+    args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
     args->state = run->state[actor->rank];
     args->mailbox = run->mailbox[actor->rank];
     for (r = 0; r < schedule->ranks; ++r) {

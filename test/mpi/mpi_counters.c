@@ -118,7 +118,7 @@ static bool choice_is(MPI_T_enum enumtype, int number, const char *value)
 bool mt_parameter_is(const char *name, const char *value)
 {
     char full[128];
-    int index, count, bind, verbosity, scope, provided, unused_name = 0, unused_text = 0;
+    int index, count, bind, verbosity, scope, unused_name = 0, unused_text = 0;
     MPI_Datatype datatype;
     MPI_T_enum enumtype;
     MPI_T_cvar_handle handle;
