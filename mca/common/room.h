@@ -5,6 +5,7 @@
 #ifndef MCA_COMMON_ROOM_H
 #define MCA_COMMON_ROOM_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,19 +25,31 @@ typedef struct mscclpp_room_guest {
     uint64_t key;
 } mscclpp_room_guest_t;
 
-/* All functions are thread-safe, and none waits. MSCCLPP_ROOM_NONE: there is none. */
-mscclpp_room_t mscclpp_room_take_early(void);
+/* The rooms of one process; its fields are room.c's own. */
+typedef struct {
+    int early; /* taken; atomic */
+    pthread_mutex_t lock;
+    int late; /* taken */
+    mscclpp_room_guest_t *guests;
+} mscclpp_rooms_t;
+
+/* In place, in memory of zeros; nothing to be undone. mscclpp_rooms_process: this process's, for ever. */
+void mscclpp_rooms_init(mscclpp_rooms_t *rooms);
+mscclpp_rooms_t *mscclpp_rooms_process(void);
+
+/* All functions below are thread-safe, and none waits. MSCCLPP_ROOM_NONE: there is none. */
+mscclpp_room_t mscclpp_room_take_early(mscclpp_rooms_t *rooms);
 
 /*
  * Late room goes to the guests with the lowest keys. The ranks of a team give theirs the same key, so that processes
  * with the same guests let the same ones in.
  */
-void mscclpp_room_queue(mscclpp_room_guest_t *guest, uint64_t key);
-void mscclpp_room_leave(mscclpp_room_guest_t *guest);
-void mscclpp_room_change_key(mscclpp_room_guest_t *guest, uint64_t key);
-mscclpp_room_t mscclpp_room_take_late(const mscclpp_room_guest_t *guest);
+void mscclpp_room_queue(mscclpp_rooms_t *rooms, mscclpp_room_guest_t *guest, uint64_t key);
+void mscclpp_room_leave(mscclpp_rooms_t *rooms, mscclpp_room_guest_t *guest);
+void mscclpp_room_change_key(mscclpp_rooms_t *rooms, mscclpp_room_guest_t *guest, uint64_t key);
+mscclpp_room_t mscclpp_room_take_late(mscclpp_rooms_t *rooms, const mscclpp_room_guest_t *guest);
 
 /* Gives back what was taken; MSCCLPP_ROOM_NONE is allowed. */
-void mscclpp_room_give(mscclpp_room_t room);
+void mscclpp_room_give(mscclpp_rooms_t *rooms, mscclpp_room_t room);
 
 #endif

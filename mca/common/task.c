@@ -2,10 +2,8 @@
 #include "mca/common/task.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "mca/common/log.h"
-#include "mca/common/room.h"
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
 
@@ -14,13 +12,6 @@
  * up.
  */
 #define NOTICE_CALLS 256u
-
-/* An attempt to find room lasts so many pauses of so many nanoseconds at the most. */
-#define ATTEMPT_PAUSES 32
-#define ATTEMPT_PAUSE 20000
-
-/* log2 of what an attempt to find room is worth, of 32 bits: a call comes first after so many as its draw was bad. */
-#define ATTEMPT_BONUS 26
 
 typedef struct {
     mscclpp_team_t *team;
@@ -34,7 +25,6 @@ typedef struct {
     void *out_stand_in;
     mscclpp_choice_t choice;
     mscclpp_dev_zerocopy_args_t kernel_args;
-    mscclpp_room_t room;
     bool home; /* who reads `out` after the call finds there what the device has */
 } task_t;
 
@@ -178,93 +168,6 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
     return status;
 }
 
-static bool all_have_room(const mscclpp_team_t *team, const uint64_t *word)
-{
-    const size_t offset = (size_t)((const char *)word - (const char *)&team->control[team->rank]);
-    bool all = true;
-    int rank;
-
-    for (rank = 0; rank < team->size; ++rank) {
-        const char *line = (const char *)&team->control[rank];
-
-        all = all && mscclpp_control_load((const uint64_t *)(const void *)(line + offset)) % 2 == 1;
-    }
-    return all;
-}
-
-/* Where a call stands among those that want room, equal on all ranks: by chance, and sooner with each attempt. */
-static uint64_t place_in_queue(const mscclpp_team_t *team, uint64_t attempt)
-{
-    const uint64_t draw = (team->id ^ team->call) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-    const uint64_t bonus = attempt << ATTEMPT_BONUS;
-
-    return draw > bonus ? draw - bonus : 0;
-}
-
-/* Not for long: where processes have let different guests in, somebody has to give way. */
-static mscclpp_room_t await_room(const mscclpp_room_guest_t *guest)
-{
-    const struct timespec pause = {.tv_nsec = ATTEMPT_PAUSE};
-    mscclpp_room_t room = mscclpp_room_take_late(guest);
-    int i;
-
-    for (i = 0; i < ATTEMPT_PAUSES && room == MSCCLPP_ROOM_NONE; ++i) {
-        nanosleep(&pause, NULL);
-        room = mscclpp_room_take_late(guest);
-    }
-    return room;
-}
-
-/*
- * All ranks are there, but not all have room: they try until all have at once. A word holds the number of the attempt
- * twice, plus 1 for room. Two words alternate, because a rank that knows the result of an attempt may write that of the
- * next one while others still read, but not that after it.
- */
-static mscclpp_status_t find_room(task_t *task)
-{
-    mscclpp_team_t *team = task->team;
-    mscclpp_control_line_t *own = &team->control[team->rank];
-    mscclpp_status_t status = MSCCLPP_OK;
-    mscclpp_room_guest_t guest;
-    bool all = false;
-    uint64_t attempt;
-
-    mscclpp_room_queue(&guest, place_in_queue(team, 0));
-    for (attempt = 1; !all && status == MSCCLPP_OK; ++attempt) {
-        uint64_t *word = &own->room[++team->attempts % 2];
-
-        mscclpp_room_give(task->room);
-        mscclpp_room_change_key(&guest, place_in_queue(team, attempt));
-        task->room = await_room(&guest);
-        mscclpp_control_store(word, 2 * team->attempts + (task->room != MSCCLPP_ROOM_NONE));
-        status = mscclpp_team_wait_words(team, "room for kernels", task->bytes, word, 2 * team->attempts);
-        all = status == MSCCLPP_OK && all_have_room(team, word);
-    }
-    mscclpp_room_leave(&guest);
-    mscclpp_debug("%s: call %llu: %s after %llu attempts to find room for kernels", team->oob.label,
-                  (unsigned long long)team->call, mscclpp_status_string(status), (unsigned long long)attempt - 1);
-    return status;
-}
-
-/*
- * Meets the other ranks, when nothing that could wait for another kernel is left to do before the launch, and waits
- * until there is room for the kernels of all. Between nodes there are no threads that could start other kernels.
- */
-static mscclpp_status_t meet_before_launch(task_t *task)
-{
-    mscclpp_team_t *team = task->team;
-    uint64_t *word = &team->control[team->rank].arrived;
-    mscclpp_status_t status;
-
-    task->room = mscclpp_room_take_early();
-    mscclpp_control_store(word, 2 * team->call + (task->room != MSCCLPP_ROOM_NONE));
-    status = mscclpp_team_wait_words(team, "arrival of all ranks", task->bytes, word, 2 * team->call);
-    if (status == MSCCLPP_OK && team->fabric == NULL && !all_have_room(team, word)) {
-        status = find_room(task);
-    }
-    return status;
-}
-
 static mscclpp_status_t launch(task_t *task)
 {
     mscclpp_dev_args_t *args = &task->kernel_args.common;
@@ -339,13 +242,13 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
     if (status == MSCCLPP_OK && task->choice.epochs != 0) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
-    if (status == MSCCLPP_OK && wait && team->meet_first) {
-        status = meet_before_launch(task);
+    if (status == MSCCLPP_OK && wait) {
+        status = mscclpp_team_meet(team, task->bytes);
     }
     if (status == MSCCLPP_OK) {
         status = launch(task);
     }
-    mscclpp_room_give(task->room);
+    mscclpp_team_give_room(team);
     if (wait) {
         status = restore_buffers(task, status);
         mscclpp_team_release_mappings(team, false);
@@ -397,7 +300,6 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     task.stream = NULL;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    task.room = MSCCLPP_ROOM_NONE;
     task.home = false;
     return run(&task);
 }
@@ -415,7 +317,6 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.out = args->recvbuf;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    task.room = MSCCLPP_ROOM_NONE;
     task.home = true; /* the stream sees to the rest */
     return run(&task);
 }

@@ -11,6 +11,7 @@
 #include "mca/common/config.h"
 #include "mca/common/gpu.h"
 #include "mca/common/oob.h"
+#include "mca/common/room.h"
 #include "mca/common/rules.h"
 #include "mca/common/status.h"
 
@@ -21,7 +22,9 @@ typedef struct {
     const mscclpp_rules_t *rules;   /* NULL: none; rank 0's are used by all ranks */
     const mscclpp_gpu_ops_t *gpu;
     int device;
-    bool concurrent;   /* other threads may have tasks of other teams in flight on the device */
+    bool concurrent; /* other threads may have tasks of other teams in flight on the device */
+    /* For `concurrent`; NULL: the process's. Ranks that are threads of one process need rooms of their own each. */
+    mscclpp_rooms_t *rooms;
     mscclpp_oob_t oob; /* copied; its context and label outlive the team */
     bool single_node;  /* the caller knows that all ranks are on this node; equal on all ranks */
     int leader;        /* else: the lowest rank that the caller knows to be on this node, the own one included */

@@ -11,7 +11,6 @@
 
 #include "mca/common/gpu_users.h"
 #include "mca/common/log.h"
-#include "mca/common/room.h"
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
 #include "mca/common/tool.h"
@@ -332,6 +331,8 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
     launch.nthreads = team->on_host ? 1 : 64;
     launch.args = &args;
     team->probing = true;
+    /* Waiting for room is waiting for other calls, for as long as those may take. */
+    status = mscclpp_team_meet(team, 0);
     team->timeout = PROBE_DEADLINE;
     team->warn_after = 0;
     mscclpp_team_fill_args(team, &args);
@@ -342,6 +343,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
         status = mscclpp_team_launch(team, NULL, &launch, "probe");
     }
     *seconds_p = (mscclpp_team_now() - started) / (PROBE_ROUNDS - 1);
+    mscclpp_team_give_room(team);
     if (status != MSCCLPP_OK) {
         /* The peers' kernels would wait for this rank's until the deadline. */
         (void)mscclpp_team_fail(team, status);
@@ -455,6 +457,9 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->id = hellos[0].team_id;
     team->block_limit = find_block_limit(team, hellos, nodes == NULL);
     team->meet_first = must_meet_first(team, hellos);
+    if (params->concurrent) {
+        team->rooms = params->rooms != NULL ? params->rooms : mscclpp_rooms_process();
+    }
     /* Its kernel waits for hosts, which might be waiting for other kernels to let theirs begin, or for its end. */
     team->engines = !team->meet_first && nodes == NULL && !launches_block(team, hellos);
     *own_p = attach(team, hellos);

@@ -12,6 +12,7 @@
 #include "mca/common/fabric.h"
 #include "mca/common/linger.h"
 #include "mca/common/memory.h"
+#include "mca/common/room.h"
 #include "mca/common/team.h"
 
 /* A mapping of a peer's user buffer in use by a launch that may still run. */
@@ -80,9 +81,13 @@ struct mscclpp_team {
     uint64_t epochs; /* packet flags used since the last renewal */
     uint64_t exchanges;
     uint64_t meetings;
-    uint64_t attempts; /* to find room, equal on all ranks */
+    uint64_t arrivals; /* meetings before a launch, equal on all ranks */
+    uint64_t attempts; /* to find room, likewise */
     uint64_t call;     /* number of the call in hand, for messages */
     const char *last_algorithm;
+
+    mscclpp_rooms_t *rooms; /* NULL: other threads of this rank start no kernels, so there is always room */
+    mscclpp_room_t room;    /* of the task in hand */
 
     bool engines;             /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine; /* NULL until they first do */
@@ -165,8 +170,20 @@ bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait);
 mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
                                          uint64_t target);
 
+/* The same as a part of a longer wait, which goes on. */
+mscclpp_status_t mscclpp_team_wait_on(mscclpp_team_wait_t *wait, const uint64_t *word, uint64_t target);
+
 /* Marks the team as broken and tells the peers why, once. Returns the status. */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status);
+
+/*
+ * team_meeting.c: where ranks meet before a launch (`meet_first`), waits for all of them and for room for the kernels
+ * of all; to be called when nothing that could wait for another kernel is left to do. Between nodes there are no
+ * threads that could start other kernels, so those of a node do without room. Room that was found, or was not wanted by
+ * all, is this rank's until it gives it back, whatever the status.
+ */
+mscclpp_status_t mscclpp_team_meet(mscclpp_team_t *team, uint64_t bytes);
+void mscclpp_team_give_room(mscclpp_team_t *team);
 
 /*
  * team_launch.c: takes a stream from the pool for the task in hand, unless it has one already, and gives it back unless

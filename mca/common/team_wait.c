@@ -130,7 +130,8 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
 
     if (team->timeout > 0 && waited >= team->timeout) {
         if (team->probing) {
-            mscclpp_info("%s: kernels of all ranks did not meet within %g s", team->oob.label, team->timeout);
+            mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", team->oob.label, team->timeout,
+                         wait->what);
             return MSCCLPP_ERR_TIMEOUT;
         }
         list_late(wait, late, sizeof(late));
@@ -199,15 +200,13 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
     return status;
 }
 
-mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
-                                         uint64_t target)
+mscclpp_status_t mscclpp_team_wait_on(mscclpp_team_wait_t *wait, const uint64_t *word, uint64_t target)
 {
-    mscclpp_team_wait_t wait;
+    mscclpp_team_t *team = wait->team;
     int rank;
 
-    mscclpp_team_wait_init(&wait, team, what, bytes);
-    wait.words = word;
-    wait.target = target;
+    wait->words = word;
+    wait->target = target;
     for (rank = 0; rank < team->size; ++rank) {
         const uint64_t *other = word_of(team, word, rank);
         uint32_t polls = 0;
@@ -218,13 +217,22 @@ mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what,
             if (++polls % 16 != 0 && !team->on_host) {
                 continue;
             }
-            status = mscclpp_team_wait_turn(&wait);
+            status = mscclpp_team_wait_turn(wait);
             if (status != MSCCLPP_OK) {
                 return status;
             }
         }
     }
     return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
+                                         uint64_t target)
+{
+    mscclpp_team_wait_t wait;
+
+    mscclpp_team_wait_init(&wait, team, what, bytes);
+    return mscclpp_team_wait_on(&wait, word, target);
 }
 
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)

@@ -1,0 +1,394 @@
+/*
+ * Ranks whose threads use teams independently: they meet before each launch, that of the set-up included, and no more
+ * kernels of a rank than a GPU has room for wait for other ranks at once.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "mca/common/room.h"
+#include "test/host/faulty_gpu.h"
+#include "test/host/jitter.h"
+#include "test/host/parts.h"
+#include "test/host/rank_threads.h"
+#include "test/host/traffic.h"
+#include "test/unit/unit.h"
+
+#define RANKS 3
+#define TEAMS 20
+#define MAX_COUNT 3000u
+
+/* More seconds than kernels may take to meet in a set-up. */
+#define LONG_WAIT 10.5
+
+static parts_options_t options;
+
+/* What a process would have of its own. */
+typedef struct {
+    mscclpp_rooms_t rooms;
+    int inside; /* kernels under way that wait for others; atomic, as is `most` */
+    int most;
+} process_t;
+
+static process_t processes[RANKS];
+static _Thread_local process_t *mine;
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Kernels that wait for others stay for a while, so that all that may be under way together are. */
+static mscclpp_status_t counting_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_args_t *args = launch->args;
+    mscclpp_status_t status;
+    int inside, most;
+
+    if (args->nranks == 1) {
+        return mscclpp_gpu_host_ops.launch(stream, launch);
+    }
+    inside = __atomic_add_fetch(&mine->inside, 1, __ATOMIC_RELAXED);
+    most = __atomic_load_n(&mine->most, __ATOMIC_RELAXED);
+    while (inside > most &&
+           !__atomic_compare_exchange_n(&mine->most, &most, inside, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    status = mscclpp_gpu_host_ops.launch(stream, launch); /* a grid of one thread runs here, to its end */
+    __atomic_sub_fetch(&mine->inside, 1, __ATOMIC_RELAXED);
+    return status;
+}
+
+static mscclpp_gpu_ops_t counting_gpu;
+
+static void configure(mscclpp_config_t *config, double timeout)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = (size_t)1 << 20;
+    config->twin_blocks = 1;
+    config->twin_threads = 1;
+    config->timeout = timeout;
+    config->ucx = false;
+}
+
+/* Makes a rank of this thread that has its process's rooms. */
+static void be_threaded(rank_t *rank)
+{
+    mine = &processes[rank->rank];
+    rank->concurrent = true;
+    rank->rooms = &mine->rooms;
+}
+
+/* Takes all rooms of a process; false if some were taken already. */
+static bool fill(mscclpp_rooms_t *rooms)
+{
+    mscclpp_room_guest_t guest;
+    int early = 0, late = 0;
+
+    mscclpp_room_queue(rooms, &guest, 0);
+    while (mscclpp_room_take_early(rooms) != MSCCLPP_ROOM_NONE) {
+        ++early;
+    }
+    while (mscclpp_room_take_late(rooms, &guest) != MSCCLPP_ROOM_NONE) {
+        ++late;
+    }
+    mscclpp_room_leave(rooms, &guest);
+    return early == MSCCLPP_ROOMS - MSCCLPP_ROOMS_LATE && late == MSCCLPP_ROOMS_LATE;
+}
+
+static void empty(mscclpp_rooms_t *rooms)
+{
+    int i;
+
+    for (i = 0; i < MSCCLPP_ROOMS; ++i) {
+        mscclpp_room_give(rooms, i < MSCCLPP_ROOMS_LATE ? MSCCLPP_ROOM_LATE : MSCCLPP_ROOM_EARLY);
+    }
+}
+
+static void check_all_given_back(void)
+{
+    int i;
+
+    for (i = 0; i < RANKS; ++i) {
+        CHECK(fill(&processes[i].rooms));
+        empty(&processes[i].rooms);
+    }
+}
+
+/* One thread of a rank: a team of its own, a few calls, and again. */
+static void use_teams(rank_t *rank)
+{
+    const int *number = rank->argument;
+    uint64_t own = (uint64_t)*number * 100 + (uint64_t)rank->rank + 1;
+    int i, k;
+
+    be_threaded(rank);
+    rank->gpu = &counting_gpu;
+    for (i = 0; i < 2 && rank->failures == 0; ++i) {
+        traffic_t traffic;
+
+        jitter_sleep(&own, 3000);
+        traffic_open(&traffic, create_team(rank), MAX_COUNT, *number % 2 == 0 ? USER_DEVICE : USER_EXACT);
+        for (k = 0; k < 2 * options.scale && traffic.team != NULL; ++k) {
+            bool right = false;
+
+            jitter_sleep(&own, 1000);
+            CHECK_EQ(traffic_call(&traffic, 1 + (uint64_t)(*number * 131 + k * 977) % MAX_COUNT, &right), MSCCLPP_OK);
+            CHECK(right);
+        }
+        traffic_close(&traffic);
+    }
+}
+
+static void *team_main(void *argument)
+{
+    mscclpp_config_t config;
+
+    configure(&config, options.timeout);
+    CHECK_EQ(run_ranks(RANKS, &config, use_teams, argument), 0);
+    return NULL;
+}
+
+static void run_teams(void)
+{
+    pthread_t threads[TEAMS];
+    int numbers[TEAMS], i;
+
+    for (i = 0; i < TEAMS; ++i) {
+        numbers[i] = i;
+        REQUIRE(pthread_create(&threads[i], NULL, team_main, &numbers[i]) == 0);
+    }
+    for (i = 0; i < TEAMS; ++i) {
+        pthread_join(threads[i], NULL);
+    }
+    mscclpp_team_finalize(1.0);
+}
+
+static void check_most(int at_least, int at_most)
+{
+    int i;
+
+    for (i = 0; i < RANKS; ++i) {
+        printf("process %d: at most %d kernels at once\n", i, processes[i].most);
+        CHECK(processes[i].most >= at_least);
+        CHECK(processes[i].most <= at_most);
+        processes[i].most = 0;
+    }
+}
+
+/* More teams than there is room for, all set up at the same time, and in an order that differs between ranks. */
+static void test_crowd(int scale)
+{
+    (void)scale;
+    run_teams();
+    check_most(2, MSCCLPP_ROOMS);
+    check_all_given_back();
+}
+
+/* All but the last rooms are held by calls whose peers do not come, so that teams wait for long, and for one another.
+ */
+static void test_queue(int scale)
+{
+    const int early = MSCCLPP_ROOMS - MSCCLPP_ROOMS_LATE;
+    int i, k;
+
+    (void)scale;
+    for (i = 0; i < RANKS; ++i) {
+        for (k = 0; k < early; ++k) {
+            CHECK_EQ(mscclpp_room_take_early(&processes[i].rooms), MSCCLPP_ROOM_EARLY);
+        }
+    }
+    run_teams();
+    check_most(1, MSCCLPP_ROOMS_LATE);
+    for (i = 0; i < RANKS; ++i) {
+        for (k = 0; k < early; ++k) {
+            mscclpp_room_give(&processes[i].rooms, MSCCLPP_ROOM_EARLY);
+        }
+    }
+    check_all_given_back();
+}
+
+/* Ranks without threads of their own always have room, however many are threads of this process. */
+static void meet_without_rooms(rank_t *rank)
+{
+    traffic_t traffic;
+    int i;
+
+    rank->concurrent = rank->rank == 0;
+    traffic_open(&traffic, create_team(rank), MAX_COUNT, USER_DEVICE);
+    for (i = 0; i < 3 && traffic.team != NULL; ++i) {
+        bool right = false;
+
+        CHECK_EQ(traffic_call(&traffic, 100, &right), MSCCLPP_OK);
+        CHECK(right);
+    }
+    traffic_close(&traffic);
+}
+
+static void test_one_process(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, options.timeout);
+    CHECK_EQ(run_ranks(MSCCLPP_ROOMS + 1, &config, meet_without_rooms, NULL), 0);
+    mscclpp_team_finalize(1.0);
+}
+
+/* The set-up waits for room for longer than it would for kernels, and then is like any other. */
+static void wait_in_set_up(rank_t *rank)
+{
+    traffic_t traffic;
+    bool right = false;
+
+    be_threaded(rank);
+    traffic_open(&traffic, create_team(rank), MAX_COUNT, USER_DEVICE);
+    if (traffic.team != NULL) {
+        CHECK_EQ(traffic_call(&traffic, 1000, &right), MSCCLPP_OK);
+        CHECK(right);
+    }
+    traffic_close(&traffic);
+}
+
+static void *full_main(void *argument)
+{
+    const double until = now() + LONG_WAIT;
+
+    while (now() < until) {
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    empty(argument);
+    return NULL;
+}
+
+static void test_patience(int scale)
+{
+    mscclpp_config_t config;
+    pthread_t thread;
+
+    if (scale == 1) {
+        return; /* most of it is waiting */
+    }
+    configure(&config, options.timeout);
+    config.warn_after = 0;
+    CHECK(fill(&processes[1].rooms));
+    REQUIRE(pthread_create(&thread, NULL, full_main, &processes[1].rooms) == 0);
+    CHECK_EQ(run_ranks(RANKS, &config, wait_in_set_up, NULL), 0);
+    pthread_join(thread, NULL);
+    check_all_given_back();
+    mscclpp_team_finalize(1.0);
+}
+
+/* Room never comes: a set-up ends on all ranks alike, and a call with an error, after one deadline. */
+static void wait_in_vain(rank_t *rank)
+{
+    const bool in_call = *(const bool *)rank->argument;
+    mscclpp_team_t *team = NULL;
+    mscclpp_status_t status;
+    int32_t in = rank->rank, out = -1;
+    const mscclpp_allreduce_args_t args = {&in, &out, 1, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, 1};
+    double started;
+
+    be_threaded(rank);
+    if (rank->rank == 0 && !in_call) {
+        CHECK(fill(&mine->rooms));
+    }
+    meet(rank);
+    started = now();
+    status = try_team(rank, rank->config, &team);
+    if (in_call) {
+        CHECK_EQ(status, MSCCLPP_OK);
+        meet(rank);
+        if (rank->rank == 0) {
+            CHECK(fill(&mine->rooms));
+        }
+        meet(rank);
+        started = now();
+        status = team != NULL ? mscclpp_allreduce(team, &args) : MSCCLPP_ERR_INVALID;
+        CHECK(status == MSCCLPP_ERR_TIMEOUT || status == MSCCLPP_ERR_PEER);
+        mscclpp_team_destroy(team);
+    } else {
+        CHECK_EQ(status, MSCCLPP_ERR_NOT_SUPPORTED);
+    }
+    CHECK(now() - started >= rank->config->timeout);
+    CHECK(now() - started < rank->config->timeout + (options.scale == 1 ? 30 : 8));
+    meet(rank);
+    if (rank->rank == 0) {
+        empty(&mine->rooms);
+    }
+}
+
+static void test_no_room(int scale)
+{
+    mscclpp_config_t config;
+    bool in_call;
+
+    (void)scale;
+    configure(&config, 0.5);
+    config.warn_after = 0;
+    for (int i = 0; i < 2; ++i) {
+        in_call = i == 1;
+        unit_expect_log();
+        CHECK_EQ(run_ranks(RANKS, &config, wait_in_vain, &in_call), 0);
+        CHECK(unit_logged() >= 1);
+        check_all_given_back();
+    }
+    mscclpp_team_finalize(1.0);
+}
+
+/* The nth launch of one rank fails. Its first one waits for nobody; those after it are the set-up's meetings. */
+static void fail_in_set_up(rank_t *rank)
+{
+    const int nth = *(const int *)rank->argument;
+    mscclpp_team_t *team = NULL;
+
+    be_threaded(rank);
+    rank->gpu = &faulty_gpu_ops;
+    if (rank->rank == RANKS - 1) {
+        faulty_arm(FAULTY_LAUNCH, nth, MSCCLPP_ERR_DEVICE);
+    }
+    CHECK_EQ(try_team(rank, rank->config, &team), MSCCLPP_ERR_NOT_SUPPORTED);
+    CHECK_EQ(faulty_disarm(), rank->rank == RANKS - 1);
+}
+
+static void test_faults(int scale)
+{
+    mscclpp_config_t config;
+    int nth;
+
+    (void)scale;
+    configure(&config, options.timeout);
+    for (nth = 1; nth <= 3; ++nth) {
+        unit_expect_log();
+        CHECK_EQ(run_ranks(RANKS, &config, fail_in_set_up, &nth), 0);
+        (void)unit_logged();
+        check_all_given_back();
+    }
+    mscclpp_team_finalize(1.0);
+}
+
+static const part_t parts[] = {
+    {"crowd", test_crowd},
+    {"queue", test_queue},
+    {"process", test_one_process},
+    {"patience", test_patience},
+    {"no_room", test_no_room},
+    {"faults", test_faults},
+    {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    int i;
+
+    unit_begin();
+    counting_gpu = mscclpp_gpu_host_ops;
+    counting_gpu.launch = counting_launch;
+    for (i = 0; i < RANKS; ++i) {
+        mscclpp_rooms_init(&processes[i].rooms);
+    }
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
+}
