@@ -1,11 +1,15 @@
 /*
  * The CUDA kernels without MPI: threads of one process as ranks, on as many GPUs as there are, random cases of every
  * algorithm, type and operation in every kind of memory. Small enough for compute-sanitizer. Usage: test_kernels
- * [CASES [MAX_RANKS [SEED]]].
+ * [CASES [MAX_RANKS [SEED]]]. A line for each algorithm and number of ranks; where nothing moves for STANDSTILL
+ * seconds, what every rank was doing, and exit status 3.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "mca/common/log.h"
 #include "mca/common/ring.h"
@@ -16,6 +20,10 @@
 #define GUARD 64u
 #define MAX_BYTES ((size_t)3 << 20)
 #define PATTERN 0xa5
+
+/* Seconds for a call, after which its own message says more, and for any step, even where a tool slows all down. */
+#define TIMEOUT 60
+#define STANDSTILL 150
 
 typedef enum { MEMORY_DEVICE, MEMORY_POOL, MEMORY_PINNED, MEMORY_HOST, MEMORY_KINDS } memory_t;
 
@@ -35,6 +43,47 @@ typedef struct {
 
 static const mscclpp_gpu_ops_t *gpu;
 static int passed;
+
+/* Where the ranks are; atomic. The watch thread looks at it. */
+static const char *running; /* the algorithm */
+static int running_ranks;
+static unsigned steps; /* of all ranks */
+static struct {
+    const char *step;
+    int index; /* of the case; -1: of none */
+} positions[RANKS_MAX];
+
+static void enter(const rank_t *rank, const char *step, int index)
+{
+    __atomic_store_n(&positions[rank->rank].step, step, __ATOMIC_RELAXED);
+    __atomic_store_n(&positions[rank->rank].index, index, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&steps, 1, __ATOMIC_RELAXED);
+}
+
+/* Ends the program if no rank goes on: waits inside the driver have no deadline of their own. */
+static void *watch(void *argument)
+{
+    unsigned seen = 0;
+    int still, rank;
+
+    (void)argument;
+    for (still = 0; still < STANDSTILL; ++still) {
+        const unsigned now = __atomic_load_n(&steps, __ATOMIC_RELAXED);
+
+        if (now != seen) {
+            seen = now;
+            still = 0;
+        }
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
+    fprintf(stderr, "FAIL %s, %d ranks: nothing has moved for %d s\n", __atomic_load_n(&running, __ATOMIC_RELAXED),
+            __atomic_load_n(&running_ranks, __ATOMIC_RELAXED), STANDSTILL);
+    for (rank = 0; rank < __atomic_load_n(&running_ranks, __ATOMIC_RELAXED); ++rank) {
+        fprintf(stderr, "rank %d: %s, case %d\n", rank, __atomic_load_n(&positions[rank].step, __ATOMIC_RELAXED),
+                __atomic_load_n(&positions[rank].index, __ATOMIC_RELAXED));
+    }
+    _exit(3);
+}
 
 static size_t room(void)
 {
@@ -140,6 +189,7 @@ static void run_case(rank_t *rank, mscclpp_team_t *team, memories_t *memories, i
         in_offset = (unsigned)random_below(&mine, 16);
         out_offset = (unsigned)random_below(&mine, 16);
     }
+    enter(rank, "copies of operands", index);
     memset(host, PATTERN, room());
     elements_fill((mscclpp_dtype_t)dtype, (mscclpp_op_t)op, rank->size, mine, host, count);
     plan->operands[rank->rank] = host;
@@ -158,8 +208,11 @@ static void run_case(rank_t *rank, mscclpp_team_t *team, memories_t *memories, i
     args.dtype = (mscclpp_dtype_t)dtype;
     args.op = (mscclpp_op_t)op;
     args.call = (uint64_t)index + 1;
+    enter(rank, "all-reduce", index);
     status = mscclpp_allreduce(team, &args);
+    enter(rank, "meeting after the all-reduce", index);
     meet(rank); /* all operands are there */
+    enter(rank, "check of the result", index);
     memset(expected, 0, bytes);
     reference_reduce(args.dtype, args.op, plan->operands, rank->size, 0, count, expected);
     copy(memories, area, out - GUARD, bytes + 2 * GUARD);
@@ -176,6 +229,7 @@ static void run_case(rank_t *rank, mscclpp_team_t *team, memories_t *memories, i
                 element_of(args.dtype)->name, (unsigned long long)count, element_op_name(args.op), in_place, in_kind,
                 out_kind, in_offset, out_offset);
     }
+    enter(rank, "meeting after the case", index);
     meet(rank);
     free(host);
     free(area);
@@ -194,6 +248,7 @@ static void run_ring(rank_t *rank, mscclpp_team_t *team, memories_t *memories)
         const int source = (rank->rank + (get ? 1 : rank->size - 1)) % rank->size;
         mscclpp_status_t status;
 
+        enter(rank, get ? "ring of gets" : "ring of puts", -1);
         memset(host, rank->rank + 1, bytes);
         copy(memories, memories->base[MEMORY_DEVICE], host, bytes);
         status =
@@ -219,18 +274,42 @@ static void body(rank_t *rank)
 
     rank->gpu = gpu;
     rank->device = rank->rank % plan->devices;
+    enter(rank, "creation of the team", -1);
     team = create_team(rank);
     if (team == NULL) {
         return;
     }
+    enter(rank, "allocation of memory", -1);
     memories_create(&memories, rank->device);
     for (index = 0; index < plan->cases && !mscclpp_team_broken(team); ++index) {
         run_case(rank, team, &memories, index);
     }
     run_ring(rank, team, &memories);
+    enter(rank, "end of the team", -1);
     mscclpp_team_destroy(team);
     meet(rank);
+    enter(rank, "release of memory", -1);
     memories_destroy(&memories);
+}
+
+/* All cases of one algorithm with that many ranks. */
+static int run_group(const char *algorithm, int size, const mscclpp_config_t *config, plan_t *plan)
+{
+    struct timespec begin, end;
+    int failures, rank;
+
+    for (rank = 0; rank < size; ++rank) {
+        __atomic_store_n(&positions[rank].step, "start", __ATOMIC_RELAXED);
+        __atomic_store_n(&positions[rank].index, -1, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&running, algorithm, __ATOMIC_RELAXED);
+    __atomic_store_n(&running_ranks, size, __ATOMIC_RELAXED);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    failures = run_ranks(size, config, body, plan);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("%s, %d ranks: %d failed (%.1f s)\n", algorithm, size, failures,
+           (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
+    return failures;
 }
 
 static int number(int argc, char **argv, int index, int otherwise)
@@ -244,6 +323,7 @@ int main(int argc, char **argv)
     static const int sizes[] = {1, 2, 3, 4, 5, 8};
     const int max_ranks = number(argc, argv, 2, 8);
     mscclpp_config_t config;
+    pthread_t watcher;
     plan_t plan;
     int failures = 0, algorithm, size;
 
@@ -256,15 +336,21 @@ int main(int argc, char **argv)
     plan.cases = number(argc, argv, 1, 60);
     plan.seed = (uint64_t)number(argc, argv, 3, 1);
     mscclpp_config_init(&config);
-    config.timeout = 60;
+    config.timeout = TIMEOUT;
     config.shared_gpu = "kernels";
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (pthread_create(&watcher, NULL, watch, NULL) != 0) {
+        perror("pthread_create");
+        return 1;
+    }
+    pthread_detach(watcher);
     for (algorithm = 0; algorithm < 6; ++algorithm) {
         config.algorithm = algorithms[algorithm];
         config.engine_chunk = 128 << 10;
         config.packet = algorithm == 0 ? "ll8" : "auto";
         config.scratch_size = algorithm == 4 ? (size_t)1 << 20 : (size_t)16 << 20;
         for (size = 0; size < 6 && sizes[size] <= max_ranks; ++size) {
-            failures += run_ranks(sizes[size], &config, body, &plan);
+            failures += run_group(algorithms[algorithm], sizes[size], &config, &plan);
         }
     }
     mscclpp_team_finalize(1.0);
