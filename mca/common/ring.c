@@ -47,7 +47,11 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
         launch.nblocks = MSCCLPP_DEV_CHANNEL_BLOCKS;
     }
     started = mscclpp_team_now();
-    status = mscclpp_team_launch(team, NULL, &launch, "ring");
+    status = mscclpp_team_meet(team, bytes);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_team_launch(team, NULL, &launch, "ring");
+    }
+    mscclpp_team_give_room(team);
     mscclpp_team_give_stream(team);
     if (status == MSCCLPP_OK) {
         *seconds_p = mscclpp_team_now() - started;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "mca/common/ring.h"
 #include "mca/common/room.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/jitter.h"
@@ -118,6 +119,17 @@ static void check_all_given_back(void)
     }
 }
 
+static void run_ring(rank_t *rank, mscclpp_team_t *team)
+{
+    uint64_t in = (uint64_t)rank->rank, out = ~in;
+    double seconds;
+
+    if (team != NULL) {
+        CHECK_EQ(mscclpp_ring(team, &in, &out, sizeof(in), 2, false, &seconds), MSCCLPP_OK);
+        CHECK_EQ(out, (rank->rank + rank->size - 1) % rank->size);
+    }
+}
+
 /* One thread of a rank: a team of its own, a few calls, and again. */
 static void use_teams(rank_t *rank)
 {
@@ -139,6 +151,7 @@ static void use_teams(rank_t *rank)
             CHECK_EQ(traffic_call(&traffic, 1 + (uint64_t)(*number * 131 + k * 977) % MAX_COUNT, &right), MSCCLPP_OK);
             CHECK(right);
         }
+        run_ring(rank, traffic.team);
         traffic_close(&traffic);
     }
 }
