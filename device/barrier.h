@@ -66,7 +66,9 @@ MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclp
     }
     state->epoch = epoch;
     state->launches = launches + 1;
-    if (args->home != 0) {
+    if (args->release == MSCCLPP_DEV_RELEASE_STREAM) {
+        mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->done, launches + 1);
+    } else if (args->release == MSCCLPP_DEV_RELEASE_DEVICE) {
         mscclpp_dev_st_release_home_u64(&args->mailbox->done, launches + 1);
     } else {
         mscclpp_dev_st_release_sys_u64(&args->mailbox->done, launches + 1);

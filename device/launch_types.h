@@ -72,6 +72,13 @@ typedef struct {
 #define MSCCLPP_DEV_PACKET_CHUNK(units_, capacity_, threads_)                                                          \
     ((units_) <= (capacity_) ? (units_) : (capacity_) / (threads_) * (threads_))
 
+/* For whom a packet kernel's results are released when the host is told of its end. */
+typedef enum {
+    MSCCLPP_DEV_RELEASE_SYSTEM,
+    MSCCLPP_DEV_RELEASE_DEVICE, /* they lie in the memory of the device that runs the kernel */
+    MSCCLPP_DEV_RELEASE_STREAM  /* nobody: who waits for them waits for the kernel's end in its stream */
+} mscclpp_dev_release_t;
+
 /* What every kernel needs. Pointers are valid on the device that runs it. */
 typedef struct {
     const void *in;
@@ -85,7 +92,7 @@ typedef struct {
     uint64_t packet_half;       /* bytes */
     uint32_t oneshot_capacity;  /* MSCCLPP_DEV_ONESHOT_CAPACITY of the two; a division less for each kernel */
     uint32_t twophase_capacity; /* MSCCLPP_DEV_TWOPHASE_CAPACITY, likewise */
-    uint32_t home;              /* not 0: `out` lies in the memory of the device that runs the kernel */
+    uint32_t release;           /* mscclpp_dev_release_t */
     uint64_t bulk_offset;       /* bytes from the scratch's start */
     uint64_t bulk_size;         /* bytes */
     mscclpp_dev_state_t *state;

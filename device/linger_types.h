@@ -26,15 +26,15 @@ enum {
 };
 
 /* Payload of the word CODE. */
-#define MSCCLPP_DEV_BELL_ENCODE(kernel_, dtype_, op_, wide_, home_)                                                    \
+#define MSCCLPP_DEV_BELL_ENCODE(kernel_, dtype_, op_, wide_, release_)                                                 \
     ((uint32_t)(kernel_) | (uint32_t)(dtype_) << 8 | (uint32_t)(op_) << 16 | (uint32_t)(wide_) << 24 |                 \
-     (uint32_t)(home_) << 25)
+     (uint32_t)(release_) << 25)
 #define MSCCLPP_DEV_BELL_KERNEL(code_) ((code_)&0xffu)
 #define MSCCLPP_DEV_BELL_DTYPE(code_) ((code_) >> 8 & 0xffu)
 #define MSCCLPP_DEV_BELL_OP(code_) ((code_) >> 16 & 0xffu)
 #define MSCCLPP_DEV_BELL_WIDE(code_) ((code_) >> 24 & 1u) /* 0: the first block alone, 1: all blocks */
-#define MSCCLPP_DEV_BELL_HOME(code_) ((code_) >> 25 & 1u) /* mscclpp_dev_args_t.home */
-#define MSCCLPP_DEV_BELL_QUIT 0xffffffffu                 /* in the relay: the kernel leaves */
+#define MSCCLPP_DEV_BELL_RELEASE(code_) ((code_) >> 25 & 3u)
+#define MSCCLPP_DEV_BELL_QUIT 0xffffffffu /* in the relay: the kernel leaves */
 
 /*
  * Kernels do not stay beyond a number that this divides. So all ranks launch anew for the same call, and not each for

@@ -25,7 +25,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32
     } else {
         own->args.dtype = MSCCLPP_DEV_BELL_DTYPE(payload);
         own->args.op = MSCCLPP_DEV_BELL_OP(payload);
-        own->args.home = MSCCLPP_DEV_BELL_HOME(payload);
+        own->args.release = MSCCLPP_DEV_BELL_RELEASE(payload);
     }
     own->words[w] = payload;
 }
@@ -216,11 +216,15 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve(mscclpp_dev_ctx_t ctx, const mscclpp_d
     brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx.nblocks * ctx.nthreads);
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
     if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
-        return kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase##dtype_##op_(ctx, args)       \
-               : !brief                                    ? mscclpp_dev_linger_oneshot##dtype_##op_(ctx, args)        \
-               : args->nranks == 2                         ? mscclpp_dev_linger_brief2##dtype_##op_(ctx, args)         \
-               : args->nranks == 4                         ? mscclpp_dev_linger_brief4##dtype_##op_(ctx, args)         \
-                                                           : mscclpp_dev_linger_brief8##dtype_##op_(ctx, args);                                \
+        if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {                                                             \
+            return mscclpp_dev_linger_twophase##dtype_##op_(ctx, args);                                                \
+        }                                                                                                              \
+        if (!brief) {                                                                                                  \
+            return mscclpp_dev_linger_oneshot##dtype_##op_(ctx, args);                                                 \
+        }                                                                                                              \
+        return args->nranks == 2   ? mscclpp_dev_linger_brief2##dtype_##op_(ctx, args)                                 \
+               : args->nranks == 4 ? mscclpp_dev_linger_brief4##dtype_##op_(ctx, args)                                 \
+                                   : mscclpp_dev_linger_brief8##dtype_##op_(ctx, args);                                \
     }
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
 #undef MSCCLPP_DEV_LINGER_MATCH

@@ -135,7 +135,7 @@ static uint32_t encode(const mscclpp_team_t *team, const mscclpp_dev_launch_t *l
 {
     const mscclpp_dev_args_t *args = launch->args;
 
-    return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op, is_wide(team, args->bytes), args->home);
+    return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op, is_wide(team, args->bytes), args->release);
 }
 
 static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)

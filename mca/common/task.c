@@ -25,7 +25,7 @@ typedef struct {
     void *out_stand_in;
     mscclpp_choice_t choice;
     mscclpp_dev_zerocopy_args_t kernel_args;
-    bool home; /* who reads `out` after the call finds there what the device has */
+    mscclpp_dev_release_t release; /* of a kernel that nobody else's writes to `out` go with */
 } task_t;
 
 /* True if elements follow one another without padding, so that they can be copied as bytes. */
@@ -74,7 +74,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
 
     task->in = args->sendbuf;
     task->out = args->recvbuf;
-    task->home = reach != MSCCLPP_REACH_FAR;
+    task->release = reach == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
     if (reach == MSCCLPP_REACH_NONE) {
         status = make_stand_in(task, &task->out_stand_in);
         task->out = task->out_stand_in;
@@ -176,7 +176,9 @@ static mscclpp_status_t launch(task_t *task)
     mscclpp_team_fill_args(task->team, args);
     args->in = task->in;
     args->out = task->out;
-    args->home = task->home && !task->choice.algo->maps_buffers && !task->choice.algo->spans_nodes;
+    if (!task->choice.algo->maps_buffers && !task->choice.algo->spans_nodes) {
+        args->release = task->release;
+    }
     args->bytes = task->bytes;
     args->dtype = (uint32_t)task->args->dtype;
     args->op = (uint32_t)task->args->op;
@@ -300,7 +302,7 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     task.stream = NULL;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    task.home = false;
+    task.release = MSCCLPP_DEV_RELEASE_SYSTEM;
     return run(&task);
 }
 
@@ -317,6 +319,6 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.out = args->recvbuf;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    task.home = true; /* the stream sees to the rest */
+    task.release = MSCCLPP_DEV_RELEASE_STREAM;
     return run(&task);
 }

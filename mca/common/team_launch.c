@@ -31,7 +31,7 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
     args->packet_half = team->layout.packet_half;
     args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
     args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
-    args->home = 0;
+    args->release = MSCCLPP_DEV_RELEASE_SYSTEM;
     args->bulk_offset = team->layout.bulk_offset;
     args->bulk_size = team->layout.bulk_size;
     args->state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);

@@ -249,7 +249,9 @@ static void test_rules(void)
  */
 static void test_table(void)
 {
-    static const uint64_t oneshot_max[] = {512, 256, 128, 64, 32, 32, 32, 8}; /* KiB, from 2 ranks on */
+    /* KiB, from 2 ranks on */
+    static const uint64_t oneshot_max[] = {256, 256, 128, 64, 32, 32, 32, 8};
+    static const uint64_t twophase_max[] = {1024, 1024, 1024, 512, 512, 512, 512, 256};
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
     mscclpp_select_input_t input;
@@ -263,8 +265,10 @@ static void test_table(void)
     for (input.nranks = 2; input.nranks <= 9; ++input.nranks) {
         uint64_t bytes = oneshot_max[input.nranks - 2] * KIB;
         CHECK_TEXT(selected(&input, bytes), "oneshot");
-        CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "zerocopy" : "twophase");
-        CHECK_TEXT(selected(&input, (input.nranks <= 8 ? 512 : 256) * KIB + 1), "zerocopy");
+        CHECK_TEXT(selected(&input, bytes + 1), "twophase");
+        bytes = twophase_max[input.nranks - 2] * KIB;
+        CHECK_TEXT(selected(&input, bytes), "twophase");
+        CHECK_TEXT(selected(&input, bytes + 1), "zerocopy");
     }
 }
 
