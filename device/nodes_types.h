@@ -24,18 +24,42 @@
 #define MSCCLPP_DEV_NODES_SLOT(nnodes_, block_, set_)                                                                  \
     (((uint64_t)(block_)*MSCCLPP_DEV_NODES_SETS + (set_)) * ((uint64_t)(nnodes_) + 1))
 
+/* Who sends what to whom; device/kern/allreduce_nodes.h describes them. */
+typedef enum {
+    MSCCLPP_DEV_NODES_DIRECT, /* everything to all others, each of which combines all of it */
+    MSCCLPP_DEV_NODES_SPLIT,  /* to each other node the part that it combines, and back */
+    MSCCLPP_DEV_NODES_RING    /* from each node to the next one */
+} mscclpp_dev_nodes_pattern_t;
+
+/* Bytes that a set holds of a tile: a slot, or in a ring half of all its slots. */
+#define MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                                                               \
+    (((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)
+#define MSCCLPP_DEV_NODES_ROOM(pattern_, nnodes_, slot_size_)                                                          \
+    ((pattern_) == MSCCLPP_DEV_NODES_RING ? MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_) : (slot_size_))
+
+/*
+ * Signals that `tiles_` tiles take from node `from_` to node `to_`. In a ring those come from the predecessor, and one
+ * from each other node in each operation, counted with the `first_` block.
+ */
+#define MSCCLPP_DEV_NODES_SIGNALS(pattern_, nnodes_, to_, from_, tiles_, first_)                                       \
+    ((pattern_) == MSCCLPP_DEV_NODES_DIRECT  ? (uint64_t)(tiles_)                                                      \
+     : (pattern_) == MSCCLPP_DEV_NODES_SPLIT ? 2 * (uint64_t)(tiles_)                                                  \
+     : ((from_) + 1) % (nnodes_) == (to_)    ? 2 * ((uint64_t)(nnodes_)-1) * (tiles_)                                  \
+                                             : (uint64_t)(first_))
+
 /* Tokens and channels of block b and node k have this number; the token is that which node k's signals are added to. */
 #define MSCCLPP_DEV_NODES_NUMBER(nnodes_, block_, node_) ((uint64_t)(block_) * (nnodes_) + (node_))
 
-/* Units of a tile for each shard: what a block's part of the bulk area holds twice as operands and as results, or a
- * slot.
+/*
+ * Units of a tile for each shard: what a block's part of the bulk area holds twice as operands and as results, or what
+ * a set has room for.
  */
 #define MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_)                                                          \
     ((bulk_size_) / (4 * (uint64_t)MSCCLPP_DEV_UNIT * (nblocks_) * (shards_)))
-#define MSCCLPP_DEV_NODES_TILE(bulk_size_, nblocks_, shards_, slot_size_)                                              \
-    (MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_) < (slot_size_) / MSCCLPP_DEV_UNIT                           \
+#define MSCCLPP_DEV_NODES_TILE(bulk_size_, nblocks_, shards_, room_)                                                   \
+    (MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_) < (room_) / MSCCLPP_DEV_UNIT                                \
          ? MSCCLPP_DEV_NODES_ROWS(bulk_size_, nblocks_, shards_)                                                       \
-         : (slot_size_) / MSCCLPP_DEV_UNIT)
+         : (room_) / MSCCLPP_DEV_UNIT)
 
 /*
  * Units of a shard that go into one epoch at most: what a slot of the exchange area holds, and where a node has several
@@ -61,8 +85,8 @@ typedef struct {
     uint32_t node;
     uint32_t nnodes;
     uint32_t shards;
-    uint32_t most;  /* ranks of the largest node */
-    uint32_t split; /* 1: each node combines a part of each tile; 0: all of it */
+    uint32_t most;    /* ranks of the largest node */
+    uint32_t pattern; /* mscclpp_dev_nodes_pattern_t; equal on all ranks */
 } mscclpp_dev_nodes_args_t;
 
 #endif

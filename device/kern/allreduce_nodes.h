@@ -5,95 +5,40 @@
  *   give     every rank copies its operands into its scratch, cut into as many shards as the smallest node has ranks;
  *            barrier of the node; the owner of a shard combines its node's operands in rank order and sends this
  *            partial result to the owners of the same shard on the other nodes;
- *   join     only with `split`: each node was sent one part of the tile by all others; its owner combines the partial
- *            results of this part in the order of the nodes and sends the result to all others;
- *   take     the owner combines the partial results of all nodes in their order, or with `split` has them combined, and
- *            hands the result to the ranks of its node; barrier of the node; every rank copies the result out.
+ *   join     only if split: each node was sent one part of the tile by all others; its owner combines the partial
+ *            results of this part in the order of the nodes and sends the result to all others. In a ring: what
+ *            allreduce_nodes_ring.h calls a turn;
+ *   take     the owner combines the partial results of all nodes in their order, or else has them combined, and hands
+ *            the result to the ranks of its node; barrier of the node; every rank copies the result out.
  *
- * The next tile is given before the last one is taken, and with `split` before it is joined, so that the links have
+ * The next tile is given before the last one is taken, and where it is joined before that, too, so that the links have
  * something to carry while a block combines and copies. A rank that is alone on its node reads its operands and writes
- * results where they are, without scratch and barriers. With `split` a node sends 2 (n - 1) / n times a tile instead of
- * (n - 1) times, in two steps instead of one.
+ * results where they are, without scratch and barriers. If split, a node sends 2 (n - 1) / n times a tile instead of (n
+ * - 1) times, in two steps instead of one; in a ring, as much as if split, in 2 (n - 1) steps and to one other node.
  *
- * All nodes combine the same partial results in the same order, or take one node's word, so all ranks get the same
- * bits. Partial results travel in the type of the elements: 16-bit floats are accumulated in float32 within a node and
- * among the partial results, and rounded in between.
+ * All nodes combine the same partial results in the same order, or take one node's word for them, so all ranks get the
+ * same bits. Partial results travel in the type of the elements: 16-bit floats are accumulated in float32 within a node
+ * and among the partial results, and rounded in between.
  *
  * Why MSCCLPP_DEV_NODES_SETS sets of slots are enough, and a put needs no flush. Exchange e of a block, counted over
  * all operations, uses set e mod 5, whose places do not depend on the operation. Who gives e + 5 has seen signals of e
- * + 3 at least, for between the two it has joined e + 3 (with `split`), or taken it. Their sender gave e + 3 after it
+ * + 3 at least, for between the two it has joined e + 3, or taken it. Their sender gave e + 3 after it
  * had taken e: the steps follow one another as give(i), join(i - 1), take(i - 2), give(i + 1). So nobody reads what
  * came in e any more, and it may be overwritten; and to take e the sender had to have all that was put in e, so that
  * has long left its source, which may be overwritten, too.
  *
  * Why two sets of tiles in the scratch are enough. Operands are read by others in the step in which they are given, and
- * without `split` when that tile is taken, before its barrier. A rank writes operands i + 2 after the barrier in which
- * it gave i + 1, or after that in which it took i. Results i + 2 are written after the barrier of take i + 1, and who
- * enters that has copied out results i. The barriers of an operation's end and beginning serve the next one alike.
+ * if nothing is joined when that tile is taken, before its barrier. A rank writes operands i + 2 after the barrier in
+ * which it gave i + 1, or after that in which it took i. Results i + 2 are written after the barrier of take i + 1, and
+ * who enters that has copied out results i. The barriers of an operation's end and beginning serve the next one alike.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_NODES_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_NODES_H
 
 #include "device/barrier.h"
-#include "device/nodes_types.h"
+#include "device/kern/allreduce_nodes_ring.h"
+#include "device/kern/allreduce_nodes_tile.h"
 #include "device/port_channel.h"
-#include "device/reduce.h"
-
-/* What a block works on, from step to step. */
-typedef struct {
-    const mscclpp_dev_nodes_args_t *nodes;
-    uint64_t shard;     /* units */
-    uint64_t tile;      /* units of a full one, for each shard */
-    uint64_t tiles;     /* of this block */
-    uint64_t exchanged; /* before the first tile */
-    uint64_t barriers;
-    uint32_t mask;
-    bool owner;
-    bool hot;
-    int dtype;
-    int op;
-} mscclpp_dev_nodes_block_t;
-
-/* A tile: where it begins in each shard, its units, and where its set begins in the exchange area, in bytes. */
-typedef struct {
-    uint64_t index;
-    uint64_t base;
-    uint64_t size;
-    uint64_t part; /* units of each node's part, but for the last ones */
-    uint64_t set;
-} mscclpp_dev_nodes_tile_t;
-
-MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ctx_t *ctx,
-                                                            const mscclpp_dev_nodes_block_t *block, uint64_t index)
-{
-    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const uint32_t set = (uint32_t)((block->exchanged + index) % MSCCLPP_DEV_NODES_SETS);
-    mscclpp_dev_nodes_tile_t tile;
-
-    tile.index = index;
-    tile.base = (ctx->block + index * ctx->nblocks) * block->tile;
-    tile.size = block->shard - tile.base < block->tile ? block->shard - tile.base : block->tile;
-    tile.part = (tile.size + nodes->nnodes - 1) / nodes->nnodes;
-    tile.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
-    return tile;
-}
-
-/* Where shard `s` of a tile begins in a rank's scratch; `results` 0: operands, 1: results. */
-MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
-                                          const mscclpp_dev_nodes_tile_t *tile, uint32_t rank, uint32_t results,
-                                          uint32_t s)
-{
-    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const uint64_t row = ((uint64_t)ctx->block * 4 + 2 * results + tile->index % 2) * nodes->shards + s;
-
-    return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile * MSCCLPP_DEV_UNIT;
-}
-
-/* The first unit of a node's part, and the one behind its last. */
-MSCCLPP_DEV uint64_t mscclpp_dev_nodes_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t node)
-{
-    return node * tile->part < tile->size ? node * tile->part : tile->size;
-}
 
 /*
  * Places in a set, offsets in bytes. Partial results arrive from node k at the beginning of its slot, and results at
@@ -111,31 +56,6 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *b
     const uint64_t units = mscclpp_dev_nodes_begin(tile, k + 1) - mscclpp_dev_nodes_begin(tile, k);
 
     return mscclpp_dev_nodes_incoming(block, tile, k) + block->nodes->slot_size - units * MSCCLPP_DEV_UNIT;
-}
-
-/* Unit `u` of the own node's partial result for the own shard. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_ctx_t *ctx,
-                                                              const mscclpp_dev_nodes_block_t *block,
-                                                              const mscclpp_dev_nodes_tile_t *tile, uint64_t u)
-{
-    const mscclpp_dev_args_t *args = &block->nodes->common;
-    mscclpp_dev_acc_t acc;
-    uint32_t r;
-
-    if (args->nranks == 1) {
-        return mscclpp_dev_ld_unit(args->in, tile->base + u, args->bytes);
-    }
-    for (r = 0; r < args->nranks; ++r) {
-        const mscclpp_dev_vec_t v =
-            mscclpp_dev_ld_vec(mscclpp_dev_nodes_place(ctx, block, tile, r, 0, args->rank) + u * MSCCLPP_DEV_UNIT);
-
-        if (r == 0) {
-            mscclpp_dev_acc_set(&acc, block->dtype, v);
-        } else {
-            mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, v);
-        }
-    }
-    return mscclpp_dev_acc_get(&acc, block->dtype);
 }
 
 /*
@@ -178,8 +98,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     /* Each node begins with the one behind it, so that not all of them send to the same one at a time. */
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
         const uint32_t k = (nodes->node + i) % nodes->nnodes, part = joined ? nodes->node : k;
-        const uint64_t begin = nodes->split ? mscclpp_dev_nodes_begin(tile, part) : 0;
-        const uint64_t end = nodes->split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
+        const bool split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
+        const uint64_t begin = split ? mscclpp_dev_nodes_begin(tile, part) : 0;
+        const uint64_t end = split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
 
         mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[k],
                                          joined ? mscclpp_dev_nodes_joined(block, tile, nodes->node)
@@ -227,7 +148,11 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
                                mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
         }
         mscclpp_dev_block_sync(ctx);
-        mscclpp_dev_nodes_push(ctx, block, tile, false);
+        if (nodes->pattern == MSCCLPP_DEV_NODES_RING) {
+            mscclpp_dev_ring_set_out(ctx, block, tile);
+        } else {
+            mscclpp_dev_nodes_push(ctx, block, tile, false);
+        }
     }
 }
 
@@ -261,11 +186,11 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     uint32_t k;
 
-    if (!nodes->split) {
+    if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
         return mscclpp_dev_nodes_combine_nodes(block, tile, u, 0, mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
     }
     k = (uint32_t)u / (uint32_t)tile->part; /* quicker than with 64 bits, and a slot has no more units */
-    if (k == nodes->node) {
+    if (k == nodes->node || nodes->pattern == MSCCLPP_DEV_NODES_RING) {
         return mscclpp_dev_ld_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT);
     }
     return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, k) +
@@ -281,9 +206,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
     uint64_t u;
     uint32_t r;
 
-    if (nodes->split) {
+    if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT) {
         mscclpp_dev_nodes_await(ctx, nodes, tile->index + 1 == block->tiles ? 2 * block->tiles : 2 * tile->index + 3);
-    } else {
+    } else if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
         mscclpp_dev_nodes_await(ctx, nodes, tile->index + 1);
     }
     for (u = ctx->tid; u < tile->size && !ctx->failed; u += ctx->nthreads) {
@@ -337,7 +262,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count(const mscclpp_dev_ctx_t *ctx, const msc
     for (k = 0; k < nodes->nnodes; ++k) {
         if (k != nodes->node) {
             *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)].expected +=
-                nodes->split ? 2 * block->tiles : block->tiles;
+                MSCCLPP_DEV_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, k, block->tiles, ctx->block == 0);
         }
     }
 }
@@ -347,7 +272,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
 {
     const mscclpp_dev_args_t *args = &nodes->common;
     const uint64_t units = mscclpp_dev_units(args->bytes);
-    const uint64_t lag = nodes->split ? 2 : 1;
+    const uint64_t lag = nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2;
     const uint64_t launches = args->state->launches;
     const uint32_t epoch = args->state->epoch;
     mscclpp_dev_nodes_block_t block;
@@ -356,7 +281,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
 
     block.nodes = nodes;
     block.shard = (units + nodes->shards - 1) / nodes->shards;
-    block.tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards, nodes->slot_size);
+    block.tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards,
+                                        MSCCLPP_DEV_NODES_ROOM(nodes->pattern, nodes->nnodes, nodes->slot_size));
     all = (block.shard + block.tile - 1) / block.tile;
     block.tiles = ctx->block < all ? (all - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
     block.owner = args->rank < nodes->shards;
@@ -372,7 +298,10 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
             mscclpp_dev_nodes_give(ctx, &block, &tile);
             ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         }
-        if (nodes->split && block.owner && i >= 1 && i - 1 < block.tiles && !ctx->failed) {
+        if (nodes->pattern == MSCCLPP_DEV_NODES_RING && block.owner && i >= 1 && !ctx->failed) {
+            mscclpp_dev_ring_turn(ctx, &block, i);
+        }
+        if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT && block.owner && i >= 1 && i - 1 < block.tiles && !ctx->failed) {
             tile = mscclpp_dev_nodes_tile(ctx, &block, i - 1);
             mscclpp_dev_nodes_join(ctx, &block, &tile);
             ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);

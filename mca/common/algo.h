@@ -34,6 +34,7 @@ typedef struct {
     mscclpp_rule_set_t rules;   /* for the team's ranks */
     uint64_t nodes_packets_max; /* bytes, 0 for the built-in choice */
     uint64_t nodes_split_min;   /* likewise */
+    uint64_t nodes_ring_min;    /* likewise */
 } mscclpp_protocol_t;
 
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
@@ -61,8 +62,9 @@ typedef struct {
     uint32_t most;         /* of several nodes: the most ranks that one has */
     uint64_t slot_size;    /* of several nodes: bytes that a block exchanges at once */
     uint64_t packet_units; /* of several nodes: units that ranks exchange as packets at once; 0: they cannot */
-    bool on_host;          /* the twin */
-    bool engines;          /* copy engines may serve this call */
+    mscclpp_dtype_t dtype;
+    bool on_host; /* the twin */
+    bool engines; /* copy engines may serve this call */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;
@@ -84,9 +86,9 @@ struct mscclpp_algo {
     const char *description;
     bool maps_buffers; /* needs all user buffers mapped; where one cannot be, `instead` runs */
     bool spans_nodes;  /* for ranks on several nodes, and for no others; where it cannot be, `instead` runs */
-    bool splits;       /* each node combines a part only */
     bool engines;      /* copy engines move the data (mca/common/engine.h); where they cannot, `instead` runs */
     const mscclpp_algo_t *instead;
+    uint32_t pattern; /* of ranks on several nodes that use no packets: mscclpp_dev_nodes_pattern_t */
 
     /*
      * Fills in kernel, grid and epochs for any count. False if the team's scratch is too small for it with so many
@@ -102,6 +104,7 @@ extern const mscclpp_algo_t mscclpp_algo_allreduce_engines;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_scratch;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets;
 
 extern const mscclpp_algo_t *const mscclpp_algos[];

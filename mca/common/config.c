@@ -41,7 +41,8 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Where kernels run: auto (CUDA where a device can be used), cuda, or host (CPU threads on host "
                   "buffers)."),
     CONFIG_STRING(
-        algorithm, "auto", 4, "auto|oneshot|twophase|zerocopy|engines|scratch|nodes|nodes_split|nodes_packets|stage",
+        algorithm, "auto", 4,
+        "auto|oneshot|twophase|zerocopy|engines|scratch|nodes|nodes_split|nodes_ring|nodes_packets|stage",
         "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
         "memory. Ranks on several nodes use those that begin with nodes in any case but stage, and no others do."),
     CONFIG_STRING(
@@ -119,6 +120,9 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_SIZE(nodes_split_min, "0", 5, 0, 1024 * GIB,
                 "Smallest all-reduce in bytes of which each node combines a part only and sends the others the result; "
                 "0 takes the built-in choice."),
+    CONFIG_SIZE(nodes_ring_min, "0", 5, 0, 1024 * GIB,
+                "Smallest all-reduce in bytes that goes around in a ring of nodes, each of which sends to the next one "
+                "only; not for 16-bit floats; 0 takes the built-in choice."),
     CONFIG_STRING(
         proxy, "progress", 5, "progress|thread",
         "Who carries out what kernels ask of port channels: progress (the calls that wait), or thread (one of "

@@ -44,6 +44,7 @@ typedef struct {
     size_t exchange_size;     /* bytes a rank and communicator */
     size_t nodes_packets_max; /* bytes; 0: the built-in choice */
     size_t nodes_split_min;   /* bytes; 0: the built-in choice */
+    size_t nodes_ring_min;    /* bytes; 0: the built-in choice */
     const char *proxy;        /* "progress", "thread" */
     int fifo_size;            /* triggers */
     const char *ucx_bounce;   /* "auto", "always", "device" */

@@ -216,19 +216,21 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     kernel_args->most = (uint32_t)fabric->nodes.most;
 }
 
-/* Signals of each node that an all-reduce without packets takes. */
-static uint64_t count_exchanges(const mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice,
-                                const mscclpp_dev_args_t *args)
+/* Counts the signals of each node that an all-reduce without packets takes. */
+static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
+    const uint32_t pattern = choice->algo->pattern, nodes = (uint32_t)fabric->nodes.count;
     const uint64_t shards = (uint64_t)fabric->nodes.shards;
     const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     const uint64_t shard = (units + shards - 1) / shards;
-    const uint64_t tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards, fabric->slot_size);
+    const uint64_t tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards,
+                                                 MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->slot_size));
+    uint32_t node;
 
-    if (choice->epochs != 0) {
-        return 0;
+    for (node = 0; node < nodes && choice->epochs == 0; ++node) {
+        fabric->exchanges[node] +=
+            MSCCLPP_DEV_NODES_SIGNALS(pattern, nodes, (uint32_t)fabric->nodes.node, node, (shard + tile - 1) / tile, 1);
     }
-    return (shard + tile - 1) / tile * (choice->algo->splits ? 2 : 1);
 }
 
 /* Nobody waits for the kernel, so the proxy's thread serves it to its end. */
@@ -249,7 +251,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
     mscclpp_status_t status;
 
     fill_args(fabric, args, &kernel_args);
-    kernel_args.split = choice->algo->splits;
+    kernel_args.pattern = choice->algo->pattern;
     launch.kernel = choice->kernel;
     launch.nblocks = choice->nblocks;
     launch.nthreads = choice->nthreads;
@@ -259,7 +261,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
     }
     if (stream != NULL) {
         status = enqueue(team, stream, &launch, choice->algo->name);
-        fabric->exchanges += count_exchanges(fabric, choice, args);
+        count_exchanges(fabric, choice, args);
         return status;
     }
     ++fabric->calls;
@@ -276,7 +278,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
     }
     mscclpp_proxy_end(fabric->proxy);
     mscclpp_control_store(&team->control[team->rank].absent, 0);
-    fabric->exchanges += count_exchanges(fabric, choice, args);
+    count_exchanges(fabric, choice, args);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
 }
@@ -297,6 +299,7 @@ static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
     args.dtype = MSCCLPP_DTYPE_UINT32;
     args.op = MSCCLPP_OP_SUM;
     input.bytes = args.bytes;
+    input.dtype = MSCCLPP_DTYPE_UINT32;
     input.nranks = args.nranks;
     input.on_host = team->on_host;
     input.block_limit = team->block_limit;

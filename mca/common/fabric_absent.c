@@ -123,7 +123,7 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     }
     for (node = 0; node < fabric->nodes.count; ++node) {
         if (node != fabric->nodes.node &&
-            !(packets ? has_packets(fabric, node) : count_signals(fabric, tokens, node) > fabric->exchanges)) {
+            !(packets ? has_packets(fabric, node) : count_signals(fabric, tokens, node) > fabric->exchanges[node])) {
             absent |= (uint64_t)1 << fabric->nodes.owners[node];
         }
     }

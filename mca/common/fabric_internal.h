@@ -32,13 +32,13 @@ struct mscclpp_fabric {
     uint64_t area_size;
     bool packets;        /* the transport of all ranks can carry them; equal on all ranks */
     uint32_t first_flag; /* of the packets of the call in hand; 0: it has none */
-    uint64_t exchanges;  /* of all blocks together, in all calls that have ended */
 
     const mscclpp_transport_ops_t *ops;
     mscclpp_transport_t *transport;
     mscclpp_fabric_memory_t tokens;
     mscclpp_fabric_memory_t area;
     mscclpp_region_t *region;
+    uint64_t exchanges[MSCCLPP_DEV_MAX_RANKS];        /* signals of each node in all calls that have ended */
     mscclpp_conn_t *conns[MSCCLPP_DEV_MAX_RANKS];     /* of each node, NULL for the own one */
     mscclpp_remote_t *remotes[MSCCLPP_DEV_MAX_RANKS]; /* likewise */
     mscclpp_proxy_t *proxy;

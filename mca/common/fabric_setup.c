@@ -14,7 +14,7 @@
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks of different nodes exchange. */
-#define PROTOCOL_VERSION 6u
+#define PROTOCOL_VERSION 7u
 
 /* Where slots begin, if they are not smaller than that. */
 #define SLOT_ALIGN ((uint64_t)256)

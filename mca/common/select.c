@@ -49,6 +49,16 @@ static const thresholds_t host_thresholds[] = {
  */
 #define NODES_SPLIT_GAIN (128 * KIB)
 
+/*
+ * A ring sends as much as nodes that combine a part each, but in 2 (n - 1) steps, which a tile takes one after another.
+ * In return no link meets more than one sender at a time, where otherwise n - 1 send to each node at once, and a rank
+ * has two busy connections instead of n - 1 each way. With fewer nodes than these that is hardly a difference; and a
+ * part of so many bytes takes a link longer than a few hundred steps of some microseconds each. From reasoning, not
+ * measured.
+ */
+#define NODES_RING_NODES 4u
+#define NODES_RING_PART (4 * KIB * KIB)
+
 static const thresholds_t *find_thresholds(uint32_t nranks, bool on_host)
 {
     const thresholds_t *row = on_host ? host_thresholds : cuda_thresholds;
@@ -105,9 +115,17 @@ static bool is_worth_splitting(const mscclpp_select_input_t *input)
     return shard / n * (n - 1) * (n - 2) >= NODES_SPLIT_GAIN;
 }
 
+static bool is_worth_a_ring(const mscclpp_select_input_t *input)
+{
+    if (input->protocol->nodes_ring_min != 0) {
+        return input->bytes >= input->protocol->nodes_ring_min;
+    }
+    return input->nodes >= NODES_RING_NODES && input->bytes / input->shards / input->nodes >= NODES_RING_PART;
+}
+
 /*
  * Which communicators lie on several nodes is not in the hand of those who choose an algorithm, so only those that span
- * nodes can be asked for there. Not all transports can carry packets.
+ * nodes can be asked for there. Not all transports can carry packets, and a ring not all types.
  */
 static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
@@ -120,6 +138,8 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
         algo = mscclpp_algos[protocol->algorithm];
     } else if (input->bytes <= packets_max) {
         algo = &mscclpp_algo_allreduce_nodes_packets;
+    } else if (is_worth_a_ring(input)) {
+        algo = &mscclpp_algo_allreduce_nodes_ring;
     } else if (is_worth_splitting(input)) {
         algo = &mscclpp_algo_allreduce_nodes_split;
     }

@@ -131,6 +131,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
         mscclpp_fabric_describe(team->fabric, input);
     }
     input->bytes = task->bytes;
+    input->dtype = task->args->dtype;
     input->nranks = (uint32_t)team->size;
     input->on_host = team->on_host;
     /* Engines copy bytes, padding included, and the host feeds them. */

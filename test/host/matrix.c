@@ -18,7 +18,8 @@ const matrix_algo_t matrix_algos[] = {
     {"nodes3", "nodes", "auto", 3},           {"packets1", "nodes_packets", "auto", 1},
     {"packets2", "nodes_packets", "auto", 2}, {"packets3", "nodes_packets", "auto", 3},
     {"split1", "nodes_split", "auto", 1},     {"split2", "nodes_split", "auto", 2},
-    {"split3", "nodes_split", "auto", 3},
+    {"split3", "nodes_split", "auto", 3},     {"ring1", "nodes_ring", "auto", 1},
+    {"ring2", "nodes_ring", "auto", 2},       {"ring3", "nodes_ring", "auto", 3},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
 
@@ -45,9 +46,9 @@ typedef struct {
 typedef struct {
     const matrix_group_t *group;
     size_t max_bytes;
-    unsigned char *operand[RANKS_MAX]; /* as they were before the call */
-    unsigned char *partial[RANKS_MAX]; /* of each node, combined; of one node none */
-    unsigned char *expected;
+    unsigned char *operand[RANKS_MAX];  /* as they were before the call */
+    unsigned char *partial[RANKS_MAX];  /* of each node, combined; of one node none */
+    unsigned char *expected[RANKS_MAX]; /* one of these, as many as orders_of says */
     const unsigned char *result[RANKS_MAX];
 } group_state_t;
 
@@ -60,6 +61,20 @@ typedef struct {
     user_pool_t out_pool;
     uint64_t call;
 } runner_t;
+
+/* What is combined in a wider type, and so in no ring. */
+static bool is_narrow(mscclpp_dtype_t dtype)
+{
+    return dtype == MSCCLPP_DTYPE_FLOAT16 || dtype == MSCCLPP_DTYPE_BFLOAT16;
+}
+
+/* A ring of nodes begins with each of them, for a part of the elements; all else has one order. */
+static int orders_of(const matrix_group_t *group, mscclpp_dtype_t dtype)
+{
+    const int each = group->algo->ranks_per_node;
+
+    return strcmp(group->algo->algorithm, "nodes_ring") != 0 || is_narrow(dtype) ? 1 : (group->ranks + each - 1) / each;
+}
 
 /* Bytes of a message that ends at, just before or just behind what one epoch or one tile holds. */
 static uint64_t draw_large(const matrix_group_t *group, uint64_t max_bytes, uint64_t *state)
@@ -200,21 +215,27 @@ static void print_bytes(char *text, size_t size, const unsigned char *bytes, siz
 static bool verify(runner_t *runner, const case_t *c, const unsigned char *got, const unsigned char *before)
 {
     const element_t *element = element_of(c->dtype);
-    const unsigned char *expected = runner->state->expected;
+    const group_state_t *state = runner->state;
     char a[64], b[64], what[256];
     uint64_t i;
     size_t k;
+    int order;
 
     for (i = 0; i < c->count; ++i) {
         size_t at = (size_t)i * element->extent;
         size_t length = c->bytes - at < element->extent ? c->bytes - at : element->extent;
         unsigned char mine[16], wanted[16];
 
+        bool agrees = false;
+
         memset(mine, 0, sizeof(mine));
         memset(wanted, 0, sizeof(wanted));
         memcpy(mine, got + at, length);
-        memcpy(wanted, expected + at, length);
-        if (!reference_agrees(c->dtype, c->op, runner->rank->size, mine, wanted)) {
+        for (order = orders_of(state->group, c->dtype) - 1; order >= 0 && !agrees; --order) {
+            memcpy(wanted, state->expected[order] + at, length);
+            agrees = reference_agrees(c->dtype, c->op, runner->rank->size, mine, wanted);
+        }
+        if (!agrees) {
             print_bytes(a, sizeof(a), mine, length);
             print_bytes(b, sizeof(b), wanted, length);
             snprintf(what, sizeof(what), "element %llu: got 0x%s, wanted 0x%s", (unsigned long long)i, a, b);
@@ -274,6 +295,9 @@ static bool check_name(runner_t *runner, const case_t *c)
     if (strcmp(wanted, "engines") == 0 && element_of(c->dtype)->pair) {
         wanted = "zerocopy";
     }
+    if (strcmp(wanted, "nodes_ring") == 0 && is_narrow(c->dtype)) {
+        wanted = "nodes_split";
+    }
     maps_in = strcmp(wanted, "zerocopy") == 0;
     for (rank = 0; rank < group->ranks && (maps_in || strcmp(wanted, "engines") == 0); ++rank) {
         if (c->out_kind[rank] != USER_DEVICE || (maps_in && !c->in_place[rank] && c->in_kind[rank] != USER_DEVICE)) {
@@ -331,15 +355,16 @@ static bool call(runner_t *runner, const case_t *c, user_buffer_t *in, user_buff
     return good && check_name(runner, c);
 }
 
-/* What a part of the result must be; nodes combine what each of them has combined. */
+/* What a part of the result must be; nodes combine what each of them has combined, those of a ring in turn. */
 static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t begin, uint64_t end)
 {
     const void *const *operand = (const void *const *)state->operand;
+    const void *in_turn[2 * RANKS_MAX];
     const int each = state->group->algo->ranks_per_node;
-    int node, nodes;
+    int node, nodes, order;
 
     if (each == 0 || each >= ranks) {
-        reference_reduce(c->dtype, c->op, operand, ranks, begin, end, state->expected);
+        reference_reduce(c->dtype, c->op, operand, ranks, begin, end, state->expected[0]);
         return;
     }
     nodes = (ranks + each - 1) / each;
@@ -347,8 +372,11 @@ static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t be
         const int first = node * each, size = ranks - first < each ? ranks - first : each;
 
         reference_reduce(c->dtype, c->op, operand + first, size, begin, end, state->partial[node]);
+        in_turn[node] = in_turn[nodes + node] = state->partial[node];
     }
-    reference_reduce(c->dtype, c->op, (const void *const *)state->partial, nodes, begin, end, state->expected);
+    for (order = 0; order < orders_of(state->group, c->dtype); ++order) {
+        reference_reduce(c->dtype, c->op, in_turn + order, nodes, begin, end, state->expected[order]);
+    }
 }
 
 static void run_case(runner_t *runner, const case_t *c)
@@ -463,18 +491,18 @@ int matrix_run(const matrix_group_t *group)
     config.fifo_size = group->seed % 5 == 0 ? 2 : 512;
     state->group = group;
     state->max_bytes = group->ranks <= 8 ? 600000 : 70000;
-    state->expected = malloc(state->max_bytes + 16);
     for (rank = 0; rank < group->ranks; ++rank) {
         state->operand[rank] = malloc(state->max_bytes + 16);
         state->partial[rank] = calloc(1, state->max_bytes + 16);
+        state->expected[rank] = malloc(state->max_bytes + 16);
     }
     failures = run_ranks(group->ranks, &config, body, state);
     mscclpp_team_finalize(1.0);
     for (rank = 0; rank < group->ranks; ++rank) {
         free(state->operand[rank]);
         free(state->partial[rank]);
+        free(state->expected[rank]);
     }
-    free(state->expected);
     free(state);
     return failures != 0;
 }

@@ -56,6 +56,7 @@ typedef struct {
     user_kind_t kind;
     uint64_t max_count; /* 0: any */
     int ranks_per_node; /* 0: all are on one */
+    bool by_turns;      /* small calls over several nodes take each of their algorithms */
 } storm_t;
 
 /* Calls back to back in one team. Which ranks are late changes from call to call. */
@@ -100,8 +101,9 @@ static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, co
     }
     config.ranks_per_node = plan->ranks_per_node;
     config.transport = plan->ranks_per_node != 0 ? "shm" : "auto";
-    config.nodes_packets_max = 8192;
-    config.nodes_split_min = 100000;
+    config.nodes_packets_max = plan->by_turns ? 400 : 8192;
+    config.nodes_split_min = plan->by_turns ? 1000 : 100000;
+    config.nodes_ring_min = plan->by_turns ? 1600 : 300000;
     config.exchange_size = 65536;
     CHECK_EQ(run_ranks(ranks, &config, storm, (void *)(uintptr_t)plan), 0);
     mscclpp_team_finalize(1.0);
@@ -110,9 +112,9 @@ static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, co
 static void test_back_to_back(int scale)
 {
     const size_t never = (size_t)1 << 31;
-    const storm_t quick = {300 * scale, 0, NULL, USER_DEVICE, 0, 0},
-                  late = {120 * scale, 2000, NULL, USER_DEVICE, 0, 0};
-    const storm_t plain = {150 * scale, 200, NULL, USER_EXACT, 0, 0};
+    const storm_t quick = {300 * scale, 0, NULL, USER_DEVICE, 0, 0, false},
+                  late = {120 * scale, 2000, NULL, USER_DEVICE, 0, 0, false};
+    const storm_t plain = {150 * scale, 200, NULL, USER_EXACT, 0, 0, false};
 
     run_storm(2, 1, 1, never, &quick);
     run_storm(3, 1, 2, never, &quick);
@@ -133,8 +135,8 @@ static void test_packets(int scale)
 
     jitter_set(30, 1500);
     for (i = 0; i < 2; ++i) {
-        const storm_t small = {150 * scale, 0, algorithms[i], USER_DEVICE, 40, 0};
-        const storm_t long_ones = {40 * scale, 0, algorithms[i], USER_DEVICE, 0, 0};
+        const storm_t small = {150 * scale, 0, algorithms[i], USER_DEVICE, 40, 0, false};
+        const storm_t long_ones = {40 * scale, 0, algorithms[i], USER_DEVICE, 0, 0, false};
 
         run_storm(3, 1, 1, never, &small);
         run_storm(4, 1, 3, never, &small);
@@ -145,7 +147,7 @@ static void test_packets(int scale)
 
 static void test_renewal(int scale)
 {
-    const storm_t plan = {100 * scale, 100, NULL, USER_DEVICE, 0, 0};
+    const storm_t plan = {100 * scale, 100, NULL, USER_DEVICE, 0, 0, false};
 
     run_storm(2, 1, 1, 16, &plan);
     run_storm(3, 2, 2, 16, &plan);
@@ -158,14 +160,14 @@ static void test_renewal(int scale)
  */
 static void test_nodes(int scale)
 {
-    static const char *const algorithms[] = {"nodes_packets", "nodes", "nodes_split", NULL};
+    static const char *const algorithms[] = {"nodes_packets", "nodes", "nodes_split", "nodes_ring", NULL};
     const size_t never = (size_t)1 << 31;
     size_t i;
 
     for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
-        const storm_t alone = {60 * scale, 0, algorithms[i], USER_DEVICE, 1000, 1};
-        const storm_t pairs = {60 * scale, 0, algorithms[i], USER_EXACT, 0, 2};
-        const storm_t late = {60 * scale, 1000, algorithms[i], USER_DEVICE, 9000, 2};
+        const storm_t alone = {60 * scale, 0, algorithms[i], USER_DEVICE, 1000, 1, false};
+        const storm_t pairs = {60 * scale, 0, algorithms[i], USER_EXACT, 0, 2, false};
+        const storm_t late = {60 * scale, 1000, algorithms[i], USER_DEVICE, 9000, 2, false};
 
         run_storm(2, 1, 1, never, &alone);
         run_storm(3, 2, 2, never, &alone);
@@ -176,6 +178,25 @@ static void test_nodes(int scale)
         run_storm(5, 1, 1, never, &late);
         jitter_set(0, 0);
     }
+}
+
+/*
+ * The algorithms by turns, with what they leave behind: places that are used again, and signals that were counted.
+ * Nodes of a ring hear little of most others.
+ */
+static void test_turns(int scale)
+{
+    const size_t never = (size_t)1 << 31;
+    const storm_t alone = {100 * scale, 0, NULL, USER_DEVICE, 0, 1, true};
+    const storm_t pairs = {60 * scale, 1000, NULL, USER_EXACT, 0, 2, true};
+
+    run_storm(2, 1, 1, never, &alone);
+    run_storm(4, 2, 2, never, &alone);
+    run_storm(5, 1, 1, 37, &alone);
+    jitter_set(30, 1500);
+    run_storm(4, 1, 2, never, &alone);
+    run_storm(7, 1, 2, 37, &pairs);
+    jitter_set(0, 0);
 }
 
 /* One rank's teams, which live side by side. */
@@ -289,7 +310,7 @@ static void test_teams(int scale)
 static void *world_main(void *argument)
 {
     const int *number = argument;
-    const storm_t plan = {*number / 100 * 40, 100, NULL, *number % 2 == 0 ? USER_DEVICE : USER_EXACT, 0, 0};
+    const storm_t plan = {*number / 100 * 40, 100, NULL, *number % 2 == 0 ? USER_DEVICE : USER_EXACT, 0, 0, false};
     mscclpp_config_t config;
 
     configure(&config, 1 + *number % 2, 1 + *number % 3, *number % 4 == 3 ? 16 : (size_t)1 << 31);
@@ -381,8 +402,9 @@ static void test_leaks(int scale)
 }
 
 static const part_t parts[] = {
-    {"leaks", test_leaks}, {"calls", test_back_to_back}, {"packets", test_packets},        {"renewal", test_renewal},
-    {"nodes", test_nodes}, {"teams", test_teams},        {"worlds", test_parallel_worlds}, {NULL, NULL},
+    {"leaks", test_leaks}, {"calls", test_back_to_back}, {"packets", test_packets}, {"renewal", test_renewal},
+    {"nodes", test_nodes}, {"turns", test_turns},        {"teams", test_teams},     {"worlds", test_parallel_worlds},
+    {NULL, NULL},
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* The selector: a pure function of the message, the ranks, the settings and the rules. */
 #include "mca/common/select.h"
+#include "device/nodes_types.h"
 #include "test/unit/select_input.h"
 #include "test/unit/unit.h"
 
@@ -9,6 +10,46 @@ static const char *selected(mscclpp_select_input_t *input, uint64_t bytes)
 
     input->bytes = bytes;
     return mscclpp_select_allreduce(input, &choice) == MSCCLPP_OK ? choice.algo->name : "nothing";
+}
+
+/* From 4 nodes on, where each has 4 MiB of a shard to combine, and for all types but 16-bit floats. */
+static void test_ring(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
+{
+    static const mscclpp_dtype_t narrow[] = {MSCCLPP_DTYPE_FLOAT16, MSCCLPP_DTYPE_BFLOAT16};
+    int i, rings = 0;
+
+    for (input->nodes = 2; input->nodes <= MSCCLPP_DEV_MAX_RANKS / 2; ++input->nodes) {
+        const uint64_t least = input->shards * input->nodes * 4096 * KIB;
+
+        CHECK_TEXT(selected(input, least - 1), input->nodes == 2 ? "nodes" : "nodes_split");
+        CHECK_TEXT(selected(input, least), input->nodes == 2   ? "nodes"
+                                           : input->nodes == 3 ? "nodes_split"
+                                                               : "nodes_ring");
+    }
+    input->nodes = 4;
+    for (input->dtype = 0; input->dtype < MSCCLPP_DTYPE_LAST; ++input->dtype) {
+        rings += strcmp(selected(input, (uint64_t)1 << 33), "nodes_ring") == 0;
+    }
+    CHECK_EQ(rings, MSCCLPP_DTYPE_LAST - 2);
+    /* Whoever gives a size means any number of nodes; a size for splitting is none for rings. */
+    protocol->nodes_ring_min = 200 * KIB;
+    protocol->nodes_split_min = 300 * KIB;
+    for (input->nodes = 2; input->nodes <= 4; ++input->nodes) {
+        input->dtype = MSCCLPP_DTYPE_FLOAT32;
+        CHECK_TEXT(selected(input, 200 * KIB - 1), "nodes");
+        CHECK_TEXT(selected(input, 200 * KIB), "nodes_ring");
+        CHECK_TEXT(selected(input, 300 * KIB), "nodes_ring");
+        for (i = 0; i < 2; ++i) {
+            input->dtype = narrow[i];
+            CHECK_TEXT(selected(input, 200 * KIB - 1), "nodes");
+            CHECK_TEXT(selected(input, 200 * KIB), "nodes_split");
+            protocol->algorithm = mscclpp_algo_find("nodes_ring");
+            CHECK_TEXT(selected(input, 1), "nodes_split");
+            protocol->algorithm = -1;
+        }
+    }
+    input->dtype = MSCCLPP_DTYPE_INT8;
+    protocol->nodes_ring_min = protocol->nodes_split_min = 0;
 }
 
 /* What nodes choose by size: packets, all of it, or a part for each where that saves enough. */
@@ -26,7 +67,9 @@ static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *pro
     CHECK_TEXT(selected(input, 64 * KIB), "nodes_packets");
     CHECK_TEXT(selected(input, 100 * KIB), "nodes");
     CHECK_TEXT(selected(input, 200 * KIB), "nodes_split");
-    CHECK_TEXT(selected(input, (uint64_t)1 << 33), "nodes_split");
+    CHECK_TEXT(selected(input, (uint64_t)1 << 24), "nodes_split");
+    test_ring(input, protocol);
+    input->nodes = 4;
     protocol->nodes_packets_max = 1000;
     protocol->nodes_split_min = 5000;
     CHECK_TEXT(selected(input, 1000), "nodes_packets");
@@ -138,7 +181,10 @@ static void test_thresholds(void)
         CHECK_TEXT(selected(&input, (uint64_t)1 << 33),
                    mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes");
         input.packet_units = 0;
-        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->splits ? "nodes_split" : "nodes");
+        CHECK_TEXT(selected(&input, 1), mscclpp_algos[i]->spans_nodes && mscclpp_algos[i]->instead == NULL
+                                            ? mscclpp_algos[i]->name
+                                        : mscclpp_algos[i]->pattern == MSCCLPP_DEV_NODES_RING ? "nodes_ring"
+                                                                                              : "nodes");
         input.nodes = 1;
     }
     test_spanning(&input, &protocol);

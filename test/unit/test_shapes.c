@@ -258,6 +258,7 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
     mscclpp_select_input_t input;
     mscclpp_choice_t choice;
     sweep_t sweep;
+    uint32_t pattern;
 
     memset(&input, 0, sizeof(input));
     memset(&choice, 0, sizeof(choice));
@@ -281,9 +282,16 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
                 expect(&sweep, mscclpp_select_allreduce(&input, &choice) == MSCCLPP_OK, "nothing is selected");
                 expect(&sweep, choice.kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES, "which kernel");
                 expect(&sweep, choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS, "number of blocks");
+                for (pattern = MSCCLPP_DEV_NODES_DIRECT; pattern <= MSCCLPP_DEV_NODES_RING; ++pattern) {
+                    expect(&sweep,
+                           MSCCLPP_DEV_NODES_TILE(layout->bulk_size, choice.nblocks, input.shards,
+                                                  MSCCLPP_DEV_NODES_ROOM(pattern, input.nodes, input.slot_size)) >= 1,
+                           "a tile of no unit");
+                }
                 expect(&sweep,
-                       MSCCLPP_DEV_NODES_TILE(layout->bulk_size, choice.nblocks, input.shards, input.slot_size) >= 1,
-                       "a tile of no unit");
+                       2 * MSCCLPP_DEV_NODES_RING_ROOM(input.nodes, input.slot_size) <=
+                           (input.nodes + 1) * input.slot_size,
+                       "the two areas of a ring do not fit a set");
                 expect(&sweep, on_host || choice.nblocks <= input.block_limit, "more blocks than run at once");
             }
         }

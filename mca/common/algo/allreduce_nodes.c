@@ -1,4 +1,4 @@
-/* Host side of the two all-reduces over several nodes (device/kern/allreduce_nodes.h). */
+/* Host side of the all-reduces over several nodes without packets (device/kern/allreduce_nodes.h). */
 #include "device/nodes_types.h"
 #include "mca/common/algo.h"
 
@@ -38,6 +38,24 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
     .name = "nodes_split",
     .description = "the same, each node combining a part of what all exchange and sending the others the result",
     .spans_nodes = true,
-    .splits = true,
+    .pattern = MSCCLPP_DEV_NODES_SPLIT,
     .shape = shape,
+};
+
+/*
+ * In a ring each node rounds what it passes on to the type of the elements. That would be once for every node where
+ * 16-bit floats are combined in float32; the other patterns round a node's partial result and the result.
+ */
+static bool shape_ring(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    return input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16 && shape(input, choice);
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring = {
+    .name = "nodes_ring",
+    .description = "the same, what nodes exchange going around from node to node; not for 16-bit floats",
+    .spans_nodes = true,
+    .instead = &mscclpp_algo_allreduce_nodes_split,
+    .pattern = MSCCLPP_DEV_NODES_RING,
+    .shape = shape_ring,
 };
