@@ -133,6 +133,12 @@ run_nodes() {
         run test_allreduce --algo split2 --ranks 5 --grid 1x2 --cases 40 --timeout "$deadline"
 }
 
+run_ring() {
+    run test_allreduce --algo ring1 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo ring2 --ranks 5 --grid 1x2 --cases 40 --timeout "$deadline" &&
+        run test_stress --quick --timeout "$deadline" turns
+}
+
 run_packets() {
     run test_allreduce --algo packets1 --ranks 3 --grid 2x2 --cases 60 --timeout "$deadline" &&
         run test_allreduce --algo packets2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline" &&
@@ -254,7 +260,7 @@ limit=900
 deadline=120
 took=$work/took
 mkdir "$took"
-for runs in barriers scratch zerocopy engines nodes packets schedule chains renewal linger fifo ports transport; do
+for runs in barriers scratch zerocopy engines nodes ring packets schedule chains renewal linger fifo ports transport; do
     selected unmodified && lane unmodified $runs
 done
 tell
@@ -308,8 +314,9 @@ plant engine-ticket-relaxed engines $reduce $launcher \
     's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(ticket, 1\)/__atomic_fetch_add(ticket, 1, __ATOMIC_RELAXED)/'
 plant engine-values engines mca/common/engine.c mca/common/engine.c 's/engine->values_first != 0 &&/true ||/'
 nodes=device/kern/allreduce_nodes.h
-plant nodes-one-set nodes $nodes $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 1/'
-plant nodes-few-sets nodes $nodes $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
+tile=device/kern/allreduce_nodes_tile.h
+plant nodes-one-set nodes $tile $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 1/'
+plant nodes-few-sets nodes $tile $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
 plant nodes-early-push nodes $nodes $launcher '/mscclpp_dev_nodes_give\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 plant nodes-early-join nodes $nodes $launcher '/mscclpp_dev_nodes_join\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 plant nodes-no-wait nodes $nodes $launcher '/mscclpp_dev_nodes_await\(/,/^}/s/i < nodes->nnodes/i < 1/'
@@ -317,7 +324,18 @@ plant nodes-join-unawaited nodes $nodes $launcher 's/tile->index == 0 \? 1 : 2 \
 plant nodes-first-barrier nodes $nodes $launcher '0,/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/s///'
 plant nodes-second-barrier nodes $nodes $launcher \
     '/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
-plant nodes-one-scratch nodes $nodes $launcher 's/ \+ tile->index % 2\)/)/'
+plant nodes-one-scratch nodes $tile $launcher 's/ \+ tile->index % 2\)/)/'
+ring=device/kern/allreduce_nodes_ring.h
+plant ring-no-wait ring $ring $launcher '/mscclpp_dev_ring_await\(/,/^}/s/^ +number\);/0);/'
+plant ring-own-part-unawaited ring $ring $launcher 's/(ring_before\(block, i - 1\)) \+ 1;/\1;/'
+plant ring-result-unawaited ring $ring $launcher 's/(gather \? mscclpp_dev_ring_before\(block, i\))/\1 - 1/'
+plant ring-gather-too-early ring $ring $launcher 's/\(gather \? reducing : 0\)/0/'
+plant ring-wrong-part ring $ring $launcher 's/\(nodes->node \+ n - step\) % n/(nodes->node + step) % n/'
+plant ring-early-push ring $ring $launcher '/mscclpp_dev_ring_reduce\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+plant ring-end-of-turn ring $ring $launcher '/mscclpp_dev_ring_turn\(/,/^}/s/^    ctx->failed = .*//'
+plant ring-one-area ring $ring $launcher 's/tile->set \+ MSCCLPP_DEV_NODES_RING_ROOM.*/tile->set;/'
+plant ring-few-sets ring $tile $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 3/'
+plant ring-announcement-uncounted ring device/nodes_types.h $launcher 's/(: )\(uint64_t\)\(first_\)\)/\10)/'
 packets=device/kern/allreduce_nodes_packets.h
 plant packets-one-set packets $packets $launcher \
     '/nodes_packet_slot\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
