@@ -257,7 +257,7 @@ cases_nodes() {
         "$bindir/test_counts"
     # Every algorithm by name; without a name the sizes of test_counts cross all thresholds.
     local algorithm
-    for algorithm in nodes nodes_split nodes_packets; do
+    for algorithm in nodes nodes_split nodes_ring nodes_packets; do
         for n in 2 3 4; do
             run "nodes:$algorithm:$n/1" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
                 --mca coll_mscclpp_algorithm "$algorithm" "$bindir/test_counts" quick
@@ -267,6 +267,14 @@ cases_nodes() {
         run "nodes:$algorithm:bitwise" 120 -n 4 "${nodes[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
             "$bindir/test_bitwise"
     done
+    # A ring of more than two nodes; all of them by turns; and types of which a ring takes some only.
+    run "nodes:nodes_ring:bitwise:5/1" 120 -n 5 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_algorithm nodes_ring "$bindir/test_bitwise"
+    run "nodes:nodes_ring:min" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_nodes_packets_max 300 --mca coll_mscclpp_nodes_split_min 2k \
+        --mca coll_mscclpp_nodes_ring_min 10k "$bindir/test_counts"
+    run "nodes:nodes_ring:types_ops" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_algorithm nodes_ring "$bindir/test_types_ops"
     run "nodes:nodes_packets:epoch_limit" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_algorithm nodes_packets \
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_counts" quick
     run "nodes:sockets" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport ucx \
@@ -298,6 +306,10 @@ cases_nodes() {
     run_saying "nodes:late:warn:$tokens" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
         --mca coll_mscclpp_transport $tokens --mca coll_mscclpp_algorithm nodes --mca coll_mscclpp_warn_after 6 \
         "$bindir/test_late" warn 8 later
+    # In a ring of four rank 1 is neither before nor behind the late one, and names it all the same.
+    run_saying "nodes:late:warn:nodes_ring" 'waits on rank 1 for .* ranks that have not arrived: 3 ' 30 -n 4 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_ring --mca coll_mscclpp_warn_after 1 \
+        "$bindir/test_late" warn 3 later
     for when in later first; do
         run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
             --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 $when

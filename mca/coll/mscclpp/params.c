@@ -6,7 +6,7 @@
 
 #include "mca/common/log.h"
 
-#define PARAMS_MAX 64
+#define PARAMS_MAX 96
 #define CHOICES_MAX 15
 #define CHOICE_LENGTH_MAX 32
 
