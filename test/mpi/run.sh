@@ -307,9 +307,9 @@ cases_nodes() {
         --mca coll_mscclpp_transport $tokens --mca coll_mscclpp_algorithm nodes --mca coll_mscclpp_warn_after 6 \
         "$bindir/test_late" warn 8 later
     # In a ring of four rank 1 is neither before nor behind the late one, and names it all the same.
-    run_saying "nodes:late:warn:nodes_ring" 'waits on rank 1 for .* ranks that have not arrived: 3 ' 30 -n 4 "${forced[@]}" \
-        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_ring --mca coll_mscclpp_warn_after 1 \
-        "$bindir/test_late" warn 3 later
+    run_saying "nodes:late:warn:nodes_ring" 'waits on rank 1 for .* ranks that have not arrived: 3 ' 30 -n 4 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_ring \
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
     for when in later first; do
         run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
             --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 $when
