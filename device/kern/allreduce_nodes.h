@@ -86,6 +86,12 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_
     return mscclpp_dev_acc_get(&acc, block->dtype);
 }
 
+/* Hosts choose no ring for 16-bit floats; kernels for such a type alone need not have one. */
+MSCCLPP_DEV bool mscclpp_dev_nodes_in_ring(const mscclpp_dev_nodes_block_t *block)
+{
+    return block->nodes->pattern == MSCCLPP_DEV_NODES_RING && !mscclpp_dev_is_float16(block->dtype);
+}
+
 /* Has something put to each other node, with a signal; the threads share them. `joined`: the own part's result. */
 MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile, bool joined)
@@ -148,7 +154,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
                                mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
         }
         mscclpp_dev_block_sync(ctx);
-        if (nodes->pattern == MSCCLPP_DEV_NODES_RING) {
+        if (mscclpp_dev_nodes_in_ring(block)) {
             mscclpp_dev_ring_set_out(ctx, block, tile);
         } else {
             mscclpp_dev_nodes_push(ctx, block, tile, false);
@@ -190,7 +196,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
         return mscclpp_dev_nodes_combine_nodes(block, tile, u, 0, mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
     }
     k = (uint32_t)u / (uint32_t)tile->part; /* quicker than with 64 bits, and a slot has no more units */
-    if (k == nodes->node || nodes->pattern == MSCCLPP_DEV_NODES_RING) {
+    if (k == nodes->node || mscclpp_dev_nodes_in_ring(block)) {
         return mscclpp_dev_ld_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT);
     }
     return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, k) +
@@ -298,7 +304,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
             mscclpp_dev_nodes_give(ctx, &block, &tile);
             ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         }
-        if (nodes->pattern == MSCCLPP_DEV_NODES_RING && block.owner && i >= 1 && !ctx->failed) {
+        if (mscclpp_dev_nodes_in_ring(&block) && block.owner && i >= 1 && !ctx->failed) {
             mscclpp_dev_ring_turn(ctx, &block, i);
         }
         if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT && block.owner && i >= 1 && i - 1 < block.tiles && !ctx->failed) {

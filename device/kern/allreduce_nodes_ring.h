@@ -48,10 +48,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *bl
 
 /*
  * How many it has sent up to and including what the successor needs in step `step` of turn `i`: of the round reduce, or
- * of gather.
+ * of gather. Outlined, like what follows for one thread: the kernel is short of registers.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_ring_number(const mscclpp_dev_nodes_block_t *block, uint64_t i, uint32_t step,
-                                             bool gather)
+MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_number(const mscclpp_dev_nodes_block_t *block, uint64_t i, uint32_t step,
+                                                     bool gather)
 {
     const uint64_t given = i < block->tiles ? 1 : 0, reducing = i <= block->tiles ? 1 : 0;
     const uint64_t in_step = reducing + (i > 1 ? 1 : 0);
@@ -69,29 +69,32 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_incoming(const mscclpp_dev_nodes_block_t *
     return tile->set + MSCCLPP_DEV_NODES_RING_ROOM(block->nodes->nnodes, block->nodes->slot_size);
 }
 
-/* Has a part put into one of the successor's areas, with a signal. By one thread. */
+/* By one thread, as the next two, too. */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
+                                              uint64_t to, uint64_t from, uint64_t bytes)
+{
+    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_successor(nodes));
+
+    mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &nodes->channels[channel], to, from, bytes);
+}
+
+/* Has a part put into one of the successor's areas, with a signal. */
 MSCCLPP_DEV void mscclpp_dev_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                        const mscclpp_dev_nodes_tile_t *tile, uint32_t part, uint64_t area)
 {
-    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const uint64_t begin = mscclpp_dev_nodes_begin(tile, part) * MSCCLPP_DEV_UNIT;
     const uint64_t end = mscclpp_dev_nodes_begin(tile, part + 1) * MSCCLPP_DEV_UNIT;
 
-    mscclpp_dev_port_put_with_signal(
-        ctx, &nodes->common,
-        &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_successor(nodes))],
-        area + begin, tile->set + begin, end - begin);
+    mscclpp_dev_ring_put(ctx, block->nodes, area + begin, tile->set + begin, end - begin);
 }
 
-/* By one thread. */
-MSCCLPP_DEV void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, uint64_t number)
+/* Waits for signal `number` of the predecessor. */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
+                                                uint64_t number)
 {
-    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_predecessor(nodes));
 
-    mscclpp_dev_port_wait_ahead(
-        ctx, &nodes->common,
-        &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, mscclpp_dev_ring_predecessor(nodes))],
-        number);
+    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &nodes->channels[channel], number);
 }
 
 /*
@@ -126,7 +129,7 @@ MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     uint64_t u;
 
     if (ctx->tid == 0) {
-        mscclpp_dev_ring_await(ctx, block, mscclpp_dev_ring_number(block, i, step, false));
+        mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_number(block, i, step, false));
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     for (u = mscclpp_dev_nodes_begin(tile, part) + ctx->tid; u < end && !ctx->failed; u += ctx->nthreads) {
@@ -148,7 +151,7 @@ MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 {
     const uint32_t n = block->nodes->nnodes;
 
-    mscclpp_dev_ring_await(ctx, block, mscclpp_dev_ring_number(block, i, step, true));
+    mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_number(block, i, step, true));
     if (step + 1 < n && !ctx->failed) {
         mscclpp_dev_ring_send(ctx, block, tile, (block->nodes->node + 1 + n - step) % n, tile->set);
     }
