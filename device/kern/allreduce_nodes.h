@@ -13,8 +13,8 @@
  *
  * The next tile is given before the last one is taken, and where it is joined before that, too, so that the links have
  * something to carry while a block combines and copies. A rank that is alone on its node reads its operands and writes
- * results where they are, without scratch and barriers. If split, a node sends 2 (n - 1) / n times a tile instead of (n
- * - 1) times, in two steps instead of one; in a ring, as much as if split, in 2 (n - 1) steps and to one other node.
+ * results where they are, without scratch and barriers. If split, a node sends 2 (n - 1) / n times a tile, in two
+ * steps, instead of n - 1 times in one; in a ring, as much as if split, in 2 (n - 1) steps and to one other node.
  *
  * All nodes combine the same partial results in the same order, or take one node's word for them, so all ranks get the
  * same bits. Partial results travel in the type of the elements: 16-bit floats are accumulated in float32 within a node
@@ -22,10 +22,10 @@
  *
  * Why MSCCLPP_DEV_NODES_SETS sets of slots are enough, and a put needs no flush. Exchange e of a block, counted over
  * all operations, uses set e mod 5, whose places do not depend on the operation. Who gives e + 5 has seen signals of e
- * + 3 at least, for between the two it has joined e + 3, or taken it. Their sender gave e + 3 after it
- * had taken e: the steps follow one another as give(i), join(i - 1), take(i - 2), give(i + 1). So nobody reads what
- * came in e any more, and it may be overwritten; and to take e the sender had to have all that was put in e, so that
- * has long left its source, which may be overwritten, too.
+ * + 3 at least, for between the two it has joined e + 3, or taken it. Their sender gave e + 3 after it had taken e: the
+ * steps follow one another as give(i), join(i - 1), take(i - 2), give(i + 1). So nobody reads what came in e any more,
+ * and it may be overwritten; and to take e the sender had to have all that was put in e, so that has long left its
+ * source, which may be overwritten, too.
  *
  * Why two sets of tiles in the scratch are enough. Operands are read by others in the step in which they are given, and
  * if nothing is joined when that tile is taken, before its barrier. A rank writes operands i + 2 after the barrier in
