@@ -187,7 +187,7 @@ static void test_nodes(int scale)
 static void test_turns(int scale)
 {
     const size_t never = (size_t)1 << 31;
-    const storm_t alone = {100 * scale, 0, NULL, USER_DEVICE, 0, 1, true};
+    const storm_t alone = {60 * scale, 0, NULL, USER_DEVICE, 0, 1, true};
     const storm_t pairs = {60 * scale, 1000, NULL, USER_EXACT, 0, 2, true};
 
     run_storm(2, 1, 1, never, &alone);
