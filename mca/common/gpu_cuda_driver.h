@@ -30,7 +30,6 @@
     X(device_get_uuid, cuDeviceGetUuid, 11040)                                                                         \
     X(device_get_attribute, cuDeviceGetAttribute, 2000)                                                                \
     X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010)                                                 \
-    X(pointer_get_attribute, cuPointerGetAttribute, 4000)                                                              \
     X(pointer_get_attributes, cuPointerGetAttributes, 7000)                                                            \
     X(mem_get_address_range, cuMemGetAddressRange, 3020)                                                               \
     X(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010)

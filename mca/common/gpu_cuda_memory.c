@@ -51,12 +51,13 @@ static void remember(const void *address, unsigned long long buffer_id, int devi
 /* 0 for memory that the driver does not know. */
 static unsigned long long buffer_id_of(const mscclpp_cuda_driver_t *driver, const void *address)
 {
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
     unsigned long long id = 0;
+    void *value = &id;
 
-    return CUDA_SUCCESS ==
-                   driver->pointer_get_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (CUdeviceptr)(uintptr_t)address)
-               ? id
-               : 0;
+    /* The function for one attribute takes other memory for an error, which tools that watch calls report. */
+    return CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) ? id
+                                                                                                                  : 0;
 }
 
 bool mscclpp_cuda_is_device(const void *address)

@@ -15,10 +15,10 @@ typedef struct {
 } thresholds_t;
 
 /*
- * NVLink-class GPUs. Measured with 2 and 4 H200; the other rows are interpolated or extrapolated, not measured. Of n
- * ranks each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which wait for a second
- * exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a power of two
- * here.
+ * NVLink-class GPUs. Measured with 2 H200, and with 4 up to 512 KiB; the rest is interpolated or extrapolated, not
+ * measured. Of n ranks each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which
+ * wait for a second exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a
+ * power of two here.
  */
 static const thresholds_t cuda_thresholds[] = {
     {2, 256 * KIB, 1024 * KIB, NEVER}, {3, 256 * KIB, 1024 * KIB, NEVER},

@@ -23,6 +23,7 @@ bool mt_twin;
 static const mscclpp_gpu_ops_t *gpu;
 static mscclpp_gpu_stream_t *stream;
 static int device;
+static int devices; /* of this host */
 static _Atomic int failures;
 
 void mt_fail(const char *file, int line, const char *format, ...)
@@ -86,12 +87,24 @@ void mt_init(int *argc, char ***argv, int thread_level)
     }
     mt_counters_open();
     device = mt_twin ? 0 : local_rank() % count;
+    devices = count;
     if (!mt_twin && !bench_cuda_select(device)) {
         die("cannot select the GPU of this rank");
     }
     if (MSCCLPP_OK != gpu->stream_create(device, &stream)) {
         die("cannot create a stream for the test's own copies");
     }
+}
+
+bool mt_too_crowded(int ranks)
+{
+    if (mt_twin || mt_size <= ranks * devices) {
+        return false;
+    }
+    if (0 == mt_rank) {
+        printf("skipped: at most %d ranks a GPU, and there are %d on %d\n", ranks, mt_size, devices);
+    }
+    return true;
 }
 
 bool mt_too_small(int ranks)

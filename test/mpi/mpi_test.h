@@ -26,6 +26,9 @@ void mt_init(int *argc, char ***argv, int thread_level);
 /* For tests that ask for a world of a certain size; true if it is smaller, after a printed reason. */
 bool mt_too_small(int ranks);
 
+/* The same for GPUs with more than so many ranks each. */
+bool mt_too_crowded(int ranks);
+
 /* Sums up the failures of all ranks, ends MPI, and returns the program's exit status. */
 int mt_finish(void);
 

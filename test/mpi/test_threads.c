@@ -48,6 +48,11 @@ int main(int argc, char **argv)
     uint64_t served;
 
     mt_init(&argc, &argv, MPI_THREAD_MULTIPLE);
+    /* Kernels of many threads and processes that take turns on one GPU wait for one another through the driver. */
+    if (many && mt_too_crowded(2)) {
+        MPI_Finalize();
+        return MT_SKIPPED;
+    }
     mt_type(MPI_INT); /* the table of types is made by one thread */
     for (int i = 0; i < count; ++i) {
         workers[i].number = i;
