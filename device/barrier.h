@@ -82,7 +82,8 @@ MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclp
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                     uint32_t epoch, uint64_t barriers)
 {
-    if (ctx->tid == 0) {
+    /* A block that passed none has threads that may still read it. */
+    if (ctx->tid == 0 && args->state->barrier[ctx->block] != barriers) {
         args->state->barrier[ctx->block] = barriers;
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch);

@@ -194,13 +194,17 @@ static const void *find_function(mscclpp_dev_kernel_t kernel, uint32_t dtype, ui
 static bool overlaps[DEVICES];
 
 /* Kernels that call mscclpp_dev_await_stream. Small calls queued in a stream take half as long by it. */
+static bool awaits_stream(mscclpp_dev_kernel_t kernel)
+{
+    return kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
+           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
+}
+
 static bool may_overlap(mscclpp_dev_kernel_t kernel)
 {
     int device;
 
-    return (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
-            kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) &&
-           cudaGetDevice(&device) == cudaSuccess && device < DEVICES && overlaps[device];
+    return awaits_stream(kernel) && cudaGetDevice(&device) == cudaSuccess && device < DEVICES && overlaps[device];
 }
 
 extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t *launch)
@@ -216,7 +220,7 @@ extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t 
     config.blockDim = dim3(launch->nthreads);
     config.stream = (cudaStream_t)stream;
     config.attrs = &attribute;
-    config.numAttrs = may_overlap(launch->kernel) ? 1 : 0;
+    config.numAttrs = args->release == MSCCLPP_DEV_RELEASE_STREAM && may_overlap(launch->kernel) ? 1 : 0;
     return (int)cudaLaunchKernelExC(&config, find_function(launch->kernel, args->dtype, args->op), parameters);
 }
 
@@ -224,27 +228,27 @@ extern "C" int mscclpp_dev_cuda_preload(void)
 {
     cudaFuncAttributes attributes;
     cudaError_t error;
-    int kernel, device, major;
+    bool overlap = true;
+    int kernel, device;
 
     error = cudaGetDevice(&device);
-    if (error == cudaSuccess) {
-        error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    }
     if (error != cudaSuccess) {
         return (int)error;
-    }
-    if (device < DEVICES) {
-        overlaps[device] = major >= 9;
     }
     for (kernel = 0; kernel < MSCCLPP_KERNEL_LAST; ++kernel) {
 #define LOAD(dtype_, op_)                                                                                              \
     error = cudaFuncGetAttributes(&attributes, function_of<(int)dtype_, (int)op_>((mscclpp_dev_kernel_t)kernel));      \
     if (error != cudaSuccess) {                                                                                        \
         return (int)error;                                                                                             \
-    }
+    }                                                                                                                  \
+    overlap = overlap && (attributes.ptxVersion >= 90 || !awaits_stream((mscclpp_dev_kernel_t)kernel));
         MSCCLPP_DEV_HOT(LOAD)
         LOAD(ANY, ANY)
 #undef LOAD
+    }
+    /* What was compiled for less does not wait, whatever device it runs on. */
+    if (device < DEVICES) {
+        overlaps[device] = overlap;
     }
     return (int)cudaSuccess;
 }

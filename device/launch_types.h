@@ -76,7 +76,8 @@ typedef struct {
 typedef enum {
     MSCCLPP_DEV_RELEASE_SYSTEM,
     MSCCLPP_DEV_RELEASE_DEVICE, /* they lie in the memory of the device that runs the kernel */
-    MSCCLPP_DEV_RELEASE_STREAM  /* nobody: who waits for them waits for the kernel's end in its stream */
+    MSCCLPP_DEV_RELEASE_STREAM /* nobody: who waits for them waits for the kernel's end in its stream. Such a kernel may
+                                  become resident while the one before it in the stream still runs */
 } mscclpp_dev_release_t;
 
 /* What every kernel needs. Pointers are valid on the device that runs it. */

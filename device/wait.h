@@ -20,7 +20,9 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_look(const mscclpp_dev_args_t *args, u
         (args->timeout_ns == 0 || waited_ns < args->timeout_ns)) {
         return true;
     }
+    /* The second store waits for the first one: the host sees it with the kernel's end, whoever tells of that. */
     mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
+    mscclpp_dev_st_release_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
     return false;
 }
 

@@ -102,13 +102,15 @@ mscclpp_reach_t mscclpp_cuda_reach(int device, const void *address)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT};
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
     unsigned type = 0;
     unsigned managed = 0;
     int ordinal = -1;
     CUcontext context = NULL, primary = NULL;
+    unsigned exportable = 0;
     unsigned long long buffer_id;
-    void *values[] = {&type, &managed, &ordinal, &context};
+    void *values[] = {&type, &managed, &ordinal, &context, &exportable};
     mscclpp_mem_info_t info;
 
     if (NULL == driver || NULL == address) {
@@ -119,12 +121,16 @@ mscclpp_reach_t mscclpp_cuda_reach(int device, const void *address)
         return MSCCLPP_REACH_HOME;
     }
     /* By far the most calls pass plain memory of the device's primary context, or pool memory, which has none. */
-    if (CUDA_SUCCESS == driver->pointer_get_attributes(4, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
+    if (CUDA_SUCCESS == driver->pointer_get_attributes(5, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
         CU_MEMORYTYPE_DEVICE == type && 0 == managed && ordinal == device) {
         if (NULL == context) {
             return MSCCLPP_REACH_HOME;
         }
         if (MSCCLPP_OK == mscclpp_cuda_primary_context(device, &primary) && context == primary) {
+            /* Memory that was imported, maybe from another device, cannot be exported again. */
+            if (0 == exportable) {
+                return MSCCLPP_REACH_FAR;
+            }
             if (0 != buffer_id) {
                 remember(address, buffer_id, device);
             }

@@ -21,7 +21,7 @@ typedef struct {
  * power of two here.
  */
 static const thresholds_t cuda_thresholds[] = {
-    {2, 256 * KIB, 1024 * KIB, NEVER}, {3, 256 * KIB, 1024 * KIB, NEVER},
+    {2, 256 * KIB, 1024 * KIB, NEVER}, {3, 256 * KIB, 768 * KIB, NEVER},
     {4, 128 * KIB, 1024 * KIB, NEVER}, {5, 64 * KIB, 512 * KIB, NEVER},
     {6, 32 * KIB, 512 * KIB, NEVER},   {7, 32 * KIB, 512 * KIB, NEVER},
     {8, 32 * KIB, 512 * KIB, NEVER},   {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER},

@@ -320,6 +320,7 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.out = args->recvbuf;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    task.release = MSCCLPP_DEV_RELEASE_STREAM;
+    /* Where kernels of several streams share a GPU, there is room for one of each stream only. */
+    task.release = team->meet_first ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
     return run(&task);
 }

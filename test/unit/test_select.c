@@ -297,7 +297,7 @@ static void test_table(void)
 {
     /* KiB, from 2 ranks on */
     static const uint64_t oneshot_max[] = {256, 256, 128, 64, 32, 32, 32, 8};
-    static const uint64_t twophase_max[] = {1024, 1024, 1024, 512, 512, 512, 512, 256};
+    static const uint64_t twophase_max[] = {1024, 768, 1024, 512, 512, 512, 512, 256};
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
     mscclpp_select_input_t input;
