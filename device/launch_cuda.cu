@@ -193,7 +193,7 @@ static const void *find_function(mscclpp_dev_kernel_t kernel, uint32_t dtype, ui
 /* Devices whose kernels can wait for the end of others by themselves; written by preload, before their first launch. */
 static bool overlaps[DEVICES];
 
-/* Kernels that call mscclpp_dev_await_stream. Small calls queued in a stream take half as long by it. */
+/* Kernels that call mscclpp_dev_await_stream. */
 static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 {
     return kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
