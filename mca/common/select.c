@@ -40,7 +40,7 @@ static const thresholds_t host_thresholds[] = {
  * Largest shards, in bytes, that nodes exchange as packets. These save signals and barriers, but the processors of both
  * sides copy every byte and its flag.
  */
-#define NODES_PACKETS_MAX (32 * KIB)
+#define NODES_PACKETS_MAX (8 * KIB)
 
 /*
  * Bytes that a rank sends less, from which on it is worth a second step that each node combines a part only: of a shard

@@ -137,6 +137,11 @@ static bool init_context(mscclpp_transport_t *transport)
      */
     if (mscclpp_transport_ucx_stays_near(&transport->params)) {
         set_default(ucx, config, "UCX_TLS", "TLS", "^cma,tcp");
+        /*
+         * What does not fit one piece of shared memory UCX puts together in memory of its own, unless it is announced:
+         * then a copy less is made, after a round trip, which is worth it beyond a few pieces.
+         */
+        set_default(ucx, config, "UCX_RNDV_THRESH", "RNDV_THRESH", "20k");
     }
     /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
     done = succeeded(transport, "ucp_init", ucx->ucp_init_version(1, 13, &params, config, &transport->context));

@@ -60,11 +60,11 @@ static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *pro
     input->slot_size = 4096;
     input->packet_units = 4096;
     input->nodes = 2;
-    CHECK_TEXT(selected(input, 64 * KIB), "nodes_packets");
-    CHECK_TEXT(selected(input, 64 * KIB + 1), "nodes");
+    CHECK_TEXT(selected(input, 16 * KIB), "nodes_packets");
+    CHECK_TEXT(selected(input, 16 * KIB + 1), "nodes");
     CHECK_TEXT(selected(input, (uint64_t)1 << 33), "nodes");
     input->nodes = 4;
-    CHECK_TEXT(selected(input, 64 * KIB), "nodes_packets");
+    CHECK_TEXT(selected(input, 16 * KIB), "nodes_packets");
     CHECK_TEXT(selected(input, 100 * KIB), "nodes");
     CHECK_TEXT(selected(input, 200 * KIB), "nodes_split");
     CHECK_TEXT(selected(input, (uint64_t)1 << 24), "nodes_split");
