@@ -43,11 +43,39 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
 }
 
 /*
+ * What an operation goes on from: how many there were, and the flag of the last packets. A block of a lingering kernel
+ * keeps count by itself, since the first one may have ended an operation, and changed the state, which others are still
+ * to begin.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    return ctx->lingers ? args->launches : args->state->launches;
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    return ctx->lingers ? args->epoch : args->state->epoch;
+}
+
+/* A word of the mailbox that tells of an end. */
+MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint64_t *word, uint64_t launches)
+{
+    if (args->release == MSCCLPP_DEV_RELEASE_STREAM) {
+        mscclpp_dev_st_relaxed_sys_u64(word, launches);
+    } else if (args->release == MSCCLPP_DEV_RELEASE_DEVICE) {
+        mscclpp_dev_st_release_home_u64(word, launches);
+    } else {
+        mscclpp_dev_st_release_sys_u64(word, launches);
+    }
+}
+
+/*
  * Ends an operation without barriers: the last block to arrive advances the state and tells the host. `launches` is
  * what the state said at its beginning, when the read could be had for nothing; `epoch` is the flag of the last
  * packets. To be called by all threads.
  *
- * All blocks have read the state before any of them arrives here, so the last one may change it.
+ * All blocks have read the state before any of them arrives here, so the last one may change it. Blocks that need not
+ * read it tell the host each of its own end, which spares them the meeting.
  */
 MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                             uint32_t epoch)
@@ -59,20 +87,21 @@ MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclp
         return;
     }
     if (ctx->nblocks > 1) {
-        if (mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->ticket, 1) + 1 != ctx->nblocks) {
-            return;
+        if (ctx->lingers && args->apart != 0) {
+            if (ctx->block != 0) {
+                mscclpp_dev_tell(args, &args->mailbox->others[ctx->block - 1], launches + 1);
+                return;
+            }
+        } else {
+            if (mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->ticket, 1) + 1 != ctx->nblocks) {
+                return;
+            }
+            state->ticket = 0;
         }
-        state->ticket = 0;
     }
     state->epoch = epoch;
     state->launches = launches + 1;
-    if (args->release == MSCCLPP_DEV_RELEASE_STREAM) {
-        mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->done, launches + 1);
-    } else if (args->release == MSCCLPP_DEV_RELEASE_DEVICE) {
-        mscclpp_dev_st_release_home_u64(&args->mailbox->done, launches + 1);
-    } else {
-        mscclpp_dev_st_release_sys_u64(&args->mailbox->done, launches + 1);
-    }
+    mscclpp_dev_tell(args, &args->mailbox->done, launches + 1);
 }
 
 /*

@@ -34,13 +34,18 @@ typedef struct {
     uint32_t leavers;  /* blocks of a lingering kernel that have left */
 } mscclpp_dev_state_t;
 
-/* Mapped host memory through which a team's kernels and its host speak. One cache line for each writer and use. */
+/* Mapped host memory through which a team's kernels and its host speak. Cache lines of its own for each use. */
 typedef struct {
     uint64_t abort; /* written by the host: not 0 makes every wait of a kernel end */
     uint64_t pad0[7];
     uint64_t done; /* written by the last block of a kernel: state->launches after it */
+    /*
+     * Written by the blocks 1, 2 and so on of a lingering kernel, likewise, for an operation that all of them were rung
+     * for; of that one `done` is the first block's word. In as few lines as they fit in, since the host reads them all.
+     */
+    uint64_t others[MSCCLPP_DEV_MAX_BLOCKS - 1];
     uint64_t left; /* written by a lingering kernel that leaves: its number */
-    uint64_t pad1[6];
+    uint64_t pad1[7];
     uint64_t failed; /* written by a kernel whose wait ended early: 1 + the rank that it waited for */
     uint64_t pad2[7];
     uint64_t bell[8]; /* written by the host: linger_types.h */
@@ -98,6 +103,9 @@ typedef struct {
     uint64_t bulk_size;         /* bytes */
     mscclpp_dev_state_t *state;
     mscclpp_dev_mailbox_t *mailbox;
+    uint64_t launches; /* this and the next two of a lingering kernel alone: `launches` of its state, */
+    uint32_t epoch;    /* `epoch` of its state, both as they were before the operation, and */
+    uint32_t apart;    /* not 0: each of its blocks tells its own end, 0: the last one that of all */
     char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* every rank's, the own one included */
 } mscclpp_dev_args_t;
 

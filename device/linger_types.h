@@ -10,9 +10,9 @@
 /*
  * The words of the bell (mscclpp_dev_mailbox_t) and of the relay (mscclpp_dev_state_t), through which the first block
  * hands it on. Each is 8 bytes, written at once: the low half is the payload, the high half of the bell's is the low
- * half of the operation's number, and of the relay's that of the kernel's message: 1, 2 and so on. An operation is
- * there once all words carry its number, in whatever order they arrive. Up to BYTES they are the beginning of
- * mscclpp_dev_args_t, the higher half of whose `bytes` is 0.
+ * half of the operation's number, and of the relay's the operation's place in the kernel, whose first one has place 0.
+ * An operation is there once all words carry its number or place, in whatever order they arrive. Up to BYTES they are
+ * the beginning of mscclpp_dev_args_t, the higher half of whose `bytes` is 0.
  */
 enum {
     MSCCLPP_DEV_BELL_IN_LOW,
@@ -43,27 +43,25 @@ enum {
 #define MSCCLPP_DEV_LINGER_PERIOD 128
 
 typedef struct {
-    mscclpp_dev_args_t common; /* of the first operation */
+    mscclpp_dev_args_t common; /* of the first operation, which is for all blocks */
     uint64_t number;    /* of the first operation: the team's kernels up to it, itself included; names this kernel */
     uint64_t window_ns; /* the kernel takes up no operation later than so long after its start */
     uint64_t idle_ns;   /* it leaves when so long nothing came */
     uint32_t code;      /* of the first operation */
 } mscclpp_dev_linger_args_t;
 
-/* What a block that listened has found. */
-enum { MSCCLPP_DEV_LINGER_HEARD, MSCCLPP_DEV_LINGER_LEAVE, MSCCLPP_DEV_LINGER_TORN };
-
 /*
  * What a block knows: arguments, which each operation changes, and where it stands. Written by thread 0 or by those
  * that listen, and read by all after the next barrier of the block.
  */
 typedef struct {
-    mscclpp_dev_args_t args;
+    mscclpp_dev_args_t args; /* its `launches` are 1 less than the number of the operation in hand, or the last one */
     uint64_t started_ns;
-    uint64_t number;   /* of the operation in hand, or the last one; of the first block */
-    uint32_t messages; /* of the first block to the others so far */
+    uint64_t relayed;     /* of the first block: number of the last operation that it handed on; 0: none */
+    uint32_t place;       /* of the other blocks: that of the last operation that they took from the relay */
+    uint32_t first_epoch; /* flag of the last packets before the kernel */
     uint32_t words[MSCCLPP_DEV_BELL_WORDS];
-    uint32_t found;
+    uint32_t heard;  /* of the first block: the bell has rung, or it is time to leave */
     uint32_t failed; /* not 0: a thread gave up waiting; written by any */
 } mscclpp_dev_linger_block_t;
 

@@ -28,6 +28,7 @@ typedef struct {
     uint32_t block;
     uint32_t nblocks;
     bool failed;
+    bool lingers; /* a constant wherever it is looked at */
 } mscclpp_dev_ctx_t;
 
 MSCCLPP_DEV void mscclpp_dev_ctx_init(mscclpp_dev_ctx_t *ctx)
@@ -37,6 +38,7 @@ MSCCLPP_DEV void mscclpp_dev_ctx_init(mscclpp_dev_ctx_t *ctx)
     ctx->block = blockIdx.x;
     ctx->nblocks = gridDim.x;
     ctx->failed = false;
+    ctx->lingers = false;
 }
 
 /* Asks anew for what a thread that has much to remember had better not keep. */

@@ -35,7 +35,8 @@ typedef struct {
     uint32_t nthreads; /* of the block */
     uint32_t block;
     uint32_t nblocks;
-    bool failed; /* this thread gave up a wait: it sends nothing more */
+    bool failed;  /* this thread gave up a wait: it sends nothing more */
+    bool lingers; /* it executes an operation of a lingering kernel */
     uint32_t turns;
     uint32_t patience; /* turns of a wait between two times that the thread gives its processor away */
     mscclpp_dev_host_block_t *meeting;

@@ -39,6 +39,7 @@ byte late; /* the operation for which a peer does not come; 0: none */
 byte bell_number[2];
 byte bell_payload[2];
 byte done;
+byte done_apart; /* the second block's own word */
 byte left;
 bit abort;
 
@@ -58,6 +59,13 @@ byte started;
 byte grid; /* blocks of the last lingering kernel */
 bit team_freed;
 
+/* Words only grow, so it does not matter that the host reads one after the other. */
+#ifdef FAULT_FIRST_WORD_ALONE
+#define HAS_ENDED done >= n
+#else
+#define HAS_ENDED done >= n && (rung == 0 || code_of[n] == NARROW || done_apart >= n)
+#endif
+
 #define DISMISSABLE assert(number == 0 || owner == TEAM)
 
 /* A block's part of an operation, unless the host gives up first. Operands are read in either case. */
@@ -65,7 +73,6 @@ inline execute(n_, code_, arg_, times_)
 {
     d_step {
         assert(!freed);
-        assert(launches + 1 == n_);
         assert(arg_ == ARG(n_));
         assert(code_ == code_of[n_]);
     }
@@ -75,22 +82,27 @@ inline execute(n_, code_, arg_, times_)
     fi
 }
 
-/* The last block of an operation tells its end. */
-inline finish(n_, code_)
+inline tell(n_)
+{
+    assert(launches + 1 == n_);
+    launches = n_;
+    d_step { assert(!freed); done = n_ }
+}
+
+/* The first operation of a kernel of two blocks: the last one tells its end. */
+inline meet(n_)
 {
     d_step {
         assert(!freed);
         ticket++;
-        last = (code_ != WIDE || ticket == 2);
+        last = (ticket == 2);
         if
         :: last -> ticket = 0
         :: else
         fi
     }
     if
-    :: last ->
-        launches = n_;
-        d_step { assert(!freed); done = n_ }
+    :: last -> tell(n_)
     :: else
     fi
 }
@@ -141,15 +153,19 @@ proctype plain(byte n)
 
 proctype first_block(byte self; byte blocks)
 {
-    byte n = self, code = code_of[self], arg = ARG(self), messages = 0;
-    bit heard, torn, last;
+    byte n = self, code = code_of[self], arg = ARG(self), relayed = 0;
+    bit heard, last;
 
     do
     :: execute(n, code, arg, served0[n]);
-        finish(n, code);
+        if
+#ifndef FAULT_APART_AT_ONCE
+        :: blocks == 2 && n == self -> meet(n)
+#endif
+        :: else -> tell(n)
+        fi;
         n++;
         heard = 0;
-        torn = 0;
         do
         :: d_step { bell_number[0] == n -> assert(!freed); arg = bell_payload[0] }
             if
@@ -160,26 +176,23 @@ proctype first_block(byte self; byte blocks)
 #ifdef FAULT_QUIT_OVER_WORDS
         :: true -> break
 #else
-        :: done + 1 >= n -> break
-#ifndef FAULT_NO_ABORT
-        :: done + 1 < n && abort -> torn = 1; break
-#endif
+        :: done + 1 >= n && (blocks == 1 || done_apart >= relayed) -> break
 #endif
         od;
         assert(!freed);
         if
-        :: blocks == 2 && !torn && (!heard || code == WIDE) ->
-            messages++;
+        :: blocks == 2 && (!heard || code == WIDE) ->
             d_step {
                 assert(!freed);
                 relay_payload[0] = (heard -> arg : QUIT_ARG);
-                relay_number[0] = messages
+                relay_number[0] = n - self
             }
             d_step {
                 assert(!freed);
                 relay_payload[1] = (heard -> code : QUIT);
-                relay_number[1] = messages
+                relay_number[1] = n - self
             }
+            relayed = n
         :: else
         fi;
         if
@@ -192,27 +205,33 @@ proctype first_block(byte self; byte blocks)
 
 proctype second_block(byte self)
 {
-    byte n, code = WIDE, arg = ARG(self), messages = 0;
-    bit failed = 0, last;
+    byte n, code = WIDE, arg = ARG(self), first, place = 0, next;
+    bit last;
 
+    first = launches + 1; /* as it finds its epoch */
     do
+#ifdef FAULT_STATE_READ
     :: n = launches + 1;
-        execute(n, code, arg, served1[n]);
-        finish(n, code);
-        messages++;
-        if
-        :: d_step { relay_number[0] == messages -> assert(!freed); arg = relay_payload[0] }
-        :: abort -> failed = 1; arg = QUIT_ARG
-        fi;
-        if
-        :: d_step { relay_number[1] == messages -> assert(!freed); code = relay_payload[1] }
-        :: abort -> failed = 1; code = QUIT
-        fi;
-#ifdef FAULT_NO_VOTE
-        failed = 0;
+#else
+    :: n = first + place;
 #endif
+        execute(n, code, arg, served1[n]);
         if
-        :: failed || code == QUIT -> break
+#ifndef FAULT_APART_AT_ONCE
+        :: place == 0 -> meet(n)
+#endif
+        :: else -> d_step { assert(!freed); done_apart = n }
+        fi;
+        d_step { relay_number[0] != place -> assert(!freed); arg = relay_payload[0]; next = relay_number[0] }
+        d_step {
+            relay_number[1] != place ->
+            assert(!freed);
+            assert(relay_number[1] == next);
+            code = relay_payload[1]
+        }
+        place = next;
+        if
+        :: code == QUIT -> break
         :: else
         fi
     od;
@@ -297,19 +316,19 @@ start:
         :: else -> launch(n)
         fi;
         do
-        :: done >= n -> break
+        :: HAS_ENDED -> break
         :: rung != 0 && left >= rung ->
             if
 #ifdef FAULT_MISSED_BLINDLY
             :: true ->
 #else
-            :: done < n ->
+            :: !(HAS_ENDED) ->
 #endif
                 if
                 :: abort -> goto end
                 :: else -> goto start
                 fi
-            :: done >= n -> break
+            :: HAS_ENDED -> break
             fi
         :: gives_up && !abort -> abort = 1
         od;

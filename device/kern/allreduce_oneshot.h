@@ -162,11 +162,11 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
                                            int dtype, int op, int width)
 {
     const uint32_t thread = ctx->block * ctx->nthreads + ctx->tid;
-    const uint64_t launches = args->state->launches;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_oneshot_t epoch;
 
     epoch.args = args;
-    epoch.flag = args->state->epoch;
+    epoch.flag = mscclpp_dev_last_epoch(ctx, args);
     epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
     mscclpp_dev_oneshot_begin(&epoch, 0);
     if (thread < mscclpp_dev_units(args->bytes)) {
@@ -186,12 +186,12 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
                                           int op, int width)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
-    const uint64_t launches = args->state->launches;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_oneshot_t epoch;
     uint64_t base;
 
     epoch.args = args;
-    epoch.flag = args->state->epoch;
+    epoch.flag = mscclpp_dev_last_epoch(ctx, args);
     epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
     epoch.chunk = (uint32_t)MSCCLPP_DEV_PACKET_CHUNK(units, args->oneshot_capacity, ctx->nblocks * ctx->nthreads);
     for (base = 0; base < units; base += epoch.chunk) {

@@ -208,14 +208,14 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const ms
                                                 int dtype, int op)
 {
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
-    const uint64_t launches = args->state->launches;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_twophase_t epoch;
     uint64_t chunk;
 
     epoch.args = args;
     epoch.shard = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
     epoch.capacity = args->twophase_capacity;
-    epoch.flag = args->state->epoch;
+    epoch.flag = mscclpp_dev_last_epoch(ctx, args);
     chunk = MSCCLPP_DEV_PACKET_CHUNK(epoch.shard, epoch.capacity, threads);
     for (epoch.base = 0; epoch.base < epoch.shard; epoch.base += chunk) {
         ++epoch.flag;

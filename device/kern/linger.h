@@ -6,6 +6,11 @@
  * bell: a host that sees the word and not the end of what it rang for knows that nobody will serve it, and launches
  * anew. So neither side ever has to ask the other twice. contrib/models/linger.pml is a model of it.
  *
+ * The end of an operation that all blocks were rung for each of them tells by a word of its own, and the host reads all
+ * of them: that is quicker than a meeting of the blocks. They are alike in what they count, so none needs the state,
+ * which the first one keeps for the kernels to come. Of the operation that came with the launch the last block tells,
+ * since until then another may not have read the state.
+ *
  * Between two operations the kernel waits for no other rank, and never longer than its window, so it delays whoever
  * waits for the device by that at most.
  */
@@ -53,108 +58,124 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
     return !mscclpp_dev_warp_or(missing);
 }
 
-/* The threads that listen: until there is an operation, or it is time to leave. Out of line like operations, below. */
-MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx,
-                                                            const mscclpp_dev_linger_args_t *args,
-                                                            mscclpp_dev_linger_block_t *own)
+/*
+ * Whether all blocks have ended what they were to do last: the other ones have taken its words from the relay then,
+ * which the word to quit overwrites. Each ends it some time, whatever becomes of it: blocks wait for the relay without
+ * a deadline, as for a barrier of the kernel, since the first one always comes, and in operations no longer than that
+ * one does. By the threads that listen.
+ */
+MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
+                                              const mscclpp_dev_linger_block_t *own)
+{
+    const mscclpp_dev_mailbox_t *mailbox = args->common.mailbox;
+    bool ended = true;
+    uint32_t b;
+
+    for (b = ctx->tid; b < ctx->nblocks && ended; b += MSCCLPP_DEV_WARP) {
+        const uint64_t *word = b == 0 ? &mailbox->done : &mailbox->others[b - 1];
+
+        ended = mscclpp_dev_ld_acquire_sys_u64(word) >= (b == 0 ? own->args.launches + 1 : own->relayed);
+    }
+    return !mscclpp_dev_warp_or(!ended);
+}
+
+/*
+ * The threads that listen: until there is an operation, or it is time to leave, which is false. Out of line like
+ * operations, below.
+ */
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
+                                                        mscclpp_dev_linger_block_t *own)
 {
     /* Arguments of a kernel are out of its cache after each look, too. */
     const uint64_t *bell = args->common.mailbox->bell;
-    const uint64_t number = own->number + 1, kernel = args->number, now = mscclpp_dev_now_ns();
+    const uint64_t number = own->args.launches + 2, kernel = args->number, now = mscclpp_dev_now_ns();
     uint64_t until = now + args->idle_ns;
-    bool leave, torn = false;
+    bool leave;
 
     until = until < own->started_ns + args->window_ns ? until : own->started_ns + args->window_ns;
     until = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now : until;
     for (;;) {
         leave = false;
         if (mscclpp_dev_linger_listen(&ctx, bell, own, number, kernel, &leave)) {
-            return MSCCLPP_DEV_LINGER_HEARD;
+            return true;
         }
         leave = leave || (ctx.tid == 0 && mscclpp_dev_now_ns() >= until);
-        /*
-         * The other blocks may not yet have taken the last operation's words from the relay, which quitting overwrites.
-         * One that gave up waiting for them never ends the operation.
-         */
-        if (leave && mscclpp_dev_ld_acquire_sys_u64(&args->common.mailbox->done) + 1 < number) {
-            torn = mscclpp_dev_ld_relaxed_sys_u64(&args->common.mailbox->abort) != 0;
-            leave = torn;
-        }
-        if (mscclpp_dev_warp_or(leave)) {
-            return mscclpp_dev_warp_or(torn) ? MSCCLPP_DEV_LINGER_TORN : MSCCLPP_DEV_LINGER_LEAVE;
+        if (mscclpp_dev_warp_or(leave) && mscclpp_dev_linger_all_ended(&ctx, args, own)) {
+            return false;
         }
         mscclpp_dev_pause(&ctx);
     }
 }
 
 /*
- * The first block: false when it is time to leave. *torn_p is set, for all threads alike, if the host has given up an
- * operation that the other blocks may not have begun; they leave by themselves then. Few threads listen, so that a turn
- * of theirs costs no barrier of the block; nobody looks at what they found before all have passed one.
+ * The first block: false when it is time to leave. Few threads listen, so that a turn of theirs costs no barrier of the
+ * block; nobody looks at what they found before all have passed one.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                               mscclpp_dev_linger_block_t *own, bool *torn_p)
+                                               mscclpp_dev_linger_block_t *own)
 {
     if (ctx->tid < MSCCLPP_DEV_WARP) {
-        const uint32_t found = mscclpp_dev_linger_listen_long(*ctx, args, own);
+        const bool heard = mscclpp_dev_linger_listen_long(*ctx, args, own);
 
         mscclpp_dev_ctx_renew(ctx);
         if (ctx->tid == 0) {
-            own->found = found;
-            ++own->number;
+            own->heard = heard;
+            ++own->args.launches;
+            ++own->args.epoch; /* each operation takes one */
         }
     }
     mscclpp_dev_block_sync(ctx);
-    *torn_p = own->found == MSCCLPP_DEV_LINGER_TORN;
-    return own->found == MSCCLPP_DEV_LINGER_HEARD;
+    return own->heard != 0;
 }
 
-/* The first block: hands its words on, or the word to quit, as the kernel's next message to the others. */
-MSCCLPP_DEV void mscclpp_dev_linger_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
+/* The first block: hands its words on, or the word to quit. Nobody changes them before the block's next barrier. */
+MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *own, bool quit)
 {
-    const uint32_t nth = own->messages + 1;
+    const uint64_t number = own->args.launches + 1, place = (uint32_t)(number - args->number);
     uint32_t w;
 
     for (w = ctx->tid; w < MSCCLPP_DEV_BELL_WORDS; w += ctx->nthreads) {
-        uint32_t payload = quit ? MSCCLPP_DEV_BELL_QUIT : own->words[w];
+        const uint32_t payload = quit ? MSCCLPP_DEV_BELL_QUIT : own->words[w];
 
-        mscclpp_dev_st_release_gpu_u64(&args->common.state->relay[w], (uint64_t)nth << 32 | payload);
+        mscclpp_dev_st_release_gpu_u64(&args->common.state->relay[w], place << 32 | payload);
     }
-    mscclpp_dev_block_sync(ctx);
     if (ctx->tid == 0) {
-        own->messages = nth;
+        own->relayed = number;
+        own->args.apart = 1;
     }
 }
 
 /*
- * The other blocks: waits for the next message. All blocks have taken its words before there can be another. Operations
- * that the first block serves alone do not come here.
+ * The other blocks: wait for the next words and take them; false when it is time to leave. Operations that the first
+ * block serves alone do not come here, but for their epochs.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                 mscclpp_dev_linger_block_t *own)
 {
-    const uint32_t nth = own->messages + 1;
-    mscclpp_dev_wait_t wait = {0, 0};
+    const uint32_t last = own->place;
     uint32_t w;
-    bool missed;
 
     for (w = ctx->tid; w < MSCCLPP_DEV_BELL_WORDS; w += ctx->nthreads) {
         uint64_t word;
 
-        while (word = mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[w]), (uint32_t)(word >> 32) != nth) {
-            if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->common.rank)) {
-                break;
-            }
+        while (word = mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[w]), (uint32_t)(word >> 32) == last) {
+            mscclpp_dev_pause(ctx);
         }
         mscclpp_dev_linger_take(own, w, (uint32_t)word);
+        if (w == MSCCLPP_DEV_BELL_CODE) {
+            const uint32_t place = (uint32_t)(word >> 32);
+
+            own->args.launches = args->number - 1 + place;
+            own->args.epoch = own->first_epoch + place;
+            own->args.apart = 1;
+        }
     }
-    /* Words of which a thread missed one are no operation. */
-    missed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    mscclpp_dev_block_sync(ctx);
     if (ctx->tid == 0) {
-        own->messages = nth;
+        own->place = (uint32_t)(own->args.launches + 1 - args->number);
     }
-    return !missed && own->words[MSCCLPP_DEV_BELL_CODE] != MSCCLPP_DEV_BELL_QUIT;
+    return own->words[MSCCLPP_DEV_BELL_CODE] != MSCCLPP_DEV_BELL_QUIT;
 }
 
 /*
@@ -168,26 +189,31 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
 #define MSCCLPP_DEV_LINGER_DEFINE(dtype_, op_)                                                                         \
     MSCCLPP_DEV_LINGER_OPERATION(brief2, dtype_, op_)                                                                  \
     {                                                                                                                  \
+        ctx.lingers = true;                                                                                            \
         mscclpp_dev_oneshot_brief(&ctx, args, 2, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
         return ctx.failed;                                                                                             \
     }                                                                                                                  \
     MSCCLPP_DEV_LINGER_OPERATION(brief4, dtype_, op_)                                                                  \
     {                                                                                                                  \
+        ctx.lingers = true;                                                                                            \
         mscclpp_dev_oneshot_brief(&ctx, args, 4, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
         return ctx.failed;                                                                                             \
     }                                                                                                                  \
     MSCCLPP_DEV_LINGER_OPERATION(brief8, dtype_, op_)                                                                  \
     {                                                                                                                  \
+        ctx.lingers = true;                                                                                            \
         mscclpp_dev_oneshot_brief(&ctx, args, 8, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
         return ctx.failed;                                                                                             \
     }                                                                                                                  \
     MSCCLPP_DEV_LINGER_OPERATION(oneshot, dtype_, op_)                                                                 \
     {                                                                                                                  \
+        ctx.lingers = true;                                                                                            \
         mscclpp_dev_oneshot_long(&ctx, args, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                       \
         return ctx.failed;                                                                                             \
     }                                                                                                                  \
     MSCCLPP_DEV_LINGER_OPERATION(twophase, dtype_, op_)                                                                \
     {                                                                                                                  \
+        ctx.lingers = true;                                                                                            \
         mscclpp_dev_allreduce_twophase(&ctx, args, true, (int)(dtype_), (int)(op_));                                   \
         return ctx.failed;                                                                                             \
     }
@@ -197,6 +223,7 @@ MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_DEFINE)
 
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args, uint32_t kernel)
 {
+    ctx.lingers = true;
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
         mscclpp_dev_allreduce_twophase(&ctx, args, false, (int)args->dtype, (int)args->op);
     } else {
@@ -252,13 +279,17 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
 MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                     mscclpp_dev_linger_block_t *own)
 {
-    bool there = true, torn = false;
+    bool there = true;
 
     if (ctx->tid == 0) {
         own->args = args->common;
+        own->args.launches = args->number - 1;
+        /* No block changes the state before all have ended the first operation, and so have passed this point. */
+        own->args.epoch = own->first_epoch = args->common.state->epoch;
+        own->args.apart = 0;
         own->started_ns = mscclpp_dev_now_ns();
-        own->number = args->number;
-        own->messages = 0;
+        own->relayed = 0;
+        own->place = 0;
         own->words[MSCCLPP_DEV_BELL_CODE] = args->code;
         own->failed = 0;
     }
@@ -274,8 +305,8 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         }
         mscclpp_dev_ctx_renew(ctx);
         if (ctx->block == 0) {
-            there = mscclpp_dev_linger_await_bell(ctx, args, own, &torn);
-            if (ctx->nblocks > 1 && !torn && (!there || MSCCLPP_DEV_BELL_WIDE(own->words[MSCCLPP_DEV_BELL_CODE]))) {
+            there = mscclpp_dev_linger_await_bell(ctx, args, own);
+            if (ctx->nblocks > 1 && (!there || MSCCLPP_DEV_BELL_WIDE(own->words[MSCCLPP_DEV_BELL_CODE]))) {
                 mscclpp_dev_linger_relay(ctx, args, own, !there);
             }
         } else {

@@ -155,6 +155,7 @@ static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
     for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
         __atomic_store_n(&team->mailbox->bell[w], flag | words[w], __ATOMIC_RELEASE);
     }
+    team->linger.others = is_wide(team, args->bytes) ? team->linger.nblocks - 1 : 0;
 }
 
 /*
@@ -230,6 +231,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
         linger->gaps = linger->gaps << 1 | (1e9 * (mscclpp_team_now() - linger->ended) < (double)linger->idle_ns);
     }
     linger->rung = 0;
+    linger->others = 0;
     /* What the team's stream holds already must come first. */
     if (suitable && team->stream == NULL && number != 0 && left(team) < number &&
         (linger->nblocks > 1 || !is_wide(team, args->bytes))) {
@@ -257,14 +259,14 @@ bool mscclpp_linger_missed(const mscclpp_team_t *team)
 {
     const mscclpp_linger_t *linger = &team->linger;
 
-    return linger->rung != 0 && left(team) >= linger->rung &&
-           __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE) < team->launches;
+    return linger->rung != 0 && left(team) >= linger->rung && !mscclpp_team_has_ended(team);
 }
 
 void mscclpp_linger_note_end(mscclpp_team_t *team)
 {
     team->linger.rings += team->linger.rung != 0;
     team->linger.rung = 0;
+    team->linger.others = 0;
     team->linger.ended = mscclpp_team_now();
 }
 

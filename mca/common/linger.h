@@ -29,6 +29,7 @@ typedef struct {
     uint64_t started; /* number of the last kernel launched */
     uint64_t rung;    /* number of the kernel that was rung for the operation in hand; 0: it was launched */
     uint32_t nblocks; /* of the last kernel launched */
+    uint32_t others;  /* blocks besides the first one that tell of their own end of the operation in hand */
     uint32_t gaps;    /* the latest gaps between calls, a bit each: 1 if the kernel would have stayed. Last: bit 0 */
     double ended;     /* when the last operation ended; 0: none has */
     uint64_t rings;   /* operations served without a launch */

@@ -203,6 +203,9 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
 mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream,
                                      const mscclpp_dev_launch_t *launch, const char *what);
 
+/* The last operation started on the device has ended, by the word of all blocks that give one of their own. */
+bool mscclpp_team_has_ended(const mscclpp_team_t *team);
+
 /* The kernels' own word on how they ended; logs a failure. */
 mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const char *what);
 

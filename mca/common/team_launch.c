@@ -39,10 +39,20 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
     memcpy(args->scratch, team->peer_scratch, sizeof(args->scratch[0]) * (size_t)team->size);
 }
 
-static bool has_ended(const mscclpp_team_t *team, uint64_t launch)
+bool mscclpp_team_has_ended(const mscclpp_team_t *team)
 {
+    uint32_t b;
+
     /* Acquire: the result and the user's buffers are looked at next. */
-    return __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE) >= launch;
+    if (__atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE) < team->launches) {
+        return false;
+    }
+    for (b = 0; b < team->linger.others; ++b) {
+        if (__atomic_load_n(&team->mailbox->others[b], __ATOMIC_ACQUIRE) < team->launches) {
+            return false;
+        }
+    }
+    return true;
 }
 
 mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team)
@@ -53,7 +63,7 @@ mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team)
 void mscclpp_team_give_stream(mscclpp_team_t *team)
 {
     /* A stream whose kernel did not end must not be lent to another team; it is lost with the failed one. */
-    if (team->stream != NULL && !team->stuck && (team->launches == 0 || has_ended(team, team->launches))) {
+    if (team->stream != NULL && !team->stuck && (team->launches == 0 || mscclpp_team_has_ended(team))) {
         mscclpp_stream_put(team->gpu, team->device, team->stream, mscclpp_linger_present(team));
     }
     team->stream = NULL;
@@ -87,7 +97,7 @@ static void await_leaving(mscclpp_team_t *team)
 {
     double until = mscclpp_team_now() + LEAVE_TIME;
 
-    while (!has_ended(team, team->launches) && !mscclpp_linger_missed(team)) {
+    while (!mscclpp_team_has_ended(team) && !mscclpp_linger_missed(team)) {
         mscclpp_status_t status = team->stream != NULL ? team->gpu->stream_query(team->stream) : MSCCLPP_OK;
 
         if (status < 0 || mscclpp_team_now() > until) {
@@ -151,7 +161,7 @@ static mscclpp_status_t look_at_kernel(const mscclpp_team_t *team, const char *w
         return look_at_device(team);
     }
     status = team->gpu->stream_query(team->stream);
-    if (status == MSCCLPP_OK && !has_ended(team, team->launches)) {
+    if (status == MSCCLPP_OK && !mscclpp_team_has_ended(team)) {
         mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d ended without a word", team->oob.label,
                       (unsigned long long)team->call, what, team->members[team->rank]);
         return MSCCLPP_ERR_DEVICE;
@@ -167,7 +177,7 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch
     uint32_t polls = 0;
 
     mscclpp_team_wait_init(&wait, team, what, args->bytes);
-    while (!has_ended(team, team->launches)) {
+    while (!mscclpp_team_has_ended(team)) {
         double look = wait.next_look;
 
         ++polls;

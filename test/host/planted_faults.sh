@@ -283,7 +283,7 @@ ticket='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)'
 plant ticket-relaxed barriers $barrier $launcher "s/$ticket/__atomic_fetch_add(\&state->ticket, 1, __ATOMIC_RELAXED)/"
 plant ticket-not-atomic barriers $barrier $launcher "s/$ticket/state->ticket++/"
 plant done-relaxed barriers $barrier $launcher \
-    's/st_release_(home|sys)_u64\(&args->mailbox/st_relaxed_sys_u64(\&args->mailbox/'
+    's/st_release_(home|sys)_u64\(word/st_relaxed_sys_u64(word/'
 plant oneshot-one-half schedule device/kern/allreduce_oneshot.h $schedule 's/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant twophase-one-half schedule device/kern/allreduce_twophase.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce_oneshot.h $schedule \
@@ -357,6 +357,7 @@ plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_la
 
 # That a missed ring is seen takes a race that the twin hardly ever runs; contrib/models finds that fault.
 linger=device/kern/linger.h
+launch=mca/common/team_launch.c
 plant linger-bell-acquire linger $linger $launcher 's/ld_acquire_sys_u64\(&bell/ld_relaxed_sys_u64(\&bell/'
 plant linger-relay-release linger $linger $launcher \
     's/mscclpp_dev_st_release_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
@@ -367,7 +368,10 @@ plant linger-await-sync linger $linger $launcher \
 leavers='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->leavers, 1\)'
 plant linger-leavers-relaxed linger $linger $launcher \
     "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"
-plant linger-quit-over-words linger $linger $launcher 's/->done\) \+ 1 < number/->done) + 1000 < number/'
+plant linger-quit-over-words linger $linger $launcher 's/ && mscclpp_dev_linger_all_ended\(&ctx, args, own\)//'
+plant linger-apart-at-once linger $linger $launcher 's/own->args.apart = 0;/own->args.apart = 1;/'
+plant linger-first-word-alone linger $launch $launch 's/b < team->linger.others/b < 0/'
+plant linger-own-count linger $barrier $launcher 's/ctx->lingers \? args->(launches|epoch) : //'
 
 fifo_test=test/unit/test_fifo.c # pushes itself
 plant fifo-commit-relaxed fifo device/fifo.h $fifo_test 's/st_release_sys_u64\(&slot/st_relaxed_sys_u64(\&slot/'

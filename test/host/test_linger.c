@@ -445,6 +445,7 @@ static void serve(bench_t *bench, uint64_t number, bool rung)
         __atomic_store_n(&bench->mailbox.bell[i], (number + 1) << 32 | payloads[i], __ATOMIC_RELEASE);
     }
     CHECK(reaches(&bench->mailbox.done, number + rung));
+    CHECK(!rung || reaches(&bench->mailbox.others[0], number + 1));
     CHECK(!rung || memcmp(bench->in, bench->out, sizeof(bench->in)) == 0);
     __atomic_store_n(&bench->mailbox.bell[MSCCLPP_DEV_BELL_LEAVE], number, __ATOMIC_RELAXED);
     CHECK(reaches(&bench->mailbox.left, number));
