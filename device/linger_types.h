@@ -6,6 +6,7 @@
 #define MSCCLPP_DEVICE_LINGER_TYPES_H
 
 #include "device/launch_types.h"
+#include "device/nodes_types.h"
 
 /*
  * The words of the bell (mscclpp_dev_mailbox_t) and of the relay (mscclpp_dev_state_t), through which the first block
@@ -22,19 +23,27 @@ enum {
     MSCCLPP_DEV_BELL_BYTES,
     MSCCLPP_DEV_BELL_CODE,
     MSCCLPP_DEV_BELL_WORDS,
-    MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS /* of the bell alone: the number of the kernel that shall leave */
+    MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS,  /* of the bell alone: the number of the kernel that shall leave */
+    MSCCLPP_DEV_RELAY_EPOCH = MSCCLPP_DEV_BELL_WORDS, /* of the relay alone: the flag of the last packets */
+    MSCCLPP_DEV_RELAY_WORDS
 };
 
-/* Payload of the word CODE. */
-#define MSCCLPP_DEV_BELL_ENCODE(kernel_, dtype_, op_, wide_, release_)                                                 \
-    ((uint32_t)(kernel_) | (uint32_t)(dtype_) << 8 | (uint32_t)(op_) << 16 | (uint32_t)(wide_) << 24 |                 \
-     (uint32_t)(release_) << 25)
-#define MSCCLPP_DEV_BELL_KERNEL(code_) ((code_)&0xffu)
-#define MSCCLPP_DEV_BELL_DTYPE(code_) ((code_) >> 8 & 0xffu)
-#define MSCCLPP_DEV_BELL_OP(code_) ((code_) >> 16 & 0xffu)
-#define MSCCLPP_DEV_BELL_WIDE(code_) ((code_) >> 24 & 1u) /* 0: the first block alone, 1: all blocks */
-#define MSCCLPP_DEV_BELL_RELEASE(code_) ((code_) >> 25 & 3u)
+/*
+ * Payload of the word CODE. The operation's blocks are the first `blocks_` of the kernel. What `variant_` means depends
+ * on the operation: for zero-copy the set of peers' buffers, over several nodes the pattern.
+ */
+#define MSCCLPP_DEV_BELL_ENCODE(kernel_, dtype_, op_, blocks_, release_, variant_)                                     \
+    ((uint32_t)(kernel_) | (uint32_t)(dtype_) << 5 | (uint32_t)(op_) << 11 | ((uint32_t)(blocks_)-1) << 15 |           \
+     (uint32_t)(release_) << 20 | (uint32_t)(variant_) << 22)
+#define MSCCLPP_DEV_BELL_KERNEL(code_) ((code_)&31u)
+#define MSCCLPP_DEV_BELL_DTYPE(code_) ((code_) >> 5 & 63u)
+#define MSCCLPP_DEV_BELL_OP(code_) ((code_) >> 11 & 15u)
+#define MSCCLPP_DEV_BELL_BLOCKS(code_) (((code_) >> 15 & 31u) + 1)
+#define MSCCLPP_DEV_BELL_RELEASE(code_) ((code_) >> 20 & 3u)
+#define MSCCLPP_DEV_BELL_VARIANT(code_) ((code_) >> 22 & 3u)
 #define MSCCLPP_DEV_BELL_QUIT 0xffffffffu /* in the relay: the kernel leaves */
+
+#define MSCCLPP_DEV_LINGER_BLOCKS 32 /* at most */
 
 /*
  * Kernels do not stay beyond a number that this divides. So all ranks launch anew for the same call, and not each for
@@ -42,12 +51,26 @@ enum {
  */
 #define MSCCLPP_DEV_LINGER_PERIOD 128
 
+/* Peers' user buffers that zero-copy operations can be rung for: so many sets, of so many ranks at most. */
+#define MSCCLPP_DEV_LINGER_SETS 4
+#define MSCCLPP_DEV_LINGER_PEERS 8
+
 typedef struct {
-    mscclpp_dev_args_t common; /* of the first operation, which is for all blocks */
+    const char *in[MSCCLPP_DEV_LINGER_PEERS];
+    char *out[MSCCLPP_DEV_LINGER_PEERS];
+} mscclpp_dev_linger_set_t;
+
+typedef struct {
+    union {
+        mscclpp_dev_args_t common;      /* of the first operation */
+        mscclpp_dev_nodes_args_t nodes; /* where the team spans nodes */
+    };
+    mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
     uint64_t number;    /* of the first operation: the team's kernels up to it, itself included; names this kernel */
     uint64_t window_ns; /* the kernel takes up no operation later than so long after its start */
     uint64_t idle_ns;   /* it leaves when so long nothing came */
     uint32_t code;      /* of the first operation */
+    uint32_t spans;     /* not 0: the team spans nodes */
 } mscclpp_dev_linger_args_t;
 
 /*
@@ -55,11 +78,14 @@ typedef struct {
  * that listen, and read by all after the next barrier of the block.
  */
 typedef struct {
-    mscclpp_dev_args_t args; /* its `launches` are 1 less than the number of the operation in hand, or the last one */
+    union {
+        mscclpp_dev_args_t args; /* `launches` are 1 less than the number of the operation in hand, or the last one */
+        mscclpp_dev_zerocopy_args_t zerocopy;
+        mscclpp_dev_nodes_args_t nodes;
+    };
     uint64_t started_ns;
-    uint64_t relayed;     /* of the first block: number of the last operation that it handed on; 0: none */
-    uint32_t place;       /* of the other blocks: that of the last operation that they took from the relay */
-    uint32_t first_epoch; /* flag of the last packets before the kernel */
+    uint64_t relayed; /* of the first block: number of the last operation that it handed on; 0: none */
+    uint32_t place;   /* of the other blocks: that of the last operation that they took from the relay */
     uint32_t words[MSCCLPP_DEV_BELL_WORDS];
     uint32_t heard;  /* of the first block: the bell has rung, or it is time to leave */
     uint32_t failed; /* not 0: a thread gave up waiting; written by any */

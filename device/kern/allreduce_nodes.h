@@ -279,8 +279,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     const mscclpp_dev_args_t *args = &nodes->common;
     const uint64_t units = mscclpp_dev_units(args->bytes);
     const uint64_t lag = nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2;
-    const uint64_t launches = args->state->launches;
-    const uint32_t epoch = args->state->epoch;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
     mscclpp_dev_nodes_block_t block;
     mscclpp_dev_nodes_tile_t tile;
     uint64_t i, all;

@@ -271,7 +271,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)ctx->nblocks * ctx->nthreads);
     const uint64_t part = (chunk + ctx->nblocks - 1) / ctx->nblocks;
     const uint64_t barriers = args->state->barrier[ctx->block];
-    const uint64_t launches = args->state->launches;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_nodes_epoch_t epoch;
 
     epoch.nodes = nodes;
@@ -279,7 +279,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     epoch.capacity = capacity;
     epoch.begin = ctx->block * part < chunk ? ctx->block * part : chunk;
     epoch.count = chunk - epoch.begin < part ? chunk - epoch.begin : part;
-    epoch.flag = args->state->epoch;
+    epoch.flag = mscclpp_dev_last_epoch(ctx, args);
     for (epoch.base = 0; epoch.base < shard; epoch.base += chunk) {
         ++epoch.flag;
         mscclpp_dev_nodes_epoch(ctx, &epoch, hot, dtype, op);

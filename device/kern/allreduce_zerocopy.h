@@ -150,8 +150,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const ms
     const uint64_t last = first + shard < units ? first + shard : units;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const bool fast = mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
-    const uint64_t launches = common->state->launches;
-    const uint32_t epoch = common->state->epoch;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers = common->state->barrier[ctx->block] + 2;
     uint64_t u;
 

@@ -18,8 +18,11 @@
 #define MSCCLPP_DEVICE_KERN_LINGER_H
 
 #include "device/hot_types.h"
+#include "device/kern/allreduce_nodes.h"
+#include "device/kern/allreduce_nodes_packets.h"
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_twophase.h"
+#include "device/kern/allreduce_zerocopy.h"
 #include "device/linger_types.h"
 
 /* Makes one word the block's own: an argument of the operation to come. */
@@ -121,7 +124,6 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
         if (ctx->tid == 0) {
             own->heard = heard;
             ++own->args.launches;
-            ++own->args.epoch; /* each operation takes one */
         }
     }
     mscclpp_dev_block_sync(ctx);
@@ -135,8 +137,10 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
     const uint64_t number = own->args.launches + 1, place = (uint32_t)(number - args->number);
     uint32_t w;
 
-    for (w = ctx->tid; w < MSCCLPP_DEV_BELL_WORDS; w += ctx->nthreads) {
-        const uint32_t payload = quit ? MSCCLPP_DEV_BELL_QUIT : own->words[w];
+    for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
+        const uint32_t payload = quit                           ? MSCCLPP_DEV_BELL_QUIT
+                                 : w == MSCCLPP_DEV_RELAY_EPOCH ? own->args.epoch
+                                                                : own->words[w];
 
         mscclpp_dev_st_release_gpu_u64(&args->common.state->relay[w], place << 32 | payload);
     }
@@ -156,19 +160,18 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
     const uint32_t last = own->place;
     uint32_t w;
 
-    for (w = ctx->tid; w < MSCCLPP_DEV_BELL_WORDS; w += ctx->nthreads) {
+    for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
         uint64_t word;
 
         while (word = mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[w]), (uint32_t)(word >> 32) == last) {
             mscclpp_dev_pause(ctx);
         }
-        mscclpp_dev_linger_take(own, w, (uint32_t)word);
-        if (w == MSCCLPP_DEV_BELL_CODE) {
-            const uint32_t place = (uint32_t)(word >> 32);
-
-            own->args.launches = args->number - 1 + place;
-            own->args.epoch = own->first_epoch + place;
+        if (w == MSCCLPP_DEV_RELAY_EPOCH) {
+            own->args.launches = args->number - 1 + (uint32_t)(word >> 32);
+            own->args.epoch = (uint32_t)word;
             own->args.apart = 1;
+        } else {
+            mscclpp_dev_linger_take(own, w, (uint32_t)word);
         }
     }
     mscclpp_dev_block_sync(ctx);
@@ -219,6 +222,16 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
     }
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_DEFINE)
 #undef MSCCLPP_DEV_LINGER_DEFINE
+#define MSCCLPP_DEV_LINGER_DEFINE(dtype_, op_)                                                                         \
+    MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_zerocopy##dtype_##op_(mscclpp_dev_ctx_t ctx,                           \
+                                                                      const mscclpp_dev_zerocopy_args_t *args)         \
+    {                                                                                                                  \
+        ctx.lingers = true;                                                                                            \
+        mscclpp_dev_allreduce_zerocopy(&ctx, args, false, true, (int)(dtype_), (int)(op_));                            \
+        return ctx.failed;                                                                                             \
+    }
+MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_DEFINE)
+#undef MSCCLPP_DEV_LINGER_DEFINE
 #undef MSCCLPP_DEV_LINGER_OPERATION
 
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args, uint32_t kernel)
@@ -232,30 +245,114 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_any(mscclpp_dev_ctx_t ctx, const msc
     return ctx.failed;
 }
 
-/* One operation, by the first block or by all. */
-MSCCLPP_DEV bool mscclpp_dev_linger_serve(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args, uint32_t code)
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_zerocopy_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_zerocopy_args_t *args)
+{
+    ctx.lingers = true;
+    mscclpp_dev_allreduce_zerocopy(&ctx, args, false, false, (int)args->common.dtype, (int)args->common.op);
+    return ctx.failed;
+}
+
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_nodes(mscclpp_dev_ctx_t ctx, const mscclpp_dev_nodes_args_t *args)
+{
+    ctx.lingers = true;
+    mscclpp_dev_allreduce_nodes(&ctx, args, false, (int)args->common.dtype, (int)args->common.op);
+    return ctx.failed;
+}
+
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_nodes_packets(mscclpp_dev_ctx_t ctx, const mscclpp_dev_nodes_args_t *args)
+{
+    ctx.lingers = true;
+    mscclpp_dev_allreduce_nodes_packets(&ctx, args, false, (int)args->common.dtype, (int)args->common.op);
+    return ctx.failed;
+}
+
+/* One operation with packets on one node. */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                  uint32_t code)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code), op = MSCCLPP_DEV_BELL_OP(code);
     const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
-    bool brief;
+    const bool brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
 
-    ctx.nblocks = MSCCLPP_DEV_BELL_WIDE(code) ? ctx.nblocks : 1;
-    brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx.nblocks * ctx.nthreads);
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
     if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
         if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {                                                             \
-            return mscclpp_dev_linger_twophase##dtype_##op_(ctx, args);                                                \
+            return mscclpp_dev_linger_twophase##dtype_##op_(*ctx, args);                                               \
         }                                                                                                              \
         if (!brief) {                                                                                                  \
-            return mscclpp_dev_linger_oneshot##dtype_##op_(ctx, args);                                                 \
+            return mscclpp_dev_linger_oneshot##dtype_##op_(*ctx, args);                                                \
         }                                                                                                              \
-        return args->nranks == 2   ? mscclpp_dev_linger_brief2##dtype_##op_(ctx, args)                                 \
-               : args->nranks == 4 ? mscclpp_dev_linger_brief4##dtype_##op_(ctx, args)                                 \
-                                   : mscclpp_dev_linger_brief8##dtype_##op_(ctx, args);                                \
+        return args->nranks == 2   ? mscclpp_dev_linger_brief2##dtype_##op_(*ctx, args)                                \
+               : args->nranks == 4 ? mscclpp_dev_linger_brief4##dtype_##op_(*ctx, args)                                \
+                                   : mscclpp_dev_linger_brief8##dtype_##op_(*ctx, args);                               \
     }
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
 #undef MSCCLPP_DEV_LINGER_MATCH
-    return mscclpp_dev_linger_any(ctx, args, kernel);
+    return mscclpp_dev_linger_any(*ctx, args, kernel);
+}
+
+/* One zero-copy operation, whose buffers are a set of the kernel's. */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_set_t *set,
+                                                   mscclpp_dev_zerocopy_args_t *args, uint32_t code)
+{
+    const uint32_t op = MSCCLPP_DEV_BELL_OP(code);
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
+    uint32_t r;
+
+    for (r = ctx->tid; r < args->common.nranks; r += ctx->nthreads) {
+        args->peer_in[r] = set->in[r];
+        args->peer_out[r] = set->out[r];
+    }
+    mscclpp_dev_block_sync(ctx);
+#define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
+    if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
+        return mscclpp_dev_linger_zerocopy##dtype_##op_(*ctx, args);                                                   \
+    }
+    MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
+#undef MSCCLPP_DEV_LINGER_MATCH
+    return mscclpp_dev_linger_zerocopy_any(*ctx, args);
+}
+
+MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
+{
+    return kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY && kernel != MSCCLPP_KERNEL_ALLREDUCE_NODES;
+}
+
+/* One operation, by its blocks. The others have ended it at once. */
+MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
+                                          mscclpp_dev_linger_block_t *own, uint32_t code)
+{
+    const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
+    mscclpp_dev_ctx_t mine = *ctx;
+
+    mine.nblocks = MSCCLPP_DEV_BELL_BLOCKS(code);
+    if (mine.block >= mine.nblocks) {
+        if (mine.tid == 0 && own->args.apart != 0) {
+            mscclpp_dev_st_release_sys_u64(&own->args.mailbox->others[mine.block - 1], own->args.launches + 1);
+        }
+        return;
+    }
+    if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
+        ctx->failed =
+            mscclpp_dev_linger_serve_zerocopy(&mine, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)], &own->zerocopy, code);
+    } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES) {
+        if (mine.tid == 0) {
+            own->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);
+        }
+        mscclpp_dev_block_sync(&mine);
+        ctx->failed = mscclpp_dev_linger_nodes(mine, &own->nodes);
+    } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
+        ctx->failed = mscclpp_dev_linger_nodes_packets(mine, &own->nodes);
+    } else {
+        ctx->failed = mscclpp_dev_linger_serve_packets(&mine, &own->args, code);
+    }
+    if (ctx->failed) {
+        mscclpp_dev_st_relaxed_block_u32(&own->failed, 1);
+    }
+    /* Nobody else has anything to do with it since the operation's end. */
+    if (mine.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
+        ++own->args.epoch;
+    }
 }
 
 /* The last block says so, since until then the relay is in use. The next kernel's messages begin at 1 again. */
@@ -270,7 +367,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
         return;
     }
     state->leavers = 0;
-    for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
+    for (w = 0; w < MSCCLPP_DEV_RELAY_WORDS; ++w) {
         state->relay[w] = 0;
     }
     mscclpp_dev_st_release_sys_u64(&args->common.mailbox->left, args->number);
@@ -282,10 +379,16 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     bool there = true;
 
     if (ctx->tid == 0) {
-        own->args = args->common;
+        if (args->spans != 0) {
+            own->nodes = args->nodes;
+        } else {
+            own->args = args->common;
+        }
         own->args.launches = args->number - 1;
-        /* No block changes the state before all have ended the first operation, and so have passed this point. */
-        own->args.epoch = own->first_epoch = args->common.state->epoch;
+        /* Blocks change the state once all that have a part in the first operation, and so look at this, have ended. */
+        if (ctx->block < MSCCLPP_DEV_BELL_BLOCKS(args->code)) {
+            own->args.epoch = args->common.state->epoch;
+        }
         own->args.apart = 0;
         own->started_ns = mscclpp_dev_now_ns();
         own->relayed = 0;
@@ -297,16 +400,11 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     while (there) {
         const uint32_t code = own->words[MSCCLPP_DEV_BELL_CODE];
 
-        if (ctx->block == 0 || MSCCLPP_DEV_BELL_WIDE(code)) {
-            ctx->failed = mscclpp_dev_linger_serve(*ctx, &own->args, code);
-            if (ctx->failed) {
-                mscclpp_dev_st_relaxed_block_u32(&own->failed, 1);
-            }
-        }
+        mscclpp_dev_linger_serve(ctx, args, own, code);
         mscclpp_dev_ctx_renew(ctx);
         if (ctx->block == 0) {
             there = mscclpp_dev_linger_await_bell(ctx, args, own);
-            if (ctx->nblocks > 1 && (!there || MSCCLPP_DEV_BELL_WIDE(own->words[MSCCLPP_DEV_BELL_CODE]))) {
+            if (ctx->nblocks > 1 && (!there || MSCCLPP_DEV_BELL_BLOCKS(own->words[MSCCLPP_DEV_BELL_CODE]) > 1)) {
                 mscclpp_dev_linger_relay(ctx, args, own, !there);
             }
         } else {

@@ -28,6 +28,8 @@ _Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &
                    offsetof(mscclpp_dev_args_t, bytes) == 4 * MSCCLPP_DEV_BELL_BYTES &&
                    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "kernels write the words of a bell to the beginning of their arguments as they come");
+_Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_OP_LAST <= 16,
+               "the code of a bell has room for them");
 
 /* The team whose kernel lingers on each device. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -41,18 +43,20 @@ void mscclpp_linger_share_devices(bool share)
     pthread_mutex_unlock(&lock);
 }
 
-void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, bool shared)
+void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, bool shared, bool spans)
 {
     mscclpp_linger_t *linger = &team->linger;
     uint32_t blocks = team->on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
 
     linger->allowed =
-        team->device >= 0 && team->device < DEVICES && team->size > 1 && strcmp(config->linger, "off") != 0 &&
+        team->device >= 0 && team->device < DEVICES && (team->size > 1 || spans) &&
+        strcmp(config->linger, "off") != 0 &&
         (strcmp(config->linger, "on") == 0 || (!team->on_host && !shared && !mscclpp_tool_watches_kernels()));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
     linger->single_max = team->on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
+    blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
     linger->wide_blocks = team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
     linger->nthreads = team->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     linger->gaps = 1; /* the first calls are given the chance */
@@ -110,36 +114,107 @@ static uint64_t left(const mscclpp_team_t *team)
     return __atomic_load_n(&team->mailbox->left, __ATOMIC_ACQUIRE);
 }
 
-/* Operations of one epoch: how a kernel divides those does not depend on its grid, so ranks may differ in it. */
+/*
+ * Packets on one node: only operations of one epoch, and how a kernel divides those does not depend on its grid, so
+ * ranks may differ in it. In other operations the blocks of all ranks meet, and there must be as many everywhere; such
+ * an operation has those that were chosen for it, and the kernel at least as many.
+ */
 static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
+    const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    uint64_t shard;
 
     if (!team->linger.allowed || args->bytes > team->linger.max_bytes) {
         return false;
     }
-    if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT) {
+    switch (launch->kernel) {
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
         return units <= MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
+        return (units + args->nranks - 1) / args->nranks <=
+               MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
+        return launch->nblocks <= team->linger.wide_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
+        shard = (units + nodes->shards - 1) / nodes->shards;
+        return launch->nblocks <= team->linger.wide_blocks &&
+               shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES:
+        return launch->nblocks <= team->linger.wide_blocks;
+    default:
+        return false;
     }
-    return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE &&
-           (units + args->nranks - 1) / args->nranks <= MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
 }
 
-static bool is_wide(const mscclpp_team_t *team, uint64_t bytes)
+static bool is_packets(const mscclpp_dev_launch_t *launch)
 {
-    return bytes > team->linger.single_max && team->linger.wide_blocks > 1;
+    return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
 }
 
-static uint32_t encode(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+/* How many blocks an operation takes at least. */
+static uint32_t blocks_for(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
 
-    return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op, is_wide(team, args->bytes), args->release);
+    if (!is_packets(launch)) {
+        return launch->nblocks;
+    }
+    return args->bytes > team->linger.single_max && team->linger.wide_blocks > 1 ? 2 : 1;
 }
 
-static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+/*
+ * The set that holds the peers' buffers of a zero-copy operation. One that is new takes the place of the oldest, and
+ * only a kernel that is launched after that has it.
+ */
+static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_args_t *args)
 {
+    const size_t size = sizeof(args->peer_in[0]) * args->common.nranks;
+    uint32_t i;
+
+    for (i = 0; i < MSCCLPP_DEV_LINGER_SETS; ++i) {
+        if (memcmp(linger->sets[i].in, args->peer_in, size) == 0 &&
+            memcmp(linger->sets[i].out, args->peer_out, size) == 0) {
+            linger->unknown = 0;
+            return i;
+        }
+    }
+    i = linger->oldest_set;
+    linger->oldest_set = (i + 1) % MSCCLPP_DEV_LINGER_SETS;
+    memcpy(linger->sets[i].in, args->peer_in, size);
+    memcpy(linger->sets[i].out, args->peer_out, size);
+    linger->new_sets |= 1u << i;
+    ++linger->unknown;
+    return i;
+}
+
+/* What the operation's code says besides of what only its kind has. */
+static uint32_t find_variant(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+{
+    if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
+        return find_set(&team->linger, launch->args);
+    }
+    if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES) {
+        return ((const mscclpp_dev_nodes_args_t *)launch->args)->pattern;
+    }
+    return 0;
+}
+
+/* `nblocks`: of the kernel. */
+static uint32_t encode(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant,
+                       uint32_t nblocks)
+{
+    const mscclpp_dev_args_t *args = launch->args;
+    const uint32_t least = blocks_for(team, launch);
+
+    return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op,
+                                   is_packets(launch) && least > 1 ? nblocks : least, args->release, variant);
+}
+
+static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant)
+{
+    const uint32_t code = encode(team, launch, variant, team->linger.nblocks);
     const mscclpp_dev_args_t *args = launch->args;
     uint64_t flag = (team->launches + 1) << 32;
     uint64_t in = (uintptr_t)args->in, out = (uintptr_t)args->out;
@@ -151,11 +226,11 @@ static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
     words[MSCCLPP_DEV_BELL_OUT_LOW] = (uint32_t)out;
     words[MSCCLPP_DEV_BELL_OUT_HIGH] = out >> 32;
     words[MSCCLPP_DEV_BELL_BYTES] = args->bytes;
-    words[MSCCLPP_DEV_BELL_CODE] = encode(team, launch);
+    words[MSCCLPP_DEV_BELL_CODE] = code;
     for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
         __atomic_store_n(&team->mailbox->bell[w], flag | words[w], __ATOMIC_RELEASE);
     }
-    team->linger.others = is_wide(team, args->bytes) ? team->linger.nblocks - 1 : 0;
+    team->linger.others = MSCCLPP_DEV_BELL_BLOCKS(code) - 1;
 }
 
 /*
@@ -178,13 +253,16 @@ static bool await_left(const mscclpp_team_t *team, double seconds)
     return true;
 }
 
-/* Calls as close as one of the last two would find the kernel still there. */
-static bool pays(const mscclpp_linger_t *linger)
+/*
+ * Calls as close as one of the last two would find the kernel still there. It is no use to zero-copy operations of a
+ * program that goes through more buffers than there are sets: each would have to send it away.
+ */
+static bool pays(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
-    return (linger->gaps & 3) != 0;
+    return (linger->gaps & 3) != 0 && (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown < 2);
 }
 
-static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant)
 {
     const mscclpp_dev_args_t *args = launch->args;
     mscclpp_linger_t *linger = &team->linger;
@@ -192,13 +270,19 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     mscclpp_dev_launch_t lingering;
     mscclpp_status_t status;
 
-    linger_args.common = *args;
+    linger_args.spans = team->fabric != NULL;
+    if (linger_args.spans) {
+        linger_args.nodes = *(const mscclpp_dev_nodes_args_t *)launch->args;
+    } else {
+        linger_args.common = *args;
+    }
+    memcpy(linger_args.sets, linger->sets, sizeof(linger_args.sets));
     linger_args.number = team->launches + 1;
     linger_args.window_ns = linger->window_ns;
     linger_args.idle_ns = linger->idle_ns;
-    linger_args.code = encode(team, launch);
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
-    lingering.nblocks = is_wide(team, args->bytes) ? linger->wide_blocks : 1;
+    lingering.nblocks = blocks_for(team, launch) > 1 ? linger->wide_blocks : 1;
+    linger_args.code = encode(team, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
     hand_over(team, team);
@@ -213,6 +297,7 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
         mscclpp_linger_clear(team);
         return status;
     }
+    linger->new_sets = 0;
     linger->started = linger_args.number;
     linger->nblocks = lingering.nblocks;
     settle(team, linger_args.number);
@@ -221,9 +306,11 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
 
 mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
 {
-    const mscclpp_dev_args_t *args = launch->args;
     mscclpp_linger_t *linger = &team->linger;
-    bool suitable = can_serve(team, launch);
+    const bool suitable = can_serve(team, launch);
+    const uint32_t variant = suitable ? find_variant(team, launch) : 0;
+    /* The kernel that is there knows the operation's buffers. */
+    const bool known = launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || (linger->new_sets >> variant & 1) == 0;
     uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
     mscclpp_status_t status;
 
@@ -233,9 +320,9 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     linger->rung = 0;
     linger->others = 0;
     /* What the team's stream holds already must come first. */
-    if (suitable && team->stream == NULL && number != 0 && left(team) < number &&
-        (linger->nblocks > 1 || !is_wide(team, args->bytes))) {
-        ring(team, launch);
+    if (suitable && known && team->stream == NULL && number != 0 && left(team) < number &&
+        linger->nblocks >= blocks_for(team, launch)) {
+        ring(team, launch, variant);
         linger->rung = number;
         return MSCCLPP_OK;
     }
@@ -243,8 +330,8 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (suitable && pays(linger)) {
-        return launch_lingering(team, launch);
+    if (suitable && pays(linger, launch)) {
+        return launch_lingering(team, launch, variant);
     }
     mscclpp_linger_clear(team);
     return team->gpu->launch(team->stream, launch);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/linger_types.h"
 #include "mca/common/config.h"
 #include "mca/common/gpu.h"
 #include "mca/common/status.h"
@@ -33,10 +34,19 @@ typedef struct {
     uint32_t gaps;    /* the latest gaps between calls, a bit each: 1 if the kernel would have stayed. Last: bit 0 */
     double ended;     /* when the last operation ended; 0: none has */
     uint64_t rings;   /* operations served without a launch */
+
+    /* Buffers of the last zero-copy operations. */
+    mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
+    uint32_t oldest_set;
+    uint32_t new_sets; /* a bit each: the last kernel launched does not know it */
+    uint32_t unknown;  /* zero-copy operations in a row whose buffers were in no set */
 } mscclpp_linger_t;
 
-/* Before the team's first call. `shared`: other ranks' kernels run on the same device. */
-void mscclpp_linger_init(struct mscclpp_team *team, const mscclpp_config_t *config, bool shared);
+/*
+ * Before the team's first call. `shared`: other ranks' kernels run on the same device. `spans`: the team is that of a
+ * node, and there are others.
+ */
+void mscclpp_linger_init(struct mscclpp_team *team, const mscclpp_config_t *config, bool shared, bool spans);
 
 /*
  * Starts an operation that the host waits for: rings, or launches a kernel in the team's stream, which lingers where

@@ -478,7 +478,7 @@ static void test_wraps(int scale)
             bench->args.common.mailbox = &bench->mailbox;
             bench->args.window_ns = bench->args.idle_ns = UINT64_C(2000000000);
             bench->args.code = MSCCLPP_DEV_BELL_ENCODE(MSCCLPP_KERNEL_ALLREDUCE_ONESHOT, MSCCLPP_DTYPE_INT32,
-                                                       MSCCLPP_OP_SUM, 1, MSCCLPP_DEV_RELEASE_DEVICE);
+                                                       MSCCLPP_OP_SUM, 2, MSCCLPP_DEV_RELEASE_DEVICE, 0);
             bench->state.launches = bench->mailbox.done = numbers[first] - 1;
             serve(bench, numbers[first], (next - first) % 2 == 0);
             /* What was launched in between did not linger. */
