@@ -90,13 +90,13 @@ const mscclpp_param_t mscclpp_params[] = {
         shared_gpu, "auto", 4, "auto|kernels|stage",
         "What ranks that share a GPU do: auto (kernels only where they can run together), kernels, or stage."),
     CONFIG_STRING(linger, "auto", 4, "auto|on|off",
-                  "Kernels of small calls stay for a while, as long as calls follow closely, to serve the next one "
-                  "without a launch: auto (on GPUs that no other rank shares, and unless a debugger or profiler "
+                  "Kernels of calls up to linger_max stay for a while, as long as calls follow closely, to serve the next "
+                  "one without a launch: auto (on GPUs that no other rank shares, and unless a debugger or profiler "
                   "watches), on or off."),
     CONFIG_DOUBLE(linger_window, "1000", 4, 1, 1e6,
                   "Microseconds after its start in which a lingering kernel takes up calls; then it leaves."),
     CONFIG_DOUBLE(linger_idle, "50", 5, 1, 1e6, "Microseconds without a call after which a lingering kernel leaves."),
-    CONFIG_SIZE(linger_max, "1m", 5, 0, 16 * MIB, "Largest all-reduce in bytes that lingering kernels serve."),
+    CONFIG_SIZE(linger_max, "16m", 5, 0, 16 * MIB, "Largest all-reduce in bytes that lingering kernels serve."),
     CONFIG_INT(linger_blocks, "16", 6, 1, 32, "Thread blocks of a lingering kernel that serves more than a few KiB."),
     CONFIG_BOOL(mixed_buffers, "0", 3,
                 "Allow device buffers on some ranks and host buffers on others, at the cost of an exchange in each "

@@ -147,6 +147,67 @@ static double run_storm(int ranks, const plan_t *plan)
     return all_calls == 0 ? 0 : (double)all_rings / (double)all_calls;
 }
 
+#define SET_COUNT 6000u /* numbers in each buffer of a set */
+
+typedef struct {
+    int sets; /* buffers that the calls go through in turn */
+    int calls;
+    uint64_t rings;
+} sets_t;
+
+/* Zero-copy calls, with a small one now and then. */
+static void storm_sets(rank_t *rank)
+{
+    sets_t *plan = rank->argument;
+    uint64_t shared = 23;
+    traffic_t traffic;
+    int32_t *in, *out;
+    int i;
+
+    traffic_open(&traffic, create_team(rank), MAX_COUNT, USER_DEVICE);
+    in = traffic.in;
+    out = traffic.out;
+    for (i = 0; i < plan->calls && rank->failures == 0; ++i) {
+        const size_t first = (size_t)(i % plan->sets) * SET_COUNT;
+
+        traffic.in = in + first;
+        traffic.out = out + first;
+        call_on(rank, &traffic, i,
+                i % 7 == 6 ? 1 + random_below(&shared, 100) : SET_COUNT - random_below(&shared, SET_COUNT / 2));
+    }
+    __atomic_fetch_add(&plan->rings, mscclpp_linger_rings(traffic.team), __ATOMIC_RELAXED);
+    traffic_close(&traffic);
+}
+
+static double run_sets(int ranks, const plan_t *shape, int sets, int calls)
+{
+    sets_t plan = {sets, calls, 0};
+    mscclpp_config_t config;
+
+    configure(&config, shape);
+    config.twophase_max = 4096;
+    config.linger_max = (size_t)1 << 20;
+    mscclpp_linger_share_devices(true);
+    CHECK_EQ(run_ranks(ranks, &config, storm_sets, &plan), 0);
+    mscclpp_linger_share_devices(false);
+    mscclpp_team_finalize(1.0);
+    printf("%d ranks, %d buffers in turn: %llu of %d calls without a launch\n", ranks, sets,
+           (unsigned long long)plan.rings, ranks * calls);
+    return (double)plan.rings / (double)(ranks * calls);
+}
+
+/* Zero-copy calls are rung for as long as the kernel knows their buffers; with more than it can know they are not. */
+static void test_sets(int scale)
+{
+    const plan_t one = {1, 1, 1e6, 1e6, 0, 1, true, 0};
+    const plan_t wide = {3, 2, 1e6, 1e6, 0, 1, true, 0};
+
+    CHECK(run_sets(2, &one, 1, 100 * scale) > 0.5);
+    CHECK(run_sets(2, &one, MSCCLPP_DEV_LINGER_SETS, 100 * scale) > 0.5);
+    CHECK(run_sets(3, &wide, 3, 60 * scale) > 0.5);
+    CHECK(run_sets(2, &wide, MSCCLPP_DEV_LINGER_SETS + 2, 60 * scale) < 0.3);
+}
+
 /* Kernels that hardly ever leave by themselves serve nearly all small calls. */
 static void test_rings(int scale)
 {
@@ -493,11 +554,17 @@ static void test_wraps(int scale)
 }
 
 static const part_t parts[] = {
-    {"rings", test_rings},           {"race", test_race},
-    {"dismissals", test_dismissals}, {"long", test_long},
-    {"adapts", test_adapts},         {"absence", test_absence},
-    {"threads", test_threads},       {"failures", test_failures},
-    {"wraps", test_wraps},           {NULL, NULL},
+    {"rings", test_rings},
+    {"race", test_race},
+    {"dismissals", test_dismissals},
+    {"long", test_long},
+    {"adapts", test_adapts},
+    {"absence", test_absence},
+    {"threads", test_threads},
+    {"failures", test_failures},
+    {"wraps", test_wraps},
+    {"sets", test_sets},
+    {NULL, NULL},
 };
 
 int main(int argc, char **argv)
