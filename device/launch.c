@@ -60,6 +60,8 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_zerocopy_args_t);
     case MSCCLPP_KERNEL_CHANNEL_RING:
         return sizeof(mscclpp_dev_ring_args_t);
+    case MSCCLPP_KERNEL_LL128_PROBE:
+        return sizeof(mscclpp_dev_ll128_probe_args_t);
     case MSCCLPP_KERNEL_LINGER:
         return sizeof(mscclpp_dev_linger_args_t);
     case MSCCLPP_KERNEL_REDUCE_CHUNKS:

@@ -5,10 +5,12 @@
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_scratch.h"
 #include "device/kern/allreduce_twophase.h"
+#include "device/kern/allreduce_twophase_ll128.h"
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
 #include "device/kern/linger.h"
+#include "device/kern/ll128_probe.h"
 #include "device/kern/reduce_chunks.h"
 #include "device/kern/port_pair.h"
 #include "device/kern/port_ring.h"
@@ -53,6 +55,15 @@ static __global__ void __launch_bounds__(THREADS) linger_kernel(const __grid_con
 }
 
 static __global__ void __launch_bounds__(THREADS)
+    ll128_probe_kernel(const __grid_constant__ mscclpp_dev_ll128_probe_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_ll128_probe(&ctx, &args);
+}
+
+static __global__ void __launch_bounds__(THREADS)
     port_ring_kernel(const __grid_constant__ mscclpp_dev_port_ring_args_t args)
 {
     mscclpp_dev_ctx_t ctx;
@@ -90,6 +101,17 @@ static __global__ void __launch_bounds__(THREADS) twophase_kernel(const __grid_c
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_allreduce_twophase(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
                                    OP != ANY ? OP : (int)args.op);
+}
+
+template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS) twophase_ll128_kernel(const __grid_constant__ args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_await_stream();
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_allreduce_twophase_ll128(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
+                                         OP != ANY ? OP : (int)args.op);
 }
 
 template <int DTYPE, int OP, bool SPLIT>
@@ -172,6 +194,10 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)nodes_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         return (const void *)nodes_packets_kernel<DTYPE, OP>;
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
+        return (const void *)twophase_ll128_kernel<DTYPE, OP>;
+    case MSCCLPP_KERNEL_LL128_PROBE:
+        return (const void *)ll128_probe_kernel;
     default:
         return (const void *)barrier_kernel;
     }
@@ -197,7 +223,7 @@ static bool overlaps[DEVICES];
 static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 {
     return kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
-           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
+           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE || kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
 }
 
 static bool may_overlap(mscclpp_dev_kernel_t kernel)

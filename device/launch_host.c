@@ -10,10 +10,12 @@
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_scratch.h"
 #include "device/kern/allreduce_twophase.h"
+#include "device/kern/allreduce_twophase_ll128.h"
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
 #include "device/kern/linger.h"
+#include "device/kern/ll128_probe.h"
 #include "device/kern/reduce_chunks.h"
 #include "device/kern/port_pair.h"
 #include "device/kern/port_ring.h"
@@ -40,6 +42,7 @@ typedef struct job {
         mscclpp_dev_args_t common;
         mscclpp_dev_zerocopy_args_t zerocopy;
         mscclpp_dev_ring_args_t ring;
+        mscclpp_dev_ll128_probe_args_t ll128_probe;
         mscclpp_dev_linger_args_t linger;
         mscclpp_dev_reduce_args_t reduce;
         mscclpp_dev_port_ring_args_t port_ring;
@@ -118,6 +121,12 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         mscclpp_dev_allreduce_nodes_packets(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
+        mscclpp_dev_allreduce_twophase_ll128(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_LL128_PROBE:
+        mscclpp_dev_ll128_probe(ctx, args);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -47,15 +47,17 @@ typedef struct {
     uint64_t left; /* written by a lingering kernel that leaves: its number */
     uint64_t pad1[7];
     uint64_t failed; /* written by a kernel whose wait ended early: 1 + the rank that it waited for */
-    uint64_t pad2[7];
+    uint64_t torn;   /* written by the probe of LL128: 1 if a line had its flag and was not whole */
+    uint64_t pad2[6];
     uint64_t bell[8]; /* written by the host: linger_types.h */
 } mscclpp_dev_mailbox_t;
 
 /*
  * Head of a team's scratch, the memory that peers write. `arrived[b][r]` counts the barriers which block b of rank r
  * has entered, `signalled[b][r]` the signals of its memory channel. The packet area follows at
- * MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, in which nothing but packets is ever written. The bulk
- * area follows at `bulk_offset`.
+ * MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, in which nothing but packets of 8 and 16 bytes is ever
+ * written. Behind it lies as large an area, likewise of two halves, in which nothing but LL128 is ever written. The
+ * bulk area follows at `bulk_offset`.
  */
 typedef struct {
     uint64_t arrived[MSCCLPP_DEV_MAX_BLOCKS][MSCCLPP_DEV_MAX_RANKS];
@@ -71,8 +73,18 @@ typedef struct {
     ((packet_half_) / (2 * (uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
 
 /*
+ * LL128 goes in bundles: four lines of 128 bytes, which carry 30 units. Capacities are in bundles; a receiver has no
+ * slot for itself.
+ */
+#define MSCCLPP_DEV_BUNDLE_UNITS 30u
+#define MSCCLPP_DEV_BUNDLE_BYTES 512u
+#define MSCCLPP_DEV_LL128_OFFSET(packet_half_) (MSCCLPP_DEV_PACKET_OFFSET + 2 * (uint64_t)(packet_half_))
+#define MSCCLPP_DEV_LL128_CAPACITY(packet_half_, nranks_)                                                              \
+    ((packet_half_) / (2 * ((uint64_t)(nranks_) < 2 ? 1 : (uint64_t)(nranks_)-1) * MSCCLPP_DEV_BUNDLE_BYTES))
+
+/*
  * How many units of a slot's message go into one epoch: all if they fit, else a multiple of the grid's threads, each
- * epoch then padded to full size. A grid never has more threads than a slot has units.
+ * epoch then padded to full size. A grid never has more threads than a slot has units. The same for bundles and warps.
  */
 #define MSCCLPP_DEV_PACKET_CHUNK(units_, capacity_, threads_)                                                          \
     ((units_) <= (capacity_) ? (units_) : (capacity_) / (threads_) * (threads_))
@@ -98,6 +110,7 @@ typedef struct {
     uint64_t packet_half;       /* bytes */
     uint32_t oneshot_capacity;  /* MSCCLPP_DEV_ONESHOT_CAPACITY of the two; a division less for each kernel */
     uint32_t twophase_capacity; /* MSCCLPP_DEV_TWOPHASE_CAPACITY, likewise */
+    uint32_t ll128_capacity;    /* MSCCLPP_DEV_LL128_CAPACITY, likewise */
     uint32_t release;           /* mscclpp_dev_release_t */
     uint64_t bulk_offset;       /* bytes from the scratch's start */
     uint64_t bulk_size;         /* bytes */
@@ -115,6 +128,12 @@ typedef struct {
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
 } mscclpp_dev_zerocopy_args_t;
+
+/* What the probe of LL128 needs besides: one block, of at most `ll128_capacity` warps. */
+typedef struct {
+    mscclpp_dev_args_t common;
+    uint32_t rounds; /* as many epochs */
+} mscclpp_dev_ll128_probe_args_t;
 
 /* What the ring of memory channels needs besides. `bytes` is at most half of the bulk area. */
 typedef struct {
@@ -175,7 +194,9 @@ typedef enum {
     MSCCLPP_KERNEL_PORT_RING,       /* args: mscclpp_dev_port_ring_args_t */
     MSCCLPP_KERNEL_PORT_PAIR,       /* args: mscclpp_dev_port_pair_args_t; one block */
     MSCCLPP_KERNEL_ALLREDUCE_NODES, /* args: mscclpp_dev_nodes_args_t of device/nodes_types.h */
-    MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS, /* args: likewise */
+    MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS,  /* args: likewise */
+    MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128, /* args: mscclpp_dev_args_t; 128-byte packets */
+    MSCCLPP_KERNEL_LL128_PROBE,              /* args: mscclpp_dev_ll128_probe_args_t */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

@@ -10,6 +10,25 @@
  * packets receives at least one packet from every peer; so a rank that has ended kernel k + 1 knows that all peers have
  * ended kernel k, wholly. And a kernel that uses several epochs lets each of its threads exchange packets with its
  * namesakes in every one of them, so that the same holds for each thread from epoch to epoch.
+ *
+ * LL128 has one flag for 120 bytes of data, where the link keeps a store of 128 bytes whole. A line is 128 bytes at a
+ * multiple of 128, stored by one instruction of 8 lanes of a warp, 16 bytes each; its last 8 bytes are the flag, the
+ * epoch twice. Two lines hold 15 units:
+ *
+ *     lane   0 .. 6    7                        8 .. 14    15
+ *     has    unit      first half of the        unit       second half of the
+ *            0 .. 6    15th unit, then flag     7 .. 13    15th unit, then flag
+ *
+ * so that but for the 15th, which a shuffle divides, each lane loads, combines and stores a unit of its own and both
+ * buffers and lines are read and written 16 bytes a lane. A warp moves four lines at once, a bundle, with all lanes
+ * looking at the flags together; so an epoch's memory is divided by bundles and not by units, and in the rules above a
+ * warp stands for a thread: no lane of it stores anything of the next epoch before all lanes have what they voted on.
+ *
+ * LL128 has memory of its own. Its data may be any bits, and lie where the other formats have flags; in their memory a
+ * line of an old epoch could pass for packets of the present one. In its own a flag's 8 bytes have never held
+ * anything but flags: 0 at first and after each renewal, then those of earlier epochs, none of which is the one
+ * awaited. The other formats' memory is never written by LL128 for the same reason. The epochs of all formats are
+ * counted together, so the rules above hold whichever format each of them has.
  */
 #ifndef MSCCLPP_DEVICE_PACKET_H
 #define MSCCLPP_DEVICE_PACKET_H
@@ -64,6 +83,34 @@ MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 
     while (!mscclpp_dev_poll_unit(slot, pair, v, flag, width)) {
         if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
+            return;
+        }
+    }
+}
+
+/* Number in its bundle of the unit that a lane has; the last lane of each second line has none. */
+MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
+{
+    const uint32_t i = lane % 16;
+
+    *unit = lane / 16 * 15 + (i < 7 ? i : i == 7 ? 14 : i - 1);
+    return i != 15;
+}
+
+/* Waits for a bundle from `peer`, all lanes together. If the warp gives up, all of its threads have failed. */
+MSCCLPP_DEV void mscclpp_dev_get_bundle(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, const char *slot,
+                                        mscclpp_dev_bundle_t *bundle, uint32_t flag, uint32_t peer)
+{
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (mscclpp_dev_warp_or(!mscclpp_dev_bundle_ld(ctx, slot, flag, bundle))) {
+        bool giving_up = false;
+
+        if (mscclpp_dev_lane(ctx, 0) == 0) {
+            giving_up = !mscclpp_dev_wait_turn(ctx, args, &wait, peer);
+        }
+        if (mscclpp_dev_warp_or(giving_up)) {
+            ctx->failed = true;
             return;
         }
     }

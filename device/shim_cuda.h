@@ -241,6 +241,67 @@ MSCCLPP_DEV bool mscclpp_dev_warp_or(bool flag)
     return __any_sync(0xffffffffu, flag) != 0;
 }
 
+#define MSCCLPP_DEV_LANES 1
+
+typedef struct {
+    mscclpp_dev_vec_t lane[MSCCLPP_DEV_LANES];
+} mscclpp_dev_bundle_t;
+
+MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
+{
+    return ctx->tid % MSCCLPP_DEV_WARP + i;
+}
+
+/* The second half of a line's last unit goes to the last lane of the next line, and the flag behind both halves. */
+MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
+{
+    const uint32_t a = __shfl_up_sync(0xffffffffu, bundle->lane[0].w[2], 8);
+    const uint32_t b = __shfl_up_sync(0xffffffffu, bundle->lane[0].w[3], 8);
+    const bool last = ctx->tid % 8 == 7, second = ctx->tid % 16 == 15;
+
+    bundle->lane[0].w[0] = second ? a : bundle->lane[0].w[0];
+    bundle->lane[0].w[1] = second ? b : bundle->lane[0].w[1];
+    bundle->lane[0].w[2] = last ? flag : bundle->lane[0].w[2];
+    bundle->lane[0].w[3] = last ? flag : bundle->lane[0].w[3];
+}
+
+MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle)
+{
+    const uint32_t a = __shfl_down_sync(0xffffffffu, bundle->lane[0].w[0], 8);
+    const uint32_t b = __shfl_down_sync(0xffffffffu, bundle->lane[0].w[1], 8);
+    const bool first = ctx->tid % 16 == 7;
+
+    bundle->lane[0].w[2] = first ? a : bundle->lane[0].w[2];
+    bundle->lane[0].w[3] = first ? b : bundle->lane[0].w[3];
+}
+
+/* All lanes of a line store by one instruction, which leaves the multiprocessor as one request of 128 bytes. */
+MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, const mscclpp_dev_bundle_t *bundle)
+{
+    const mscclpp_dev_vec_t v = bundle->lane[0];
+
+    asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p + ctx->tid % MSCCLPP_DEV_WARP * 16),
+                 "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3])
+                 : "memory");
+}
+
+/* Likewise. False if the thread holds a flag and it is another one. */
+MSCCLPP_DEV bool mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
+                                       mscclpp_dev_bundle_t *bundle)
+{
+    uint32_t a, b, c, d;
+
+    asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+                 : "l"(p + ctx->tid % MSCCLPP_DEV_WARP * 16)
+                 : "memory");
+    bundle->lane[0].w[0] = a;
+    bundle->lane[0].w[1] = b;
+    bundle->lane[0].w[2] = c;
+    bundle->lane[0].w[3] = d;
+    return ctx->tid % 8 != 7 || (c == flag && d == flag);
+}
+
 MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t h)
 {
     return __half2float(__ushort_as_half(h));

@@ -224,6 +224,88 @@ MSCCLPP_DEV bool mscclpp_dev_warp_or(bool flag)
     return flag;
 }
 
+/* A thread does what a GPU's warp does together. */
+#define MSCCLPP_DEV_LANES 32
+
+typedef struct {
+    mscclpp_dev_vec_t lane[MSCCLPP_DEV_LANES];
+} mscclpp_dev_bundle_t;
+
+MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
+{
+    (void)ctx;
+    return i;
+}
+
+MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
+{
+    uint32_t i;
+
+    (void)ctx;
+    for (i = 7; i < MSCCLPP_DEV_LANES; i += 16) {
+        mscclpp_dev_vec_t *first = &bundle->lane[i], *second = &bundle->lane[i + 8];
+
+        second->w[0] = first->w[2];
+        second->w[1] = first->w[3];
+        first->w[2] = first->w[3] = second->w[2] = second->w[3] = flag;
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle)
+{
+    uint32_t i;
+
+    (void)ctx;
+    for (i = 7; i < MSCCLPP_DEV_LANES; i += 16) {
+        bundle->lane[i].w[2] = bundle->lane[i + 8].w[0];
+        bundle->lane[i].w[3] = bundle->lane[i + 8].w[1];
+    }
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_bundle_word(const mscclpp_dev_bundle_t *bundle, uint32_t i)
+{
+    const mscclpp_dev_vec_t *v = &bundle->lane[i / 2];
+
+    return i % 2 == 0 ? (uint64_t)v->w[1] << 32 | v->w[0] : (uint64_t)v->w[3] << 32 | v->w[2];
+}
+
+/* Lines are whole because their flags are stored last, with release, and loaded first, with acquire. */
+MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, const mscclpp_dev_bundle_t *bundle)
+{
+    uint64_t *to = (uint64_t *)(void *)p;
+    uint32_t line, i;
+
+    (void)ctx;
+    for (line = 0; line < 2 * MSCCLPP_DEV_LANES; line += 16) {
+        for (i = line; i < line + 15; ++i) {
+            __atomic_store_n(&to[i], mscclpp_dev_bundle_word(bundle, i), __ATOMIC_RELAXED);
+        }
+        __atomic_store_n(&to[i], mscclpp_dev_bundle_word(bundle, i), __ATOMIC_RELEASE);
+    }
+}
+
+MSCCLPP_DEV bool mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
+                                       mscclpp_dev_bundle_t *bundle)
+{
+    const uint64_t *from = (const uint64_t *)(const void *)p;
+    uint32_t line, i;
+
+    (void)ctx;
+    for (line = 0; line < 2 * MSCCLPP_DEV_LANES; line += 16) {
+        if (__atomic_load_n(&from[line + 15], __ATOMIC_ACQUIRE) != ((uint64_t)flag << 32 | flag)) {
+            return false;
+        }
+        bundle->lane[line / 2 + 7].w[2] = bundle->lane[line / 2 + 7].w[3] = flag;
+        for (i = line; i < line + 15; ++i) {
+            const uint64_t word = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+
+            bundle->lane[i / 2].w[i % 2 * 2] = (uint32_t)word;
+            bundle->lane[i / 2].w[i % 2 * 2 + 1] = (uint32_t)(word >> 32);
+        }
+    }
+    return true;
+}
+
 /* The bits of an IEEE half, widened exactly. */
 MSCCLPP_DEV_OUTLINE float mscclpp_dev_f16_to_f32(uint16_t h)
 {

@@ -22,6 +22,7 @@
 #include "device/kern/allreduce_nodes_packets.h"
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_twophase.h"
+#include "device/kern/allreduce_twophase_ll128.h"
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/linger_types.h"
 
@@ -219,6 +220,12 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
         ctx.lingers = true;                                                                                            \
         mscclpp_dev_allreduce_twophase(&ctx, args, true, (int)(dtype_), (int)(op_));                                   \
         return ctx.failed;                                                                                             \
+    }                                                                                                                  \
+    MSCCLPP_DEV_LINGER_OPERATION(ll128, dtype_, op_)                                                                   \
+    {                                                                                                                  \
+        ctx.lingers = true;                                                                                            \
+        mscclpp_dev_allreduce_twophase_ll128(&ctx, args, true, (int)(dtype_), (int)(op_));                             \
+        return ctx.failed;                                                                                             \
     }
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_DEFINE)
 #undef MSCCLPP_DEV_LINGER_DEFINE
@@ -239,6 +246,8 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_any(mscclpp_dev_ctx_t ctx, const msc
     ctx.lingers = true;
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
         mscclpp_dev_allreduce_twophase(&ctx, args, false, (int)args->dtype, (int)args->op);
+    } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128) {
+        mscclpp_dev_allreduce_twophase_ll128(&ctx, args, false, (int)args->dtype, (int)args->op);
     } else {
         mscclpp_dev_allreduce_oneshot(&ctx, args, false, (int)args->dtype, (int)args->op, MSCCLPP_DEV_LL16);
     }
@@ -278,6 +287,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
     if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
         if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {                                                             \
             return mscclpp_dev_linger_twophase##dtype_##op_(*ctx, args);                                               \
+        }                                                                                                              \
+        if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128) {                                                       \
+            return mscclpp_dev_linger_ll128##dtype_##op_(*ctx, args);                                                  \
         }                                                                                                              \
         if (!brief) {                                                                                                  \
             return mscclpp_dev_linger_oneshot##dtype_##op_(*ctx, args);                                                \

@@ -15,7 +15,7 @@
 /* Settings that change what ranks send one another: rank 0's, taken by all ranks at bring-up. Plain bytes. */
 typedef struct {
     int32_t algorithm;    /* index in the registry, -1 for the selector's choice, -2 to stage everything */
-    int32_t packet_width; /* 16, 8, or 0 for the algorithm's own choice */
+    int32_t packet_width; /* 128, 16, 8, or 0 for the algorithm's own choice */
     uint32_t max_blocks;  /* 0 for the algorithm's own choice */
     uint32_t max_threads; /* likewise */
     uint32_t twin_blocks; /* the twin's grid */
@@ -24,6 +24,7 @@ typedef struct {
     uint32_t shared_gpu;     /* mscclpp_shared_gpu_t */
     uint64_t oneshot_max;    /* bytes, 0 for the built-in table */
     uint64_t twophase_max;   /* bytes, 0 for the built-in table */
+    uint64_t lines_min;      /* bytes, 0 for the built-in table */
     uint32_t engine_streams; /* for each peer, 0 for the built-in choice */
     uint32_t engine_flags;   /* 0: raised by copies, 1: by writes of the stream */
     uint64_t engine_min;     /* bytes, 0 for the built-in table */
@@ -40,8 +41,8 @@ typedef struct {
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
 
 /*
- * How a team's scratch is cut, in bytes: barrier words, the two halves of the packet area, the bulk area of the same
- * size, the state. The parameter scratch_size is the two areas together.
+ * How a team's scratch is cut, in bytes: barrier words, the two halves of the packet area, those of the one for LL128,
+ * the bulk area, the state. The three areas have the same size; the parameter scratch_size is two of them together.
  */
 typedef struct {
     uint64_t packet_half;
@@ -65,6 +66,7 @@ typedef struct {
     mscclpp_dtype_t dtype;
     bool on_host; /* the twin */
     bool engines; /* copy engines may serve this call */
+    bool ll128;   /* the team's links keep lines of 128 bytes whole */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;

@@ -54,8 +54,13 @@ const mscclpp_param_t mscclpp_params[] = {
                 "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
     CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses two-phase packets; 0 takes the built-in table."),
-    CONFIG_STRING(packet, "auto", 6, "auto|ll16|ll8",
-                  "Packet format: auto, ll16 (8 data bytes in 16) or ll8 (4 data bytes in 8)."),
+    CONFIG_STRING(
+        packet, "auto", 6, "auto|ll128|ll16|ll8",
+        "Packet format: auto, ll128 (120 data bytes in 128, of two-phase packets of any size, wherever trying "
+        "finds such stores whole), ll16 (8 in 16) or ll8 (4 in 8, of one-shot packets)."),
+    CONFIG_SIZE(lines_min, "0", 5, 0, GIB,
+                "Smallest all-reduce in bytes whose two-phase packets are of 128 bytes, where links keep stores of 128 "
+                "bytes whole; 0 takes the built-in table."),
     CONFIG_BOOL(zerocopy, "1", 5,
                 "Let kernels read and write the peers' user buffers directly where these can be mapped."),
     CONFIG_SIZE(engine_min, "0", 5, 0, 1024 * GIB,
@@ -76,7 +81,8 @@ const mscclpp_param_t mscclpp_params[] = {
                "Most thread blocks of a kernel; 0 takes the built-in table."),
     CONFIG_INT(max_threads, "0", 5, 0, MSCCLPP_DEV_MAX_THREADS, "Most threads of a block; 0 takes the built-in table."),
     CONFIG_SIZE(scratch_size, "16m", 5, MIB, GIB,
-                "Bytes of device memory that each rank sets aside for each communicator with device buffers."),
+                "Bytes of device memory that each rank sets aside for each communicator with device buffers, and half "
+                "as much again for packets of 128 bytes."),
     CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
                "Number of mappings of peers' user buffers that a process keeps for further use."),
     CONFIG_SIZE(mapping_cache_bytes, "0", 6, 0, 1024 * GIB,

@@ -16,7 +16,8 @@ typedef struct {
     const char *rules;     /* a file (mca/common/rules.h); "": none */
     size_t oneshot_max;    /* bytes; 0: the built-in table */
     size_t twophase_max;   /* bytes; 0: the built-in table */
-    const char *packet;    /* "auto", "ll16", "ll8" */
+    const char *packet;    /* "auto", "ll128", "ll16", "ll8" */
+    size_t lines_min;      /* bytes; 0: the built-in table */
     bool zerocopy;
     size_t engine_min;          /* bytes; 0: the built-in table */
     size_t engine_chunk;        /* bytes; 0: the built-in table */

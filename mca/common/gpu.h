@@ -79,6 +79,13 @@ typedef struct {
     mscclpp_status_t (*current_device)(int *device_p);
     mscclpp_status_t (*device_info)(int device, mscclpp_gpu_info_t *info_p);
 
+    /*
+     * True if stores of 128 aligned bytes by one instruction of a warp on `device` should reach the memory of the
+     * device of that UUID whole, as far as the runtime can tell; false if it does not know that device. May be NULL:
+     * always.
+     */
+    bool (*keeps_lines)(int device, const unsigned char *peer_uuid);
+
     /* Loads every kernel on the device, since loading one while another spins can deadlock. Idempotent. */
     mscclpp_status_t (*preload)(int device);
 

@@ -47,6 +47,33 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
     return MSCCLPP_OK;
 }
 
+/* Nothing says so in as many words: native atomics are what NVLink has and PCIe has not. */
+static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
+{
+    mscclpp_gpu_info_t own, info;
+    int peer, atomics = 0, count = 0;
+
+    if (MSCCLPP_OK != cuda_device_info(device, &own) || own.compute_major < 7) {
+        return false;
+    }
+    if (0 == memcmp(own.uuid, peer_uuid, sizeof(own.uuid))) {
+        return true;
+    }
+    if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
+        return false;
+    }
+    for (peer = 0; peer < count; ++peer) {
+        if (MSCCLPP_OK == cuda_device_info(peer, &info) && 0 == memcmp(info.uuid, peer_uuid, sizeof(info.uuid))) {
+            return info.compute_major >= 7 &&
+                   cudaSuccess == CUDA_CALL(MSCCLPP_LOG_DEBUG,
+                                            cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported,
+                                                                      device, peer)) &&
+                   0 != atomics;
+        }
+    }
+    return false;
+}
+
 static mscclpp_status_t cuda_preload(int device)
 {
     mscclpp_cuda_scope_t scope;
@@ -406,6 +433,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .probe = mscclpp_cuda_probe,
     .current_device = mscclpp_cuda_current_device,
     .device_info = cuda_device_info,
+    .keeps_lines = cuda_keeps_lines,
     .preload = cuda_preload,
     .is_device = mscclpp_cuda_is_device,
     .query = mscclpp_cuda_query,

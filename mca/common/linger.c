@@ -135,6 +135,8 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
         return (units + args->nranks - 1) / args->nranks <=
                MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
+        return (units + args->nranks - 1) / args->nranks <= (uint64_t)args->ll128_capacity * MSCCLPP_DEV_BUNDLE_UNITS;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
         return launch->nblocks <= team->linger.wide_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
@@ -150,7 +152,8 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
 
 static bool is_packets(const mscclpp_dev_launch_t *launch)
 {
-    return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
+    return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
+           launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
 }
 
 /* How many blocks an operation takes at least. */

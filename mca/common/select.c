@@ -4,27 +4,36 @@
 #define NEVER UINT64_MAX
 
 /*
- * Largest messages, in bytes, of the packet algorithms, and the smallest of the copy engines; the row of the first
- * `ranks` that is not smaller counts. No row takes the engines: on H200 the zero-copy kernels are the faster ones.
+ * Largest messages, in bytes, of the packet algorithms, and the smallest of the copy engines; where links keep lines of
+ * 128 bytes whole, the smallest two-phase message that is sent as LL128, and the largest two-phase one. The row of the
+ * first `ranks` that is not smaller counts. No row takes the engines: on H200 the zero-copy kernels are the faster
+ * ones.
  */
 typedef struct {
     uint32_t ranks;
     uint64_t oneshot_max;
     uint64_t twophase_max;
     uint64_t engine_min;
+    uint64_t lines_min;
+    uint64_t lines_max;
 } thresholds_t;
 
 /*
  * NVLink-class GPUs. Measured with 2 H200, and with 4 up to 512 KiB; the rest is interpolated or extrapolated, not
  * measured. Of n ranks each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which
  * wait for a second exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a
- * power of two here.
+ * power of two here. The sizes of LL128 are not measured: it carries a message in little more than half of the bytes,
+ * so it should reach about twice as far, and below its smallest one a warp has less than one bundle.
  */
 static const thresholds_t cuda_thresholds[] = {
-    {2, 256 * KIB, 1024 * KIB, NEVER}, {3, 256 * KIB, 768 * KIB, NEVER},
-    {4, 128 * KIB, 1024 * KIB, NEVER}, {5, 64 * KIB, 512 * KIB, NEVER},
-    {6, 32 * KIB, 512 * KIB, NEVER},   {7, 32 * KIB, 512 * KIB, NEVER},
-    {8, 32 * KIB, 512 * KIB, NEVER},   {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER},
+    {2, 256 * KIB, 1024 * KIB, NEVER, 128 * KIB, 2048 * KIB},
+    {3, 256 * KIB, 768 * KIB, NEVER, 128 * KIB, 1024 * KIB},
+    {4, 128 * KIB, 1024 * KIB, NEVER, 128 * KIB, 2048 * KIB},
+    {5, 64 * KIB, 512 * KIB, NEVER, 128 * KIB, 1024 * KIB},
+    {6, 32 * KIB, 512 * KIB, NEVER, 128 * KIB, 1024 * KIB},
+    {7, 32 * KIB, 512 * KIB, NEVER, 128 * KIB, 1024 * KIB},
+    {8, 32 * KIB, 512 * KIB, NEVER, 128 * KIB, 1024 * KIB},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER, 128 * KIB, 512 * KIB},
 };
 
 /*
@@ -32,8 +41,8 @@ static const thresholds_t cuda_thresholds[] = {
  * rows of units as fast as memory allows: two ranks are faster through the scratch from 1 KiB or a little more on.
  */
 static const thresholds_t host_thresholds[] = {
-    {4, 4 * KIB, 4 * KIB, NEVER},
-    {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB, NEVER},
+    {4, 4 * KIB, 4 * KIB, NEVER, 4 * KIB, 4 * KIB},
+    {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB, NEVER, 4 * KIB, 64 * KIB},
 };
 
 /*
@@ -67,6 +76,19 @@ static const thresholds_t *find_thresholds(uint32_t nranks, bool on_host)
         ++row;
     }
     return row;
+}
+
+/* The user's word on the format is about what is sent; whether links can is not. */
+bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+
+    if (!input->ll128 || protocol->packet_width == 128) {
+        return input->ll128;
+    }
+    return protocol->packet_width == 0 &&
+           input->bytes >= (protocol->lines_min != 0 ? protocol->lines_min
+                                                     : find_thresholds(input->nranks, input->on_host)->lines_min);
 }
 
 /* Sizes that a user gives by hand stand for all of the table; what else a file holds would contradict them. */
@@ -154,7 +176,9 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     const mscclpp_protocol_t *protocol = input->protocol;
     const thresholds_t *builtin = find_thresholds(input->nranks, input->on_host);
     uint64_t oneshot_max = protocol->oneshot_max != 0 ? protocol->oneshot_max : builtin->oneshot_max;
-    uint64_t twophase_max = protocol->twophase_max != 0 ? protocol->twophase_max : builtin->twophase_max;
+    uint64_t twophase_max = protocol->twophase_max != 0   ? protocol->twophase_max
+                            : mscclpp_select_ll128(input) ? builtin->lines_max
+                                                          : builtin->twophase_max;
     uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : builtin->engine_min;
     const mscclpp_algo_t *algo;
 

@@ -12,4 +12,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
 mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,
                                       mscclpp_choice_t *choice_p);
 
+/* Whether two-phase packets of this call are LL128. */
+bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
+
 #endif

@@ -136,6 +136,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->on_host = team->on_host;
     /* Engines copy bytes, padding included, and the host feeds them. */
     input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype);
+    input->ll128 = team->ll128;
     input->block_limit = team->block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->layout;
@@ -187,9 +188,10 @@ static mscclpp_status_t launch(task_t *task)
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
     launch.args = args;
-    mscclpp_debug("%s: call %llu: %s, %llu bytes, type %u, op %u, %u blocks of %u threads", task->team->oob.label,
+    mscclpp_debug("%s: call %llu: %s, %llu bytes, type %u, op %u, %u blocks of %u threads%s", task->team->oob.label,
                   (unsigned long long)task->args->call, task->choice.algo->name, (unsigned long long)task->bytes,
-                  args->dtype, args->op, launch.nblocks, launch.nthreads);
+                  args->dtype, args->op, launch.nblocks, launch.nthreads,
+                  launch.kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 ? ", LL128" : "");
     if (task->choice.algo->engines) {
         mscclpp_status_t status = MSCCLPP_OK;
 

@@ -17,7 +17,7 @@
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 7u
+#define PROTOCOL_VERSION 8u
 
 /* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
 #define PROBE_DEADLINE 10.0
@@ -49,7 +49,10 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
     if (strcmp(config->algorithm, "stage") == 0) {
         protocol->algorithm = -2;
     }
-    protocol->packet_width = strcmp(config->packet, "ll8") == 0 ? 8 : strcmp(config->packet, "ll16") == 0 ? 16 : 0;
+    protocol->packet_width = strcmp(config->packet, "ll8") == 0     ? 8
+                             : strcmp(config->packet, "ll16") == 0  ? 16
+                             : strcmp(config->packet, "ll128") == 0 ? 128
+                                                                    : 0;
     protocol->max_blocks = (uint32_t)config->max_blocks;
     protocol->max_threads = (uint32_t)config->max_threads;
     protocol->twin_blocks = (uint32_t)config->twin_blocks;
@@ -63,6 +66,7 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
     protocol->nodes_split_min = config->nodes_split_min;
     protocol->nodes_ring_min = config->nodes_ring_min;
     protocol->twophase_max = config->twophase_max;
+    protocol->lines_min = config->lines_min;
     protocol->engine_streams = (uint32_t)config->engine_streams;
     protocol->engine_flags = strcmp(config->engine_flags, "write") == 0;
     protocol->engine_min = config->engine_min;
@@ -317,33 +321,27 @@ static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
     return blocking;
 }
 
-/* Lets the kernels of all ranks meet, and says how long one meeting takes. */
-static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
+mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
+                                    mscclpp_dev_args_t *args, int rounds, double *seconds_p)
 {
-    mscclpp_dev_args_t args;
-    mscclpp_dev_launch_t launch;
+    const mscclpp_dev_launch_t launch = {kernel, 1, nthreads, args};
     mscclpp_status_t status = MSCCLPP_OK;
     double timeout = team->timeout, warn_after = team->warn_after, started = 0;
     int round;
 
-    memset(&args, 0, sizeof(args));
-    launch.kernel = MSCCLPP_KERNEL_BARRIER;
-    launch.nblocks = 1;
-    launch.nthreads = team->on_host ? 1 : 64;
-    launch.args = &args;
     team->probing = true;
     /* Waiting for room is waiting for other calls, for as long as those may take. */
     status = mscclpp_team_meet(team, 0);
     team->timeout = PROBE_DEADLINE;
     team->warn_after = 0;
-    mscclpp_team_fill_args(team, &args);
-    for (round = 0; round < PROBE_ROUNDS && status == MSCCLPP_OK; ++round) {
+    mscclpp_team_fill_args(team, args);
+    for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
         if (round == 1) {
             started = mscclpp_team_now(); /* the first round waits for the ranks to arrive */
         }
         status = mscclpp_team_launch(team, NULL, &launch, "probe");
     }
-    *seconds_p = (mscclpp_team_now() - started) / (PROBE_ROUNDS - 1);
+    *seconds_p = rounds > 1 ? (mscclpp_team_now() - started) / (rounds - 1) : 0;
     mscclpp_team_give_room(team);
     if (status != MSCCLPP_OK) {
         /* The peers' kernels would wait for this rank's until the deadline. */
@@ -358,6 +356,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, double *seconds_p)
 static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hellos, mscclpp_status_t *own_p)
 {
     bool shared = shares_gpu(team, hellos);
+    mscclpp_dev_args_t args;
     mscclpp_status_t status;
     double seconds;
 
@@ -367,7 +366,8 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hell
         *own_p = MSCCLPP_ERR_NOT_SUPPORTED;
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    status = probe(team, &seconds);
+    memset(&args, 0, sizeof(args));
+    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->on_host ? 1 : 64, &args, PROBE_ROUNDS, &seconds);
     if (status == MSCCLPP_OK && shared && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
         mscclpp_info("%s: ranks share a GPU and their kernels take %.0f us to meet: device buffers are staged",
@@ -467,6 +467,9 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     status = agree(team, *own_p, "what peers share");
     if (status == MSCCLPP_OK) {
         status = check_progress(team, hellos, own_p);
+    }
+    if (status == MSCCLPP_OK && nodes == NULL) {
+        status = mscclpp_team_try_ll128(team, hellos[0].uuid, sizeof(*hellos), shares_gpu(team, hellos), own_p);
     }
     if (status != MSCCLPP_OK) {
         goto err_close;

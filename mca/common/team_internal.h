@@ -55,6 +55,7 @@ struct mscclpp_team {
     bool stuck;           /* a kernel may still run or peers may still write: nothing they use is ever freed */
     bool peer_failed;     /* the cause lies with a peer, which has told all others */
     bool probing;         /* a wait that ends early is no error */
+    bool ll128;           /* links to all peers keep lines of 128 bytes whole; equal on all ranks */
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
@@ -137,6 +138,21 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
                                              const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p,
                                              mscclpp_team_t **team_p);
 mscclpp_status_t mscclpp_team_create_spanning(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
+
+/*
+ * Lets a kernel of one block on each rank meet those of the others, `rounds` times, and says how long one meeting takes
+ * if there are several. Fills in the arguments that all calls share. For bring-up: a failure tells the peers.
+ */
+mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
+                                    mscclpp_dev_args_t *args, int rounds, double *seconds_p);
+
+/*
+ * team_ll128.c: finds out whether two-phase packets may be LL128, the last step of bring-up; called by all ranks alike.
+ * `uuids` are those of the ranks' GPUs, so many bytes apart; `shared`: ranks may have to take turns on one. A link that
+ * cannot carry LL128 is no failure. *own_p is this rank's own trouble.
+ */
+mscclpp_status_t mscclpp_team_try_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
+                                        mscclpp_status_t *own_p);
 
 /* team_notice.c */
 void mscclpp_team_notices_init(mscclpp_team_t *team);

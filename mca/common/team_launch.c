@@ -31,6 +31,7 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
     args->packet_half = team->layout.packet_half;
     args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
     args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    args->ll128_capacity = (uint32_t)MSCCLPP_DEV_LL128_CAPACITY(args->packet_half, args->nranks);
     args->release = MSCCLPP_DEV_RELEASE_SYSTEM;
     args->bulk_offset = team->layout.bulk_offset;
     args->bulk_size = team->layout.bulk_size;
@@ -251,7 +252,7 @@ static mscclpp_status_t meet(mscclpp_team_t *team)
 
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
 {
-    const uint64_t size = 2 * team->layout.packet_half;
+    const uint64_t size = 4 * team->layout.packet_half; /* of both packet areas */
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);
     uint32_t first = 0;
     mscclpp_status_t status;

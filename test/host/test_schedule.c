@@ -12,12 +12,13 @@
 
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_twophase.h"
+#include "device/kern/allreduce_twophase_ll128.h"
 #include "test/unit/unit.h"
 
 #define RANKS 3
 #define THREADS 2
 #define KERNELS 2
-#define UNITS 32 /* of the longest message */
+#define UNITS 300 /* of the longest message */
 #define WORDS (UNITS * 4)
 
 /*
@@ -28,7 +29,7 @@
 #define LOST 10.0
 #define SURELY 60.0
 
-typedef enum { ONESHOT, ONESHOT_LL8, TWOPHASE } body_t;
+typedef enum { ONESHOT, ONESHOT_LL8, TWOPHASE, LL128 } body_t;
 
 typedef struct {
     const char *name;
@@ -90,6 +91,36 @@ static void wait_for(const int *flag, int value, double seconds)
     }
 }
 
+static bool is_twophase(body_t body)
+{
+    return body == TWOPHASE || body == LL128;
+}
+
+/* Bundles of LL128 take the place of units. */
+static bool has_sent_bundles(const actor_t *actor)
+{
+    const schedule_t *schedule = actor->run->schedule;
+    const mscclpp_dev_args_t *args = &actor->args;
+    const uint64_t shard = (schedule->units[0] + args->nranks - 1) / args->nranks;
+    const uint64_t bundles = (shard + MSCCLPP_DEV_BUNDLE_UNITS - 1) / MSCCLPP_DEV_BUNDLE_UNITS;
+    const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(bundles, args->ll128_capacity, schedule->threads);
+    mscclpp_dev_twophase_t epoch;
+    mscclpp_dev_bundle_t bundle;
+    mscclpp_dev_ctx_t ctx;
+    uint64_t b = chunk - 1;
+
+    memset(&ctx, 0, sizeof(ctx));
+    memset(&epoch, 0, sizeof(epoch));
+    epoch.args = args;
+    epoch.flag = schedule->held_epoch;
+    epoch.capacity = args->ll128_capacity;
+    while (b % schedule->threads != actor->tid) {
+        --b;
+    }
+    return mscclpp_dev_bundle_ld(&ctx, mscclpp_dev_ll128_slot(&epoch, schedule->ranks - 1, actor->rank, 1, b),
+                                 epoch.flag, &bundle);
+}
+
 /* True once this thread has sent all its packets of the held epoch, so that it only waits for those of others. */
 static bool has_sent_all(const actor_t *actor)
 {
@@ -102,8 +133,11 @@ static bool has_sent_all(const actor_t *actor)
     mscclpp_dev_vec_t v;
     uint64_t u = chunk - 1;
 
-    if (schedule->body[0] != TWOPHASE) {
+    if (!is_twophase(schedule->body[0])) {
         return true; /* the kernel sends before it waits */
+    }
+    if (schedule->body[0] == LL128) {
+        return has_sent_bundles(actor);
     }
     while (u % schedule->threads != actor->tid) {
         --u;
@@ -133,7 +167,7 @@ static void turn(void *context)
         actor->was_held = true;
         set(&run->held_waits);
         wait_for(&run->waits_in_second[schedule->ranks - 1], (int)schedule->threads, HOLD);
-    } else if (actor->rank == 1 && schedule->body[0] == TWOPHASE && !actor->has_relayed) {
+    } else if (actor->rank == 1 && is_twophase(schedule->body[0]) && !actor->has_relayed) {
         /* Sends its result only when rank 0 waits for it. */
         actor->has_relayed = true;
         set(&run->relay_waits);
@@ -152,13 +186,15 @@ static void delay_start(const actor_t *actor)
     if (actor->rank != run->schedule->ranks - 1 || actor->tid != run->schedule->held_tid) {
         return;
     }
-    wait_for(run->schedule->body[0] == TWOPHASE ? &run->relay_waits : &run->held_waits, 1, SURELY);
+    wait_for(is_twophase(run->schedule->body[0]) ? &run->relay_waits : &run->held_waits, 1, SURELY);
 }
 
 static void run_body(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, body_t body)
 {
     if (body == TWOPHASE) {
         mscclpp_dev_allreduce_twophase(ctx, args, false, MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM);
+    } else if (body == LL128) {
+        mscclpp_dev_allreduce_twophase_ll128(ctx, args, false, MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM);
     } else {
         mscclpp_dev_allreduce_oneshot(ctx, args, false, MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM,
                                       body == ONESHOT ? MSCCLPP_DEV_LL16 : MSCCLPP_DEV_LL8);
@@ -187,6 +223,7 @@ static void *actor_main(void *argument)
     args->packet_half = schedule->half_units * MSCCLPP_DEV_PACKET_UNIT;
     args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
     args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    args->ll128_capacity = (uint32_t)MSCCLPP_DEV_LL128_CAPACITY(args->packet_half, args->nranks);
     args->state = run->state[actor->rank];
     args->mailbox = run->mailbox[actor->rank];
     for (r = 0; r < schedule->ranks; ++r) {
@@ -211,7 +248,7 @@ static void *zeroed(size_t size)
 {
     void *address = NULL;
 
-    if (posix_memalign(&address, 64, size) != 0) {
+    if (posix_memalign(&address, 128, size) != 0) {
         perror("posix_memalign");
         exit(1);
     }
@@ -244,7 +281,8 @@ static bool verify(const run_t *run)
 
 static void test(const schedule_t *schedule)
 {
-    const size_t size = MSCCLPP_DEV_PACKET_OFFSET + 2 * schedule->half_units * MSCCLPP_DEV_PACKET_UNIT;
+    const uint64_t half = schedule->half_units * MSCCLPP_DEV_PACKET_UNIT;
+    const size_t size = MSCCLPP_DEV_LL128_OFFSET(half) + 2 * half;
     run_t *run = zeroed(sizeof(*run));
     actor_t actors[RANKS * THREADS];
     pthread_t threads[RANKS * THREADS];
@@ -301,6 +339,12 @@ static const schedule_t schedules[] = {
     /* Two epochs, the second of one unit, which is not the held thread's. */
     {"one-shot of two epochs", 2, 2, 8, {ONESHOT, ONESHOT}, {5, 4}, 1, 1},
     {"one-shot after two-phase of two epochs", 3, 2, 24, {TWOPHASE, ONESHOT}, {13, 8}, 1, 1},
+    /* Halves of one bundle for each peer and phase. */
+    {"LL128 after LL128", 3, 1, 64, {LL128, LL128}, {90, 90}, 0, 1},
+    {"LL128 after two-phase", 3, 1, 64, {TWOPHASE, LL128}, {30, 90}, 0, 1},
+    {"one-shot after LL128", 3, 1, 64, {LL128, ONESHOT}, {90, 20}, 0, 1},
+    {"LL128 of two epochs, after as many", 3, 1, 64, {LL128, LL128}, {92, 100}, 0, 1},
+    {"LL128 of two epochs, of two threads", 3, 2, 128, {LL128, LL128}, {200, 200}, 1, 1},
 };
 
 int main(void)

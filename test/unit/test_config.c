@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 65);
+    CHECK_EQ(mscclpp_param_count, 66);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -88,6 +88,7 @@ static void test_defaults(void)
     CHECK_EQ(config.oneshot_max, 0);
     CHECK_EQ(config.twophase_max, 0);
     CHECK_TEXT(config.packet, "auto");
+    CHECK_EQ(config.lines_min, 0);
     CHECK(config.zerocopy);
     CHECK_EQ(config.engine_min, 0);
     CHECK_EQ(config.engine_chunk, 0);

@@ -75,6 +75,78 @@ static void test_widths_mix(void)
     CHECK(!mscclpp_dev_poll_unit(slot, PAIR, &v, 5, MSCCLPP_DEV_LL16));
 }
 
+#define LINES (MSCCLPP_DEV_BUNDLE_BYTES / 128)
+
+static void fill_bundle(mscclpp_dev_bundle_t *bundle, uint32_t seed)
+{
+    uint32_t i, unit;
+
+    memset(bundle, 0, sizeof(*bundle));
+    for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
+        if (mscclpp_dev_bundle_unit(i, &unit)) {
+            bundle->lane[i] = vec(seed + unit);
+        }
+    }
+}
+
+/* Each of the 30 units once; the lanes without one are those that the division says. */
+static void test_bundle_units(void)
+{
+    uint32_t i, unit, seen = 0;
+
+    for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
+        const bool has = mscclpp_dev_bundle_unit(i, &unit);
+
+        CHECK_EQ(has, i % 16 != 15);
+        if (has) {
+            CHECK(unit < MSCCLPP_DEV_BUNDLE_UNITS && (seen >> unit & 1) == 0);
+            seen |= 1u << unit;
+        }
+    }
+    CHECK_EQ(seen, (1u << MSCCLPP_DEV_BUNDLE_UNITS) - 1);
+}
+
+/* A bundle is there once all of its lines are, and comes out as it went in; data that look like flags are data. */
+static void test_bundle(void)
+{
+    static const uint32_t flags[] = {1, 2, 0x7fffffffu, 0xffffffffu};
+    uint32_t memory[3][128] __attribute__((aligned(128)));
+    mscclpp_dev_bundle_t sent, closed, got;
+    mscclpp_dev_ctx_t ctx;
+    uint32_t f, line, i, unit;
+
+    memset(&ctx, 0, sizeof(ctx));
+    for (f = 0; f < sizeof(flags) / sizeof(flags[0]); ++f) {
+        memset(memory, 0, sizeof(memory));
+        CHECK(!mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f], &got));
+        fill_bundle(&sent, flags[f]);
+        sent.lane[0].w[1] = sent.lane[6].w[3] = sent.lane[8].w[0] = flags[f] + 2;
+        closed = sent;
+        mscclpp_dev_bundle_close(&ctx, &closed, flags[f]);
+        for (line = 0; line < LINES; ++line) {
+            mscclpp_dev_bundle_st(&ctx, (char *)memory[1], &closed);
+            CHECK(mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f], &got));
+            memory[1][32 * line + 31] = memory[1][32 * line + 30] = flags[f] - 2;
+            CHECK(!mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f], &got));
+        }
+        mscclpp_dev_bundle_st(&ctx, (char *)memory[1], &closed);
+        CHECK(!mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f] + 2, &got));
+        CHECK(mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f], &got));
+        mscclpp_dev_bundle_open(&ctx, &got);
+        for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
+            if (mscclpp_dev_bundle_unit(i, &unit)) {
+                CHECK(equal(got.lane[i], sent.lane[i]));
+            }
+        }
+        for (i = 0; i < 128; ++i) {
+            CHECK_EQ(memory[0][i], 0);
+            CHECK_EQ(memory[2][i], 0);
+            /* The last eight bytes of each line, and only they, are flags. */
+            CHECK(i % 32 < 30 || memory[1][i] == flags[f]);
+        }
+    }
+}
+
 /* Nothing outside the slot is written. */
 static void test_bounds(int width)
 {
@@ -188,6 +260,8 @@ int main(void)
     test_partial(MSCCLPP_DEV_LL16);
     test_partial(MSCCLPP_DEV_LL8);
     test_widths_mix();
+    test_bundle_units();
+    test_bundle();
     test_bounds(MSCCLPP_DEV_LL16);
     test_bounds(MSCCLPP_DEV_LL8);
     test_pong(MSCCLPP_DEV_LL16);

@@ -318,6 +318,65 @@ static void test_table(void)
     }
 }
 
+/* LL128: where links can, in the format that was asked for, and from the size on that the table or the user says. */
+static void test_ll128(void)
+{
+    static const uint64_t lines_max[] = {2048, 1024, 2048, 1024, 1024, 1024, 1024, 512};
+    mscclpp_protocol_t protocol;
+    mscclpp_layout_t layout;
+    mscclpp_select_input_t input;
+    mscclpp_choice_t choice;
+
+    fill_protocol(&protocol);
+    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
+    memset(&input, 0, sizeof(input));
+    input.protocol = &protocol;
+    input.layout = &layout;
+    input.block_limit = 100;
+    input.ll128 = true;
+    for (input.nranks = 2; input.nranks <= 9; ++input.nranks) {
+        const uint64_t bytes = lines_max[input.nranks - 2] * KIB;
+
+        CHECK_TEXT(selected(&input, bytes), "twophase");
+        CHECK(mscclpp_select_ll128(&input));
+        CHECK_TEXT(selected(&input, bytes + 1), "zerocopy");
+        input.bytes = 128 * KIB;
+        CHECK(mscclpp_select_ll128(&input));
+        input.bytes = 128 * KIB - 1;
+        CHECK(!mscclpp_select_ll128(&input));
+        input.bytes = bytes;
+        protocol.packet_width = 16;
+        CHECK(!mscclpp_select_ll128(&input));
+        protocol.packet_width = 8;
+        CHECK(!mscclpp_select_ll128(&input));
+        protocol.packet_width = 128;
+        input.bytes = 1;
+        CHECK(mscclpp_select_ll128(&input));
+        protocol.packet_width = 0;
+        CHECK(!mscclpp_select_ll128(&input));
+        protocol.lines_min = 1;
+        CHECK(mscclpp_select_ll128(&input));
+        protocol.lines_min = 0;
+    }
+    /* Of a size, a grid for each format: all in one epoch, with the units that it carries. */
+    input.nranks = 2;
+    input.bytes = 1024 * KIB;
+    CHECK(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_twophase, &choice) == MSCCLPP_OK);
+    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128);
+    CHECK_EQ(choice.epochs, 1);
+    input.ll128 = false;
+    CHECK(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_twophase, &choice) == MSCCLPP_OK);
+    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE);
+    protocol.packet_width = 128;
+    CHECK(!mscclpp_select_ll128(&input));
+    /* Slots too small for a bundle of every peer are large enough for other packets. */
+    input.ll128 = input.on_host = true;
+    input.nranks = MSCCLPP_DEV_MAX_RANKS;
+    layout.packet_half = 2 * 62 * MSCCLPP_DEV_BUNDLE_BYTES;
+    CHECK(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_twophase, &choice) == MSCCLPP_OK);
+    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE);
+}
+
 static void test_registry(void)
 {
     int i;
@@ -338,5 +397,6 @@ int main(void)
     test_thresholds();
     test_rules();
     test_table();
+    test_ll128();
     return unit_end();
 }

@@ -33,7 +33,8 @@ static void check_choice(sweep_t *sweep)
 {
     const mscclpp_select_input_t *input = sweep->input;
     const mscclpp_choice_t *choice = sweep->choice;
-    const uint64_t n = input->nranks, threads = (uint64_t)choice->nblocks * choice->nthreads;
+    const uint64_t n = input->nranks;
+    uint64_t threads = (uint64_t)choice->nblocks * choice->nthreads;
     const uint64_t units = (input->bytes + 15) / 16, shard = (units + n - 1) / n;
     uint64_t capacity = 0, message = 0, chunk, tile;
 
@@ -59,6 +60,14 @@ static void check_choice(sweep_t *sweep)
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
         capacity = input->layout->packet_half / (2 * n * 32);
         message = shard;
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
+        expect(sweep, input->ll128 && input->protocol->packet_width != 16 && input->protocol->packet_width != 8,
+               "LL128 unasked");
+        /* Warps and bundles take the place of threads and units. */
+        capacity = input->layout->packet_half / (2 * (n == 1 ? 1 : n - 1) * 512);
+        message = (shard + 29) / 30;
+        threads /= input->on_host ? 1 : 32;
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
         tile = input->layout->bulk_size / (2 * 16 * (uint64_t)choice->nblocks * n);
@@ -111,7 +120,7 @@ static uint64_t next_bytes(uint64_t bytes)
     return 2 * bytes;
 }
 
-static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_host,
+static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_host, bool ll128,
                          uint32_t block_limit, bool *good)
 {
     mscclpp_select_input_t input;
@@ -126,6 +135,7 @@ static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layou
     input.layout = layout;
     input.on_host = on_host;
     input.engines = true;
+    input.ll128 = ll128;
     input.block_limit = on_host ? 0 : block_limit;
     sweep.input = &input;
     sweep.choice = &choice;
@@ -173,6 +183,7 @@ static void test_shapes(void)
     static const uint32_t grids[][2] = {{1, 1}, {1, 3}, {4, 8}, {128, 512}, {128, 1024}, {7, 500}};
     static const uint32_t limits[] = {1, 2, 13, 132, 128};
     static const uint32_t maxima[][2] = {{0, 0}, {1, 32}, {128, 1024}, {5, 100}, {0, 64}, {3, 0}};
+    static const int32_t widths[] = {0, 8, 16, 128};
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
     size_t s, i, k;
@@ -185,7 +196,8 @@ static void test_shapes(void)
             fill_protocol(&protocol);
             protocol.twin_blocks = grids[i][0];
             protocol.twin_threads = grids[i][1];
-            sweep_shapes(&protocol, &layout, true, 0, &good);
+            protocol.packet_width = i % 3 == 1 ? 128 : 0;
+            sweep_shapes(&protocol, &layout, true, i % 3 != 0, 0, &good);
             CHECK(good);
         }
         for (i = 0; i < sizeof(maxima) / sizeof(maxima[0]); ++i) {
@@ -195,8 +207,8 @@ static void test_shapes(void)
                 fill_protocol(&protocol);
                 protocol.max_blocks = maxima[i][0];
                 protocol.max_threads = maxima[i][1];
-                protocol.packet_width = k % 2 == 0 ? 0 : 8;
-                sweep_shapes(&protocol, &layout, false, limits[k], &good);
+                protocol.packet_width = widths[(i + k) % 4];
+                sweep_shapes(&protocol, &layout, false, i % 2 != 0, limits[k], &good);
                 CHECK(good);
             }
         }
@@ -215,10 +227,12 @@ static void test_layout(void)
         mscclpp_layout_init(&layout, size);
         good = layout.packet_half % MSCCLPP_DEV_PACKET_UNIT == 0 && layout.bulk_offset % MSCCLPP_DEV_UNIT == 0 &&
                layout.state_offset % 64 == 0 &&
-               layout.bulk_offset >= MSCCLPP_DEV_PACKET_OFFSET + 2 * layout.packet_half &&
+               MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) >= MSCCLPP_DEV_PACKET_OFFSET + 2 * layout.packet_half &&
+               MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) % 128 == 0 && layout.packet_half % 128 == 0 &&
+               layout.bulk_offset >= MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) + 2 * layout.packet_half &&
                layout.state_offset >= layout.bulk_offset + layout.bulk_size &&
                layout.total >= layout.state_offset + sizeof(mscclpp_dev_state_t) &&
-               /* Barrier words and state come on top; the rest is for data. */
+               /* Barrier words, the area of LL128 and state come on top; the rest is for other data. */
                2 * layout.packet_half + layout.bulk_size <= size &&
                2 * layout.packet_half + layout.bulk_size + 4 * 4096 >= size;
     }
