@@ -56,8 +56,8 @@ typedef struct {
  * Head of a team's scratch, the memory that peers write. `arrived[b][r]` counts the barriers which block b of rank r
  * has entered, `signalled[b][r]` the signals of its memory channel. The packet area follows at
  * MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, in which nothing but packets of 8 and 16 bytes is ever
- * written. Behind it lies as large an area, likewise of two halves, in which nothing but LL128 is ever written. The
- * bulk area follows at `bulk_offset`.
+ * written. Behind it lie as many bytes as in one of them, in which nothing but LL128 is ever written. The bulk area
+ * follows at `bulk_offset`.
  */
 typedef struct {
     uint64_t arrived[MSCCLPP_DEV_MAX_BLOCKS][MSCCLPP_DEV_MAX_RANKS];
@@ -73,8 +73,8 @@ typedef struct {
     ((packet_half_) / (2 * (uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
 
 /*
- * LL128 goes in bundles: four lines of 128 bytes, which carry 30 units. Capacities are in bundles; a receiver has no
- * slot for itself.
+ * LL128 goes in bundles: four lines of 128 bytes, which carry 30 units. A slot is for one sender and one phase, and a
+ * receiver has none for itself; so many bundles go into one epoch at most.
  */
 #define MSCCLPP_DEV_BUNDLE_UNITS 30u
 #define MSCCLPP_DEV_BUNDLE_BYTES 512u
@@ -84,7 +84,7 @@ typedef struct {
 
 /*
  * How many units of a slot's message go into one epoch: all if they fit, else a multiple of the grid's threads, each
- * epoch then padded to full size. A grid never has more threads than a slot has units. The same for bundles and warps.
+ * epoch then padded to full size. A grid never has more threads than a slot has units.
  */
 #define MSCCLPP_DEV_PACKET_CHUNK(units_, capacity_, threads_)                                                          \
     ((units_) <= (capacity_) ? (units_) : (capacity_) / (threads_) * (threads_))

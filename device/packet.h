@@ -21,14 +21,19 @@
  *
  * so that but for the 15th, which a shuffle divides, each lane loads, combines and stores a unit of its own and both
  * buffers and lines are read and written 16 bytes a lane. A warp moves four lines at once, a bundle, with all lanes
- * looking at the flags together; so an epoch's memory is divided by bundles and not by units, and in the rules above a
- * warp stands for a thread: no lane of it stores anything of the next epoch before all lanes have what they voted on.
+ * looking at the flags together.
  *
  * LL128 has memory of its own. Its data may be any bits, and lie where the other formats have flags; in their memory a
  * line of an old epoch could pass for packets of the present one. In its own a flag's 8 bytes have never held
  * anything but flags: 0 at first and after each renewal, then those of earlier epochs, none of which is the one
- * awaited. The other formats' memory is never written by LL128 for the same reason. The epochs of all formats are
- * counted together, so the rules above hold whichever format each of them has.
+ * awaited. The other formats' memory is never written by LL128 for the same reason. All formats count epochs together,
+ * and kernels with LL128 receive from every peer, too, so the rules above hold for the others whatever comes between.
+ *
+ * Nor does it need two halves, since nothing but the two phases of all-reduces uses it, which place bundle b of an
+ * epoch alike. A rank sends operands b of the next epoch, or kernel, after it has the results b of this one from all
+ * peers, which each of them sent after reading all operands b. It sends a result b of the next epoch after it has the
+ * operands b of that from all peers, which each of them sent after reading all results b of this one: within a kernel
+ * the same warp handles b in each epoch, and no lane of it stores anything before all lanes have what they voted on.
  */
 #ifndef MSCCLPP_DEVICE_PACKET_H
 #define MSCCLPP_DEVICE_PACKET_H
@@ -97,23 +102,23 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
     return i != 15;
 }
 
-/* Waits for a bundle from `peer`, all lanes together. If the warp gives up, all of its threads have failed. */
-MSCCLPP_DEV void mscclpp_dev_get_bundle(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, const char *slot,
-                                        mscclpp_dev_bundle_t *bundle, uint32_t flag, uint32_t peer)
+#define MSCCLPP_DEV_NOT_LATE 0xffffffffu
+
+/*
+ * After a look at bundles, by all lanes of a warp together; `late` is a peer that this thread misses something of. True
+ * to look once more. If the warp gives up, all of its threads have failed.
+ */
+MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                         mscclpp_dev_wait_t *wait, uint32_t late)
 {
-    mscclpp_dev_wait_t wait = {0, 0};
-
-    while (mscclpp_dev_warp_or(!mscclpp_dev_bundle_ld(ctx, slot, flag, bundle))) {
-        bool giving_up = false;
-
-        if (mscclpp_dev_lane(ctx, 0) == 0) {
-            giving_up = !mscclpp_dev_wait_turn(ctx, args, &wait, peer);
-        }
-        if (mscclpp_dev_warp_or(giving_up)) {
-            ctx->failed = true;
-            return;
-        }
+    if (!mscclpp_dev_warp_or(late != MSCCLPP_DEV_NOT_LATE)) {
+        return false;
     }
+    if (mscclpp_dev_warp_or(late != MSCCLPP_DEV_NOT_LATE && !mscclpp_dev_wait_turn(ctx, args, wait, late))) {
+        ctx->failed = true;
+        return false;
+    }
+    return true;
 }
 
 #endif

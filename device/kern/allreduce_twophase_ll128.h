@@ -8,13 +8,13 @@
 #include "device/kern/allreduce_twophase.h"
 
 /*
- * What a warp handles at a time: bundles that a grid apart, of so many operands or results together as there are
- * registers for, whose loads are all under way before the first is used. `n` is the number of ranks, or 0.
+ * Where the number of ranks `n` is a constant, a warp handles several bundles at a time: as many as there are registers
+ * for the operands of all ranks, so that all loads are under way before the first is used.
  */
 #define MSCCLPP_DEV_LL128_OPERANDS 8
-#define MSCCLPP_DEV_LL128_BATCH(n_) ((n_) == 0 ? 1 : MSCCLPP_DEV_LL128_OPERANDS / (n_))
+#define MSCCLPP_DEV_LL128_BATCH(n_) (MSCCLPP_DEV_LL128_OPERANDS / (n_))
 
-/* The bundles of a batch: the first, and from each to the next one. Those from `chunk` on are none. */
+/* The bundles of such a batch: the first, and from each to the next one. Those from `chunk` on are none. */
 typedef struct {
     uint64_t first;
     uint64_t step;
@@ -29,7 +29,7 @@ MSCCLPP_DEV char *mscclpp_dev_ll128_slot(const mscclpp_dev_twophase_t *epoch, ui
     const uint64_t slot = (uint64_t)phase * (args->nranks - 1) + (sender < receiver ? sender : sender - 1);
 
     return args->scratch[receiver] + MSCCLPP_DEV_LL128_OFFSET(args->packet_half) +
-           (epoch->flag & 1) * args->packet_half + (slot * epoch->capacity + b) * MSCCLPP_DEV_BUNDLE_BYTES;
+           (slot * epoch->capacity + b) * MSCCLPP_DEV_BUNDLE_BYTES;
 }
 
 MSCCLPP_DEV void mscclpp_dev_ll128_load(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
@@ -63,18 +63,44 @@ MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const msccl
     mscclpp_dev_bundle_st(ctx, mscclpp_dev_ll128_slot(epoch, peer, epoch->args->rank, phase, b), bundle);
 }
 
-MSCCLPP_DEV bool mscclpp_dev_ll128_poll(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
-                                        uint32_t peer, int phase, uint64_t b, mscclpp_dev_bundle_t *bundle)
+/* One look; *late_p becomes the peer if the bundle, or this thread's part of it, has not come. */
+MSCCLPP_DEV void mscclpp_dev_ll128_poll(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
+                                        uint32_t peer, int phase, uint64_t b, mscclpp_dev_bundle_t *bundle,
+                                        uint32_t *late_p)
 {
-    return mscclpp_dev_bundle_ld(ctx, mscclpp_dev_ll128_slot(epoch, epoch->args->rank, peer, phase, b), epoch->flag,
-                                 bundle);
+    if (!mscclpp_dev_bundle_ld(ctx, mscclpp_dev_ll128_slot(epoch, epoch->args->rank, peer, phase, b), epoch->flag,
+                               bundle)) {
+        *late_p = peer;
+    }
 }
 
+/* Waits for one bundle and opens it. */
 MSCCLPP_DEV void mscclpp_dev_ll128_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
-    mscclpp_dev_get_bundle(ctx, epoch->args, mscclpp_dev_ll128_slot(epoch, epoch->args->rank, peer, phase, b), bundle,
-                           epoch->flag, peer);
+    mscclpp_dev_wait_t wait = {0, 0};
+    uint32_t late;
+
+    do {
+        late = MSCCLPP_DEV_NOT_LATE;
+        mscclpp_dev_ll128_poll(ctx, epoch, peer, phase, b, bundle, &late);
+    } while (mscclpp_dev_bundle_wait(ctx, epoch->args, &wait, late));
+    mscclpp_dev_bundle_open(ctx, bundle);
+}
+
+MSCCLPP_DEV void mscclpp_dev_ll128_send_any(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
+                                            uint64_t b)
+{
+    mscclpp_dev_bundle_t v;
+    uint32_t r;
+
+    for (r = 1; r < epoch->args->nranks; ++r) {
+        const uint32_t peer = mscclpp_dev_twophase_peer(epoch->args, r);
+
+        mscclpp_dev_ll128_load(ctx, epoch, peer, b, &v);
+        mscclpp_dev_bundle_close(ctx, &v, epoch->flag);
+        mscclpp_dev_ll128_put(ctx, epoch, peer, 0, b, &v);
+    }
 }
 
 MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
@@ -82,11 +108,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
 {
     const mscclpp_dev_args_t *args = epoch->args;
     mscclpp_dev_bundle_t v[MSCCLPP_DEV_LL128_OPERANDS];
-    uint32_t r;
     int i, j;
 
     MSCCLPP_DEV_UNROLL
-    for (j = 0; n != 0 && j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
+    for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
         const uint64_t b = batch->first + (uint64_t)j * batch->step;
 
         MSCCLPP_DEV_UNROLL
@@ -97,7 +122,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
         }
     }
     MSCCLPP_DEV_UNROLL
-    for (j = 0; n != 0 && j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
+    for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
         const uint64_t b = batch->first + (uint64_t)j * batch->step;
 
         MSCCLPP_DEV_UNROLL
@@ -108,59 +133,62 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
             }
         }
     }
-    for (r = 1; n == 0 && r < args->nranks; ++r) {
-        const uint32_t peer = mscclpp_dev_twophase_peer(args, r);
+}
 
-        mscclpp_dev_ll128_load(ctx, epoch, peer, batch->first, &v[0]);
-        mscclpp_dev_bundle_close(ctx, &v[0], epoch->flag);
-        mscclpp_dev_ll128_put(ctx, epoch, peer, 0, batch->first, &v[0]);
+/* Adds the operand of the rank that is the `nth` in order. */
+MSCCLPP_DEV void mscclpp_dev_ll128_add(mscclpp_dev_acc_t *acc, uint32_t nth, bool hot, int dtype, int op,
+                                       const mscclpp_dev_bundle_t *v)
+{
+    uint32_t i;
+
+    for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
+        if (nth == 0) {
+            mscclpp_dev_acc_set(&acc[i], dtype, v->lane[i]);
+        } else {
+            mscclpp_dev_acc_add(&acc[i], hot, dtype, op, v->lane[i]);
+        }
     }
 }
 
-/*
- * Combines the operands of bundle `b` in rank order: those in `v`, of which the peers' are still closed; or, if `n` is
- * 0, those that it waits for one after another, with room for one in `v`.
- */
-MSCCLPP_DEV void mscclpp_dev_ll128_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n, bool hot,
-                                           int dtype, int op, uint64_t b, mscclpp_dev_bundle_t *v,
-                                           mscclpp_dev_bundle_t *result)
+/* The result of bundle `b`: to all peers, and to this rank's own part of the user's buffer. */
+MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
+                                          int dtype, uint32_t mask, uint64_t b, const mscclpp_dev_acc_t *acc)
 {
     const mscclpp_dev_args_t *args = epoch->args;
-    mscclpp_dev_acc_t acc[MSCCLPP_DEV_LANES];
-    uint32_t lane, r;
-    int i;
+    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks;
+    mscclpp_dev_bundle_t result, closed;
+    uint32_t i;
 
-    MSCCLPP_DEV_UNROLL
-    for (i = 0; i < n; ++i) {
-        if ((uint32_t)i != args->rank) {
-            mscclpp_dev_bundle_open(ctx, &v[i]);
-        }
-        for (lane = 0; lane < MSCCLPP_DEV_LANES; ++lane) {
-            if (i == 0) {
-                mscclpp_dev_acc_set(&acc[lane], dtype, v[i].lane[lane]);
-            } else {
-                mscclpp_dev_acc_add(&acc[lane], hot, dtype, op, v[i].lane[lane]);
-            }
+    for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
+        result.lane[i] = mscclpp_dev_acc_get(&acc[i], dtype);
+    }
+    closed = result;
+    mscclpp_dev_bundle_close(ctx, &closed, epoch->flag);
+    if (!ctx->failed) {
+        MSCCLPP_DEV_UNROLL
+        for (i = 1; i < nranks; ++i) {
+            mscclpp_dev_ll128_put(ctx, epoch, mscclpp_dev_twophase_peer(args, i), 1, b, &closed);
         }
     }
-    for (r = 0; n == 0 && r < args->nranks; ++r) {
-        if (r == args->rank) {
-            mscclpp_dev_ll128_load(ctx, epoch, r, b, v);
+    mscclpp_dev_ll128_store(ctx, epoch, args->rank, b, &result, mask);
+}
+
+MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, bool hot,
+                                              int dtype, int op, uint32_t mask, uint64_t b)
+{
+    mscclpp_dev_acc_t acc[MSCCLPP_DEV_LANES];
+    mscclpp_dev_bundle_t v;
+    uint32_t r;
+
+    for (r = 0; r < epoch->args->nranks; ++r) {
+        if (r == epoch->args->rank) {
+            mscclpp_dev_ll128_load(ctx, epoch, r, b, &v);
         } else {
-            mscclpp_dev_ll128_get(ctx, epoch, r, 0, b, v);
-            mscclpp_dev_bundle_open(ctx, v);
+            mscclpp_dev_ll128_get(ctx, epoch, r, 0, b, &v);
         }
-        for (lane = 0; lane < MSCCLPP_DEV_LANES; ++lane) {
-            if (r == 0) {
-                mscclpp_dev_acc_set(&acc[lane], dtype, v->lane[lane]);
-            } else {
-                mscclpp_dev_acc_add(&acc[lane], hot, dtype, op, v->lane[lane]);
-            }
-        }
+        mscclpp_dev_ll128_add(acc, r, hot, dtype, op, &v);
     }
-    for (lane = 0; lane < MSCCLPP_DEV_LANES; ++lane) {
-        result->lane[lane] = mscclpp_dev_acc_get(&acc[lane], dtype);
-    }
+    mscclpp_dev_ll128_finish(ctx, epoch, 0, dtype, mask, b, acc);
 }
 
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n, bool hot,
@@ -168,45 +196,68 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
 {
     const mscclpp_dev_args_t *args = epoch->args;
     mscclpp_dev_bundle_t v[MSCCLPP_DEV_LL128_OPERANDS];
-    bool missing = false;
-    uint32_t r;
+    mscclpp_dev_wait_t wait = {0, 0};
+    uint32_t late;
     int i, j;
 
     MSCCLPP_DEV_UNROLL
-    for (j = 0; n != 0 && j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
+    for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
         const uint64_t b = batch->first + (uint64_t)j * batch->step;
 
-        MSCCLPP_DEV_UNROLL
-        for (i = 0; i < n; ++i) {
-            if (b < batch->chunk && (uint32_t)i == args->rank) {
-                mscclpp_dev_ll128_load(ctx, epoch, (uint32_t)i, b, &v[j * n + i]);
-            } else if (b < batch->chunk && !mscclpp_dev_ll128_poll(ctx, epoch, (uint32_t)i, 0, b, &v[j * n + i])) {
-                missing = true;
+        if (b < batch->chunk) {
+            mscclpp_dev_bundle_t own;
+
+            mscclpp_dev_ll128_load(ctx, epoch, args->rank, b, &own);
+            MSCCLPP_DEV_UNROLL
+            for (i = 0; i < n; ++i) {
+                v[j * n + i] = own;
             }
         }
     }
-    missing = n != 0 && mscclpp_dev_warp_or(missing);
+    do {
+        late = MSCCLPP_DEV_NOT_LATE;
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
+            const uint64_t b = batch->first + (uint64_t)j * batch->step;
+
+            MSCCLPP_DEV_UNROLL
+            for (i = 0; i < n; ++i) {
+                if (b < batch->chunk && (uint32_t)i != args->rank) {
+                    mscclpp_dev_ll128_poll(ctx, epoch, (uint32_t)i, 0, b, &v[j * n + i], &late);
+                }
+            }
+        }
+    } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
     MSCCLPP_DEV_UNROLL
     for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
         const uint64_t b = batch->first + (uint64_t)j * batch->step;
-        mscclpp_dev_bundle_t result;
 
-        if (b >= batch->chunk) {
-            break;
-        }
-        MSCCLPP_DEV_UNROLL
-        for (i = 0; i < n; ++i) {
-            if (missing && (uint32_t)i != args->rank) {
-                mscclpp_dev_ll128_get(ctx, epoch, (uint32_t)i, 0, b, &v[j * n + i]);
+        if (b < batch->chunk) {
+            mscclpp_dev_acc_t acc[MSCCLPP_DEV_LANES];
+
+            MSCCLPP_DEV_UNROLL
+            for (i = 0; i < n; ++i) {
+                if ((uint32_t)i != args->rank) {
+                    mscclpp_dev_bundle_open(ctx, &v[j * n + i]);
+                }
+                mscclpp_dev_ll128_add(acc, (uint32_t)i, hot, dtype, op, &v[j * n + i]);
             }
+            mscclpp_dev_ll128_finish(ctx, epoch, n, dtype, mask, b, acc);
         }
-        mscclpp_dev_ll128_combine(ctx, epoch, n, hot, dtype, op, b, &v[j * n], &result);
-        v[j * n] = result;
-        mscclpp_dev_bundle_close(ctx, &v[j * n], epoch->flag);
-        for (r = 1; r < args->nranks && !ctx->failed; ++r) {
-            mscclpp_dev_ll128_put(ctx, epoch, mscclpp_dev_twophase_peer(args, r), 1, b, &v[j * n]);
-        }
-        mscclpp_dev_ll128_store(ctx, epoch, args->rank, b, &result, mask);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
+                                               uint32_t mask, uint64_t b)
+{
+    mscclpp_dev_bundle_t v;
+    uint32_t r;
+
+    for (r = 1; r < epoch->args->nranks; ++r) {
+        const uint32_t peer = mscclpp_dev_twophase_peer(epoch->args, r);
+
+        mscclpp_dev_ll128_get(ctx, epoch, peer, 1, b, &v);
+        mscclpp_dev_ll128_store(ctx, epoch, peer, b, &v, mask);
     }
 }
 
@@ -215,46 +266,37 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
 {
     const mscclpp_dev_args_t *args = epoch->args;
     mscclpp_dev_bundle_t v[MSCCLPP_DEV_LL128_OPERANDS];
-    bool missing = false;
-    uint32_t r;
+    mscclpp_dev_wait_t wait = {0, 0};
+    uint32_t late;
     int i, j;
 
-    MSCCLPP_DEV_UNROLL
-    for (j = 0; n != 0 && j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
-        const uint64_t b = batch->first + (uint64_t)j * batch->step;
-
+    do {
+        late = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
-        for (i = 1; i < n; ++i) {
-            if (b < batch->chunk && !mscclpp_dev_ll128_poll(ctx, epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), 1,
-                                                            b, &v[j * n + i])) {
-                missing = true;
-            }
-        }
-    }
-    missing = n != 0 && mscclpp_dev_warp_or(missing);
-    MSCCLPP_DEV_UNROLL
-    for (j = 0; n != 0 && j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
-        const uint64_t b = batch->first + (uint64_t)j * batch->step;
+        for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
+            const uint64_t b = batch->first + (uint64_t)j * batch->step;
 
-        MSCCLPP_DEV_UNROLL
-        for (i = 1; i < n; ++i) {
-            const uint32_t peer = mscclpp_dev_twophase_peer(args, (uint32_t)i);
-
-            if (b < batch->chunk) {
-                if (missing) {
-                    mscclpp_dev_ll128_get(ctx, epoch, peer, 1, b, &v[j * n + i]);
+            MSCCLPP_DEV_UNROLL
+            for (i = 1; i < n; ++i) {
+                if (b < batch->chunk) {
+                    mscclpp_dev_ll128_poll(ctx, epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), 1, b,
+                                           &v[j * n + i], &late);
                 }
-                mscclpp_dev_bundle_open(ctx, &v[j * n + i]);
-                mscclpp_dev_ll128_store(ctx, epoch, peer, b, &v[j * n + i], mask);
             }
         }
-    }
-    for (r = 1; n == 0 && r < args->nranks; ++r) {
-        const uint32_t peer = mscclpp_dev_twophase_peer(args, r);
+    } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
+    MSCCLPP_DEV_UNROLL
+    for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
+        const uint64_t b = batch->first + (uint64_t)j * batch->step;
 
-        mscclpp_dev_ll128_get(ctx, epoch, peer, 1, batch->first, &v[0]);
-        mscclpp_dev_bundle_open(ctx, &v[0]);
-        mscclpp_dev_ll128_store(ctx, epoch, peer, batch->first, &v[0], mask);
+        MSCCLPP_DEV_UNROLL
+        for (i = 1; i < n; ++i) {
+            if (b < batch->chunk) {
+                mscclpp_dev_bundle_open(ctx, &v[j * n + i]);
+                mscclpp_dev_ll128_store(ctx, epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), b, &v[j * n + i],
+                                        mask);
+            }
+        }
     }
 }
 
@@ -269,7 +311,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 
     batch.step = ctx->nblocks * ctx->nthreads / MSCCLPP_DEV_WARP;
     batch.chunk = chunk;
-    turn = batch.step * (uint64_t)MSCCLPP_DEV_LL128_BATCH(n);
+    turn = batch.step * MSCCLPP_DEV_LL128_BATCH(n);
     for (batch.first = own; batch.first < chunk && !ctx->failed; batch.first += turn) {
         mscclpp_dev_ll128_send(ctx, epoch, n, &batch);
     }
@@ -278,6 +320,26 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
     for (batch.first = own; batch.first < chunk; batch.first += turn) {
         mscclpp_dev_ll128_receive(ctx, epoch, n, mask, &batch);
+    }
+}
+
+/* The same for any number of ranks. */
+MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, bool hot,
+                                             int dtype, int op, uint64_t chunk)
+{
+    const uint32_t own = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
+    const uint32_t step = ctx->nblocks * ctx->nthreads / MSCCLPP_DEV_WARP;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    uint64_t b;
+
+    for (b = own; b < chunk && !ctx->failed; b += step) {
+        mscclpp_dev_ll128_send_any(ctx, epoch, b);
+    }
+    for (b = own; b < chunk; b += step) {
+        mscclpp_dev_ll128_reduce_any(ctx, epoch, hot, dtype, op, mask, b);
+    }
+    for (b = own; b < chunk; b += step) {
+        mscclpp_dev_ll128_receive_any(ctx, epoch, mask, b);
     }
 }
 
@@ -293,10 +355,10 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase_ll128(mscclpp_dev_ctx_t *ctx, co
     epoch.capacity = args->ll128_capacity;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
     bundles = mscclpp_dev_share(epoch.shard, MSCCLPP_DEV_BUNDLE_UNITS);
-    chunk = MSCCLPP_DEV_PACKET_CHUNK(bundles, args->ll128_capacity, ctx->nblocks * ctx->nthreads / MSCCLPP_DEV_WARP);
     for (base = 0; base < bundles; base += chunk) {
         ++epoch.flag;
         epoch.base = base * MSCCLPP_DEV_BUNDLE_UNITS;
+        chunk = bundles - base < epoch.capacity ? bundles - base : epoch.capacity;
         switch (args->nranks) {
         case 2:
             mscclpp_dev_ll128_epoch(ctx, &epoch, 2, hot, dtype, op, chunk);
@@ -308,7 +370,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase_ll128(mscclpp_dev_ctx_t *ctx, co
             mscclpp_dev_ll128_epoch(ctx, &epoch, 8, hot, dtype, op, chunk);
             break;
         default:
-            mscclpp_dev_ll128_epoch(ctx, &epoch, 0, hot, dtype, op, chunk);
+            mscclpp_dev_ll128_epoch_any(ctx, &epoch, hot, dtype, op, chunk);
             break;
         }
     }

@@ -2,6 +2,10 @@
  * Tries whether lines of LL128 stay whole: every rank sends bundles to all peers as the all-reduces do, epoch by epoch,
  * and looks at each line whose flag has come. Every word changes from each use of a line to the next, so whatever part
  * of one is late shows.
+ *
+ * There is one phase only, so epochs take turns with the slots of both: a rank sends epoch e + 2 after it has e + 1
+ * from all peers, which each of them sent after reading all of e. Before the slots serve anything else the hosts have
+ * to meet.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LL128_PROBE_H
 #define MSCCLPP_DEVICE_KERN_LL128_PROBE_H
@@ -54,13 +58,19 @@ MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         ++epoch.flag;
         mscclpp_dev_ll128_pattern(ctx, args->rank, epoch.flag, &sent);
         for (r = 1; r < args->nranks; ++r) {
-            mscclpp_dev_ll128_put(ctx, &epoch, mscclpp_dev_twophase_peer(args, r), 0, ctx->tid / MSCCLPP_DEV_WARP,
-                                  &sent);
+            mscclpp_dev_ll128_put(ctx, &epoch, mscclpp_dev_twophase_peer(args, r), (int)(epoch.flag & 1),
+                                  ctx->tid / MSCCLPP_DEV_WARP, &sent);
         }
         for (r = 1; r < args->nranks; ++r) {
             const uint32_t peer = mscclpp_dev_twophase_peer(args, r);
+            mscclpp_dev_wait_t wait = {0, 0};
+            uint32_t late;
 
-            mscclpp_dev_ll128_get(ctx, &epoch, peer, 0, ctx->tid / MSCCLPP_DEV_WARP, &got);
+            do {
+                late = MSCCLPP_DEV_NOT_LATE;
+                mscclpp_dev_ll128_poll(ctx, &epoch, peer, (int)(epoch.flag & 1), ctx->tid / MSCCLPP_DEV_WARP, &got,
+                                       &late);
+            } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
             mscclpp_dev_ll128_pattern(ctx, peer, epoch.flag, &sent);
             torn = torn || (!ctx->failed && mscclpp_dev_ll128_differs(&got, &sent));
         }

@@ -41,8 +41,8 @@ typedef struct {
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
 
 /*
- * How a team's scratch is cut, in bytes: barrier words, the two halves of the packet area, those of the one for LL128,
- * the bulk area, the state. The three areas have the same size; the parameter scratch_size is two of them together.
+ * How a team's scratch is cut, in bytes: barrier words, the two halves of the packet area, the area of LL128 as large
+ * as one of them, the bulk area as large as both, the state. The parameter scratch_size is those two areas together.
  */
 typedef struct {
     uint64_t packet_half;

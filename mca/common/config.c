@@ -81,8 +81,8 @@ const mscclpp_param_t mscclpp_params[] = {
                "Most thread blocks of a kernel; 0 takes the built-in table."),
     CONFIG_INT(max_threads, "0", 5, 0, MSCCLPP_DEV_MAX_THREADS, "Most threads of a block; 0 takes the built-in table."),
     CONFIG_SIZE(scratch_size, "16m", 5, MIB, GIB,
-                "Bytes of device memory that each rank sets aside for each communicator with device buffers, and half "
-                "as much again for packets of 128 bytes."),
+                "Bytes of device memory that each rank sets aside for each communicator with device buffers, and a "
+                "quarter as much again for packets of 128 bytes."),
     CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
                "Number of mappings of peers' user buffers that a process keeps for further use."),
     CONFIG_SIZE(mapping_cache_bytes, "0", 6, 0, 1024 * GIB,

@@ -252,7 +252,7 @@ static mscclpp_status_t meet(mscclpp_team_t *team)
 
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
 {
-    const uint64_t size = 4 * team->layout.packet_half; /* of both packet areas */
+    const uint64_t size = 3 * team->layout.packet_half; /* LL128 included */
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);
     uint32_t first = 0;
     mscclpp_status_t status;

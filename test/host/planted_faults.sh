@@ -122,6 +122,11 @@ run_schedule() {
     run test_schedule
 }
 
+run_lines() {
+    run test_ll128 --quick --timeout "$deadline" &&
+        run test_allreduce --algo ll128 --ranks 3 --grid 2x2 --cases 40 --timeout "$deadline"
+}
+
 run_chains() {
     run test_enqueue --quick --timeout "$deadline" chains
 }
@@ -260,7 +265,7 @@ limit=900
 deadline=120
 took=$work/took
 mkdir "$took"
-for runs in barriers scratch zerocopy engines nodes ring packets schedule chains renewal linger fifo ports transport; do
+for runs in barriers scratch zerocopy engines nodes ring packets lines schedule chains renewal linger fifo ports transport; do
     selected unmodified && lane unmodified $runs
 done
 tell
@@ -286,6 +291,20 @@ plant done-relaxed barriers $barrier $launcher \
     's/st_release_(home|sys)_u64\(word/st_relaxed_sys_u64(word/'
 plant oneshot-one-half schedule device/kern/allreduce_oneshot.h $schedule 's/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant twophase-one-half schedule device/kern/allreduce_twophase.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
+ll128=device/kern/allreduce_twophase_ll128.h
+plant ll128-one-slot schedule $ll128 $schedule 's/\(uint64_t\)phase \* \(/(uint64_t)(phase * 0) * (/'
+# The second half of each line first, with its flag, and the rest once others have run.
+plant ll128-torn lines device/shim_host.h $launcher \
+    '/mscclpp_dev_bundle_st\(/,/^}/s/for \(i = line; .*/__atomic_store_n(\&to[line + 15], \
+            mscclpp_dev_bundle_word(bundle, line + 15), __ATOMIC_RELEASE);\
+        sched_yield();\
+        &/'
+plant ll128-untried lines mca/common/team_ll128.c mca/common/team_ll128.c 's/!links_promise\(team, uuids, stride\)/false/'
+# In the memory of the other formats.
+plant ll128-area-shared lines device/launch_types.h $launcher \
+    's/(define MSCCLPP_DEV_LL128_OFFSET\(packet_half_\)) .*/\1 (MSCCLPP_DEV_PACKET_OFFSET + 0 * (packet_half_))/'
+plant ll128-no-clearing lines mca/common/team_launch.c mca/common/team_launch.c \
+    's/size = 3 \* team/size = 2 * team/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce_oneshot.h $schedule \
     's/(u|thread) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
 plant twophase-last-epoch-short schedule device/kern/allreduce_twophase.h $schedule \

@@ -103,7 +103,7 @@ static bool has_sent_bundles(const actor_t *actor)
     const mscclpp_dev_args_t *args = &actor->args;
     const uint64_t shard = (schedule->units[0] + args->nranks - 1) / args->nranks;
     const uint64_t bundles = (shard + MSCCLPP_DEV_BUNDLE_UNITS - 1) / MSCCLPP_DEV_BUNDLE_UNITS;
-    const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(bundles, args->ll128_capacity, schedule->threads);
+    const uint64_t chunk = bundles < args->ll128_capacity ? bundles : args->ll128_capacity;
     mscclpp_dev_twophase_t epoch;
     mscclpp_dev_bundle_t bundle;
     mscclpp_dev_ctx_t ctx;
@@ -282,7 +282,7 @@ static bool verify(const run_t *run)
 static void test(const schedule_t *schedule)
 {
     const uint64_t half = schedule->half_units * MSCCLPP_DEV_PACKET_UNIT;
-    const size_t size = MSCCLPP_DEV_LL128_OFFSET(half) + 2 * half;
+    const size_t size = MSCCLPP_DEV_LL128_OFFSET(half) + half;
     run_t *run = zeroed(sizeof(*run));
     actor_t actors[RANKS * THREADS];
     pthread_t threads[RANKS * THREADS];

@@ -33,8 +33,7 @@ static void check_choice(sweep_t *sweep)
 {
     const mscclpp_select_input_t *input = sweep->input;
     const mscclpp_choice_t *choice = sweep->choice;
-    const uint64_t n = input->nranks;
-    uint64_t threads = (uint64_t)choice->nblocks * choice->nthreads;
+    const uint64_t n = input->nranks, threads = (uint64_t)choice->nblocks * choice->nthreads;
     const uint64_t units = (input->bytes + 15) / 16, shard = (units + n - 1) / n;
     uint64_t capacity = 0, message = 0, chunk, tile;
 
@@ -64,11 +63,12 @@ static void check_choice(sweep_t *sweep)
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
         expect(sweep, input->ll128 && input->protocol->packet_width != 16 && input->protocol->packet_width != 8,
                "LL128 unasked");
-        /* Warps and bundles take the place of threads and units. */
+        /* Warps and bundles take the place of threads and units, and an epoch need not serve all of them. */
         capacity = input->layout->packet_half / (2 * (n == 1 ? 1 : n - 1) * 512);
         message = (shard + 29) / 30;
-        threads /= input->on_host ? 1 : 32;
-        break;
+        expect(sweep, threads / (input->on_host ? 1 : 32) <= capacity, "more warps than bundles in a slot");
+        expect(sweep, choice->epochs == (message + capacity - 1) / capacity, "number of epochs");
+        return;
     case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
         tile = input->layout->bulk_size / (2 * 16 * (uint64_t)choice->nblocks * n);
         expect(sweep, tile >= 1, "a tile of no unit");
@@ -229,7 +229,7 @@ static void test_layout(void)
                layout.state_offset % 64 == 0 &&
                MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) >= MSCCLPP_DEV_PACKET_OFFSET + 2 * layout.packet_half &&
                MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) % 128 == 0 && layout.packet_half % 128 == 0 &&
-               layout.bulk_offset >= MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) + 2 * layout.packet_half &&
+               layout.bulk_offset >= MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) + layout.packet_half &&
                layout.state_offset >= layout.bulk_offset + layout.bulk_size &&
                layout.total >= layout.state_offset + sizeof(mscclpp_dev_state_t) &&
                /* Barrier words, the area of LL128 and state come on top; the rest is for other data. */

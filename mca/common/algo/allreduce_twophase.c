@@ -12,13 +12,11 @@ static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard, msc
     const uint64_t lanes = input->on_host ? 1 : WARP;
     const uint64_t bundles = (shard + MSCCLPP_DEV_BUNDLE_UNITS - 1) / MSCCLPP_DEV_BUNDLE_UNITS;
     const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(input->layout->packet_half, input->nranks);
-    uint64_t chunk;
 
     if (capacity == 0 || !mscclpp_algo_grid(input, bundles * lanes, MAX_BLOCKS, capacity * lanes, true, choice)) {
         return false;
     }
-    chunk = MSCCLPP_DEV_PACKET_CHUNK(bundles, capacity, (uint64_t)choice->nblocks * choice->nthreads / lanes);
-    choice->epochs = (bundles + chunk - 1) / chunk;
+    choice->epochs = (bundles + capacity - 1) / capacity;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
     return true;
 }

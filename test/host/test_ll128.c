@@ -1,0 +1,176 @@
+/* LL128: who uses it, and that neither its data nor other packets are ever taken for one another. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/host/log_record.h"
+#include "test/host/parts.h"
+#include "test/host/rank_threads.h"
+#include "test/host/traffic.h"
+#include "test/unit/unit.h"
+
+#define LONG_COUNT 50000u /* numbers that several slots of other packets lie under, if they share memory */
+#define SHORT_COUNT 1000u /* below the smallest LL128 */
+#define LINES_MIN 16384u  /* bytes */
+
+static parts_options_t options;
+
+static void configure(mscclpp_config_t *config, const char *packet, int blocks, int threads)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = (size_t)1 << 20;
+    config->algorithm = "twophase";
+    config->packet = packet;
+    config->lines_min = LINES_MIN;
+    config->twin_blocks = blocks;
+    config->twin_threads = threads;
+    config->timeout = options.timeout;
+    config->ucx = false;
+}
+
+static bool never(int device, const unsigned char *peer_uuid)
+{
+    (void)device;
+    (void)peer_uuid;
+    return false;
+}
+
+/* One way to bring up a team, and what is to come of it. */
+typedef struct {
+    const char *packet;
+    int without; /* the rank whose runtime promises nothing; -1: none */
+    bool lines;
+} choice_t;
+
+static void choose(rank_t *rank)
+{
+    const choice_t *plan = rank->argument;
+    mscclpp_gpu_ops_t gpu = *rank->gpu;
+    traffic_t traffic;
+    bool right = false;
+
+    if (rank->rank == plan->without) {
+        gpu.keeps_lines = never;
+        rank->gpu = &gpu;
+    }
+    traffic_open(&traffic, create_team(rank), LONG_COUNT, USER_EXACT);
+    if (traffic.team == NULL) {
+        return;
+    }
+    CHECK_EQ(mscclpp_team_keeps_lines(traffic.team), plan->lines);
+    CHECK_EQ(traffic_call(&traffic, LONG_COUNT, &right), MSCCLPP_OK);
+    CHECK(right);
+    traffic_close(&traffic);
+    meet(rank); /* the table of operations is this function's */
+}
+
+/* All ranks or none; asked for by hand it needs no promise, and forbidden it is not used. */
+static void test_choices(int scale)
+{
+    static const choice_t choices[] = {
+        {"auto", -1, true}, {"auto", 2, false},  {"ll128", -1, true},
+        {"ll128", 2, true}, {"ll16", -1, false}, {"ll8", -1, false},
+    };
+    mscclpp_config_t config;
+    size_t i;
+
+    (void)scale;
+    for (i = 0; i < sizeof(choices) / sizeof(choices[0]); ++i) {
+        log_record_clear();
+        mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_DEBUG);
+        configure(&config, choices[i].packet, 1, 2);
+        CHECK_EQ(run_ranks(3, &config, choose, (void *)(uintptr_t)&choices[i]), 0);
+        mscclpp_team_finalize(1.0);
+        unit_begin();
+        CHECK_EQ(log_record_count(MSCCLPP_LOG_DEBUG, "twophase", "LL128"), choices[i].lines ? 3 : 0);
+        CHECK_EQ(log_record_count(MSCCLPP_LOG_DEBUG, "twophase", "threads"), 3);
+        CHECK_EQ(log_record_count(MSCCLPP_LOG_INFO, "rank 2", "no packets of 128 bytes"),
+                 strcmp(choices[i].packet, "auto") == 0 && choices[i].without == 2);
+        CHECK_EQ(log_record_count(MSCCLPP_LOG_WARN, "", ""), 0);
+    }
+}
+
+/*
+ * Unit `u` of a call's operand, equal on all ranks, of which the maximum is taken. Those of long messages, which are
+ * sent as LL128, cover all flags that come next; so what a line leaves behind would pass for packets of 16 bytes.
+ */
+static uint32_t value(uint64_t call, uint64_t count, uint64_t u)
+{
+    return count == LONG_COUNT ? (uint32_t)(call + u % 16) : (uint32_t)(0x10000u + call);
+}
+
+static bool look_alike(mscclpp_team_t *team, uint32_t *in, uint32_t *out, uint64_t call, uint64_t count)
+{
+    mscclpp_allreduce_args_t args;
+    uint64_t i;
+
+    for (i = 0; i < count; ++i) {
+        in[i] = value(call, count, i / 4);
+        out[i] = 0;
+    }
+    args.sendbuf = in;
+    args.recvbuf = out;
+    args.count = count;
+    args.dtype = MSCCLPP_DTYPE_UINT32;
+    args.op = MSCCLPP_OP_MAX;
+    args.call = call;
+    if (mscclpp_allreduce(team, &args) != MSCCLPP_OK) {
+        return false;
+    }
+    for (i = 0; i < count; ++i) {
+        if (out[i] != value(call, count, i / 4)) {
+            fprintf(stderr, "    call %llu: number %llu of %llu is %u, not %u\n", (unsigned long long)call,
+                    (unsigned long long)i, (unsigned long long)count, out[i], value(call, count, i / 4));
+            return false;
+        }
+    }
+    return true;
+}
+
+static void alternate(rank_t *rank)
+{
+    const int calls = *(const int *)rank->argument;
+    uint32_t *in = malloc(LONG_COUNT * sizeof(*in)), *out = malloc(LONG_COUNT * sizeof(*out));
+    mscclpp_team_t *team = create_team(rank);
+    int call;
+
+    CHECK(team == NULL || mscclpp_team_keeps_lines(team));
+    for (call = 1; call <= calls && team != NULL; ++call) {
+        const bool right = look_alike(team, in, out, (uint64_t)call, call % 5 < 2 ? LONG_COUNT : SHORT_COUNT);
+
+        CHECK(right);
+        if (meet_any(rank, !right)) {
+            break;
+        }
+    }
+    mscclpp_team_destroy(team);
+    meet(rank);
+    free(in);
+    free(out);
+}
+
+/* Calls of both formats by turns, with and without renewals of flags between them. */
+static void test_formats(int scale)
+{
+    static const size_t limits[] = {(size_t)1 << 31, 32};
+    int calls = scale * 30, ranks;
+    mscclpp_config_t config;
+    size_t i;
+
+    for (ranks = 2; ranks <= 4; ++ranks) {
+        for (i = 0; i < 2; ++i) {
+            configure(&config, "auto", ranks == 3 ? 2 : 1, ranks == 2 ? 1 : 2);
+            config.epoch_limit = limits[i];
+            CHECK_EQ(run_ranks(ranks, &config, alternate, &calls), 0);
+            mscclpp_team_finalize(1.0);
+        }
+    }
+}
+
+static const part_t parts[] = {{"choices", test_choices}, {"formats", test_formats}, {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+    unit_begin();
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
+}
