@@ -233,6 +233,72 @@ static bool may_overlap(mscclpp_dev_kernel_t kernel)
     return awaits_stream(kernel) && cudaGetDevice(&device) == cudaSuccess && device < DEVICES && overlaps[device];
 }
 
+/*
+ * Sizes in which the blocks of a lingering kernel can form a cluster on each device, a bit each; a launch that fails
+ * clears its bit. Atomic.
+ */
+static uint32_t cluster_sizes[DEVICES];
+
+#define MAX_CLUSTER 16u
+
+static void make_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute *attribute)
+{
+    attribute->id = cudaLaunchAttributeClusterDimension;
+    attribute->val.clusterDim.x = config->gridDim.x;
+    attribute->val.clusterDim.y = attribute->val.clusterDim.z = 1;
+    config->attrs = attribute;
+    config->numAttrs = 1;
+}
+
+/* 0, and no error of the runtime's left behind, where there are none. What was compiled for less knows of none. */
+static uint32_t find_cluster_sizes(void)
+{
+    const void *function = (const void *)linger_kernel;
+    cudaFuncAttributes attributes;
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config = {};
+    uint32_t sizes = 0;
+
+    config.blockDim = dim3(MSCCLPP_DEV_MAX_THREADS);
+    if (cudaFuncGetAttributes(&attributes, function) != cudaSuccess ||
+        cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return 0;
+    }
+    for (config.gridDim = dim3(2); config.gridDim.x <= MAX_CLUSTER && attributes.ptxVersion >= 90; ++config.gridDim.x) {
+        int clusters = 0;
+
+        make_cluster(&config, &attribute);
+        if (cudaOccupancyMaxActiveClusters(&clusters, function, &config) != cudaSuccess) {
+            (void)cudaGetLastError();
+        } else if (clusters > 0) {
+            sizes |= 1u << config.gridDim.x;
+        }
+    }
+    return sizes;
+}
+
+/* Where the cluster that was asked for does not start, after all, the blocks go without one. */
+static cudaError_t launch_lingering(cudaLaunchConfig_t *config, const mscclpp_dev_linger_args_t *args)
+{
+    const uint32_t size = config->gridDim.x;
+    void *parameters[] = {(void *)args};
+    cudaLaunchAttribute attribute;
+    int device;
+
+    if (args->cluster != 0 && size > 1 && size <= MAX_CLUSTER && cudaGetDevice(&device) == cudaSuccess &&
+        device < DEVICES && (__atomic_load_n(&cluster_sizes[device], __ATOMIC_RELAXED) >> size & 1u) != 0) {
+        make_cluster(config, &attribute);
+        if (cudaLaunchKernelExC(config, (const void *)linger_kernel, parameters) == cudaSuccess) {
+            return cudaSuccess;
+        }
+        (void)cudaGetLastError();
+        (void)__atomic_fetch_and(&cluster_sizes[device], ~(1u << size), __ATOMIC_RELAXED);
+        config->numAttrs = 0;
+    }
+    return cudaLaunchKernelExC(config, (const void *)linger_kernel, parameters);
+}
+
 extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t *launch)
 {
     const args_t *args = (const args_t *)launch->args; /* the zero-copy arguments begin with the common ones */
@@ -240,11 +306,14 @@ extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t 
     cudaLaunchAttribute attribute;
     cudaLaunchConfig_t config = {};
 
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
     config.gridDim = dim3(launch->nblocks);
     config.blockDim = dim3(launch->nthreads);
     config.stream = (cudaStream_t)stream;
+    if (launch->kernel == MSCCLPP_KERNEL_LINGER) {
+        return (int)launch_lingering(&config, (const mscclpp_dev_linger_args_t *)launch->args);
+    }
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &attribute;
     config.numAttrs = args->release == MSCCLPP_DEV_RELEASE_STREAM && may_overlap(launch->kernel) ? 1 : 0;
     return (int)cudaLaunchKernelExC(&config, find_function(launch->kernel, args->dtype, args->op), parameters);
@@ -275,6 +344,7 @@ extern "C" int mscclpp_dev_cuda_preload(void)
     /* What was compiled for less does not wait, whatever device it runs on. */
     if (device < DEVICES) {
         overlaps[device] = overlap;
+        __atomic_store_n(&cluster_sizes[device], find_cluster_sizes(), __ATOMIC_RELAXED);
     }
     return (int)cudaSuccess;
 }

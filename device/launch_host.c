@@ -28,6 +28,7 @@
 /* What the threads of a block share. */
 typedef struct {
     mscclpp_dev_host_block_t meeting;
+    mscclpp_dev_host_block_t cluster_meeting; /* of the first block: for all */
     mscclpp_dev_linger_block_t linger;
 } block_t;
 
@@ -153,6 +154,11 @@ static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
     return (uint64_t)common->nranks * launch->nblocks * launch->nthreads <= processors ? LONG_PATIENCE : SHORT_PATIENCE;
 }
 
+static bool forms_cluster(const mscclpp_dev_launch_t *launch)
+{
+    return launch->kernel == MSCCLPP_KERNEL_LINGER && ((const mscclpp_dev_linger_args_t *)launch->args)->cluster != 0;
+}
+
 static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block_t *blocks, bool inline_launch)
 {
     mscclpp_dev_ctx_t ctx;
@@ -164,11 +170,18 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     ctx.nblocks = launch->nblocks;
     ctx.patience = find_patience(launch);
     ctx.meeting = &blocks[ctx.block].meeting;
+    ctx.cluster = forms_cluster(launch) ? launch->nblocks : 1;
+    ctx.block_size = sizeof(block_t);
+    ctx.cluster_meeting = &blocks[0].cluster_meeting;
     if (inline_launch) {
         ctx.progress = wait_progress.call;
         ctx.progress_context = wait_progress.context;
     }
     run_body(&ctx, launch->kernel, launch->args, &blocks[ctx.block].linger);
+    if (ctx.cluster > 1 && ctx.tid == 0) {
+        /* On a GPU it is another block's now, so it is not to be found as it was. */
+        memset(&blocks[ctx.block].linger, 0xa5, sizeof(blocks[ctx.block].linger));
+    }
 }
 
 static void run_copy(const mscclpp_dev_host_copy_t *copy)

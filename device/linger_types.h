@@ -9,11 +9,11 @@
 #include "device/nodes_types.h"
 
 /*
- * The words of the bell (mscclpp_dev_mailbox_t) and of the relay (mscclpp_dev_state_t), through which the first block
- * hands it on. Each is 8 bytes, written at once: the low half is the payload, the high half of the bell's is the low
- * half of the operation's number, and of the relay's the operation's place in the kernel, whose first one has place 0.
- * An operation is there once all words carry its number or place, in whatever order they arrive. Up to BYTES they are
- * the beginning of mscclpp_dev_args_t, the higher half of whose `bytes` is 0.
+ * The words of the bell (mscclpp_dev_mailbox_t) and of the relay (mscclpp_dev_state_t, or each block's own memory in a
+ * cluster), through which the first block hands it on. Each is 8 bytes, written at once: the low half is the payload,
+ * the high half of the bell's is the low half of the operation's number, and of the relay's the operation's place in
+ * the kernel, whose first one has place 0. An operation is there once all words carry its number or place, in whatever
+ * order they arrive. Up to BYTES they are the beginning of mscclpp_dev_args_t, the higher half of whose `bytes` is 0.
  */
 enum {
     MSCCLPP_DEV_BELL_IN_LOW,
@@ -71,6 +71,7 @@ typedef struct {
     uint64_t idle_ns;   /* it leaves when so long nothing came */
     uint32_t code;      /* of the first operation */
     uint32_t spans;     /* not 0: the team spans nodes */
+    uint32_t cluster;   /* not 0: the blocks form a cluster, where the device can have one of so many */
 } mscclpp_dev_linger_args_t;
 
 /*
@@ -86,6 +87,7 @@ typedef struct {
     uint64_t started_ns;
     uint64_t relayed; /* of the first block: number of the last operation that it handed on; 0: none */
     uint32_t place;   /* of the other blocks: that of the last operation that they took from the relay */
+    uint64_t relay[MSCCLPP_DEV_RELAY_WORDS]; /* of the other blocks of a cluster: the first one writes it */
     uint32_t words[MSCCLPP_DEV_BELL_WORDS];
     uint32_t heard;  /* of the first block: the bell has rung, or it is time to leave */
     uint32_t failed; /* not 0: a thread gave up waiting; written by any */

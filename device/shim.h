@@ -18,6 +18,8 @@
  *   mscclpp_dev_bundle_{close,open,st,ld}  units to lines, back, and lines to and from memory: packet.h
  *   mscclpp_dev_pause             one turn of a waiting loop
  *   mscclpp_dev_now_ns            a clock in nanoseconds
+ *   mscclpp_dev_cluster_*         blocks that write to one another's memory: how many form a cluster (1: none do), and
+ * a barrier of all their threads, before whose last one nobody may leave
  */
 #ifndef MSCCLPP_DEVICE_SHIM_H
 #define MSCCLPP_DEVICE_SHIM_H

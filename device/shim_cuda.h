@@ -111,9 +111,68 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
     return value;
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_release_gpu_u64(uint64_t *p, uint64_t value)
+/*
+ * The relay of words that the host wrote. What they speak of was written by others, and before the caller acquired
+ * them, so it is where all readers of this device look: nothing of the caller's own has to be waited for, and the
+ * acquire of who reads them drops what it has cached. `_cluster`: the one of p in the memory of another block.
+ */
+MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
 {
-    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *p, uint32_t block,
+                                                  uint64_t value)
+{
+    (void)ctx;
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{\n\t.reg .u32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
+        "st.relaxed.cluster.shared::cluster.u64 [there], %2;\n\t}" ::"r"((uint32_t)__cvta_generic_to_shared(p)),
+        "r"(block), "l"(value)
+        : "memory");
+#else
+    (void)p;
+    (void)block;
+    (void)value;
+#endif
+}
+
+/* The calling block's own. */
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *p)
+{
+#if __CUDA_ARCH__ >= 900
+    uint64_t value;
+
+    asm volatile("ld.acquire.cluster.shared::cta.u64 %0, [%1];"
+                 : "=l"(value)
+                 : "r"((uint32_t)__cvta_generic_to_shared(p))
+                 : "memory");
+    return value;
+#else
+    return *(const volatile uint64_t *)p;
+#endif
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_cluster_size(const mscclpp_dev_ctx_t *ctx)
+{
+    (void)ctx;
+#if __CUDA_ARCH__ >= 900
+    uint32_t size;
+
+    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+    return size;
+#else
+    return 1;
+#endif
+}
+
+MSCCLPP_DEV void mscclpp_dev_cluster_sync(mscclpp_dev_ctx_t *ctx)
+{
+    (void)ctx;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
 }
 
 MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *p, uint64_t value)

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -40,7 +41,10 @@ typedef struct {
     uint32_t turns;
     uint32_t patience; /* turns of a wait between two times that the thread gives its processor away */
     mscclpp_dev_host_block_t *meeting;
-    void (*progress)(void *context); /* NULL, or what a wait in an application's thread has to keep moving */
+    uint32_t cluster;                          /* blocks that form a cluster; 1: none do */
+    uint32_t block_size;                       /* bytes from a block's memory to the next one's */
+    mscclpp_dev_host_block_t *cluster_meeting; /* of all threads of the cluster */
+    void (*progress)(void *context);           /* NULL, or what a wait in an application's thread has to keep moving */
     void *progress_context;
 } mscclpp_dev_ctx_t;
 
@@ -94,9 +98,28 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
-MSCCLPP_DEV void mscclpp_dev_st_release_gpu_u64(uint64_t *p, uint64_t value)
+/* A release here, since nothing but that would tell the readers' processors of what the host wrote. */
+MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
 {
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *p, uint32_t block,
+                                                  uint64_t value)
+{
+    const ptrdiff_t distance = ((ptrdiff_t)block - (ptrdiff_t)ctx->block) * (ptrdiff_t)ctx->block_size;
+
+    __atomic_store_n((uint64_t *)(void *)((char *)p + distance), value, __ATOMIC_RELEASE);
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_cluster_size(const mscclpp_dev_ctx_t *ctx)
+{
+    return ctx->cluster;
 }
 
 MSCCLPP_DEV void mscclpp_dev_red_release_sys_add_u64(uint64_t *p, uint64_t value)
@@ -186,20 +209,17 @@ MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
+/* A barrier of so many threads, which combines a flag of each. */
+MSCCLPP_DEV bool mscclpp_dev_host_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_host_block_t *meeting, uint32_t threads,
+                                       bool flag)
 {
-    mscclpp_dev_host_block_t *meeting = ctx->meeting;
-    uint32_t generation, *any;
+    const uint32_t generation = __atomic_load_n(&meeting->generation, __ATOMIC_ACQUIRE);
+    uint32_t *any = &meeting->any[generation % 2];
 
-    if (ctx->nthreads == 1) {
-        return flag;
-    }
-    generation = __atomic_load_n(&meeting->generation, __ATOMIC_ACQUIRE);
-    any = &meeting->any[generation % 2];
     if (flag) {
         __atomic_store_n(any, 1, __ATOMIC_RELAXED);
     }
-    if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == ctx->nthreads) {
+    if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
         /* Nobody reads the other generation's flag now: all have arrived here since they did. */
         __atomic_store_n(&meeting->any[(generation + 1) % 2], 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->arrived, 0, __ATOMIC_RELAXED);
@@ -210,6 +230,16 @@ MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
         }
     }
     return __atomic_load_n(any, __ATOMIC_RELAXED) != 0;
+}
+
+MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
+{
+    return ctx->nthreads == 1 ? flag : mscclpp_dev_host_meet(ctx, ctx->meeting, ctx->nthreads, flag);
+}
+
+MSCCLPP_DEV void mscclpp_dev_cluster_sync(mscclpp_dev_ctx_t *ctx)
+{
+    (void)mscclpp_dev_host_meet(ctx, ctx->cluster_meeting, ctx->cluster * ctx->nthreads, false);
 }
 
 MSCCLPP_DEV void mscclpp_dev_block_sync(mscclpp_dev_ctx_t *ctx)

@@ -131,19 +131,34 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
     return own->heard != 0;
 }
 
+/* A power of 2 that MSCCLPP_DEV_BELL_WORDS do not pass. */
+#define MSCCLPP_DEV_RELAY_STRIDE 8u
+
 /* The first block: hands its words on, or the word to quit. Nobody changes them before the block's next barrier. */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *own, bool quit)
 {
     const uint64_t number = own->args.launches + 1, place = (uint32_t)(number - args->number);
-    uint32_t w;
+    const bool cluster = mscclpp_dev_cluster_size(ctx) > 1;
+    const uint32_t stores = MSCCLPP_DEV_RELAY_STRIDE * (cluster ? ctx->nblocks - 1 : 1);
+    uint32_t i;
 
-    for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
-        const uint32_t payload = quit                           ? MSCCLPP_DEV_BELL_QUIT
-                                 : w == MSCCLPP_DEV_RELAY_EPOCH ? own->args.epoch
-                                                                : own->words[w];
+    /* In a cluster a thread for each word of each block, where there are so many. */
+    for (i = ctx->tid; i < stores; i += ctx->nthreads) {
+        const uint32_t w = i % MSCCLPP_DEV_RELAY_STRIDE, block = 1 + i / MSCCLPP_DEV_RELAY_STRIDE;
 
-        mscclpp_dev_st_release_gpu_u64(&args->common.state->relay[w], place << 32 | payload);
+        if (w < MSCCLPP_DEV_RELAY_WORDS) {
+            const uint32_t payload = quit                           ? MSCCLPP_DEV_BELL_QUIT
+                                     : w == MSCCLPP_DEV_RELAY_EPOCH ? own->args.epoch
+                                                                    : own->words[w];
+            const uint64_t word = place << 32 | payload;
+
+            if (cluster) {
+                mscclpp_dev_st_relay_cluster_u64(ctx, &own->relay[w], block, word);
+            } else {
+                mscclpp_dev_st_relay_gpu_u64(&args->common.state->relay[w], word);
+            }
+        }
     }
     if (ctx->tid == 0) {
         own->relayed = number;
@@ -158,13 +173,16 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                 mscclpp_dev_linger_block_t *own)
 {
+    const bool cluster = mscclpp_dev_cluster_size(ctx) > 1;
     const uint32_t last = own->place;
     uint32_t w;
 
     for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
         uint64_t word;
 
-        while (word = mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[w]), (uint32_t)(word >> 32) == last) {
+        while (word = cluster ? mscclpp_dev_ld_acquire_cluster_u64(&own->relay[w])
+                              : mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[w]),
+               (uint32_t)(word >> 32) == last) {
             mscclpp_dev_pause(ctx);
         }
         if (w == MSCCLPP_DEV_RELAY_EPOCH) {
@@ -367,12 +385,22 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
 }
 
-/* The last block says so, since until then the relay is in use. The next kernel's messages begin at 1 again. */
+/*
+ * The last block says so, since until then the relay is in use. The next kernel's places begin at 0 again. Of a cluster
+ * the first block does, once all have met: none leaves while another might write to its memory.
+ */
 MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args)
 {
     mscclpp_dev_state_t *state = args->common.state;
     uint32_t w;
 
+    if (mscclpp_dev_cluster_size(ctx) > 1) {
+        mscclpp_dev_cluster_sync(ctx);
+        if (ctx->block == 0 && ctx->tid == 0) {
+            mscclpp_dev_st_release_sys_u64(&args->common.mailbox->left, args->number);
+        }
+        return;
+    }
     mscclpp_dev_block_sync(ctx);
     if (ctx->tid != 0 ||
         (ctx->nblocks > 1 && mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->leavers, 1) + 1 != ctx->nblocks)) {
@@ -389,7 +417,15 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
                                     mscclpp_dev_linger_block_t *own)
 {
     bool there = true;
+    uint32_t w;
 
+    for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
+        own->relay[w] = 0;
+    }
+    /* The first block writes there once all that have a part in the first operation have ended it, at the earliest. */
+    if (MSCCLPP_DEV_BELL_BLOCKS(args->code) < ctx->nblocks) {
+        mscclpp_dev_cluster_sync(ctx);
+    }
     if (ctx->tid == 0) {
         if (args->spans != 0) {
             own->nodes = args->nodes;

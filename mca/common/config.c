@@ -104,6 +104,10 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_DOUBLE(linger_idle, "50", 5, 1, 1e6, "Microseconds without a call after which a lingering kernel leaves."),
     CONFIG_SIZE(linger_max, "16m", 5, 0, 16 * MIB, "Largest all-reduce in bytes that lingering kernels serve."),
     CONFIG_INT(linger_blocks, "16", 6, 1, 32, "Thread blocks of a lingering kernel that serves more than a few KiB."),
+    CONFIG_BOOL(linger_cluster, "1", 6,
+                "The thread blocks of a lingering kernel form a cluster, on GPUs that have room for one so large and "
+                "that neither other ranks nor other threads use: quicker, but they start only where they can all do so "
+                "side by side."),
     CONFIG_BOOL(mixed_buffers, "0", 3,
                 "Allow device buffers on some ranks and host buffers on others, at the cost of an exchange in each "
                 "call."),

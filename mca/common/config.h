@@ -37,6 +37,7 @@ typedef struct {
     double linger_idle;         /* microseconds */
     size_t linger_max;          /* bytes */
     int linger_blocks;
+    bool linger_cluster;
     bool mixed_buffers;
     const char *stage; /* "auto", "always", "never" */
     bool ucx;

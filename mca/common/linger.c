@@ -59,6 +59,13 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
     blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
     linger->wide_blocks = team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
     linger->nthreads = team->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
+    /*
+     * A cluster starts only where it finds all its processors free side by side, while rooms and shared GPUs count
+     * processors wherever they are: kernels of other ranks or threads, which wait for theirs to begin elsewhere, might
+     * leave enough of them and yet no place. Otherwise what may be on the device is work that waits for no other rank,
+     * kernels included that were sent away, so that a place comes.
+     */
+    linger->cluster = config->linger_cluster && !team->meet_first;
     linger->gaps = 1; /* the first calls are given the chance */
     mscclpp_debug("%s: kernels of small calls %s", team->oob.label, linger->allowed ? "linger" : "do not linger");
 }
@@ -283,6 +290,7 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     linger_args.number = team->launches + 1;
     linger_args.window_ns = linger->window_ns;
     linger_args.idle_ns = linger->idle_ns;
+    linger_args.cluster = linger->cluster;
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
     lingering.nblocks = blocks_for(team, launch) > 1 ? linger->wide_blocks : 1;
     linger_args.code = encode(team, launch, variant, lingering.nblocks);

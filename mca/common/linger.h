@@ -26,6 +26,7 @@ typedef struct {
     uint64_t single_max; /* bytes up to which one block serves */
     uint32_t wide_blocks;
     uint32_t nthreads;
+    bool cluster;     /* blocks may form one */
     uint64_t number;  /* of the kernel that may be rung for; 0: none. Other threads clear it. */
     uint64_t started; /* number of the last kernel launched */
     uint64_t rung;    /* number of the kernel that was rung for the operation in hand; 0: it was launched */

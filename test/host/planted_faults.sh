@@ -379,7 +379,11 @@ linger=device/kern/linger.h
 launch=mca/common/team_launch.c
 plant linger-bell-acquire linger $linger $launcher 's/ld_acquire_sys_u64\(&bell/ld_relaxed_sys_u64(\&bell/'
 plant linger-relay-release linger $linger $launcher \
-    's/mscclpp_dev_st_release_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
+    's/mscclpp_dev_st_relay_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
+plant linger-cluster-release linger device/shim_host.h $launcher \
+    '/void mscclpp_dev_st_relay_cluster/,/^}/s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
+plant linger-cluster-end linger $linger $launcher \
+    '/void mscclpp_dev_linger_leave\(/,/^}/s/mscclpp_dev_cluster_sync\(ctx\);//'
 plant linger-left-relaxed linger $linger $launcher \
     's/st_release_sys_u64\((&args->common.mailbox->left)/st_relaxed_sys_u64(\1/'
 plant linger-await-sync linger $linger $launcher \

@@ -38,6 +38,9 @@ typedef struct {
     int calls;
 } plan_t;
 
+/* Blocks form no clusters, so that their relay lies in device memory. */
+static bool flat;
+
 /* What the ranks of one run saw together. */
 static uint64_t all_rings;
 static uint64_t all_calls;
@@ -56,6 +59,7 @@ static void configure(mscclpp_config_t *config, const plan_t *plan)
     config->linger_window = plan->window;
     config->linger_idle = plan->idle;
     config->linger_max = 8192;
+    config->linger_cluster = !flat;
 }
 
 /* Mostly what one block serves; some for all blocks, some in two phases, some for kernels that never linger. */
@@ -142,8 +146,9 @@ static double run_storm(int ranks, const plan_t *plan)
     CHECK_EQ(run_ranks(ranks, &config, storm, (void *)(uintptr_t)plan), 0);
     mscclpp_linger_share_devices(false);
     mscclpp_team_finalize(1.0);
-    printf("%d ranks, %d x %d, gaps to %u us: %llu of %llu calls without a launch\n", ranks, plan->blocks,
-           plan->threads, plan->gap, (unsigned long long)all_rings, (unsigned long long)all_calls);
+    printf("%d ranks, %d x %d%s, gaps to %u us: %llu of %llu calls without a launch\n", ranks, plan->blocks,
+           plan->threads, flat || plan->blocks == 1 ? "" : " in a cluster", plan->gap, (unsigned long long)all_rings,
+           (unsigned long long)all_calls);
     return all_calls == 0 ? 0 : (double)all_rings / (double)all_calls;
 }
 
@@ -215,15 +220,20 @@ static void test_rings(int scale)
     const plan_t two = {1, 2, 1e6, 1e6, 0, 1, true, 200 * scale};
     const plan_t wide = {3, 2, 1e6, 1e6, 0, 1, true, 150 * scale};
     const plan_t period = {2, 1, 1e6, 1e6, 0, 1, true, 12 * MSCCLPP_DEV_LINGER_PERIOD * scale};
+    int i;
 
     CHECK(run_storm(2, &one) > 0.5);
     CHECK(run_storm(3, &two) > 0.5);
-    CHECK(run_storm(2, &wide) > 0.5);
-    jitter_set(20, 500);
-    CHECK(run_storm(3, &wide) > 0.5);
-    /* Kernels leave again and again right after an operation, while blocks of theirs are still to begin it. */
-    run_storm(2, &period);
-    jitter_set(0, 0);
+    for (i = 0; i < 2; ++i) {
+        flat = i == 1;
+        CHECK(run_storm(2, &wide) > 0.5);
+        jitter_set(20, 500);
+        CHECK(run_storm(3, &wide) > 0.5);
+        /* Kernels leave again and again right after an operation, while blocks of theirs are still to begin it. */
+        run_storm(2, &period);
+        jitter_set(0, 0);
+    }
+    flat = false;
 }
 
 /* Calls come just as kernels leave: about as many are rung for as are not. */
@@ -241,6 +251,10 @@ static void test_race(int scale)
     CHECK(share > 0 && share < 1);
     share = run_storm(3, &wide);
     CHECK(share < 1);
+    flat = true;
+    share = run_storm(3, &wide);
+    CHECK(share < 1);
+    flat = false;
 }
 
 /* Teams and ranks send one another's kernels away all the time. */
@@ -251,6 +265,9 @@ static void test_dismissals(int scale)
 
     run_storm(2, &narrow);
     run_storm(3, &wide);
+    flat = true;
+    run_storm(3, &wide);
+    flat = false;
 }
 
 /* A program that leaves long gaps soon gets kernels that end at once. */
@@ -512,6 +529,38 @@ static void serve(bench_t *bench, uint64_t number, bool rung)
     CHECK(reaches(&bench->mailbox.left, number));
 }
 
+/* Two kernels of one team, whose first operations have these numbers, with others in between that did not linger. */
+static void serve_both(uint64_t first, uint64_t next, bool rung, bool cluster)
+{
+    bench_t *bench = calloc(1, sizeof(*bench));
+
+    CHECK_EQ(mscclpp_dev_host_queue_create(&bench->queue), 0);
+    bench->args.common.in = bench->in;
+    bench->args.common.out = bench->out;
+    bench->args.common.bytes = sizeof(bench->in);
+    bench->args.common.dtype = MSCCLPP_DTYPE_INT32;
+    bench->args.common.op = MSCCLPP_OP_SUM;
+    bench->args.common.nranks = 1;
+    bench->args.common.packet_half = 1 << 16;
+    bench->args.common.oneshot_capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(1 << 16, 1);
+    bench->args.common.timeout_ns = UINT64_C(3000000000);
+    bench->args.common.state = &bench->state;
+    bench->args.common.mailbox = &bench->mailbox;
+    bench->args.cluster = cluster;
+    bench->args.window_ns = bench->args.idle_ns = UINT64_C(2000000000);
+    bench->args.code = MSCCLPP_DEV_BELL_ENCODE(MSCCLPP_KERNEL_ALLREDUCE_ONESHOT, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, 2,
+                                               MSCCLPP_DEV_RELEASE_DEVICE, 0);
+    bench->state.launches = bench->mailbox.done = first - 1;
+    serve(bench, first, rung);
+    /* What was launched in between did not linger. */
+    if (next > first) {
+        bench->state.launches = bench->mailbox.done = next + 1;
+        serve(bench, next + 2, true);
+    }
+    mscclpp_dev_host_queue_destroy(bench->queue);
+    free(bench);
+}
+
 /* None of the numbers ends a period. Kernels of a team that has been at work for long meet old words in the relay, or
  * none, in any distance of numbers. */
 static void test_wraps(int scale)
@@ -523,32 +572,8 @@ static void test_wraps(int scale)
     (void)scale;
     for (first = 0; first < sizeof(numbers) / sizeof(numbers[0]); ++first) {
         for (next = first; next < sizeof(numbers) / sizeof(numbers[0]); ++next) {
-            bench_t *bench = calloc(1, sizeof(*bench));
-
-            CHECK_EQ(mscclpp_dev_host_queue_create(&bench->queue), 0);
-            bench->args.common.in = bench->in;
-            bench->args.common.out = bench->out;
-            bench->args.common.bytes = sizeof(bench->in);
-            bench->args.common.dtype = MSCCLPP_DTYPE_INT32;
-            bench->args.common.op = MSCCLPP_OP_SUM;
-            bench->args.common.nranks = 1;
-            bench->args.common.packet_half = 1 << 16;
-            bench->args.common.oneshot_capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(1 << 16, 1);
-            bench->args.common.timeout_ns = UINT64_C(3000000000);
-            bench->args.common.state = &bench->state;
-            bench->args.common.mailbox = &bench->mailbox;
-            bench->args.window_ns = bench->args.idle_ns = UINT64_C(2000000000);
-            bench->args.code = MSCCLPP_DEV_BELL_ENCODE(MSCCLPP_KERNEL_ALLREDUCE_ONESHOT, MSCCLPP_DTYPE_INT32,
-                                                       MSCCLPP_OP_SUM, 2, MSCCLPP_DEV_RELEASE_DEVICE, 0);
-            bench->state.launches = bench->mailbox.done = numbers[first] - 1;
-            serve(bench, numbers[first], (next - first) % 2 == 0);
-            /* What was launched in between did not linger. */
-            if (next > first) {
-                bench->state.launches = bench->mailbox.done = numbers[next] + 1;
-                serve(bench, numbers[next] + 2, true);
-            }
-            mscclpp_dev_host_queue_destroy(bench->queue);
-            free(bench);
+            serve_both(numbers[first], numbers[next], (next - first) % 2 == 0, false);
+            serve_both(numbers[first], numbers[next], (next - first) % 2 == 0, true);
         }
     }
 }
