@@ -28,34 +28,47 @@ MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t 
     return bits % MSCCLPP_DEV_UNIT == 0;
 }
 
-/*
- * Combines `batch` whole, aligned units, `stride` units apart, from unit `index` on. `n` is the number of ranks and
- * `batch` the number of units as constants: all loads are under way before the first operand is used. The results go to
- * all ranks, or with `split` into the own output.
- */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_batch(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
-                                            bool hot, int dtype, int op, uint64_t index, uint64_t stride)
-{
+/* What a thread has of all ranks' operands: `batch` whole, aligned units each. */
+typedef struct {
     mscclpp_dev_vec_t v[8][4];
+} mscclpp_dev_zerocopy_batch_t;
+
+/*
+ * Units `stride` apart, from unit `index` on. `n` is the number of ranks and `batch` the number of units as constants:
+ * all loads are under way before the first operand is used.
+ */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
+                                           uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
+{
     int i, k;
 
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < n; ++i) {
         MSCCLPP_DEV_UNROLL
         for (k = 0; k < batch; ++k) {
-            v[i][k] = mscclpp_dev_ld_vec(args->peer_in[i] + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
+            operands->v[i][k] =
+                mscclpp_dev_ld_vec(args->peer_in[i] + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
         }
     }
+}
+
+/* Combines the same units. The results go to all ranks, or with `split` into the own output. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
+                                              bool hot, int dtype, int op, uint64_t index, uint64_t stride,
+                                              mscclpp_dev_zerocopy_batch_t *operands)
+{
+    int i, k;
+
     MSCCLPP_DEV_UNROLL
     for (k = 0; k < batch; ++k) {
         mscclpp_dev_acc_t acc;
 
-        mscclpp_dev_acc_set(&acc, dtype, v[0][k]);
+        mscclpp_dev_acc_set(&acc, dtype, operands->v[0][k]);
         MSCCLPP_DEV_UNROLL
         for (i = 1; i < n; ++i) {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i][k]);
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, operands->v[i][k]);
         }
-        v[0][k] = mscclpp_dev_acc_get(&acc, dtype);
+        operands->v[0][k] = mscclpp_dev_acc_get(&acc, dtype);
     }
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < (split ? 1 : n); ++i) {
@@ -63,7 +76,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_batch(const mscclpp_dev_zerocopy_args_t *a
 
         MSCCLPP_DEV_UNROLL
         for (k = 0; k < batch; ++k) {
-            mscclpp_dev_st_vec(out + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[0][k]);
+            mscclpp_dev_st_vec(out + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, operands->v[0][k]);
         }
     }
 }
@@ -123,16 +136,26 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_range(const mscclpp_dev_zerocopy_args_t *a
     const uint64_t whole = args->common.bytes / MSCCLPP_DEV_UNIT;
     const uint64_t end = last < whole ? last : whole;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    const uint64_t step = (uint64_t)batch * threads, reach = (uint64_t)(batch - 1) * threads;
+    mscclpp_dev_zerocopy_batch_t now, next;
     uint64_t u = first + thread;
 
-    for (; u + (uint64_t)(batch - 1) * threads < end; u += (uint64_t)batch * threads) {
-        mscclpp_dev_zerocopy_batch(args, n, batch, split, hot, dtype, op, u, threads);
+    /* The next batch is asked for before this one is written, so that links have something to carry meanwhile. */
+    if (u + reach < end) {
+        mscclpp_dev_zerocopy_load(args, n, batch, u, threads, &now);
+        for (; u + step + reach < end; u += step) {
+            mscclpp_dev_zerocopy_load(args, n, batch, u + step, threads, &next);
+            mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &now);
+            now = next;
+        }
+        mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &now);
+        u += step;
     }
     for (; u < last; u += threads) {
         mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
     }
     if (split) {
-        for (u = first + thread; u + (uint64_t)(batch - 1) * threads < end; u += (uint64_t)batch * threads) {
+        for (u = first + thread; u + reach < end; u += step) {
             mscclpp_dev_zerocopy_spread(args, n, batch, u, threads);
         }
     }
