@@ -88,8 +88,11 @@ MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclp
     }
     if (ctx->nblocks > 1) {
         if (ctx->lingers && args->apart != 0) {
-            if (ctx->block != 0) {
-                mscclpp_dev_tell(args, &args->mailbox->others[ctx->block - 1], launches + 1);
+            mscclpp_dev_ctx_t self = *ctx;
+
+            mscclpp_dev_ctx_renew(&self); /* nobody has remembered the block's number for this */
+            if (self.block != 0) {
+                mscclpp_dev_tell(args, &args->mailbox->others[self.block - 1], launches + 1);
                 return;
             }
         } else {

@@ -4,6 +4,8 @@
  * accesses are searched; weaker memory orders are ThreadSanitizer's (test/host/planted_faults.sh). `check` runs this
  * as it is and then with each of the faults FAULT_*, one of which has to be found at a time.
  *
+ * Blocks that form a cluster meet where these count `leavers`, and have a new relay each, which is the same here.
+ *
  * Of the words of bell and relay there are two, an operand and the code, which is enough for a torn message. A window
  * may end at any moment, which also stands for the word that dismisses a kernel. Peers are left out: one that does not
  * come makes an operation that only an abort ends.

@@ -394,6 +394,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_state_t *state = args->common.state;
     uint32_t w;
 
+    mscclpp_dev_block_sync(ctx);
     if (mscclpp_dev_cluster_size(ctx) > 1) {
         mscclpp_dev_cluster_sync(ctx);
         if (ctx->block == 0 && ctx->tid == 0) {
@@ -401,7 +402,6 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
         }
         return;
     }
-    mscclpp_dev_block_sync(ctx);
     if (ctx->tid != 0 ||
         (ctx->nblocks > 1 && mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->leavers, 1) + 1 != ctx->nblocks)) {
         return;
