@@ -387,7 +387,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
 
 /*
  * The last block says so, since until then the relay is in use. The next kernel's places begin at 0 again. Of a cluster
- * the first block does, once all have met: none leaves while another might write to its memory.
+ * the first block does, once all have met. None of them has gone while another writes to its memory in any case, since
+ * it takes all those words first.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args)
 {

@@ -382,8 +382,6 @@ plant linger-relay-release linger $linger $launcher \
     's/mscclpp_dev_st_relay_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
 plant linger-cluster-release linger device/shim_host.h $launcher \
     '/void mscclpp_dev_st_relay_cluster/,/^}/s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
-plant linger-cluster-end linger $linger $launcher \
-    '/void mscclpp_dev_linger_leave\(/,/^}/s/mscclpp_dev_cluster_sync\(ctx\);//'
 plant linger-left-relaxed linger $linger $launcher \
     's/st_release_sys_u64\((&args->common.mailbox->left)/st_relaxed_sys_u64(\1/'
 plant linger-await-sync linger $linger $launcher \
