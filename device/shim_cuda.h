@@ -344,8 +344,8 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, co
                  : "memory");
 }
 
-/* Likewise. False if the thread holds a flag and it is another one. */
-MSCCLPP_DEV bool mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
+/* Likewise. What was loaded is looked at later, so that several loads can be under way. */
+MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {
     uint32_t a, b, c, d;
@@ -358,7 +358,13 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char 
     bundle->lane[0].w[1] = b;
     bundle->lane[0].w[2] = c;
     bundle->lane[0].w[3] = d;
-    return ctx->tid % 8 != 7 || (c == flag && d == flag);
+    (void)flag;
+}
+
+/* False if the thread holds a flag and it is another one. */
+MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_bundle_t *bundle, uint32_t flag)
+{
+    return ctx->tid % 8 != 7 || (bundle->lane[0].w[2] == flag && bundle->lane[0].w[3] == flag);
 }
 
 MSCCLPP_DEV float mscclpp_dev_f16_to_f32(uint16_t h)

@@ -314,23 +314,40 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, co
     }
 }
 
-MSCCLPP_DEV bool mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
+/* Up to the first line whose flag is another one, and of that the flag. */
+MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {
     const uint64_t *from = (const uint64_t *)(const void *)p;
+    const uint64_t wanted = (uint64_t)flag << 32 | flag;
     uint32_t line, i;
 
     (void)ctx;
     for (line = 0; line < 2 * MSCCLPP_DEV_LANES; line += 16) {
-        if (__atomic_load_n(&from[line + 15], __ATOMIC_ACQUIRE) != ((uint64_t)flag << 32 | flag)) {
-            return false;
-        }
-        bundle->lane[line / 2 + 7].w[2] = bundle->lane[line / 2 + 7].w[3] = flag;
-        for (i = line; i < line + 15; ++i) {
+        const uint64_t found = __atomic_load_n(&from[line + 15], __ATOMIC_ACQUIRE);
+
+        bundle->lane[line / 2 + 7].w[2] = (uint32_t)found;
+        bundle->lane[line / 2 + 7].w[3] = (uint32_t)(found >> 32);
+        for (i = line; found == wanted && i < line + 15; ++i) {
             const uint64_t word = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 
             bundle->lane[i / 2].w[i % 2 * 2] = (uint32_t)word;
             bundle->lane[i / 2].w[i % 2 * 2 + 1] = (uint32_t)(word >> 32);
+        }
+        if (found != wanted) {
+            return;
+        }
+    }
+}
+
+MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_bundle_t *bundle, uint32_t flag)
+{
+    uint32_t i;
+
+    (void)ctx;
+    for (i = 7; i < MSCCLPP_DEV_LANES; i += 8) {
+        if (bundle->lane[i].w[2] != flag || bundle->lane[i].w[3] != flag) {
+            return false;
         }
     }
     return true;

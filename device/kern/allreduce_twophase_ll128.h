@@ -21,6 +21,14 @@ typedef struct {
     uint64_t chunk;
 } mscclpp_dev_ll128_batch_t;
 
+/* Asking for the first one again costs less than a branch, which would make each load wait for the one before it. */
+MSCCLPP_DEV uint64_t mscclpp_dev_ll128_nth(const mscclpp_dev_ll128_batch_t *batch, int j)
+{
+    const uint64_t b = batch->first + (uint64_t)j * batch->step;
+
+    return b < batch->chunk ? b : batch->first;
+}
+
 /* Where `sender` puts bundle `b`; epoch->capacity is in bundles. A receiver has no slot for itself. */
 MSCCLPP_DEV char *mscclpp_dev_ll128_slot(const mscclpp_dev_twophase_t *epoch, uint32_t receiver, uint32_t sender,
                                          int phase, uint64_t b)
@@ -63,15 +71,11 @@ MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const msccl
     mscclpp_dev_bundle_st(ctx, mscclpp_dev_ll128_slot(epoch, peer, epoch->args->rank, phase, b), bundle);
 }
 
-/* One look; *late_p becomes the peer if the bundle, or this thread's part of it, has not come. */
-MSCCLPP_DEV void mscclpp_dev_ll128_poll(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
-                                        uint32_t peer, int phase, uint64_t b, mscclpp_dev_bundle_t *bundle,
-                                        uint32_t *late_p)
+/* Asks for a bundle; mscclpp_dev_bundle_has says whether it had come. */
+MSCCLPP_DEV void mscclpp_dev_ll128_ask(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
+                                       int phase, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
-    if (!mscclpp_dev_bundle_ld(ctx, mscclpp_dev_ll128_slot(epoch, epoch->args->rank, peer, phase, b), epoch->flag,
-                               bundle)) {
-        *late_p = peer;
-    }
+    mscclpp_dev_bundle_ld(ctx, mscclpp_dev_ll128_slot(epoch, epoch->args->rank, peer, phase, b), epoch->flag, bundle);
 }
 
 /* Waits for one bundle and opens it. */
@@ -82,8 +86,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     uint32_t late;
 
     do {
-        late = MSCCLPP_DEV_NOT_LATE;
-        mscclpp_dev_ll128_poll(ctx, epoch, peer, phase, b, bundle, &late);
+        mscclpp_dev_ll128_ask(ctx, epoch, peer, phase, b, bundle);
+        late = mscclpp_dev_bundle_has(ctx, bundle, epoch->flag) ? MSCCLPP_DEV_NOT_LATE : peer;
     } while (mscclpp_dev_bundle_wait(ctx, epoch->args, &wait, late));
     mscclpp_dev_bundle_open(ctx, bundle);
 }
@@ -217,14 +221,15 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
     do {
         late = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
-        for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
-            const uint64_t b = batch->first + (uint64_t)j * batch->step;
-
-            MSCCLPP_DEV_UNROLL
-            for (i = 0; i < n; ++i) {
-                if (b < batch->chunk && (uint32_t)i != args->rank) {
-                    mscclpp_dev_ll128_poll(ctx, epoch, (uint32_t)i, 0, b, &v[j * n + i], &late);
-                }
+        for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
+            if ((uint32_t)(i % n) != args->rank) {
+                mscclpp_dev_ll128_ask(ctx, epoch, (uint32_t)(i % n), 0, mscclpp_dev_ll128_nth(batch, i / n), &v[i]);
+            }
+        }
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
+            if ((uint32_t)(i % n) != args->rank && !mscclpp_dev_bundle_has(ctx, &v[i], epoch->flag)) {
+                late = (uint32_t)(i % n);
             }
         }
     } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
@@ -273,15 +278,16 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
     do {
         late = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
-        for (j = 0; j < MSCCLPP_DEV_LL128_BATCH(n); ++j) {
-            const uint64_t b = batch->first + (uint64_t)j * batch->step;
-
-            MSCCLPP_DEV_UNROLL
-            for (i = 1; i < n; ++i) {
-                if (b < batch->chunk) {
-                    mscclpp_dev_ll128_poll(ctx, epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), 1, b,
-                                           &v[j * n + i], &late);
-                }
+        for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
+            if (i % n != 0) {
+                mscclpp_dev_ll128_ask(ctx, epoch, mscclpp_dev_twophase_peer(args, (uint32_t)(i % n)), 1,
+                                      mscclpp_dev_ll128_nth(batch, i / n), &v[i]);
+            }
+        }
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
+            if (i % n != 0 && !mscclpp_dev_bundle_has(ctx, &v[i], epoch->flag)) {
+                late = mscclpp_dev_twophase_peer(args, (uint32_t)(i % n));
             }
         }
     } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));

@@ -67,9 +67,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_d
             uint32_t late;
 
             do {
-                late = MSCCLPP_DEV_NOT_LATE;
-                mscclpp_dev_ll128_poll(ctx, &epoch, peer, (int)(epoch.flag & 1), ctx->tid / MSCCLPP_DEV_WARP, &got,
-                                       &late);
+                mscclpp_dev_ll128_ask(ctx, &epoch, peer, (int)(epoch.flag & 1), ctx->tid / MSCCLPP_DEV_WARP, &got);
+                late = mscclpp_dev_bundle_has(ctx, &got, epoch.flag) ? MSCCLPP_DEV_NOT_LATE : peer;
             } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
             mscclpp_dev_ll128_pattern(ctx, peer, epoch.flag, &sent);
             torn = torn || (!ctx->failed && mscclpp_dev_ll128_differs(&got, &sent));

@@ -265,7 +265,8 @@ limit=900
 deadline=120
 took=$work/took
 mkdir "$took"
-for runs in barriers scratch zerocopy engines nodes ring packets lines schedule chains renewal linger fifo ports transport; do
+for runs in barriers scratch zerocopy engines nodes ring packets lines \
+    schedule chains renewal linger fifo ports transport; do
     selected unmodified && lane unmodified $runs
 done
 tell
@@ -299,7 +300,8 @@ plant ll128-torn lines device/shim_host.h $launcher \
             mscclpp_dev_bundle_word(bundle, line + 15), __ATOMIC_RELEASE);\
         sched_yield();\
         &/'
-plant ll128-untried lines mca/common/team_ll128.c mca/common/team_ll128.c 's/!links_promise\(team, uuids, stride\)/false/'
+plant ll128-untried lines mca/common/team_ll128.c mca/common/team_ll128.c \
+    's/!links_promise\(team, uuids, stride\)/false/'
 # In the memory of the other formats.
 plant ll128-area-shared lines device/launch_types.h $launcher \
     's/(define MSCCLPP_DEV_LL128_OFFSET\(packet_half_\)) .*/\1 (MSCCLPP_DEV_PACKET_OFFSET + 0 * (packet_half_))/'

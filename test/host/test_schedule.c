@@ -117,8 +117,9 @@ static bool has_sent_bundles(const actor_t *actor)
     while (b % schedule->threads != actor->tid) {
         --b;
     }
-    return mscclpp_dev_bundle_ld(&ctx, mscclpp_dev_ll128_slot(&epoch, schedule->ranks - 1, actor->rank, 1, b),
-                                 epoch.flag, &bundle);
+    mscclpp_dev_bundle_ld(&ctx, mscclpp_dev_ll128_slot(&epoch, schedule->ranks - 1, actor->rank, 1, b), epoch.flag,
+                          &bundle);
+    return mscclpp_dev_bundle_has(&ctx, &bundle, epoch.flag);
 }
 
 /* True once this thread has sent all its packets of the held epoch, so that it only waits for those of others. */

@@ -106,6 +106,12 @@ static void test_bundle_units(void)
     CHECK_EQ(seen, (1u << MSCCLPP_DEV_BUNDLE_UNITS) - 1);
 }
 
+static bool arrived(const mscclpp_dev_ctx_t *ctx, const uint32_t *memory, uint32_t flag, mscclpp_dev_bundle_t *bundle)
+{
+    mscclpp_dev_bundle_ld(ctx, (const char *)memory, flag, bundle);
+    return mscclpp_dev_bundle_has(ctx, bundle, flag);
+}
+
 /* A bundle is there once all of its lines are, and comes out as it went in; data that look like flags are data. */
 static void test_bundle(void)
 {
@@ -118,20 +124,20 @@ static void test_bundle(void)
     memset(&ctx, 0, sizeof(ctx));
     for (f = 0; f < sizeof(flags) / sizeof(flags[0]); ++f) {
         memset(memory, 0, sizeof(memory));
-        CHECK(!mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f], &got));
+        CHECK(!arrived(&ctx, memory[1], flags[f], &got));
         fill_bundle(&sent, flags[f]);
         sent.lane[0].w[1] = sent.lane[6].w[3] = sent.lane[8].w[0] = flags[f] + 2;
         closed = sent;
         mscclpp_dev_bundle_close(&ctx, &closed, flags[f]);
         for (line = 0; line < LINES; ++line) {
             mscclpp_dev_bundle_st(&ctx, (char *)memory[1], &closed);
-            CHECK(mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f], &got));
+            CHECK(arrived(&ctx, memory[1], flags[f], &got));
             memory[1][32 * line + 31] = memory[1][32 * line + 30] = flags[f] - 2;
-            CHECK(!mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f], &got));
+            CHECK(!arrived(&ctx, memory[1], flags[f], &got));
         }
         mscclpp_dev_bundle_st(&ctx, (char *)memory[1], &closed);
-        CHECK(!mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f] + 2, &got));
-        CHECK(mscclpp_dev_bundle_ld(&ctx, (const char *)memory[1], flags[f], &got));
+        CHECK(!arrived(&ctx, memory[1], flags[f] + 2, &got));
+        CHECK(arrived(&ctx, memory[1], flags[f], &got));
         mscclpp_dev_bundle_open(&ctx, &got);
         for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
             if (mscclpp_dev_bundle_unit(i, &unit)) {
