@@ -424,7 +424,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         own->relay[w] = 0;
     }
     /* The first block writes there once all that have a part in the first operation have ended it, at the earliest. */
-    if (MSCCLPP_DEV_BELL_BLOCKS(args->code) < ctx->nblocks) {
+    if (mscclpp_dev_cluster_size(ctx) > 1 && MSCCLPP_DEV_BELL_BLOCKS(args->code) < ctx->nblocks) {
         mscclpp_dev_cluster_sync(ctx);
     }
     if (ctx->tid == 0) {

@@ -279,6 +279,10 @@ static void body(rank_t *rank)
     if (team == NULL) {
         return;
     }
+    if (strcmp(rank->config->packet, "ll128") == 0 && rank->size > 1 && !mscclpp_team_keeps_lines(team)) {
+        ++rank->failures;
+        fprintf(stderr, "FAIL rank %d of %d: no LL128 on these links\n", rank->rank, rank->size);
+    }
     enter(rank, "allocation of memory", -1);
     memories_create(&memories, rank->device);
     for (index = 0; index < plan->cases && !mscclpp_team_broken(team); ++index) {
@@ -293,7 +297,7 @@ static void body(rank_t *rank)
 }
 
 /* All cases of one algorithm with that many ranks. */
-static int run_group(const char *algorithm, int size, const mscclpp_config_t *config, plan_t *plan)
+static int run_group(int size, const mscclpp_config_t *config, plan_t *plan)
 {
     struct timespec begin, end;
     int failures, rank;
@@ -302,12 +306,12 @@ static int run_group(const char *algorithm, int size, const mscclpp_config_t *co
         __atomic_store_n(&positions[rank].step, "start", __ATOMIC_RELAXED);
         __atomic_store_n(&positions[rank].index, -1, __ATOMIC_RELAXED);
     }
-    __atomic_store_n(&running, algorithm, __ATOMIC_RELAXED);
+    __atomic_store_n(&running, config->algorithm, __ATOMIC_RELAXED);
     __atomic_store_n(&running_ranks, size, __ATOMIC_RELAXED);
     clock_gettime(CLOCK_MONOTONIC, &begin);
     failures = run_ranks(size, config, body, plan);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    printf("%s, %d ranks: %d failed (%.1f s)\n", algorithm, size, failures,
+    printf("%s, packets %s, %d ranks: %d failed (%.1f s)\n", config->algorithm, config->packet, size, failures,
            (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
     return failures;
 }
@@ -319,13 +323,22 @@ static int number(int argc, char **argv, int index, int otherwise)
 
 int main(int argc, char **argv)
 {
-    static const char *const algorithms[] = {"auto", "oneshot", "twophase", "zerocopy", "scratch", "engines"};
+    static const struct {
+        const char *algorithm;
+        const char *packet;
+        size_t scratch_size;
+    } groups[] = {
+        {"auto", "ll8", (size_t)16 << 20},      {"oneshot", "auto", (size_t)16 << 20},
+        {"twophase", "ll16", (size_t)16 << 20}, {"twophase", "ll128", (size_t)16 << 20},
+        {"twophase", "ll128", (size_t)1 << 20}, {"zerocopy", "auto", (size_t)16 << 20},
+        {"scratch", "auto", (size_t)1 << 20},   {"engines", "auto", (size_t)16 << 20},
+    };
     static const int sizes[] = {1, 2, 3, 4, 5, 8};
     const int max_ranks = number(argc, argv, 2, 8);
     mscclpp_config_t config;
     pthread_t watcher;
     plan_t plan;
-    int failures = 0, algorithm, size;
+    int failures = 0, group, size;
 
     /* Ranks of one process must not share a hardware queue, or their kernels run in turn. */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
@@ -344,13 +357,13 @@ int main(int argc, char **argv)
         return 1;
     }
     pthread_detach(watcher);
-    for (algorithm = 0; algorithm < 6; ++algorithm) {
-        config.algorithm = algorithms[algorithm];
+    for (group = 0; group < (int)(sizeof(groups) / sizeof(groups[0])); ++group) {
+        config.algorithm = groups[group].algorithm;
         config.engine_chunk = 128 << 10;
-        config.packet = algorithm == 0 ? "ll8" : "auto";
-        config.scratch_size = algorithm == 4 ? (size_t)1 << 20 : (size_t)16 << 20;
+        config.packet = groups[group].packet;
+        config.scratch_size = groups[group].scratch_size;
         for (size = 0; size < 6 && sizes[size] <= max_ranks; ++size) {
-            failures += run_group(algorithms[algorithm], sizes[size], &config, &plan);
+            failures += run_group(sizes[size], &config, &plan);
         }
     }
     mscclpp_team_finalize(1.0);

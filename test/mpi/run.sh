@@ -215,6 +215,16 @@ cases_algorithms() {
         run "algorithm:oneshot-ll8:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
             --mca coll_mscclpp_packet ll8 "$bindir/test_counts" quick
     done
+    for n in 1 2 3 5 8; do
+        run "algorithm:twophase-ll128:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm twophase \
+            --mca coll_mscclpp_packet ll128 "$bindir/test_counts" quick
+    done
+    run_saying "algorithm:twophase-ll128:used" 'twophase, .* threads, LL128' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_algorithm twophase --mca coll_mscclpp_packet ll128 \
+        "$bindir/test_counts" quick
+    run_never_saying "algorithm:twophase-ll16:used" 'LL128' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_algorithm twophase --mca coll_mscclpp_packet ll16 \
+        "$bindir/test_counts" quick
     # The epoch of the packets comes to its end again and again.
     run "algorithm:oneshot:epoch_limit" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_counts" quick
