@@ -11,8 +11,10 @@ die() {
     exit 1
 }
 
-# How many compilers run at once.
+# How many compilers run at once: `wanted_jobs` if it is set, else one a core.
+wanted_jobs=
 jobs() {
+    [ -z "$wanted_jobs" ] || { echo "$wanted_jobs" && return; }
     nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1
 }
 
@@ -126,6 +128,8 @@ configure_in() {
             tail -n 20 "$dir.configure.log"
             return 1
         }
+        # What was built with other arguments may look up to date.
+        [ ! -e "$dir/configured" ] || [ "$(cat "$dir/configured")" = "$wanted" ] || make -C "$dir" clean >/dev/null 2>&1
         printf '%s\n' "$wanted" >"$dir/configured"
     fi
 }

@@ -25,7 +25,7 @@ int parts_run(const part_t *parts, int argc, char **argv, parts_options_t *optio
     char *end;
     int i, k;
 
-    options->scale = process_state_slow() ? 1 : 3;
+    options->scale = process_state_long() ? 3 : 1;
     options->timeout = 120;
     for (i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--quick") == 0) {

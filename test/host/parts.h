@@ -10,7 +10,7 @@ typedef struct {
 } part_t;
 
 typedef struct {
-    int scale;      /* how often: 1 with --quick or where all is slow, 3, or 40 with --long */
+    int scale;      /* how often: 1, 3 where MSCCLPP_TEST_LONG asks for it, or 40 with --long */
     double timeout; /* seconds for one call */
 } parts_options_t;
 

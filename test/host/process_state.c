@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 bool process_state_sanitized(void)
@@ -24,6 +25,13 @@ bool process_state_sanitized(void)
 bool process_state_slow(void)
 {
     return process_state_sanitized() || getenv("MSCCLPP_TEST_SLOW") != NULL;
+}
+
+bool process_state_long(void)
+{
+    const char *value = getenv("MSCCLPP_TEST_LONG");
+
+    return value != NULL && strcmp(value, "1") == 0 && !process_state_slow();
 }
 
 static int count_entries(const char *path)

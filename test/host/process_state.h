@@ -16,6 +16,9 @@ void process_state_read(process_state_t *state);
 /* Tests take many times as long here, or MSCCLPP_TEST_SLOW asks for few of their random cases. */
 bool process_state_slow(void);
 
+/* MSCCLPP_TEST_LONG=1 asks for several times as many calls as by default, where they are not slow. */
+bool process_state_long(void);
+
 /* Mappings and memory mean nothing where a sanitizer keeps what was freed. */
 bool process_state_sanitized(void);
 

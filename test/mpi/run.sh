@@ -7,6 +7,7 @@
 #   MSCCLPP_TEST_BINDIR     folder of the test programs (default: test/mpi, in the current folder)
 #   MSCCLPP_TEST_DEVICE     host (the twin) or cuda (default: cuda where there is a GPU)
 #   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, and one call beyond 2 GiB
+#   MSCCLPP_TEST_LANES      1 (default), or 2: so many groups of cases at once, but for those that measure times
 #   MPIRUN                  (default: mpirun)
 set -u
 
@@ -14,6 +15,7 @@ component_dir=$(cd "${MSCCLPP_COMPONENT_DIR:-components}" 2>/dev/null && pwd)
 bindir=$(cd "${MSCCLPP_TEST_BINDIR:-test/mpi}" 2>/dev/null && pwd)
 mpirun=${MPIRUN:-mpirun}
 long=${MSCCLPP_TEST_LONG:-0}
+lanes=${MSCCLPP_TEST_LANES:-1}
 patterns=("$@")
 passed=0
 failed=0
@@ -21,6 +23,8 @@ skipped=0
 scratch=$(mktemp -d)
 log=$scratch/log
 trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=test/mpi/lanes.sh
+. "$(dirname "$0")/lanes.sh"
 
 if [ "${1:-}" != --list ]; then
     [ -e "${component_dir:-/nonexistent}/mca_coll_mscclpp.so" ] || {
@@ -48,6 +52,11 @@ host | cuda) export MSCCLPP_TEST_DEVICE ;;
     exit 1
     ;;
 esac
+
+[[ $lanes == [12] ]] || {
+    echo "run.sh: MSCCLPP_TEST_LANES='$lanes' is not allowed; use 1 or 2" >&2
+    exit 1
+}
 
 # What every job gets. Open MPI's vector code saturates sums of 8 and 16 bits and so is no oracle. A component path
 # replaces Open MPI's own folder, which has to be named again.
@@ -183,6 +192,11 @@ cases_programs() {
         run "many_comms:300" 240 -n 3 "${forced[@]}" "$bindir/test_many_comms" 300
         skip "counts:big" "needs 2 GiB of device memory a rank and minutes; set MSCCLPP_TEST_LONG=1"
     fi
+}
+
+# What is staged through host memory.
+cases_stages() {
+    local n
     for n in 2 3 4; do
         run "stage:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
         run "stage_async:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async"
@@ -265,8 +279,11 @@ cases_nodes() {
     # Little room: large messages take many exchanges.
     run "nodes:small" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
         "$bindir/test_counts"
-    # Every algorithm by name; without a name the sizes of test_counts cross all thresholds.
-    local algorithm
+}
+
+# Every algorithm between nodes by name; without a name the sizes of test_counts cross all thresholds.
+cases_nodes_algorithms() {
+    local algorithm n nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     for algorithm in nodes nodes_split nodes_ring nodes_packets; do
         for n in 2 3 4; do
             run "nodes:$algorithm:$n/1" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
@@ -310,7 +327,11 @@ cases_nodes() {
             "$bindir/../../mscclpp_bench" --device "$MSCCLPP_TEST_DEVICE" --mode stream --min 8 --max 256k --factor 32 \
             --iterations 5 --rounds 1 --check 3
     done
-    local when
+}
+
+# Ranks of other nodes that do not come.
+cases_nodes_late() {
+    local when nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     local tokens=shm # in device memory, where the host has to ask for them
     [ "$MSCCLPP_TEST_DEVICE" = host ] || tokens=cuda_ipc
     run_saying "nodes:late:warn:$tokens" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
@@ -576,19 +597,22 @@ cases_ports() {
     done
 }
 
-cases_programs
-cases_algorithms
-cases_ports
-cases_nodes
-cases_mixed
-cases_no_memory
-cases_late
-cases_idle
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory late idle rules selection)
+if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
+    for name in "${groups[@]}"; do
+        "cases_$name"
+    done
+else
+    # The longest first, so that the lanes end together.
+    run_lanes "$lanes" nodes programs idle nodes_algorithms algorithms stages nodes_late late mixed selection ports \
+        rules no_memory
+    for name in "${groups[@]}"; do
+        tell "$name"
+    done
+fi
+# How long calls take is what these are about: they have the machine for themselves.
 cases_linger
-cases_rules
 cases_tune
-cases_selection
-
 [ "${patterns[0]:-}" = --list ] && exit 0
 echo "$passed passed, $failed failed, $skipped skipped ($MSCCLPP_TEST_DEVICE)"
 [ $failed -eq 0 ] || exit 1
