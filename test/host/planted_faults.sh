@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Plants one fault at a time into a copy of the sources and demands that the tests of the twin catch it under
 # ThreadSanitizer: that they fail, or that a race is reported. The sources as they are must pass the same runs.
-# Usage: planted_faults.sh [--keep] [NAME]...
+# Usage: planted_faults.sh [--keep] [--faults-only] [NAME]..., of faults or "unmodified"; --faults-only leaves that out.
 # What runs are made of is called by name.
 # shellcheck disable=SC2317
 set -u
@@ -13,6 +13,7 @@ passed=0
 failed=0
 skipped=0
 keep=no
+faults_only=no
 
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
@@ -30,8 +31,9 @@ chosen=()
 for argument in "$@"; do
     case $argument in
     --keep) keep=yes ;;
+    --faults-only) faults_only=yes ;;
     -*)
-        echo "planted_faults.sh: unknown option '$argument'; there is --keep" >&2
+        echo "planted_faults.sh: unknown option '$argument'; there are --keep and --faults-only" >&2
         exit 2
         ;;
     *) chosen+=("$argument") ;;
@@ -267,7 +269,7 @@ took=$work/took
 mkdir "$took"
 for runs in barriers scratch zerocopy engines nodes ring packets lines \
     schedule chains renewal linger fifo ports transport; do
-    selected unmodified && lane unmodified $runs
+    [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
 tell
 

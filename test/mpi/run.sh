@@ -597,22 +597,21 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory late idle rules selection)
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory late idle rules tune
+    selection)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
     done
 else
     # The longest first, so that the lanes end together.
-    run_lanes "$lanes" nodes programs idle nodes_algorithms algorithms stages nodes_late late mixed selection ports \
-        rules no_memory
+    run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
+        ports rules no_memory
     for name in "${groups[@]}"; do
         tell "$name"
     done
 fi
-# How long calls take is what these are about: they have the machine for themselves.
-cases_linger
-cases_tune
+cases_linger # how long calls take is what it is about
 [ "${patterns[0]:-}" = --list ] && exit 0
 echo "$passed passed, $failed failed, $skipped skipped ($MSCCLPP_TEST_DEVICE)"
 [ $failed -eq 0 ] || exit 1
