@@ -95,10 +95,11 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(
         shared_gpu, "auto", 4, "auto|kernels|stage",
         "What ranks that share a GPU do: auto (kernels only where they can run together), kernels, or stage."),
-    CONFIG_STRING(linger, "auto", 4, "auto|on|off",
-                  "Kernels of calls up to linger_max stay for a while, as long as calls follow closely, to serve the next "
-                  "one without a launch: auto (on GPUs that no other rank shares, and unless a debugger or profiler "
-                  "watches), on or off."),
+    CONFIG_STRING(
+        linger, "auto", 4, "auto|on|off",
+        "Kernels of calls up to linger_max stay for a while, as long as calls follow closely, to serve the next "
+        "one without a launch: auto (on GPUs that no other rank shares, and unless a debugger or profiler "
+        "watches), on or off."),
     CONFIG_DOUBLE(linger_window, "1000", 4, 1, 1e6,
                   "Microseconds after its start in which a lingering kernel takes up calls; then it leaves."),
     CONFIG_DOUBLE(linger_idle, "50", 5, 1, 1e6, "Microseconds without a call after which a lingering kernel leaves."),
