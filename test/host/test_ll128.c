@@ -129,16 +129,24 @@ static bool look_alike(mscclpp_team_t *team, uint32_t *in, uint32_t *out, uint64
     return true;
 }
 
+/* Of each `period` calls the first `longs` are long. */
+typedef struct {
+    int calls;
+    int period;
+    int longs;
+} turns_t;
+
 static void alternate(rank_t *rank)
 {
-    const int calls = *(const int *)rank->argument;
+    const turns_t *plan = rank->argument;
     uint32_t *in = malloc(LONG_COUNT * sizeof(*in)), *out = malloc(LONG_COUNT * sizeof(*out));
     mscclpp_team_t *team = create_team(rank);
     int call;
 
     CHECK(team == NULL || mscclpp_team_keeps_lines(team));
-    for (call = 1; call <= calls && team != NULL; ++call) {
-        const bool right = look_alike(team, in, out, (uint64_t)call, call % 5 < 2 ? LONG_COUNT : SHORT_COUNT);
+    for (call = 1; call <= plan->calls && team != NULL; ++call) {
+        const bool right =
+            look_alike(team, in, out, (uint64_t)call, call % plan->period < plan->longs ? LONG_COUNT : SHORT_COUNT);
 
         CHECK(right);
         if (meet_any(rank, !right)) {
@@ -151,21 +159,25 @@ static void alternate(rank_t *rank)
     free(out);
 }
 
-/* Calls of both formats by turns, with and without renewals of flags between them. */
+#define LIMIT 32
+
+/*
+ * Calls of both formats by turns; and, with flags that begin again after each LIMIT calls, long ones that have the same
+ * flag as the one before, and nothing in between that would overwrite its lines.
+ */
 static void test_formats(int scale)
 {
-    static const size_t limits[] = {(size_t)1 << 31, 32};
-    int calls = scale * 30, ranks;
+    const turns_t turns = {scale * 30, 5, 2}, renewals = {3 * LIMIT, LIMIT, 1};
     mscclpp_config_t config;
-    size_t i;
+    int ranks;
 
     for (ranks = 2; ranks <= 4; ++ranks) {
-        for (i = 0; i < 2; ++i) {
-            configure(&config, "auto", ranks == 3 ? 2 : 1, ranks == 2 ? 1 : 2);
-            config.epoch_limit = limits[i];
-            CHECK_EQ(run_ranks(ranks, &config, alternate, &calls), 0);
-            mscclpp_team_finalize(1.0);
-        }
+        configure(&config, "auto", ranks == 3 ? 2 : 1, ranks == 2 ? 1 : 2);
+        CHECK_EQ(run_ranks(ranks, &config, alternate, (void *)(uintptr_t)&turns), 0);
+        mscclpp_team_finalize(1.0);
+        config.epoch_limit = LIMIT;
+        CHECK_EQ(run_ranks(ranks, &config, alternate, (void *)(uintptr_t)&renewals), 0);
+        mscclpp_team_finalize(1.0);
     }
 }
 
