@@ -16,6 +16,9 @@
     X(MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM)                                                                             \
     X(MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM)
 
+/* The numbers of ranks for which loops over ranks are unrolled; the rest of the code is for any number. */
+#define MSCCLPP_DEV_RANKS(X) X(2) X(4) X(8)
+
 /* The type whose kernel serves sums of `dtype_`; a macro for hosts and kernels. */
 #define MSCCLPP_DEV_HOT_DTYPE(dtype_)                                                                                  \
     ((dtype_) == MSCCLPP_DTYPE_INT8    ? (int)MSCCLPP_DTYPE_UINT8                                                      \

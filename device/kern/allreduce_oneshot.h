@@ -6,6 +6,7 @@
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ONESHOT_H
 
 #include "device/barrier.h"
+#include "device/hot_types.h"
 #include "device/packet.h"
 #include "device/reduce.h"
 
@@ -181,9 +182,9 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* Any message. */
-MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot, int dtype,
-                                          int op, int width)
+/* Any message. `n` is the number of ranks as a constant, or 0 for any. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
+                                          int dtype, int op, int width)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
@@ -196,20 +197,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
     epoch.chunk = (uint32_t)MSCCLPP_DEV_PACKET_CHUNK(units, args->oneshot_capacity, ctx->nblocks * ctx->nthreads);
     for (base = 0; base < units; base += epoch.chunk) {
         mscclpp_dev_oneshot_begin(&epoch, base);
-        switch (args->nranks) {
-        case 2:
-            mscclpp_dev_oneshot_epoch(ctx, &epoch, 2, hot, dtype, op, width);
-            break;
-        case 4:
-            mscclpp_dev_oneshot_epoch(ctx, &epoch, 4, hot, dtype, op, width);
-            break;
-        case 8:
-            mscclpp_dev_oneshot_epoch(ctx, &epoch, 8, hot, dtype, op, width);
-            break;
-        default:
-            mscclpp_dev_oneshot_epoch(ctx, &epoch, 0, hot, dtype, op, width);
-            break;
-        }
+        mscclpp_dev_oneshot_epoch(ctx, &epoch, n, hot, dtype, op, width);
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
@@ -217,15 +205,23 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op, int width)
 {
-    if (!mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads)) {
-        mscclpp_dev_oneshot_long(ctx, args, hot, dtype, op, width);
-    } else if (args->nranks == 2) {
-        mscclpp_dev_oneshot_brief(ctx, args, 2, hot, dtype, op, width);
-    } else if (args->nranks == 4) {
-        mscclpp_dev_oneshot_brief(ctx, args, 4, hot, dtype, op, width);
-    } else {
-        mscclpp_dev_oneshot_brief(ctx, args, 8, hot, dtype, op, width);
+    const bool brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
+
+#define MSCCLPP_DEV_ONESHOT_RANKS(n_)                                                                                  \
+    case n_:                                                                                                           \
+        if (brief) {                                                                                                   \
+            mscclpp_dev_oneshot_brief(ctx, args, n_, hot, dtype, op, width);                                           \
+        } else {                                                                                                       \
+            mscclpp_dev_oneshot_long(ctx, args, n_, hot, dtype, op, width);                                            \
+        }                                                                                                              \
+        break;
+    switch (args->nranks) {
+        MSCCLPP_DEV_RANKS(MSCCLPP_DEV_ONESHOT_RANKS)
+    default:
+        mscclpp_dev_oneshot_long(ctx, args, 0, hot, dtype, op, width);
+        break;
     }
+#undef MSCCLPP_DEV_ONESHOT_RANKS
 }
 
 #endif

@@ -10,6 +10,7 @@
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_TWOPHASE_H
 
 #include "device/barrier.h"
+#include "device/hot_types.h"
 #include "device/packet.h"
 #include "device/reduce.h"
 
@@ -204,8 +205,9 @@ MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
-                                                int dtype, int op)
+/* Any message. `n` is the number of ranks as a constant, or 0 for any. */
+MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
+                                            int dtype, int op)
 {
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
@@ -219,22 +221,25 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const ms
     chunk = MSCCLPP_DEV_PACKET_CHUNK(epoch.shard, epoch.capacity, threads);
     for (epoch.base = 0; epoch.base < epoch.shard; epoch.base += chunk) {
         ++epoch.flag;
-        switch (args->nranks) {
-        case 2:
-            mscclpp_dev_twophase_epoch(ctx, &epoch, 2, hot, dtype, op, chunk);
-            break;
-        case 4:
-            mscclpp_dev_twophase_epoch(ctx, &epoch, 4, hot, dtype, op, chunk);
-            break;
-        case 8:
-            mscclpp_dev_twophase_epoch(ctx, &epoch, 8, hot, dtype, op, chunk);
-            break;
-        default:
-            mscclpp_dev_twophase_epoch(ctx, &epoch, 0, hot, dtype, op, chunk);
-            break;
-        }
+        mscclpp_dev_twophase_epoch(ctx, &epoch, n, hot, dtype, op, chunk);
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
+                                                int dtype, int op)
+{
+#define MSCCLPP_DEV_TWOPHASE_RANKS(n_)                                                                                 \
+    case n_:                                                                                                           \
+        mscclpp_dev_twophase_ranks(ctx, args, n_, hot, dtype, op);                                                     \
+        break;
+    switch (args->nranks) {
+        MSCCLPP_DEV_RANKS(MSCCLPP_DEV_TWOPHASE_RANKS)
+    default:
+        mscclpp_dev_twophase_ranks(ctx, args, 0, hot, dtype, op);
+        break;
+    }
+#undef MSCCLPP_DEV_TWOPHASE_RANKS
 }
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_TWOPHASE_LL128_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_TWOPHASE_LL128_H
 
+#include "device/hot_types.h"
 #include "device/kern/allreduce_twophase.h"
 
 /*
@@ -12,7 +13,7 @@
  * for the operands of all ranks, so that all loads are under way before the first is used.
  */
 #define MSCCLPP_DEV_LL128_OPERANDS 8
-#define MSCCLPP_DEV_LL128_BATCH(n_) (MSCCLPP_DEV_LL128_OPERANDS / (n_))
+#define MSCCLPP_DEV_LL128_BATCH(n_) (MSCCLPP_DEV_LL128_OPERANDS / ((n_) == 0 ? 1 : (n_)))
 
 /* The bundles of such a batch: the first, and from each to the next one. Those from `chunk` on are none. */
 typedef struct {
@@ -349,8 +350,9 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-MSCCLPP_DEV void mscclpp_dev_allreduce_twophase_ll128(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
-                                                      int dtype, int op)
+/* Any message. `n` is the number of ranks as a constant, or 0 for any. */
+MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
+                                         int dtype, int op)
 {
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_twophase_t epoch;
@@ -365,22 +367,29 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_twophase_ll128(mscclpp_dev_ctx_t *ctx, co
         ++epoch.flag;
         epoch.base = base * MSCCLPP_DEV_BUNDLE_UNITS;
         chunk = bundles - base < epoch.capacity ? bundles - base : epoch.capacity;
-        switch (args->nranks) {
-        case 2:
-            mscclpp_dev_ll128_epoch(ctx, &epoch, 2, hot, dtype, op, chunk);
-            break;
-        case 4:
-            mscclpp_dev_ll128_epoch(ctx, &epoch, 4, hot, dtype, op, chunk);
-            break;
-        case 8:
-            mscclpp_dev_ll128_epoch(ctx, &epoch, 8, hot, dtype, op, chunk);
-            break;
-        default:
+        if (n == 0) {
             mscclpp_dev_ll128_epoch_any(ctx, &epoch, hot, dtype, op, chunk);
-            break;
+        } else {
+            mscclpp_dev_ll128_epoch(ctx, &epoch, n, hot, dtype, op, chunk);
         }
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_twophase_ll128(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
+                                                      int dtype, int op)
+{
+#define MSCCLPP_DEV_LL128_RANKS(n_)                                                                                    \
+    case n_:                                                                                                           \
+        mscclpp_dev_ll128_ranks(ctx, args, n_, hot, dtype, op);                                                        \
+        break;
+    switch (args->nranks) {
+        MSCCLPP_DEV_RANKS(MSCCLPP_DEV_LL128_RANKS)
+    default:
+        mscclpp_dev_ll128_ranks(ctx, args, 0, hot, dtype, op);
+        break;
+    }
+#undef MSCCLPP_DEV_LL128_RANKS
 }
 
 #endif

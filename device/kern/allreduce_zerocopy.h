@@ -14,7 +14,11 @@
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ZEROCOPY_H
 
 #include "device/barrier.h"
+#include "device/hot_types.h"
 #include "device/reduce.h"
+
+/* Units of all ranks together that a thread asks for at once. */
+#define MSCCLPP_DEV_ZEROCOPY_OPERANDS 8
 
 /* True if every buffer starts at a multiple of 16, as whole units are moved at once only then. */
 MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t *args)
@@ -126,74 +130,86 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *ar
 }
 
 /*
- * Units from `first` to before `last`, in batches as long as whole ones are left; what follows the last batch of the
- * thread goes to all ranks at once in either variant. Both passes give a unit to the same thread.
+ * Of the units from `u` to before `last`, `threads` apart, as many batches as there are whole ones. The next batch is
+ * asked for before this one is written, so that links have something to carry meanwhile. Returns the unit to go on
+ * with.
  */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_range(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
-                                            bool hot, int dtype, int op, uint64_t first, uint64_t last, uint64_t thread,
-                                            uint64_t threads)
+MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
+                                                  bool hot, int dtype, int op, uint64_t u, uint64_t last,
+                                                  uint64_t threads)
 {
-    const uint64_t whole = args->common.bytes / MSCCLPP_DEV_UNIT;
-    const uint64_t end = last < whole ? last : whole;
-    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    const uint64_t step = (uint64_t)batch * threads, reach = (uint64_t)(batch - 1) * threads;
+    const uint64_t step = (uint64_t)batch * threads, reach = step - threads;
     mscclpp_dev_zerocopy_batch_t now, next;
-    uint64_t u = first + thread;
+    bool more = u + reach < last;
 
-    /* The next batch is asked for before this one is written, so that links have something to carry meanwhile. */
-    if (u + reach < end) {
+    if (more) {
         mscclpp_dev_zerocopy_load(args, n, batch, u, threads, &now);
-        for (; u + step + reach < end; u += step) {
+    }
+    while (more) {
+        more = u + step + reach < last;
+        if (more) {
             mscclpp_dev_zerocopy_load(args, n, batch, u + step, threads, &next);
-            mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &now);
-            now = next;
         }
         mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &now);
+        now = next;
         u += step;
     }
-    for (; u < last; u += threads) {
-        mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
-    }
-    if (split) {
-        for (u = first + thread; u + reach < end; u += step) {
-            mscclpp_dev_zerocopy_spread(args, n, batch, u, threads);
-        }
-    }
+    return u;
 }
 
-MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
-                                                bool split, bool hot, int dtype, int op)
+/* `n` is the number of ranks as a constant, or 0 for any. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args, int n,
+                                            bool split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
+    const int batch = n == 0 ? 1 : MSCCLPP_DEV_ZEROCOPY_OPERANDS / n;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
-    const uint64_t units = mscclpp_dev_units(common->bytes);
+    const uint64_t units = mscclpp_dev_units(common->bytes), whole = common->bytes / MSCCLPP_DEV_UNIT;
     const uint64_t shard = (units + common->nranks - 1) / common->nranks;
     const uint64_t first = common->rank * shard;
-    const uint64_t last = first + shard < units ? first + shard : units;
+    const uint64_t last = first + shard < units ? first + shard : units, end = last < whole ? last : whole;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    const bool fast = mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
+    const bool fast = n != 0 && mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers = common->state->barrier[ctx->block] + 2;
-    uint64_t u;
+    uint64_t u = first + thread;
 
     mscclpp_dev_barrier(ctx, common, barriers - 1);
     if (!ctx->failed) {
-        if (fast && common->nranks == 2) {
-            mscclpp_dev_zerocopy_range(args, 2, 4, split, hot, dtype, op, first, last, thread, threads);
-        } else if (fast && common->nranks == 4) {
-            mscclpp_dev_zerocopy_range(args, 4, 2, split, hot, dtype, op, first, last, thread, threads);
-        } else if (fast && common->nranks == 8) {
-            mscclpp_dev_zerocopy_range(args, 8, 1, split, hot, dtype, op, first, last, thread, threads);
-        } else {
-            for (u = first + thread; u < last; u += threads) {
-                mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
+        if (fast) {
+            u = mscclpp_dev_zerocopy_batches(args, n, batch, split, hot, dtype, op, u, end, threads);
+        }
+        /* What follows the last batch of the thread goes to all ranks at once in either variant. */
+        for (; u < last; u += threads) {
+            mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
+        }
+        /* Both passes give a unit to the same thread. */
+        if (fast && split) {
+            for (u = first + thread; u + (uint64_t)(batch - 1) * threads < end; u += (uint64_t)batch * threads) {
+                mscclpp_dev_zerocopy_spread(args, n, batch, u, threads);
             }
         }
     }
     mscclpp_dev_barrier(ctx, common, barriers);
     mscclpp_dev_finish(ctx, common, launches, epoch, barriers);
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
+                                                bool split, bool hot, int dtype, int op)
+{
+#define MSCCLPP_DEV_ZEROCOPY_RANKS(n_)                                                                                 \
+    case n_:                                                                                                           \
+        mscclpp_dev_zerocopy_ranks(ctx, args, n_, split, hot, dtype, op);                                              \
+        break;
+    switch (args->common.nranks) {
+        MSCCLPP_DEV_RANKS(MSCCLPP_DEV_ZEROCOPY_RANKS)
+    default:
+        mscclpp_dev_zerocopy_ranks(ctx, args, 0, split, hot, dtype, op);
+        break;
+    }
+#undef MSCCLPP_DEV_ZEROCOPY_RANKS
 }
 
 #endif

@@ -205,93 +205,67 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
  * there are, and what a thread keeps in memory instead is out of its cache after each look at the bell. They say
  * whether the thread has failed.
  */
-#define MSCCLPP_DEV_LINGER_OPERATION(name_, dtype_, op_)                                                               \
-    MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_##name_##dtype_##op_(mscclpp_dev_ctx_t ctx,                            \
-                                                                     const mscclpp_dev_args_t *args)
-#define MSCCLPP_DEV_LINGER_DEFINE(dtype_, op_)                                                                         \
-    MSCCLPP_DEV_LINGER_OPERATION(brief2, dtype_, op_)                                                                  \
+#define MSCCLPP_DEV_LINGER_OPERATION(name_, args_, call_)                                                              \
+    MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_##name_(mscclpp_dev_ctx_t ctx, const args_ *args)                      \
     {                                                                                                                  \
         ctx.lingers = true;                                                                                            \
-        mscclpp_dev_oneshot_brief(&ctx, args, 2, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
-        return ctx.failed;                                                                                             \
-    }                                                                                                                  \
-    MSCCLPP_DEV_LINGER_OPERATION(brief4, dtype_, op_)                                                                  \
-    {                                                                                                                  \
-        ctx.lingers = true;                                                                                            \
-        mscclpp_dev_oneshot_brief(&ctx, args, 4, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
-        return ctx.failed;                                                                                             \
-    }                                                                                                                  \
-    MSCCLPP_DEV_LINGER_OPERATION(brief8, dtype_, op_)                                                                  \
-    {                                                                                                                  \
-        ctx.lingers = true;                                                                                            \
-        mscclpp_dev_oneshot_brief(&ctx, args, 8, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                   \
-        return ctx.failed;                                                                                             \
-    }                                                                                                                  \
-    MSCCLPP_DEV_LINGER_OPERATION(oneshot, dtype_, op_)                                                                 \
-    {                                                                                                                  \
-        ctx.lingers = true;                                                                                            \
-        mscclpp_dev_oneshot_long(&ctx, args, true, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16);                       \
-        return ctx.failed;                                                                                             \
-    }                                                                                                                  \
-    MSCCLPP_DEV_LINGER_OPERATION(twophase, dtype_, op_)                                                                \
-    {                                                                                                                  \
-        ctx.lingers = true;                                                                                            \
-        mscclpp_dev_allreduce_twophase(&ctx, args, true, (int)(dtype_), (int)(op_));                                   \
-        return ctx.failed;                                                                                             \
-    }                                                                                                                  \
-    MSCCLPP_DEV_LINGER_OPERATION(ll128, dtype_, op_)                                                                   \
-    {                                                                                                                  \
-        ctx.lingers = true;                                                                                            \
-        mscclpp_dev_allreduce_twophase_ll128(&ctx, args, true, (int)(dtype_), (int)(op_));                             \
+        call_;                                                                                                         \
         return ctx.failed;                                                                                             \
     }
-MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_DEFINE)
-#undef MSCCLPP_DEV_LINGER_DEFINE
-#define MSCCLPP_DEV_LINGER_DEFINE(dtype_, op_)                                                                         \
-    MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_zerocopy##dtype_##op_(mscclpp_dev_ctx_t ctx,                           \
-                                                                      const mscclpp_dev_zerocopy_args_t *args)         \
-    {                                                                                                                  \
-        ctx.lingers = true;                                                                                            \
-        mscclpp_dev_allreduce_zerocopy(&ctx, args, false, true, (int)(dtype_), (int)(op_));                            \
-        return ctx.failed;                                                                                             \
-    }
-MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_DEFINE)
-#undef MSCCLPP_DEV_LINGER_DEFINE
+
+/* Those for `n_` ranks, or with 0 any number; hot ones for a type and operation, the others ask at run time. */
+#define MSCCLPP_DEV_LINGER_BRIEF(n_, name_, hot_, dtype_, op_)                                                         \
+    MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
+        brief##n_##name_, mscclpp_dev_args_t,                                                                          \
+        mscclpp_dev_oneshot_brief(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16))
+#define MSCCLPP_DEV_LINGER_LONG(n_, name_, hot_, dtype_, op_)                                                          \
+    MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
+        oneshot##n_##name_, mscclpp_dev_args_t,                                                                        \
+        mscclpp_dev_oneshot_long(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16))                   \
+    MSCCLPP_DEV_LINGER_OPERATION(twophase##n_##name_, mscclpp_dev_args_t,                                              \
+                                 mscclpp_dev_twophase_ranks(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_)))          \
+    MSCCLPP_DEV_LINGER_OPERATION(ll128##n_##name_, mscclpp_dev_args_t,                                                 \
+                                 mscclpp_dev_ll128_ranks(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_)))             \
+    MSCCLPP_DEV_LINGER_OPERATION(zerocopy##n_##name_, mscclpp_dev_zerocopy_args_t,                                     \
+                                 mscclpp_dev_zerocopy_ranks(&ctx, args, n_, false, hot_, (int)(dtype_), (int)(op_)))
+
+#define MSCCLPP_DEV_LINGER_HOT2(dtype_, op_)                                                                           \
+    MSCCLPP_DEV_LINGER_BRIEF(2, dtype_##op_, true, dtype_, op_)                                                        \
+    MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)
+#define MSCCLPP_DEV_LINGER_HOT4(dtype_, op_)                                                                           \
+    MSCCLPP_DEV_LINGER_BRIEF(4, dtype_##op_, true, dtype_, op_)                                                        \
+    MSCCLPP_DEV_LINGER_LONG(4, dtype_##op_, true, dtype_, op_)
+#define MSCCLPP_DEV_LINGER_HOT8(dtype_, op_)                                                                           \
+    MSCCLPP_DEV_LINGER_BRIEF(8, dtype_##op_, true, dtype_, op_)                                                        \
+    MSCCLPP_DEV_LINGER_LONG(8, dtype_##op_, true, dtype_, op_)
+#define MSCCLPP_DEV_LINGER_ANY(n_) MSCCLPP_DEV_LINGER_BRIEF(n_, any, false, args->dtype, args->op)
+MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT2)
+MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT4)
+MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT8)
+MSCCLPP_DEV_RANKS(MSCCLPP_DEV_LINGER_ANY)
+MSCCLPP_DEV_LINGER_OPERATION(oneshot, mscclpp_dev_args_t,
+                             mscclpp_dev_oneshot_long(&ctx, args, 0, false, (int)args->dtype, (int)args->op,
+                                                      MSCCLPP_DEV_LL16))
+MSCCLPP_DEV_LINGER_OPERATION(twophase, mscclpp_dev_args_t,
+                             mscclpp_dev_twophase_ranks(&ctx, args, 0, false, (int)args->dtype, (int)args->op))
+MSCCLPP_DEV_LINGER_OPERATION(ll128, mscclpp_dev_args_t,
+                             mscclpp_dev_ll128_ranks(&ctx, args, 0, false, (int)args->dtype, (int)args->op))
+MSCCLPP_DEV_LINGER_OPERATION(zerocopy, mscclpp_dev_zerocopy_args_t,
+                             mscclpp_dev_zerocopy_ranks(&ctx, args, 0, false, false, (int)args->common.dtype,
+                                                        (int)args->common.op))
+MSCCLPP_DEV_LINGER_OPERATION(nodes, mscclpp_dev_nodes_args_t,
+                             mscclpp_dev_allreduce_nodes(&ctx, args, false, (int)args->common.dtype,
+                                                         (int)args->common.op))
+MSCCLPP_DEV_LINGER_OPERATION(nodes_packets, mscclpp_dev_nodes_args_t,
+                             mscclpp_dev_allreduce_nodes_packets(&ctx, args, false, (int)args->common.dtype,
+                                                                 (int)args->common.op))
+#undef MSCCLPP_DEV_LINGER_ANY
+#undef MSCCLPP_DEV_LINGER_HOT2
+#undef MSCCLPP_DEV_LINGER_HOT4
+#undef MSCCLPP_DEV_LINGER_HOT8
+#undef MSCCLPP_DEV_LINGER_LONG
+#undef MSCCLPP_DEV_LINGER_BRIEF
 #undef MSCCLPP_DEV_LINGER_OPERATION
-
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args, uint32_t kernel)
-{
-    ctx.lingers = true;
-    if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
-        mscclpp_dev_allreduce_twophase(&ctx, args, false, (int)args->dtype, (int)args->op);
-    } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128) {
-        mscclpp_dev_allreduce_twophase_ll128(&ctx, args, false, (int)args->dtype, (int)args->op);
-    } else {
-        mscclpp_dev_allreduce_oneshot(&ctx, args, false, (int)args->dtype, (int)args->op, MSCCLPP_DEV_LL16);
-    }
-    return ctx.failed;
-}
-
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_zerocopy_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_zerocopy_args_t *args)
-{
-    ctx.lingers = true;
-    mscclpp_dev_allreduce_zerocopy(&ctx, args, false, false, (int)args->common.dtype, (int)args->common.op);
-    return ctx.failed;
-}
-
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_nodes(mscclpp_dev_ctx_t ctx, const mscclpp_dev_nodes_args_t *args)
-{
-    ctx.lingers = true;
-    mscclpp_dev_allreduce_nodes(&ctx, args, false, (int)args->common.dtype, (int)args->common.op);
-    return ctx.failed;
-}
-
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_nodes_packets(mscclpp_dev_ctx_t ctx, const mscclpp_dev_nodes_args_t *args)
-{
-    ctx.lingers = true;
-    mscclpp_dev_allreduce_nodes_packets(&ctx, args, false, (int)args->common.dtype, (int)args->common.op);
-    return ctx.failed;
-}
 
 /* One operation with packets on one node. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
@@ -301,24 +275,38 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
     const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
     const bool brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
 
+#define MSCCLPP_DEV_LINGER_MATCH_RANKS(n_, dtype_, op_)                                                                \
+    case n_:                                                                                                           \
+        return kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase##n_##dtype_##op_(*ctx, args)  \
+               : kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128                                                     \
+                   ? mscclpp_dev_linger_ll128##n_##dtype_##op_(*ctx, args)                                             \
+               : brief ? mscclpp_dev_linger_brief##n_##dtype_##op_(*ctx, args)                                         \
+                       : mscclpp_dev_linger_oneshot##n_##dtype_##op_(*ctx, args);
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
     if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
-        if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {                                                             \
-            return mscclpp_dev_linger_twophase##dtype_##op_(*ctx, args);                                               \
+        switch (args->nranks) {                                                                                        \
+            MSCCLPP_DEV_LINGER_MATCH_RANKS(2, dtype_, op_)                                                             \
+            MSCCLPP_DEV_LINGER_MATCH_RANKS(4, dtype_, op_)                                                             \
+            MSCCLPP_DEV_LINGER_MATCH_RANKS(8, dtype_, op_)                                                             \
+        default:                                                                                                       \
+            break;                                                                                                     \
         }                                                                                                              \
-        if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128) {                                                       \
-            return mscclpp_dev_linger_ll128##dtype_##op_(*ctx, args);                                                  \
-        }                                                                                                              \
-        if (!brief) {                                                                                                  \
-            return mscclpp_dev_linger_oneshot##dtype_##op_(*ctx, args);                                                \
-        }                                                                                                              \
-        return args->nranks == 2   ? mscclpp_dev_linger_brief2##dtype_##op_(*ctx, args)                                \
-               : args->nranks == 4 ? mscclpp_dev_linger_brief4##dtype_##op_(*ctx, args)                                \
-                                   : mscclpp_dev_linger_brief8##dtype_##op_(*ctx, args);                               \
     }
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
 #undef MSCCLPP_DEV_LINGER_MATCH
-    return mscclpp_dev_linger_any(*ctx, args, kernel);
+#undef MSCCLPP_DEV_LINGER_MATCH_RANKS
+    if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
+        return mscclpp_dev_linger_twophase(*ctx, args);
+    }
+    if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128) {
+        return mscclpp_dev_linger_ll128(*ctx, args);
+    }
+    if (!brief) {
+        return mscclpp_dev_linger_oneshot(*ctx, args);
+    }
+    return args->nranks == 2   ? mscclpp_dev_linger_brief2any(*ctx, args)
+           : args->nranks == 4 ? mscclpp_dev_linger_brief4any(*ctx, args)
+                               : mscclpp_dev_linger_brief8any(*ctx, args);
 }
 
 /* One zero-copy operation, whose buffers are a set of the kernel's. */
@@ -336,11 +324,20 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
     mscclpp_dev_block_sync(ctx);
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
     if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
-        return mscclpp_dev_linger_zerocopy##dtype_##op_(*ctx, args);                                                   \
+        switch (args->common.nranks) {                                                                                 \
+        case 2:                                                                                                        \
+            return mscclpp_dev_linger_zerocopy2##dtype_##op_(*ctx, args);                                              \
+        case 4:                                                                                                        \
+            return mscclpp_dev_linger_zerocopy4##dtype_##op_(*ctx, args);                                              \
+        case 8:                                                                                                        \
+            return mscclpp_dev_linger_zerocopy8##dtype_##op_(*ctx, args);                                              \
+        default:                                                                                                       \
+            break;                                                                                                     \
+        }                                                                                                              \
     }
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
 #undef MSCCLPP_DEV_LINGER_MATCH
-    return mscclpp_dev_linger_zerocopy_any(*ctx, args);
+    return mscclpp_dev_linger_zerocopy(*ctx, args);
 }
 
 MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
