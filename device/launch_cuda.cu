@@ -9,12 +9,12 @@
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
-#include "device/kern/linger.h"
 #include "device/kern/ll128_probe.h"
 #include "device/kern/reduce_chunks.h"
 #include "device/kern/port_pair.h"
 #include "device/kern/port_ring.h"
 #include "device/launch.h"
+#include "device/launch_cuda_linger.h"
 
 #include <cuda_runtime.h>
 
@@ -43,15 +43,6 @@ static __global__ void __launch_bounds__(THREADS) ring_kernel(const __grid_const
 
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_channel_ring(&ctx, &args);
-}
-
-static __global__ void __launch_bounds__(THREADS) linger_kernel(const __grid_constant__ mscclpp_dev_linger_args_t args)
-{
-    __shared__ mscclpp_dev_linger_block_t own;
-    mscclpp_dev_ctx_t ctx;
-
-    mscclpp_dev_ctx_init(&ctx);
-    mscclpp_dev_linger(&ctx, &args, &own);
 }
 
 static __global__ void __launch_bounds__(THREADS)
@@ -183,7 +174,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_CHANNEL_RING:
         return (const void *)ring_kernel;
     case MSCCLPP_KERNEL_LINGER:
-        return (const void *)linger_kernel;
+        return mscclpp_dev_cuda_linger_kernel();
     case MSCCLPP_KERNEL_REDUCE_CHUNKS:
         return (const void *)reduce_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_PORT_RING:
@@ -233,72 +224,6 @@ static bool may_overlap(mscclpp_dev_kernel_t kernel)
     return awaits_stream(kernel) && cudaGetDevice(&device) == cudaSuccess && device < DEVICES && overlaps[device];
 }
 
-/*
- * Sizes in which the blocks of a lingering kernel can form a cluster on each device, a bit each; a launch that fails
- * clears its bit. Atomic.
- */
-static uint32_t cluster_sizes[DEVICES];
-
-#define MAX_CLUSTER 16u
-
-static void make_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute *attribute)
-{
-    attribute->id = cudaLaunchAttributeClusterDimension;
-    attribute->val.clusterDim.x = config->gridDim.x;
-    attribute->val.clusterDim.y = attribute->val.clusterDim.z = 1;
-    config->attrs = attribute;
-    config->numAttrs = 1;
-}
-
-/* 0, and no error of the runtime's left behind, where there are none. What was compiled for less knows of none. */
-static uint32_t find_cluster_sizes(void)
-{
-    const void *function = (const void *)linger_kernel;
-    cudaFuncAttributes attributes;
-    cudaLaunchAttribute attribute;
-    cudaLaunchConfig_t config = {};
-    uint32_t sizes = 0;
-
-    config.blockDim = dim3(MSCCLPP_DEV_MAX_THREADS);
-    if (cudaFuncGetAttributes(&attributes, function) != cudaSuccess ||
-        cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return 0;
-    }
-    for (config.gridDim = dim3(2); config.gridDim.x <= MAX_CLUSTER && attributes.ptxVersion >= 90; ++config.gridDim.x) {
-        int clusters = 0;
-
-        make_cluster(&config, &attribute);
-        if (cudaOccupancyMaxActiveClusters(&clusters, function, &config) != cudaSuccess) {
-            (void)cudaGetLastError();
-        } else if (clusters > 0) {
-            sizes |= 1u << config.gridDim.x;
-        }
-    }
-    return sizes;
-}
-
-/* Where the cluster that was asked for does not start, after all, the blocks go without one. */
-static cudaError_t launch_lingering(cudaLaunchConfig_t *config, const mscclpp_dev_linger_args_t *args)
-{
-    const uint32_t size = config->gridDim.x;
-    void *parameters[] = {(void *)args};
-    cudaLaunchAttribute attribute;
-    int device;
-
-    if (args->cluster != 0 && size > 1 && size <= MAX_CLUSTER && cudaGetDevice(&device) == cudaSuccess &&
-        device < DEVICES && (__atomic_load_n(&cluster_sizes[device], __ATOMIC_RELAXED) >> size & 1u) != 0) {
-        make_cluster(config, &attribute);
-        if (cudaLaunchKernelExC(config, (const void *)linger_kernel, parameters) == cudaSuccess) {
-            return cudaSuccess;
-        }
-        (void)cudaGetLastError();
-        (void)__atomic_fetch_and(&cluster_sizes[device], ~(1u << size), __ATOMIC_RELAXED);
-        config->numAttrs = 0;
-    }
-    return cudaLaunchKernelExC(config, (const void *)linger_kernel, parameters);
-}
-
 extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t *launch)
 {
     const args_t *args = (const args_t *)launch->args; /* the zero-copy arguments begin with the common ones */
@@ -310,7 +235,7 @@ extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t 
     config.blockDim = dim3(launch->nthreads);
     config.stream = (cudaStream_t)stream;
     if (launch->kernel == MSCCLPP_KERNEL_LINGER) {
-        return (int)launch_lingering(&config, (const mscclpp_dev_linger_args_t *)launch->args);
+        return (int)mscclpp_dev_cuda_launch_lingering(&config, (const mscclpp_dev_linger_args_t *)launch->args);
     }
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -344,7 +269,7 @@ extern "C" int mscclpp_dev_cuda_preload(void)
     /* What was compiled for less does not wait, whatever device it runs on. */
     if (device < DEVICES) {
         overlaps[device] = overlap;
-        __atomic_store_n(&cluster_sizes[device], find_cluster_sizes(), __ATOMIC_RELAXED);
     }
+    mscclpp_dev_cuda_find_clusters(device);
     return (int)cudaSuccess;
 }

@@ -22,7 +22,6 @@
 #include "device/kern/allreduce_nodes_packets.h"
 #include "device/kern/allreduce_oneshot.h"
 #include "device/kern/allreduce_twophase.h"
-#include "device/kern/allreduce_twophase_ll128.h"
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/linger_types.h"
 
@@ -224,8 +223,6 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
         mscclpp_dev_oneshot_long(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16))                   \
     MSCCLPP_DEV_LINGER_OPERATION(twophase##n_##name_, mscclpp_dev_args_t,                                              \
                                  mscclpp_dev_twophase_ranks(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_)))          \
-    MSCCLPP_DEV_LINGER_OPERATION(ll128##n_##name_, mscclpp_dev_args_t,                                                 \
-                                 mscclpp_dev_ll128_ranks(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_)))             \
     MSCCLPP_DEV_LINGER_OPERATION(zerocopy##n_##name_, mscclpp_dev_zerocopy_args_t,                                     \
                                  mscclpp_dev_zerocopy_ranks(&ctx, args, n_, false, hot_, (int)(dtype_), (int)(op_)))
 
@@ -248,8 +245,6 @@ MSCCLPP_DEV_LINGER_OPERATION(oneshot, mscclpp_dev_args_t,
                                                       MSCCLPP_DEV_LL16))
 MSCCLPP_DEV_LINGER_OPERATION(twophase, mscclpp_dev_args_t,
                              mscclpp_dev_twophase_ranks(&ctx, args, 0, false, (int)args->dtype, (int)args->op))
-MSCCLPP_DEV_LINGER_OPERATION(ll128, mscclpp_dev_args_t,
-                             mscclpp_dev_ll128_ranks(&ctx, args, 0, false, (int)args->dtype, (int)args->op))
 MSCCLPP_DEV_LINGER_OPERATION(zerocopy, mscclpp_dev_zerocopy_args_t,
                              mscclpp_dev_zerocopy_ranks(&ctx, args, 0, false, false, (int)args->common.dtype,
                                                         (int)args->common.op))
@@ -278,10 +273,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
 #define MSCCLPP_DEV_LINGER_MATCH_RANKS(n_, dtype_, op_)                                                                \
     case n_:                                                                                                           \
         return kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase##n_##dtype_##op_(*ctx, args)  \
-               : kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128                                                     \
-                   ? mscclpp_dev_linger_ll128##n_##dtype_##op_(*ctx, args)                                             \
-               : brief ? mscclpp_dev_linger_brief##n_##dtype_##op_(*ctx, args)                                         \
-                       : mscclpp_dev_linger_oneshot##n_##dtype_##op_(*ctx, args);
+               : brief                                     ? mscclpp_dev_linger_brief##n_##dtype_##op_(*ctx, args)     \
+                                                           : mscclpp_dev_linger_oneshot##n_##dtype_##op_(*ctx, args);
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
     if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
         switch (args->nranks) {                                                                                        \
@@ -297,9 +290,6 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
 #undef MSCCLPP_DEV_LINGER_MATCH_RANKS
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
         return mscclpp_dev_linger_twophase(*ctx, args);
-    }
-    if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128) {
-        return mscclpp_dev_linger_ll128(*ctx, args);
     }
     if (!brief) {
         return mscclpp_dev_linger_oneshot(*ctx, args);
@@ -357,6 +347,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         if (mine.tid == 0 && own->args.apart != 0) {
             mscclpp_dev_st_release_sys_u64(&own->args.mailbox->others[mine.block - 1], own->args.launches + 1);
         }
+        /* What is known of this operation may be overwritten after it. */
+        mscclpp_dev_block_sync(&mine);
         return;
     }
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {

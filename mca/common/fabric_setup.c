@@ -75,9 +75,9 @@ static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
 
 /*
  * Ranks of different nodes that share a GPU, as only imitated nodes do: the blocks of all their kernels have to run at
- * once, and the nodes have reckoned with their own ranks alone.
+ * once, and the nodes have reckoned with their own ranks alone. *shared_p: processes share a GPU.
  */
-static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const card_t *cards)
+static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const card_t *cards, bool *shared_p)
 {
     uint32_t most = 1, known = 1;
     int a, b;
@@ -97,6 +97,7 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
                      oob->label, most);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
+    *shared_p = most > 1 || known > 1;
     team->block_limit = team->block_limit / (known > most ? known : most);
     team->block_limit = team->block_limit == 0 && !team->on_host ? 1 : team->block_limit;
     return MSCCLPP_OK;
@@ -154,6 +155,7 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     card_t *own = &cards[oob->size];
     mscclpp_status_t status, mine;
     size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
+    bool shared = false;
     int rank;
 
     own->version = PROTOCOL_VERSION;
@@ -191,7 +193,13 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
         team->block_limit = cards[rank].block_limit < team->block_limit ? cards[rank].block_limit : team->block_limit;
     }
     status = refuse_waits(oob, cards);
-    return status == MSCCLPP_OK ? share_gpus(team, oob, cards) : status;
+    if (status == MSCCLPP_OK) {
+        status = share_gpus(team, oob, cards, &shared);
+    }
+    if (status == MSCCLPP_OK) {
+        mscclpp_linger_init(team, params->config, shared, true);
+    }
+    return status;
 }
 
 static mscclpp_status_t allocate(mscclpp_fabric_t *fabric, bool on_device, uint64_t size,

@@ -36,6 +36,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *owners[DEVICES];
 static bool side_by_side;
 
+/* Kernels of this process may wait for other ranks in streams of the application. */
+static bool enqueued;
+
+void mscclpp_linger_note_enqueue(void)
+{
+    if (!__atomic_load_n(&enqueued, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&enqueued, true, __ATOMIC_RELAXED);
+    }
+}
+
 void mscclpp_linger_share_devices(bool share)
 {
     pthread_mutex_lock(&lock);
@@ -142,8 +152,6 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
         return (units + args->nranks - 1) / args->nranks <=
                MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
-    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
-        return (units + args->nranks - 1) / args->nranks <= (uint64_t)args->ll128_capacity * MSCCLPP_DEV_BUNDLE_UNITS;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
         return launch->nblocks <= team->linger.wide_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
@@ -159,8 +167,7 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
 
 static bool is_packets(const mscclpp_dev_launch_t *launch)
 {
-    return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
-           launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
+    return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
 }
 
 /* How many blocks an operation takes at least. */
@@ -240,7 +247,8 @@ static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint3
     for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
         __atomic_store_n(&team->mailbox->bell[w], flag | words[w], __ATOMIC_RELEASE);
     }
-    team->linger.others = MSCCLPP_DEV_BELL_BLOCKS(code) - 1;
+    /* Those that have no part in it, too: all must have taken the relay's words before there are others. */
+    team->linger.others = MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? team->linger.nblocks - 1 : 0;
 }
 
 /*
@@ -290,7 +298,7 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     linger_args.number = team->launches + 1;
     linger_args.window_ns = linger->window_ns;
     linger_args.idle_ns = linger->idle_ns;
-    linger_args.cluster = linger->cluster;
+    linger_args.cluster = linger->cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
     lingering.nblocks = blocks_for(team, launch) > 1 ? linger->wide_blocks : 1;
     linger_args.code = encode(team, launch, variant, lingering.nblocks);

@@ -474,7 +474,9 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     if (status != MSCCLPP_OK) {
         goto err_close;
     }
-    mscclpp_linger_init(team, params->config, shares_gpu(team, hellos), nodes != NULL);
+    if (nodes == NULL) {
+        mscclpp_linger_init(team, params->config, shares_gpu(team, hellos), false);
+    }
     mscclpp_log(nodes == NULL ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                 "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->rank, team->size,
                 team->gpu->name, team->device, team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "shared memory");

@@ -149,6 +149,8 @@ void mscclpp_team_release_mappings(mscclpp_team_t *team, bool all)
         return;
     }
     done = __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE);
+    /* Of the last operation other blocks may tell their ends later. */
+    done = done >= team->launches && team->launches > 0 && !mscclpp_team_has_ended(team) ? team->launches - 1 : done;
     for (i = 0; i < team->hold_count; ++i) {
         if (all || team->holds[i].launch <= done) {
             mscclpp_mapping_put(team->holds[i].mapping);

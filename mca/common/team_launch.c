@@ -228,6 +228,7 @@ mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t 
     mscclpp_status_t status;
 
     if (stream != NULL) {
+        mscclpp_linger_note_enqueue();
         mscclpp_linger_clear(team);
         status = team->gpu->launch(stream, launch);
         team->launches += status == MSCCLPP_OK;

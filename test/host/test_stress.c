@@ -105,6 +105,11 @@ static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, co
     config.nodes_split_min = plan->by_turns ? 1000 : 100000;
     config.nodes_ring_min = plan->by_turns ? 1600 : 300000;
     config.exchange_size = 65536;
+    /* Between nodes, kernels of several threads stay and take up the next calls, with fewer blocks than they have. */
+    if (plan->ranks_per_node != 0 && threads > 1) {
+        config.linger = "on";
+        config.linger_idle = config.linger_window = 1e6;
+    }
     CHECK_EQ(run_ranks(ranks, &config, storm, (void *)(uintptr_t)plan), 0);
     mscclpp_team_finalize(1.0);
 }

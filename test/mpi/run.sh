@@ -443,7 +443,7 @@ cases_linger() {
             "$bindir/test_counts" quick
     done
     run "linger:nodes:5/2" 240 -n 5 "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_ranks_per_node 2 \
-        --mca coll_mscclpp_twin_blocks 3 "$bindir/test_counts"
+        --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_twin_threads 2 "$bindir/test_counts"
     run "linger:nodes:rings" 120 -n 4 "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 100000 \
         --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" rings
     run "linger:off" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_linger off "$bindir/test_linger" off
