@@ -130,29 +130,19 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *ar
 }
 
 /*
- * Of the units from `u` to before `last`, `threads` apart, as many batches as there are whole ones. The next batch is
- * asked for before this one is written, so that links have something to carry meanwhile. Returns the unit to go on
- * with.
+ * Of the units from `u` to before `last`, `threads` apart, as many batches as there are whole ones. Returns the unit to
+ * go on with.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
                                                   bool hot, int dtype, int op, uint64_t u, uint64_t last,
                                                   uint64_t threads)
 {
     const uint64_t step = (uint64_t)batch * threads, reach = step - threads;
-    mscclpp_dev_zerocopy_batch_t now, next;
-    bool more = u + reach < last;
+    mscclpp_dev_zerocopy_batch_t operands;
 
-    if (more) {
-        mscclpp_dev_zerocopy_load(args, n, batch, u, threads, &now);
-    }
-    while (more) {
-        more = u + step + reach < last;
-        if (more) {
-            mscclpp_dev_zerocopy_load(args, n, batch, u + step, threads, &next);
-        }
-        mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &now);
-        now = next;
-        u += step;
+    for (; u + reach < last; u += step) {
+        mscclpp_dev_zerocopy_load(args, n, batch, u, threads, &operands);
+        mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &operands);
     }
     return u;
 }

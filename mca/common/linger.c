@@ -159,7 +159,9 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
         return launch->nblocks <= team->linger.wide_blocks &&
                shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
-        return launch->nblocks <= team->linger.wide_blocks;
+        /* Of many blocks the kernel for the very type is the faster one, launch included; the twin has none of those.
+         */
+        return launch->nblocks <= (team->on_host ? team->linger.wide_blocks : 1);
     default:
         return false;
     }

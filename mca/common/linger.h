@@ -74,8 +74,8 @@ void mscclpp_linger_clear(struct mscclpp_team *team);
 mscclpp_status_t mscclpp_linger_end(struct mscclpp_team *team);
 
 /*
- * A kernel is about to be queued in a stream of the application. It may wait for a rank that first waits for a kernel of
- * this one, which then must not ask for processors side by side: from now on there are no clusters.
+ * A kernel is about to be queued in a stream of the application. It may wait for a rank that first waits for a kernel
+ * of this one, which then must not ask for processors side by side: from now on there are no clusters.
  */
 void mscclpp_linger_note_enqueue(void);
 

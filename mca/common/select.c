@@ -22,18 +22,18 @@ typedef struct {
  * NVLink-class GPUs. Measured with 2 H200, and with 4 up to 512 KiB; the rest is interpolated or extrapolated, not
  * measured. Of n ranks each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which
  * wait for a second exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a
- * power of two here. LL128 carries a message in little more than half of the bytes, so it should reach about twice as
- * far; but lingering kernels do not have it, and it was not measured, so it is left to those who ask for it.
+ * power of two here. LL128 carries a message in little more than half of the bytes, but takes more instructions, and
+ * so more blocks than lingering kernels have: it begins where LL16 ends, measured with 2 ranks only.
  */
 static const thresholds_t cuda_thresholds[] = {
-    {2, 256 * KIB, 1024 * KIB, NEVER, NEVER, 2048 * KIB},
-    {3, 256 * KIB, 768 * KIB, NEVER, NEVER, 1024 * KIB},
-    {4, 128 * KIB, 1024 * KIB, NEVER, NEVER, 2048 * KIB},
-    {5, 64 * KIB, 512 * KIB, NEVER, NEVER, 1024 * KIB},
-    {6, 32 * KIB, 512 * KIB, NEVER, NEVER, 1024 * KIB},
-    {7, 32 * KIB, 512 * KIB, NEVER, NEVER, 1024 * KIB},
-    {8, 32 * KIB, 512 * KIB, NEVER, NEVER, 1024 * KIB},
-    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER, NEVER, 512 * KIB},
+    {2, 256 * KIB, 1024 * KIB, NEVER, 1024 * KIB, 2048 * KIB},
+    {3, 256 * KIB, 768 * KIB, NEVER, 768 * KIB, 1024 * KIB},
+    {4, 128 * KIB, 1024 * KIB, NEVER, 1024 * KIB, 2048 * KIB},
+    {5, 64 * KIB, 512 * KIB, NEVER, 512 * KIB, 1024 * KIB},
+    {6, 32 * KIB, 512 * KIB, NEVER, 512 * KIB, 1024 * KIB},
+    {7, 32 * KIB, 512 * KIB, NEVER, 512 * KIB, 1024 * KIB},
+    {8, 32 * KIB, 512 * KIB, NEVER, 512 * KIB, 1024 * KIB},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER, 256 * KIB, 512 * KIB},
 };
 
 /*

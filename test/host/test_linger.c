@@ -226,9 +226,9 @@ static void test_rings(int scale)
     CHECK(run_storm(3, &two) > 0.5);
     for (i = 0; i < 2; ++i) {
         flat = i == 1;
-        CHECK(run_storm(2, &wide) > 0.5);
+        CHECK(run_storm(2, &wide) > 0.2); /* calls for one block and for all follow one another */
         jitter_set(20, 500);
-        CHECK(run_storm(3, &wide) > 0.5);
+        CHECK(run_storm(3, &wide) > 0.2);
         /* Kernels leave again and again right after an operation, while blocks of theirs are still to begin it. */
         run_storm(2, &period);
         jitter_set(0, 0);

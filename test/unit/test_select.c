@@ -321,6 +321,7 @@ static void test_table(void)
 /* LL128: where links can, in the format that was asked for, and from the size on that the table or the user says. */
 static void test_ll128(void)
 {
+    static const uint64_t lines_min[] = {1024, 768, 1024, 512, 512, 512, 512, 256};
     static const uint64_t lines_max[] = {2048, 1024, 2048, 1024, 1024, 1024, 1024, 512};
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
@@ -340,9 +341,9 @@ static void test_ll128(void)
         CHECK_TEXT(selected(&input, bytes), "twophase");
         CHECK(mscclpp_select_ll128(&input));
         CHECK_TEXT(selected(&input, bytes + 1), "zerocopy");
-        input.bytes = 128 * KIB;
+        input.bytes = lines_min[input.nranks - 2] * KIB;
         CHECK(mscclpp_select_ll128(&input));
-        input.bytes = 128 * KIB - 1;
+        input.bytes = lines_min[input.nranks - 2] * KIB - 1;
         CHECK(!mscclpp_select_ll128(&input));
         input.bytes = bytes;
         protocol.packet_width = 16;
