@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 
     mt_init(&argc, &argv, MPI_THREAD_MULTIPLE);
     /* Kernels of many threads and processes that take turns on one GPU wait for one another through the driver. */
-    if (many && mt_too_crowded(2)) {
+    if (many && mt_too_crowded(1)) {
         MPI_Finalize();
         return MT_SKIPPED;
     }
