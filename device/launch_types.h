@@ -40,8 +40,9 @@ typedef struct {
     uint64_t pad0[7];
     uint64_t done; /* written by the last block of a kernel: state->launches after it */
     /*
-     * Written by the blocks 1, 2 and so on of a lingering kernel, likewise, for an operation that all of them were rung
-     * for; of that one `done` is the first block's word. In as few lines as they fit in, since the host reads them all.
+     * Written by the blocks 1, 2 and so on of a lingering kernel, likewise, for an operation for more than one block
+     * that was rung for; of that one `done` is the first block's word. In as few lines as they fit in, since the host
+     * reads them all.
      */
     uint64_t others[MSCCLPP_DEV_MAX_BLOCKS - 1];
     uint64_t left; /* written by a lingering kernel that leaves: its number */

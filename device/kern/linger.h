@@ -1,15 +1,18 @@
 /*
  * A kernel that stays after its operation and serves the next ones that the host rings for.
  *
- * The first block polls the bell; operations that want all blocks it hands on through a relay in device memory, so that
- * all of them take part or none does. It alone decides to leave, and the mailbox says so after its last look at the
- * bell: a host that sees the word and not the end of what it rang for knows that nobody will serve it, and launches
- * anew. So neither side ever has to ask the other twice. contrib/models/linger.pml is a model of it.
+ * The first block polls the bell; operations for more blocks it hands on to all others through a relay, so that those
+ * that have a part in it take it, or none does. It alone decides to leave, and the mailbox says so after its last look
+ * at the bell: a host that sees the word and not the end of what it rang for knows that nobody will serve it, and
+ * launches anew. So neither side ever has to ask the other twice. contrib/models/linger.pml is a model of it.
  *
- * The end of an operation that all blocks were rung for each of them tells by a word of its own, and the host reads all
- * of them: that is quicker than a meeting of the blocks. They are alike in what they count, so none needs the state,
+ * The end of an operation that was handed on each block tells by a word of its own, one without a part in it at once,
+ * and the host reads all of them: that is quicker than a meeting of the blocks, and says that all have taken the words
+ * of the relay, which the next operation's overwrite. They are alike in what they count, so none needs the state,
  * which the first one keeps for the kernels to come. Of the operation that came with the launch the last block tells,
  * since until then another may not have read the state.
+ *
+ * Of zero-copy operations the kernel knows the buffers beforehand: some sets of them are among its arguments.
  *
  * Between two operations the kernel waits for no other rank, and never longer than its window, so it delays whoever
  * waits for the device by that at most.
@@ -130,7 +133,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
     return own->heard != 0;
 }
 
-/* A power of 2 that MSCCLPP_DEV_BELL_WORDS do not pass. */
+/* A power of 2 that MSCCLPP_DEV_RELAY_WORDS do not pass. */
 #define MSCCLPP_DEV_RELAY_STRIDE 8u
 
 /* The first block: hands its words on, or the word to quit. Nobody changes them before the block's next barrier. */
