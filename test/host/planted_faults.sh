@@ -395,6 +395,8 @@ plant linger-leavers-relaxed linger $linger $launcher \
     "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"
 plant linger-quit-over-words linger $linger $launcher 's/ && mscclpp_dev_linger_all_ended\(&ctx, args, own\)//'
 plant linger-apart-at-once linger $linger $launcher 's/own->args.apart = 0;/own->args.apart = 1;/'
+plant linger-bystander-sync packets $linger $launcher \
+    '/What is known of this operation may be overwritten/{n;s/.*//}'
 plant linger-set-unknown linger mca/common/linger.c mca/common/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
 plant linger-first-word-alone linger $launch $launch 's/b < team->linger.others/b < 0/'

@@ -173,8 +173,11 @@ static void test_nodes(int scale)
         const storm_t alone = {60 * scale, 0, algorithms[i], USER_DEVICE, 1000, 1, false};
         const storm_t pairs = {60 * scale, 0, algorithms[i], USER_EXACT, 0, 2, false};
         const storm_t late = {60 * scale, 1000, algorithms[i], USER_DEVICE, 9000, 2, false};
+        /* So short that not all blocks have a part in each. */
+        const storm_t brief = {60 * scale, 0, algorithms[i], USER_DEVICE, 24, 1, false};
 
         run_storm(2, 1, 1, never, &alone);
+        run_storm(2, 3, 2, never, &brief);
         run_storm(3, 2, 2, never, &alone);
         run_storm(5, 1, 2, 16, &late);
         jitter_set(30, 1500);
