@@ -72,8 +72,8 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
     /*
      * A cluster starts only where it finds all its processors free side by side, while rooms and shared GPUs count
      * processors wherever they are: kernels of other ranks or threads, which wait for theirs to begin elsewhere, might
-     * leave enough of them and yet no place. Otherwise what may be on the device is work that waits for no other rank,
-     * kernels included that were sent away, so that a place comes.
+     * leave enough of them and yet no place. Otherwise, but for kernels queued by this process, after which no cluster
+     * is asked for, what may be on the device is work that waits for no other rank, so that a place comes.
      */
     linger->cluster = config->linger_cluster && !team->meet_first;
     linger->gaps = 1; /* the first calls are given the chance */
@@ -159,8 +159,7 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
         return launch->nblocks <= team->linger.wide_blocks &&
                shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
-        /* Of many blocks the kernel for the very type is the faster one, launch included; the twin has none of those.
-         */
+        /* Of many blocks the kernel for the very type is the faster one, launch included; the twin has none. */
         return launch->nblocks <= (team->on_host ? team->linger.wide_blocks : 1);
     default:
         return false;

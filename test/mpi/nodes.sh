@@ -1,0 +1,103 @@
+# shellcheck shell=bash
+# The cases of several nodes, for run.sh, which has the functions that run one, and sets `bindir` and `forced`.
+# shellcheck disable=SC2154 # these two
+
+# Several nodes, imitated on this host, over what serves between real ones. With 3 and 5 ranks nodes differ in size.
+cases_nodes() {
+    local n per nodes shape
+    # One rank a node, nodes of two, and nodes of different size.
+    for shape in 2/1 3/1 3/2 4/1 4/2 5/1 5/2; do
+        n=${shape%/*}
+        per=${shape#*/}
+        nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_transport ucx)
+        run "nodes:basic:$shape" 60 -n "$n" "${nodes[@]}" "$bindir/test_basic" served
+        run "nodes:counts:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_counts"
+        run "nodes:bitwise:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_bitwise"
+        # What does not depend on how many of each there are.
+        [[ $shape == @(2/1|4/1|4/2|5/2) ]] || continue
+        run "nodes:comms:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_comms" --spawn
+        run "nodes:errors:$shape" 60 -n "$n" "${nodes[@]}" "$bindir/test_errors"
+        if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+            run "nodes:threads:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
+        else
+            skip "nodes:threads:$shape" "GPU buffers of threads are staged between nodes"
+        fi
+        [ "$n" -lt 5 ] || continue # some of Open MPI's own results are wrong, and so no oracle
+        run "nodes:types_ops:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_types_ops"
+    done
+    nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    run "nodes:many_comms" 240 -n 3 "${nodes[@]}" "$bindir/test_many_comms" 30
+    run "nodes:userop" 60 -n 3 "${nodes[@]}" "$bindir/test_userop"
+    run "nodes:brief" 60 -n 4 "${nodes[@]}" "$bindir/test_brief"
+    # Little room: large messages take many exchanges.
+    run "nodes:small" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
+        "$bindir/test_counts"
+}
+
+# Every algorithm between nodes by name; without a name the sizes of test_counts cross all thresholds.
+cases_nodes_algorithms() {
+    local algorithm n nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    for algorithm in nodes nodes_split nodes_ring nodes_packets; do
+        for n in 2 3 4; do
+            run "nodes:$algorithm:$n/1" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+                --mca coll_mscclpp_algorithm "$algorithm" "$bindir/test_counts" quick
+        done
+        run "nodes:$algorithm:5/2" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
+            "$bindir/test_counts" quick
+        run "nodes:$algorithm:bitwise" 120 -n 4 "${nodes[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
+            "$bindir/test_bitwise"
+    done
+    # A ring of more than two nodes; all of them by turns; and types of which a ring takes some only.
+    run "nodes:nodes_ring:bitwise:5/1" 120 -n 5 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_algorithm nodes_ring "$bindir/test_bitwise"
+    run "nodes:nodes_ring:min" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_nodes_packets_max 300 --mca coll_mscclpp_nodes_split_min 2k \
+        --mca coll_mscclpp_nodes_ring_min 10k "$bindir/test_counts"
+    run "nodes:nodes_ring:types_ops" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_algorithm nodes_ring "$bindir/test_types_ops"
+    run "nodes:nodes_packets:epoch_limit" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_algorithm nodes_packets \
+        --mca coll_mscclpp_epoch_limit 16 "$bindir/test_counts" quick
+    run "nodes:sockets" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport ucx \
+        --mca coll_mscclpp_ucx_shared_memory 0 "$bindir/test_counts" quick
+    local mock=$bindir/../unit/.libs/libmock_verbs.so
+    if [ -e "$mock" ]; then
+        MOCK_VERBS_USELESS=1 run_saying "nodes:next transport" 'inter-node transport ucx' 60 -n 3 "${nodes[@]}" \
+            --mca coll_mscclpp_verbs_library "$mock" --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
+    else
+        skip "nodes:next transport" "no $mock, an HCA that does not do"
+    fi
+    run "nodes:proxy thread" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_proxy thread "$bindir/test_counts"
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        run "nodes:grid" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_twin_threads 2 \
+            "$bindir/test_counts" quick
+        run "nodes:shm" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport shm "$bindir/test_counts" quick
+    else
+        run "nodes:cuda_ipc" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport cuda_ipc "$bindir/test_counts" quick
+    fi
+    # Calls queued in a stream, of the host library: whatever the parameter says, a thread serves their proxy.
+    for n in 2 3; do
+        run "nodes:stream:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node $((n - 1)) \
+            "$bindir/../../mscclpp_bench" --device "$MSCCLPP_TEST_DEVICE" --mode stream --min 8 --max 256k --factor 32 \
+            --iterations 5 --rounds 1 --check 3
+    done
+}
+
+# Ranks of other nodes that do not come.
+cases_nodes_late() {
+    local when nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    local tokens=shm # in device memory, where the host has to ask for them
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || tokens=cuda_ipc
+    run_saying "nodes:late:warn:$tokens" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
+        --mca coll_mscclpp_transport $tokens --mca coll_mscclpp_algorithm nodes --mca coll_mscclpp_warn_after 6 \
+        "$bindir/test_late" warn 8 later
+    # In a ring of four rank 1 is neither before nor behind the late one, and names it all the same.
+    run_saying "nodes:late:warn:nodes_ring" 'waits on rank 1 for .* ranks that have not arrived: 3 ' 30 -n 4 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_ring \
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
+    for when in later first; do
+        run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
+            --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 $when
+        run_saying "nodes:late:timeout:$when" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $when
+    done
+}
