@@ -108,14 +108,14 @@ MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * The same for operations in which each block met its namesakes, `barriers` times in all since the team began; `epoch`
- * is the state's own if there were no packets.
+ * The same for operations in which each block met its namesakes: `before` times since the team began, as the state says
+ * of the block, and `barriers` with this operation; `epoch` is the state's own if there were no packets.
  */
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
-                                    uint32_t epoch, uint64_t barriers)
+                                    uint32_t epoch, uint64_t before, uint64_t barriers)
 {
     /* A block that passed none has threads that may still read it. */
-    if (ctx->tid == 0 && args->state->barrier[ctx->block] != barriers) {
+    if (ctx->tid == 0 && before != barriers) {
         args->state->barrier[ctx->block] = barriers;
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch);

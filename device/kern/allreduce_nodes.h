@@ -281,6 +281,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     const uint64_t lag = nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
+    const uint64_t before = args->state->barrier[ctx->block];
     mscclpp_dev_nodes_block_t block;
     mscclpp_dev_nodes_tile_t tile;
     uint64_t i, all;
@@ -293,7 +294,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     block.tiles = ctx->block < all ? (all - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
     block.owner = args->rank < nodes->shards;
     block.exchanged = block.owner ? nodes->exchanged[ctx->block] : 0;
-    block.barriers = args->state->barrier[ctx->block];
+    block.barriers = before;
     block.mask = mscclpp_dev_unit_mask(dtype);
     block.hot = hot;
     block.dtype = dtype;
@@ -321,7 +322,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     if (block.owner && ctx->tid == 0) {
         mscclpp_dev_nodes_count(ctx, &block);
     }
-    mscclpp_dev_finish(ctx, args, launches, epoch, block.barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch, before, block.barriers);
 }
 
 #endif

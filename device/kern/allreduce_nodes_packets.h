@@ -270,7 +270,6 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
     const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)ctx->nblocks * ctx->nthreads);
     const uint64_t part = (chunk + ctx->nblocks - 1) / ctx->nblocks;
-    const uint64_t barriers = args->state->barrier[ctx->block];
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     mscclpp_dev_nodes_epoch_t epoch;
 
@@ -284,7 +283,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
         ++epoch.flag;
         mscclpp_dev_nodes_epoch(ctx, &epoch, hot, dtype, op);
     }
-    mscclpp_dev_finish(ctx, args, launches, epoch.flag, barriers);
+    mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
 #endif

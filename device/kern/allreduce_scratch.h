@@ -131,7 +131,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t launches = args->state->launches;
     const uint32_t epoch = args->state->epoch;
-    uint64_t barriers = args->state->barrier[ctx->block];
+    const uint64_t before = args->state->barrier[ctx->block];
+    uint64_t barriers = before;
     uint64_t base;
     uint32_t s;
 
@@ -177,7 +178,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
                                   mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 1, s), mask);
         }
     }
-    mscclpp_dev_finish(ctx, args, launches, epoch, barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch, before, barriers);
 }
 
 #endif

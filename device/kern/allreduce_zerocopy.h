@@ -183,7 +183,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
         }
     }
     mscclpp_dev_barrier(ctx, common, barriers);
-    mscclpp_dev_finish(ctx, common, launches, epoch, barriers);
+    mscclpp_dev_finish(ctx, common, launches, epoch, barriers - 2, barriers);
 }
 
 MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,

@@ -11,7 +11,7 @@ MSCCLPP_DEV void mscclpp_dev_barrier_only(mscclpp_dev_ctx_t *ctx, const mscclpp_
     const uint32_t epoch = args->state->epoch;
 
     mscclpp_dev_barrier(ctx, args, barriers);
-    mscclpp_dev_finish(ctx, args, launches, epoch, barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch, barriers - 1, barriers);
 }
 
 #endif

@@ -55,7 +55,7 @@ MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (!ctx->failed) {
         mscclpp_dev_block_copy(ctx, (char *)args->out + first, to_next.local + arrived + first, size);
     }
-    mscclpp_dev_finish(ctx, args, args->state->launches, args->state->epoch, barriers);
+    mscclpp_dev_finish(ctx, args, args->state->launches, args->state->epoch, barriers - 1, barriers);
 }
 
 #endif

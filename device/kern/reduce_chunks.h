@@ -189,7 +189,7 @@ MSCCLPP_DEV void mscclpp_dev_reduce_chunks(mscclpp_dev_ctx_t *ctx, const mscclpp
         mscclpp_dev_await_peers(ctx, common, args->engine->gathered, args->base + args->chunks);
         mscclpp_dev_await_peers(ctx, common, args->engine->left, args->base + args->chunks);
     }
-    mscclpp_dev_finish(ctx, common, common->state->launches, common->state->epoch, common->state->barrier[ctx->block]);
+    mscclpp_dev_finish_packets(ctx, common, common->state->launches, common->state->epoch);
 }
 
 #endif

@@ -83,7 +83,8 @@ static void *meet_main(void *argument)
 {
     const actor_t *actor = argument;
     world_t *world = actor->world;
-    uint64_t barriers = world->first;
+    const uint64_t before = world->first;
+    uint64_t barriers = before;
     mscclpp_dev_args_t args;
     mscclpp_dev_ctx_t ctx;
     int round, wrong = 0;
@@ -104,7 +105,7 @@ static void *meet_main(void *argument)
         __atomic_add_fetch(&world->failed, 1, __ATOMIC_RELAXED);
     }
     __atomic_add_fetch(&world->wrong, wrong, __ATOMIC_RELAXED);
-    mscclpp_dev_finish(&ctx, &args, args.state->launches, 77, barriers);
+    mscclpp_dev_finish(&ctx, &args, args.state->launches, 77, before, barriers);
     return NULL;
 }
 
