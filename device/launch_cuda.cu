@@ -3,6 +3,7 @@
 #include "device/kern/allreduce_nodes.h"
 #include "device/kern/allreduce_nodes_packets.h"
 #include "device/kern/allreduce_oneshot.h"
+#include "device/kern/allreduce_oneshot_put.h"
 #include "device/kern/allreduce_scratch.h"
 #include "device/kern/allreduce_twophase.h"
 #include "device/kern/allreduce_twophase_ll128.h"
@@ -81,6 +82,17 @@ static __global__ void __launch_bounds__(THREADS) oneshot_kernel(const __grid_co
     mscclpp_dev_ctx_init(&ctx);
     mscclpp_dev_allreduce_oneshot(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
                                   OP != ANY ? OP : (int)args.op, WIDTH);
+}
+
+template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS) oneshot_put_kernel(const __grid_constant__ args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_await_stream();
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_allreduce_oneshot_put(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.dtype,
+                                      OP != ANY ? OP : (int)args.op);
 }
 
 template <int DTYPE, int OP>
@@ -163,6 +175,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)oneshot_kernel<DTYPE, OP, MSCCLPP_DEV_LL16>;
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
         return (const void *)oneshot_kernel<DTYPE, OP, MSCCLPP_DEV_LL8>;
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
+        return (const void *)oneshot_put_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
         return (const void *)twophase_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
@@ -214,7 +228,8 @@ static bool overlaps[DEVICES];
 static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 {
     return kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
-           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE || kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
+           kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT || kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
+           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
 }
 
 static bool may_overlap(mscclpp_dev_kernel_t kernel)

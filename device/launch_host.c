@@ -8,6 +8,7 @@
 #include "device/kern/allreduce_nodes.h"
 #include "device/kern/allreduce_nodes_packets.h"
 #include "device/kern/allreduce_oneshot.h"
+#include "device/kern/allreduce_oneshot_put.h"
 #include "device/kern/allreduce_scratch.h"
 #include "device/kern/allreduce_twophase.h"
 #include "device/kern/allreduce_twophase_ll128.h"
@@ -122,6 +123,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         mscclpp_dev_allreduce_nodes_packets(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
+        mscclpp_dev_allreduce_oneshot_put(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
         mscclpp_dev_allreduce_twophase_ll128(ctx, args, false, dtype, op);

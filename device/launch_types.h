@@ -58,7 +58,7 @@ typedef struct {
  * has entered, `signalled[b][r]` the signals of its memory channel. The packet area follows at
  * MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, in which nothing but packets of 8 and 16 bytes is ever
  * written. Behind it lie as many bytes as in one of them, in which nothing but LL128 is ever written. The bulk area
- * follows at `bulk_offset`.
+ * follows at `bulk_offset`, and at `put_offset` what nothing but pieces of one-shot puts are ever written to.
  */
 typedef struct {
     uint64_t arrived[MSCCLPP_DEV_MAX_BLOCKS][MSCCLPP_DEV_MAX_RANKS];
@@ -82,6 +82,20 @@ typedef struct {
 #define MSCCLPP_DEV_LL128_OFFSET(packet_half_) (MSCCLPP_DEV_PACKET_OFFSET + 2 * (uint64_t)(packet_half_))
 #define MSCCLPP_DEV_LL128_CAPACITY(packet_half_, nranks_)                                                              \
     ((packet_half_) / (2 * ((uint64_t)(nranks_) < 2 ? 1 : (uint64_t)(nranks_)-1) * MSCCLPP_DEV_BUNDLE_BYTES))
+
+/*
+ * The put area: of each peer so many slots for each of so many blocks, kern/allreduce_oneshot_put.h says why. A slot
+ * holds a piece of a message, and not more than what a block's threads have in their hands.
+ */
+#define MSCCLPP_DEV_PUT_BLOCKS 64u
+#define MSCCLPP_DEV_PUT_SLOTS 4u
+#define MSCCLPP_DEV_PUT_PIECE 4096u
+#define MSCCLPP_DEV_PUT_ROOM(put_size_, nranks_)                                                                       \
+    ((put_size_) / (((uint64_t)(nranks_) < 2 ? 1 : (uint64_t)(nranks_)-1) * MSCCLPP_DEV_PUT_BLOCKS *                   \
+                    MSCCLPP_DEV_PUT_SLOTS * MSCCLPP_DEV_UNIT))
+#define MSCCLPP_DEV_PUT_CAPACITY(put_size_, nranks_)                                                                   \
+    (MSCCLPP_DEV_PUT_ROOM(put_size_, nranks_) < MSCCLPP_DEV_PUT_PIECE ? MSCCLPP_DEV_PUT_ROOM(put_size_, nranks_)       \
+                                                                      : MSCCLPP_DEV_PUT_PIECE)
 
 /*
  * How many units of a slot's message go into one epoch: all if they fit, else a multiple of the grid's threads, each
@@ -112,9 +126,11 @@ typedef struct {
     uint32_t oneshot_capacity;  /* MSCCLPP_DEV_ONESHOT_CAPACITY of the two; a division less for each kernel */
     uint32_t twophase_capacity; /* MSCCLPP_DEV_TWOPHASE_CAPACITY, likewise */
     uint32_t ll128_capacity;    /* MSCCLPP_DEV_LL128_CAPACITY, likewise */
+    uint32_t put_capacity;      /* MSCCLPP_DEV_PUT_CAPACITY, likewise */
     uint32_t release;           /* mscclpp_dev_release_t */
     uint64_t bulk_offset;       /* bytes from the scratch's start */
     uint64_t bulk_size;         /* bytes */
+    uint64_t put_offset;        /* bytes from the scratch's start */
     mscclpp_dev_state_t *state;
     mscclpp_dev_mailbox_t *mailbox;
     uint64_t launches; /* this and the next two of a lingering kernel alone: `launches` of its state, */
@@ -198,6 +214,7 @@ typedef enum {
     MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS,  /* args: likewise */
     MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128, /* args: mscclpp_dev_args_t; 128-byte packets */
     MSCCLPP_KERNEL_LL128_PROBE,              /* args: mscclpp_dev_ll128_probe_args_t */
+    MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT,    /* args: mscclpp_dev_args_t; MSCCLPP_DEV_PUT_BLOCKS blocks at most */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

@@ -47,7 +47,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
  * Up to a unit at any address. The loads do not wait for one another, since small messages are all tail: words where
  * the address allows it, bytes for the rest.
  */
-MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_bytes(const unsigned char *p, uint32_t size)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *p, uint32_t size)
 {
     const uint32_t words = (uintptr_t)p % 4 == 0 ? size / 4 : 0;
     mscclpp_dev_vec_t v;
@@ -70,7 +70,7 @@ MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_bytes(const unsigned char *
     return v;
 }
 
-MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_bytes(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size, uint32_t mask)
+MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size, uint32_t mask)
 {
     const bool words = (uintptr_t)p % 4 == 0;
     uint32_t w, i;
@@ -88,6 +88,17 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_bytes(unsigned char *p, mscclpp_dev_vec_
             }
         }
     }
+}
+
+/* The same, out of line. */
+MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_bytes(const unsigned char *p, uint32_t size)
+{
+    return mscclpp_dev_ld_part(p, size);
+}
+
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_bytes(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size, uint32_t mask)
+{
+    mscclpp_dev_st_part(p, v, size, mask);
 }
 
 /*

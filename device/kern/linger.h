@@ -24,6 +24,7 @@
 #include "device/kern/allreduce_nodes.h"
 #include "device/kern/allreduce_nodes_packets.h"
 #include "device/kern/allreduce_oneshot.h"
+#include "device/kern/allreduce_oneshot_put.h"
 #include "device/kern/allreduce_twophase.h"
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/linger_types.h"
@@ -229,9 +230,12 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
     MSCCLPP_DEV_LINGER_OPERATION(zerocopy##n_##name_, mscclpp_dev_zerocopy_args_t,                                     \
                                  mscclpp_dev_zerocopy_ranks(&ctx, args, n_, false, hot_, (int)(dtype_), (int)(op_)))
 
+/* Puts are for 2 ranks above all. */
 #define MSCCLPP_DEV_LINGER_HOT2(dtype_, op_)                                                                           \
     MSCCLPP_DEV_LINGER_BRIEF(2, dtype_##op_, true, dtype_, op_)                                                        \
-    MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)
+    MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)                                                         \
+    MSCCLPP_DEV_LINGER_OPERATION(put2##dtype_##op_, mscclpp_dev_args_t,                                                \
+                                 mscclpp_dev_put_ranks(&ctx, args, 2, true, true, (int)(dtype_), (int)(op_)))
 #define MSCCLPP_DEV_LINGER_HOT4(dtype_, op_)                                                                           \
     MSCCLPP_DEV_LINGER_BRIEF(4, dtype_##op_, true, dtype_, op_)                                                        \
     MSCCLPP_DEV_LINGER_LONG(4, dtype_##op_, true, dtype_, op_)
@@ -248,6 +252,8 @@ MSCCLPP_DEV_LINGER_OPERATION(oneshot, mscclpp_dev_args_t,
                                                       MSCCLPP_DEV_LL16))
 MSCCLPP_DEV_LINGER_OPERATION(twophase, mscclpp_dev_args_t,
                              mscclpp_dev_twophase_ranks(&ctx, args, 0, false, (int)args->dtype, (int)args->op))
+MSCCLPP_DEV_LINGER_OPERATION(put, mscclpp_dev_args_t,
+                             mscclpp_dev_put_ranks(&ctx, args, 0, false, false, (int)args->dtype, (int)args->op))
 MSCCLPP_DEV_LINGER_OPERATION(zerocopy, mscclpp_dev_zerocopy_args_t,
                              mscclpp_dev_zerocopy_ranks(&ctx, args, 0, false, false, (int)args->common.dtype,
                                                         (int)args->common.op))
@@ -302,6 +308,23 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
                                : mscclpp_dev_linger_brief8any(*ctx, args);
 }
 
+/* One operation by puts. */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                              uint32_t code)
+{
+    const uint32_t op = MSCCLPP_DEV_BELL_OP(code);
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
+
+#define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
+    if (MSCCLPP_DEV_FOLDS && args->nranks == 2 && mscclpp_dev_put_is_plain(args) && hot == (int)(dtype_) &&            \
+        op == (uint32_t)(op_)) {                                                                                       \
+        return mscclpp_dev_linger_put2##dtype_##op_(*ctx, args);                                                       \
+    }
+    MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
+#undef MSCCLPP_DEV_LINGER_MATCH
+    return mscclpp_dev_linger_put(*ctx, args);
+}
+
 /* One zero-copy operation, whose buffers are a set of the kernel's. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_set_t *set,
                                                    mscclpp_dev_zerocopy_args_t *args, uint32_t code)
@@ -335,7 +358,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
 
 MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
 {
-    return kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY && kernel != MSCCLPP_KERNEL_ALLREDUCE_NODES;
+    return kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY && kernel != MSCCLPP_KERNEL_ALLREDUCE_NODES &&
+           kernel != MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
 }
 
 /* One operation, by its blocks. The others have ended it at once. */
@@ -357,6 +381,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
         ctx->failed =
             mscclpp_dev_linger_serve_zerocopy(&mine, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)], &own->zerocopy, code);
+    } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT) {
+        ctx->failed = mscclpp_dev_linger_serve_put(&mine, &own->args, code);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES) {
         if (mine.tid == 0) {
             own->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);

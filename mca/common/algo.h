@@ -24,6 +24,7 @@ typedef struct {
     uint32_t shared_gpu;     /* mscclpp_shared_gpu_t */
     uint64_t oneshot_max;    /* bytes, 0 for the built-in table */
     uint64_t twophase_max;   /* bytes, 0 for the built-in table */
+    uint64_t put_max;        /* bytes, 0 for the built-in table */
     uint64_t lines_min;      /* bytes, 0 for the built-in table */
     uint32_t engine_streams; /* for each peer, 0 for the built-in choice */
     uint32_t engine_flags;   /* 0: raised by copies, 1: by writes of the stream */
@@ -42,12 +43,15 @@ typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHAR
 
 /*
  * How a team's scratch is cut, in bytes: barrier words, the two halves of the packet area, the area of LL128 as large
- * as one of them, the bulk area as large as both, the state. The parameter scratch_size is those two areas together.
+ * as one of them, the bulk area as large as both, the put area as large as all those but LL128's, the state. The
+ * parameter scratch_size is packet and bulk area together.
  */
 typedef struct {
     uint64_t packet_half;
     uint64_t bulk_offset;
     uint64_t bulk_size;
+    uint64_t put_offset;
+    uint64_t put_size;
     uint64_t state_offset;
     uint64_t total; /* what there is to allocate */
 } mscclpp_layout_t;
@@ -67,6 +71,7 @@ typedef struct {
     bool on_host; /* the twin */
     bool engines; /* copy engines may serve this call */
     bool ll128;   /* the team's links keep lines of 128 bytes whole */
+    bool queued;  /* the call is queued in a stream, so no lingering kernel serves it */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;
@@ -100,6 +105,7 @@ struct mscclpp_algo {
 };
 
 extern const mscclpp_algo_t mscclpp_algo_allreduce_oneshot;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_oneshot_put;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_twophase;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_engines;

@@ -42,7 +42,7 @@ const mscclpp_param_t mscclpp_params[] = {
                   "buffers)."),
     CONFIG_STRING(
         algorithm, "auto", 4,
-        "auto|oneshot|twophase|zerocopy|engines|scratch|nodes|nodes_split|nodes_ring|nodes_packets|stage",
+        "auto|oneshot|twophase|oneshot_put|zerocopy|engines|scratch|nodes|nodes_split|nodes_ring|nodes_packets|stage",
         "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
         "memory. Ranks on several nodes use those that begin with nodes in any case but stage, and no others do."),
     CONFIG_STRING(
@@ -54,6 +54,10 @@ const mscclpp_param_t mscclpp_params[] = {
                 "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
     CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses two-phase packets; 0 takes the built-in table."),
+    CONFIG_SIZE(
+        put_max, "0", 5, 0, 1024 * GIB,
+        "Largest all-reduce in bytes, of those too large for packets, that every rank puts whole into memory of "
+        "all others; 0 takes the built-in table."),
     CONFIG_STRING(
         packet, "auto", 6, "auto|ll128|ll16|ll8",
         "Packet format: auto, ll128 (120 data bytes in 128, of two-phase packets of any size, wherever trying "
@@ -81,8 +85,8 @@ const mscclpp_param_t mscclpp_params[] = {
                "Most thread blocks of a kernel; 0 takes the built-in table."),
     CONFIG_INT(max_threads, "0", 5, 0, MSCCLPP_DEV_MAX_THREADS, "Most threads of a block; 0 takes the built-in table."),
     CONFIG_SIZE(scratch_size, "16m", 5, MIB, GIB,
-                "Bytes of device memory that each rank sets aside for each communicator with device buffers, and a "
-                "quarter as much again for packets of 128 bytes."),
+                "Bytes of device memory that each rank sets aside for each communicator with device buffers, as much "
+                "again for puts and a quarter as much for packets of 128 bytes."),
     CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
                "Number of mappings of peers' user buffers that a process keeps for further use."),
     CONFIG_SIZE(mapping_cache_bytes, "0", 6, 0, 1024 * GIB,

@@ -16,6 +16,7 @@ typedef struct {
     const char *rules;     /* a file (mca/common/rules.h); "": none */
     size_t oneshot_max;    /* bytes; 0: the built-in table */
     size_t twophase_max;   /* bytes; 0: the built-in table */
+    size_t put_max;        /* bytes; 0: the built-in table */
     const char *packet;    /* "auto", "ll128", "ll16", "ll8" */
     size_t lines_min;      /* bytes; 0: the built-in table */
     bool zerocopy;

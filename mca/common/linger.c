@@ -152,6 +152,8 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
         return (units + args->nranks - 1) / args->nranks <=
                MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
+        return launch->nblocks <= team->linger.wide_blocks;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
         return launch->nblocks <= team->linger.wide_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:

@@ -1,21 +1,24 @@
 #include "mca/common/select.h"
 
 #define KIB ((uint64_t)1024)
-#define NEVER UINT64_MAX
+#define NEVER UINT64_MAX  /* as the smallest message */
+#define ALWAYS UINT64_MAX /* as the largest one */
 
 /*
- * Largest messages, in bytes, of the packet algorithms, and the smallest of the copy engines; where links keep lines of
- * 128 bytes whole, the smallest two-phase message that is sent as LL128, and the largest two-phase one. The row of the
- * first `ranks` that is not smaller counts. No row takes the engines: on H200 the zero-copy kernels are the faster
- * ones.
+ * Largest messages, in bytes, of the packet algorithms and of one-shot puts, and the smallest of the copy engines;
+ * where links keep lines of 128 bytes whole, the smallest two-phase message that is sent as LL128, and the largest
+ * two-phase one. The row of the first `ranks` that is not smaller counts. No row takes the engines: on H200 kernels are
+ * the faster ones.
  */
 typedef struct {
     uint32_t ranks;
     uint64_t oneshot_max;
     uint64_t twophase_max;
+    uint64_t put_max;
     uint64_t engine_min;
     uint64_t lines_min;
     uint64_t lines_max;
+    bool lines_queued; /* LL128 is for queued calls alone */
 } thresholds_t;
 
 /*
@@ -24,16 +27,20 @@ typedef struct {
  * wait for a second exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a
  * power of two here. LL128 carries a message in little more than half of the bytes, but takes more instructions, and
  * so more blocks than lingering kernels have: it begins where LL16 ends, measured with 2 ranks only.
+ *
+ * Two ranks send no more in one step than in two, so puts serve all that is too large for packets: stores fill a link
+ * better than loads do, and nobody waits for anybody at the beginning or at the end. Of these sizes lingering kernels
+ * serve the smaller ones, which they cannot do with LL128. With more ranks not measured.
  */
 static const thresholds_t cuda_thresholds[] = {
-    {2, 256 * KIB, 1024 * KIB, NEVER, 1024 * KIB, 2048 * KIB},
-    {3, 256 * KIB, 768 * KIB, NEVER, 768 * KIB, 1024 * KIB},
-    {4, 128 * KIB, 1024 * KIB, NEVER, 1024 * KIB, 2048 * KIB},
-    {5, 64 * KIB, 512 * KIB, NEVER, 512 * KIB, 1024 * KIB},
-    {6, 32 * KIB, 512 * KIB, NEVER, 512 * KIB, 1024 * KIB},
-    {7, 32 * KIB, 512 * KIB, NEVER, 512 * KIB, 1024 * KIB},
-    {8, 32 * KIB, 512 * KIB, NEVER, 512 * KIB, 1024 * KIB},
-    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, NEVER, 256 * KIB, 512 * KIB},
+    {2, 256 * KIB, 512 * KIB, ALWAYS, NEVER, 1024 * KIB, 2048 * KIB, true},
+    {3, 256 * KIB, 768 * KIB, 0, NEVER, 768 * KIB, 1024 * KIB, false},
+    {4, 128 * KIB, 1024 * KIB, 0, NEVER, 1024 * KIB, 2048 * KIB, false},
+    {5, 64 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
+    {6, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
+    {7, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
+    {8, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, 0, NEVER, 256 * KIB, 512 * KIB, false},
 };
 
 /*
@@ -41,8 +48,8 @@ static const thresholds_t cuda_thresholds[] = {
  * rows of units as fast as memory allows: two ranks are faster through the scratch from 1 KiB or a little more on.
  */
 static const thresholds_t host_thresholds[] = {
-    {4, 4 * KIB, 4 * KIB, NEVER, 4 * KIB, 4 * KIB},
-    {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB, NEVER, 4 * KIB, 64 * KIB},
+    {4, 4 * KIB, 4 * KIB, 0, NEVER, 4 * KIB, 4 * KIB, false},
+    {MSCCLPP_DEV_MAX_RANKS, 4 * KIB, 64 * KIB, 0, NEVER, 4 * KIB, 64 * KIB, false},
 };
 
 /*
@@ -82,13 +89,15 @@ static const thresholds_t *find_thresholds(uint32_t nranks, bool on_host)
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
+    const thresholds_t *builtin = find_thresholds(input->nranks, input->on_host);
 
     if (!input->ll128 || protocol->packet_width == 128) {
         return input->ll128;
     }
-    return protocol->packet_width == 0 &&
-           input->bytes >= (protocol->lines_min != 0 ? protocol->lines_min
-                                                     : find_thresholds(input->nranks, input->on_host)->lines_min);
+    if (protocol->packet_width != 0 || protocol->lines_min != 0) {
+        return protocol->packet_width == 0 && input->bytes >= protocol->lines_min;
+    }
+    return input->bytes >= builtin->lines_min && (input->queued || !builtin->lines_queued);
 }
 
 /* Sizes that a user gives by hand stand for all of the table; what else a file holds would contradict them. */
@@ -99,7 +108,8 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
     const mscclpp_algo_t *algo;
     uint64_t i;
 
-    if (protocol->oneshot_max != 0 || protocol->twophase_max != 0 || protocol->engine_min != 0) {
+    if (protocol->oneshot_max != 0 || protocol->twophase_max != 0 || protocol->put_max != 0 ||
+        protocol->engine_min != 0) {
         return NULL;
     }
     for (i = 0; i < rules->count; ++i) {
@@ -179,6 +189,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     uint64_t twophase_max = protocol->twophase_max != 0   ? protocol->twophase_max
                             : mscclpp_select_ll128(input) ? builtin->lines_max
                                                           : builtin->twophase_max;
+    uint64_t put_max = protocol->put_max != 0 ? protocol->put_max : builtin->put_max;
     uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : builtin->engine_min;
     const mscclpp_algo_t *algo;
 
@@ -210,6 +221,8 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     } else if (protocol->zerocopy != 0 && input->bytes >= engine_min &&
                mscclpp_select_shape(input, &mscclpp_algo_allreduce_engines, choice_p) == MSCCLPP_OK) {
         return MSCCLPP_OK;
+    } else if (input->bytes <= put_max && input->nranks > 1) {
+        algo = &mscclpp_algo_allreduce_oneshot_put;
     } else if (protocol->zerocopy != 0) {
         algo = &mscclpp_algo_allreduce_zerocopy;
     } else {

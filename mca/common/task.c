@@ -137,6 +137,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     /* Engines copy bytes, padding included, and the host feeds them. */
     input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype);
     input->ll128 = team->ll128;
+    input->queued = task->app_stream != NULL;
     input->block_limit = team->block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->layout;

@@ -17,7 +17,7 @@
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 8u
+#define PROTOCOL_VERSION 9u
 
 /* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
 #define PROBE_DEADLINE 10.0
@@ -66,6 +66,7 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
     protocol->nodes_split_min = config->nodes_split_min;
     protocol->nodes_ring_min = config->nodes_ring_min;
     protocol->twophase_max = config->twophase_max;
+    protocol->put_max = config->put_max;
     protocol->lines_min = config->lines_min;
     protocol->engine_streams = (uint32_t)config->engine_streams;
     protocol->engine_flags = strcmp(config->engine_flags, "write") == 0;

@@ -32,9 +32,11 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
     args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
     args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
     args->ll128_capacity = (uint32_t)MSCCLPP_DEV_LL128_CAPACITY(args->packet_half, args->nranks);
+    args->put_capacity = (uint32_t)MSCCLPP_DEV_PUT_CAPACITY(team->layout.put_size, args->nranks);
     args->release = MSCCLPP_DEV_RELEASE_SYSTEM;
     args->bulk_offset = team->layout.bulk_offset;
     args->bulk_size = team->layout.bulk_size;
+    args->put_offset = team->layout.put_offset;
     args->state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);
     args->mailbox = team->device_mailbox;
     memcpy(args->scratch, team->peer_scratch, sizeof(args->scratch[0]) * (size_t)team->size);

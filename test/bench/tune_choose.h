@@ -11,7 +11,7 @@
 #include "mca/common/algo.h"
 
 #define TUNE_MAX_SIZES 64
-#define TUNE_MAX_ALGOS 8
+#define TUNE_MAX_ALGOS 16
 
 /* Plain bytes. */
 typedef struct {

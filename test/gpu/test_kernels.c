@@ -328,10 +328,11 @@ int main(int argc, char **argv)
         const char *packet;
         size_t scratch_size;
     } groups[] = {
-        {"auto", "ll8", (size_t)16 << 20},      {"oneshot", "auto", (size_t)16 << 20},
-        {"twophase", "ll16", (size_t)16 << 20}, {"twophase", "ll128", (size_t)16 << 20},
-        {"twophase", "ll128", (size_t)1 << 20}, {"zerocopy", "auto", (size_t)16 << 20},
-        {"scratch", "auto", (size_t)1 << 20},   {"engines", "auto", (size_t)16 << 20},
+        {"auto", "ll8", (size_t)16 << 20},        {"oneshot", "auto", (size_t)16 << 20},
+        {"twophase", "ll16", (size_t)16 << 20},   {"twophase", "ll128", (size_t)16 << 20},
+        {"twophase", "ll128", (size_t)1 << 20},   {"oneshot_put", "auto", (size_t)16 << 20},
+        {"oneshot_put", "auto", (size_t)1 << 20}, {"zerocopy", "auto", (size_t)16 << 20},
+        {"scratch", "auto", (size_t)1 << 20},     {"engines", "auto", (size_t)16 << 20},
     };
     static const int sizes[] = {1, 2, 3, 4, 5, 8};
     const int max_ranks = number(argc, argv, 2, 8);

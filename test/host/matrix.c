@@ -11,15 +11,25 @@
 #include "test/host/user_buffer.h"
 
 const matrix_algo_t matrix_algos[] = {
-    {"oneshot", "oneshot", "ll16", 0},        {"ll8", "oneshot", "ll8", 0},
-    {"twophase", "twophase", "ll16", 0},      {"ll128", "twophase", "ll128", 0},
-    {"zerocopy", "zerocopy", "auto", 0},      {"engines", "engines", "auto", 0},
-    {"scratch", "scratch", "auto", 0},        {"nodes1", "nodes", "auto", 1},
-    {"nodes2", "nodes", "auto", 2},           {"nodes3", "nodes", "auto", 3},
-    {"packets1", "nodes_packets", "auto", 1}, {"packets2", "nodes_packets", "auto", 2},
-    {"packets3", "nodes_packets", "auto", 3}, {"split1", "nodes_split", "auto", 1},
-    {"split2", "nodes_split", "auto", 2},     {"split3", "nodes_split", "auto", 3},
-    {"ring1", "nodes_ring", "auto", 1},       {"ring2", "nodes_ring", "auto", 2},
+    {"oneshot", "oneshot", "ll16", 0},
+    {"ll8", "oneshot", "ll8", 0},
+    {"twophase", "twophase", "ll16", 0},
+    {"ll128", "twophase", "ll128", 0},
+    {"oneshot_put", "oneshot_put", "auto", 0},
+    {"zerocopy", "zerocopy", "auto", 0},
+    {"engines", "engines", "auto", 0},
+    {"scratch", "scratch", "auto", 0},
+    {"nodes1", "nodes", "auto", 1},
+    {"nodes2", "nodes", "auto", 2},
+    {"nodes3", "nodes", "auto", 3},
+    {"packets1", "nodes_packets", "auto", 1},
+    {"packets2", "nodes_packets", "auto", 2},
+    {"packets3", "nodes_packets", "auto", 3},
+    {"split1", "nodes_split", "auto", 1},
+    {"split2", "nodes_split", "auto", 2},
+    {"split3", "nodes_split", "auto", 3},
+    {"ring1", "nodes_ring", "auto", 1},
+    {"ring2", "nodes_ring", "auto", 2},
     {"ring3", "nodes_ring", "auto", 3},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
@@ -86,7 +96,7 @@ static uint64_t draw_large(const matrix_group_t *group, uint64_t max_bytes, uint
     uint64_t capacity, bytes;
 
     mscclpp_layout_init(&layout, group->scratch_size);
-    switch (random_below(state, 5)) {
+    switch (random_below(state, 6)) {
     case 0:
         capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(layout.packet_half, n);
         break;
@@ -98,6 +108,9 @@ static uint64_t draw_large(const matrix_group_t *group, uint64_t max_bytes, uint
         break;
     case 3:
         capacity = MSCCLPP_DEV_LL128_CAPACITY(layout.packet_half, n) * MSCCLPP_DEV_BUNDLE_UNITS * n;
+        break;
+    case 4:
+        capacity = MSCCLPP_DEV_PUT_CAPACITY(layout.put_size, n) * (uint64_t)group->blocks;
         break;
     default:
         return 1 + random_below(state, max_bytes);

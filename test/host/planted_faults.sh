@@ -115,6 +115,11 @@ run_zerocopy() {
     run test_allreduce --algo zerocopy --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline"
 }
 
+run_put() {
+    run test_allreduce --algo oneshot_put --ranks 3 --grid 1x2 --cases 60 --timeout "$deadline" &&
+        run test_allreduce --algo oneshot_put --ranks 2 --grid 2x2 --cases 60 --timeout "$deadline"
+}
+
 run_engines() {
     run test_allreduce --algo engines --ranks 3 --grid 2x2 --cases 80 --timeout "$deadline" &&
         run test_engines --calls
@@ -267,7 +272,7 @@ limit=900
 deadline=120
 took=$work/took
 mkdir "$took"
-for runs in barriers scratch zerocopy engines nodes ring packets lines \
+for runs in barriers scratch put zerocopy engines nodes ring packets lines \
     schedule chains renewal linger fifo ports transport; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
@@ -317,6 +322,14 @@ plant scratch-first-barrier scratch device/kern/allreduce_scratch.h $launcher \
     '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'
 plant scratch-second-barrier scratch device/kern/allreduce_scratch.h $launcher \
     '/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
+put=device/kern/allreduce_oneshot_put.h
+plant put-few-slots put $put $launcher 's/% MSCCLPP_DEV_PUT_SLOTS/% 3/'
+plant put-one-place put $put $launcher 's/\(place \* MSCCLPP_DEV_PUT_BLOCKS/(0 * place * MSCCLPP_DEV_PUT_BLOCKS/'
+plant put-release put $put $launcher 's/st_release_sys_u64\((&mscclpp_dev_sync_of)/st_relaxed_sys_u64(\1/'
+plant put-acquire put $put $launcher 's/ld_acquire_sys_u64\((&own->arrived)/ld_relaxed_sys_u64(\1/'
+plant put-no-sync put $put $launcher 's/^    ctx->failed = mscclpp_dev_block_sync_or\(.*//'
+plant put-count-lost put $put $launcher 's/(mscclpp_dev_finish\(ctx, args, launches, epoch), count\)/\1, before)/'
+plant put-looks-at-one put $put $launcher '/mscclpp_dev_put_await\(/,/^}/s/i < nranks/i < 1/'
 plant zerocopy-first-barrier chains device/kern/allreduce_zerocopy.h $launcher \
     's/mscclpp_dev_barrier\(ctx, common, barriers - 1\);//'
 plant zerocopy-second-barrier zerocopy device/kern/allreduce_zerocopy.h $launcher \

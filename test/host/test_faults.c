@@ -509,7 +509,7 @@ static void test_table(void)
 
 int main(void)
 {
-    static const char *const algorithms[] = {"oneshot", "twophase", "zerocopy", "engines", "scratch"};
+    static const char *const algorithms[] = {"oneshot", "twophase", "oneshot_put", "zerocopy", "engines", "scratch"};
     process_state_t before, after;
     size_t i;
 

@@ -217,7 +217,7 @@ cases_stages() {
 # Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.
 cases_algorithms() {
     local algorithm n
-    for algorithm in oneshot twophase zerocopy engines scratch stage; do
+    for algorithm in oneshot twophase oneshot_put zerocopy engines scratch stage; do
         for n in 1 2 3 4 5 8; do
             run "algorithm:$algorithm:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
                 "$bindir/test_counts" quick

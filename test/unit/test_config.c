@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 67);
+    CHECK_EQ(mscclpp_param_count, 68);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -87,6 +87,7 @@ static void test_defaults(void)
     CHECK_TEXT(config.rules, "");
     CHECK_EQ(config.oneshot_max, 0);
     CHECK_EQ(config.twophase_max, 0);
+    CHECK_EQ(config.put_max, 0);
     CHECK_TEXT(config.packet, "auto");
     CHECK_EQ(config.lines_min, 0);
     CHECK(config.zerocopy);

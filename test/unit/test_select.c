@@ -112,6 +112,19 @@ static void test_thresholds(void)
         CHECK_TEXT(selected(&input, 20001), "scratch");
         protocol.zerocopy = 1;
     }
+    /* Puts follow the packets, where they may, and take no more than what is given. */
+    protocol.put_max = 30000;
+    CHECK_TEXT(selected(&input, 20000), "twophase");
+    CHECK_TEXT(selected(&input, 20001), "oneshot_put");
+    CHECK_TEXT(selected(&input, 30000), "oneshot_put");
+    CHECK_TEXT(selected(&input, 30001), "zerocopy");
+    protocol.put_max = 10000;
+    CHECK_TEXT(selected(&input, 20001), "zerocopy");
+    layout.put_size = 0;
+    protocol.put_max = 30000;
+    CHECK_TEXT(selected(&input, 20001), "scratch");
+    mscclpp_layout_init(&layout, 16 * 1024 * KIB);
+    protocol.put_max = 0;
     /* Two-phase is left out where one-shot goes farther. */
     protocol.twophase_max = 500;
     CHECK_TEXT(selected(&input, 1000), "oneshot");
@@ -159,7 +172,8 @@ static void test_thresholds(void)
                 ordered = ordered && index >= last;
                 last = index;
             }
-            ordered = ordered && strcmp(mscclpp_algos[last]->name, "zerocopy") == 0;
+            ordered = ordered &&
+                      strcmp(mscclpp_algos[last]->name, input.nranks == 2 && i == 0 ? "oneshot_put" : "zerocopy") == 0;
         }
         CHECK(ordered);
     }
@@ -297,7 +311,7 @@ static void test_table(void)
 {
     /* KiB, from 2 ranks on */
     static const uint64_t oneshot_max[] = {256, 256, 128, 64, 32, 32, 32, 8};
-    static const uint64_t twophase_max[] = {1024, 768, 1024, 512, 512, 512, 512, 256};
+    static const uint64_t twophase_max[] = {512, 768, 1024, 512, 512, 512, 512, 256};
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
     mscclpp_select_input_t input;
@@ -314,7 +328,7 @@ static void test_table(void)
         CHECK_TEXT(selected(&input, bytes + 1), "twophase");
         bytes = twophase_max[input.nranks - 2] * KIB;
         CHECK_TEXT(selected(&input, bytes), "twophase");
-        CHECK_TEXT(selected(&input, bytes + 1), "zerocopy");
+        CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "oneshot_put" : "zerocopy");
     }
 }
 
@@ -338,9 +352,14 @@ static void test_ll128(void)
     for (input.nranks = 2; input.nranks <= 9; ++input.nranks) {
         const uint64_t bytes = lines_max[input.nranks - 2] * KIB;
 
+        /* With 2 ranks those calls alone that no lingering kernel could serve. */
+        input.queued = false;
+        CHECK_TEXT(selected(&input, bytes), input.nranks == 2 ? "oneshot_put" : "twophase");
+        CHECK(mscclpp_select_ll128(&input) == (input.nranks > 2));
+        input.queued = true;
         CHECK_TEXT(selected(&input, bytes), "twophase");
         CHECK(mscclpp_select_ll128(&input));
-        CHECK_TEXT(selected(&input, bytes + 1), "zerocopy");
+        CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "oneshot_put" : "zerocopy");
         input.bytes = lines_min[input.nranks - 2] * KIB;
         CHECK(mscclpp_select_ll128(&input));
         input.bytes = lines_min[input.nranks - 2] * KIB - 1;

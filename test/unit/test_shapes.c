@@ -75,6 +75,13 @@ static void check_choice(sweep_t *sweep)
         expect(sweep, choice->nblocks * 2 * n * tile * 16 <= input->layout->bulk_size, "tiles beyond the bulk area");
         expect(sweep, choice->epochs == 0, "epochs without packets");
         return;
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
+        capacity = MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, n);
+        expect(sweep, capacity >= 1 && capacity <= 4096, "units of a slot");
+        expect(sweep, choice->nblocks <= 64, "more blocks than have slots");
+        expect(sweep, (n - 1) * 64 * 4 * capacity * 16 <= input->layout->put_size, "slots beyond the put area");
+        expect(sweep, choice->epochs == 0, "epochs without packets");
+        return;
     case MSCCLPP_KERNEL_REDUCE_CHUNKS:
         expect(sweep, choice->nblocks <= 24 || input->on_host || input->protocol->max_blocks != 0,
                "more processors than promised");
@@ -230,11 +237,13 @@ static void test_layout(void)
                MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) >= MSCCLPP_DEV_PACKET_OFFSET + 2 * layout.packet_half &&
                MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) % 128 == 0 && layout.packet_half % 128 == 0 &&
                layout.bulk_offset >= MSCCLPP_DEV_LL128_OFFSET(layout.packet_half) + layout.packet_half &&
-               layout.state_offset >= layout.bulk_offset + layout.bulk_size &&
+               layout.put_offset % 128 == 0 && layout.put_offset >= layout.bulk_offset + layout.bulk_size &&
+               layout.state_offset >= layout.put_offset + layout.put_size &&
                layout.total >= layout.state_offset + sizeof(mscclpp_dev_state_t) &&
                /* Barrier words, the area of LL128 and state come on top; the rest is for other data. */
                2 * layout.packet_half + layout.bulk_size <= size &&
-               2 * layout.packet_half + layout.bulk_size + 4 * 4096 >= size;
+               2 * layout.packet_half + layout.bulk_size + 4 * 4096 >= size && layout.put_size <= size &&
+               layout.put_size + 4096 >= size;
     }
     CHECK(good);
     if (!good) {
