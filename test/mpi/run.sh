@@ -7,7 +7,7 @@
 #   MSCCLPP_TEST_BINDIR     folder of the test programs (default: test/mpi, in the current folder)
 #   MSCCLPP_TEST_DEVICE     host (the twin) or cuda (default: cuda where there is a GPU)
 #   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, and one call beyond 2 GiB
-#   MSCCLPP_TEST_LANES      1 (default), or 2: so many groups of cases at once, but for those that measure times
+#   MSCCLPP_TEST_LANES      1 (default) to 4: so many groups of cases at once, but for those that measure times
 #   MPIRUN                  (default: mpirun)
 set -u
 
@@ -55,8 +55,8 @@ host | cuda) export MSCCLPP_TEST_DEVICE ;;
     ;;
 esac
 
-[[ $lanes == [12] ]] || {
-    echo "run.sh: MSCCLPP_TEST_LANES='$lanes' is not allowed; use 1 or 2" >&2
+[[ $lanes == [1-4] ]] || {
+    echo "run.sh: MSCCLPP_TEST_LANES='$lanes' is not allowed; use 1 to 4" >&2
     exit 1
 }
 
