@@ -106,7 +106,7 @@ static void test_refused(void)
     }
     for (i = 0; i < sizeof(bad_names) / sizeof(bad_names[0]); ++i) {
         snprintf(text, sizeof(text), "\n\nranks=4 device=cuda bytes<=1 algorithm=%s\n", bad_names[i]);
-        refuse(text, 3, bad_names[i], "oneshot|twophase|zerocopy|engines|scratch");
+        refuse(text, 3, bad_names[i], "oneshot|twophase|oneshot_put|zerocopy|engines|scratch");
     }
     refuse("ranks=4 device=gpu bytes<=1k algorithm=oneshot\n", 1, "\"gpu\"", "cuda|host");
     refuse("ranks=4 device= bytes<=1k algorithm=oneshot\n", 1, "\"\"", "cuda|host");
