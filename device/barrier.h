@@ -70,19 +70,31 @@ MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint64_t *word
 }
 
 /*
+ * How often the block has met its namesakes, as the state says. Where an earlier operation of the block gave up, this
+ * one has failed, too: it may be in the stream already, and its numbers would be taken for those of what was never
+ * sent.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    const uint64_t barrier = args->state->barrier[ctx->block];
+
+    ctx->failed = ctx->failed || (barrier & MSCCLPP_DEV_BARRIER_FAILED) != 0;
+    return barrier & ~MSCCLPP_DEV_BARRIER_FAILED;
+}
+
+/*
  * Ends an operation without barriers: the last block to arrive advances the state and tells the host. `launches` is
  * what the state said at its beginning, when the read could be had for nothing; `epoch` is the flag of the last
- * packets. To be called by all threads.
+ * packets. To be called by all threads, after they have met.
  *
  * All blocks have read the state before any of them arrives here, so the last one may change it. Blocks that need not
  * read it tell the host each of its own end, which spares them the meeting.
  */
-MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
-                                            uint32_t epoch)
+MSCCLPP_DEV void mscclpp_dev_end(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
+                                 uint32_t epoch)
 {
     mscclpp_dev_state_t *state = args->state;
 
-    mscclpp_dev_block_sync(ctx);
     if (ctx->tid != 0) {
         return;
     }
@@ -107,6 +119,14 @@ MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_tell(args, &args->mailbox->done, launches + 1);
 }
 
+/* The same by threads that have not met yet. */
+MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
+                                            uint32_t epoch)
+{
+    mscclpp_dev_block_sync(ctx);
+    mscclpp_dev_end(ctx, args, launches, epoch);
+}
+
 /*
  * The same for operations in which each block met its namesakes: `before` times since the team began, as the state says
  * of the block, and `barriers` with this operation; `epoch` is the state's own if there were no packets.
@@ -114,11 +134,11 @@ MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclp
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                     uint32_t epoch, uint64_t before, uint64_t barriers)
 {
-    /* A block that passed none has threads that may still read it. */
-    if (ctx->tid == 0 && before != barriers) {
-        args->state->barrier[ctx->block] = barriers;
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    if (ctx->tid == 0 && (before != barriers || ctx->failed)) {
+        args->state->barrier[ctx->block] = ctx->failed ? before | MSCCLPP_DEV_BARRIER_FAILED : barriers;
     }
-    mscclpp_dev_finish_packets(ctx, args, launches, epoch);
+    mscclpp_dev_end(ctx, args, launches, epoch);
 }
 
 #endif

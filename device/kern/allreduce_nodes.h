@@ -281,7 +281,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     const uint64_t lag = nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
-    const uint64_t before = args->state->barrier[ctx->block];
+    const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
     mscclpp_dev_nodes_block_t block;
     mscclpp_dev_nodes_tile_t tile;
     uint64_t i, all;

@@ -296,7 +296,7 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 {
     const uint32_t piece = mscclpp_dev_put_piece(args, ctx->nblocks);
     const uint64_t step = (uint64_t)ctx->nblocks * piece;
-    const uint64_t before = args->state->barrier[ctx->block];
+    const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
     uint64_t count = before, first = (uint64_t)ctx->block * piece;
     bool more = first < mscclpp_dev_units(args->bytes), behind = false;
 

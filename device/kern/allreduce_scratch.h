@@ -131,7 +131,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const uint64_t launches = args->state->launches;
     const uint32_t epoch = args->state->epoch;
-    const uint64_t before = args->state->barrier[ctx->block];
+    const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
     uint64_t barriers = before;
     uint64_t base;
     uint32_t s;

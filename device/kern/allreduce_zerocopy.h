@@ -163,7 +163,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     const bool fast = n != 0 && mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
-    const uint64_t barriers = common->state->barrier[ctx->block] + 2;
+    const uint64_t barriers = mscclpp_dev_last_barrier(ctx, common) + 2;
     uint64_t u = first + thread;
 
     mscclpp_dev_barrier(ctx, common, barriers - 1);

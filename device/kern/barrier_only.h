@@ -6,7 +6,7 @@
 
 MSCCLPP_DEV void mscclpp_dev_barrier_only(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
-    const uint64_t barriers = args->state->barrier[ctx->block] + 1;
+    const uint64_t barriers = mscclpp_dev_last_barrier(ctx, args) + 1;
     const uint64_t launches = args->state->launches;
     const uint32_t epoch = args->state->epoch;
 

@@ -37,7 +37,7 @@ MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_
     const uint64_t first = ctx->block * share < args->bytes ? ctx->block * share : args->bytes;
     const uint64_t size = args->bytes - first < share ? args->bytes - first : share;
     const uint64_t arrived = args->bulk_size / 2; /* where a neighbour's bytes go; own ones lie at 0 */
-    const uint64_t barriers = args->state->barrier[ctx->block] + 1;
+    const uint64_t barriers = mscclpp_dev_last_barrier(ctx, args) + 1;
     uint32_t round;
 
     mscclpp_dev_block_copy(ctx, to_next.local + first, (const char *)args->in + first, size);

@@ -71,7 +71,7 @@ typedef struct {
     bool on_host; /* the twin */
     bool engines; /* copy engines may serve this call */
     bool ll128;   /* the team's links keep lines of 128 bytes whole */
-    bool queued;  /* the call is queued in a stream, so no lingering kernel serves it */
+    bool queued;  /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;

@@ -32,7 +32,8 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
 /*
  * The same, started in a stream and not waited for: the call returns when the work is queued. Buffers must be memory
  * that kernels can touch. Waits on the host only where buffers larger than the packet algorithms' limit are exchanged.
- * All calls of a team use one stream, or the caller orders its streams. Teams with enqueued calls in flight at the same
+ * All ranks enqueue a call, or none does: algorithms are chosen accordingly. All calls of a team use one stream, or the
+ * caller orders its streams. Teams with enqueued calls in flight at the same
  * time have to be created with `concurrent` set; a stream under capture is not allowed. A kernel that gives up is
  * reported by the team's next call. Between nodes the proxy gets a thread with the first such call, which carries out
  * what the kernels ask for, whatever `proxy` says, and sleeps when none is in flight. On the twin a grid of one thread

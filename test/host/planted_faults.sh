@@ -140,6 +140,10 @@ run_put() {
         run test_allreduce --algo oneshot_put --ranks 2 --grid 2x2 --cases 60 --timeout "$deadline"
 }
 
+run_late() {
+    run test_enqueue late
+}
+
 run_engines() {
     run test_allreduce --algo engines --ranks 3 --grid 2x2 --cases 80 --timeout "$deadline" &&
         run test_engines --calls
@@ -297,7 +301,7 @@ limit=900
 deadline=120
 took=$work/took
 mkdir "$took"
-for runs in barriers scratch put zerocopy engines nodes ring packets lines \
+for runs in barriers scratch put late zerocopy engines nodes ring packets lines \
     schedule chains renewal linger fifo ports transport; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
@@ -333,7 +337,10 @@ plant barrier-acquire barriers $barrier $launcher 's/ld_acquire_sys_u64\((&own->
 plant barrier-head-sync barriers $barrier $launcher \
     '/void mscclpp_dev_barrier\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 plant finish-head-sync barriers $barrier $launcher \
+    '/void mscclpp_dev_finish\(/,/^}/s/mscclpp_dev_block_sync_or\(ctx, ctx->failed\)/false/'
+plant finish-packets-head-sync lines $barrier $launcher \
     '/void mscclpp_dev_finish_packets\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+plant failure-forgotten late $barrier $launcher 's/before \| MSCCLPP_DEV_BARRIER_FAILED/barriers/'
 ticket='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)'
 plant ticket-relaxed barriers $barrier $launcher "s/$ticket/__atomic_fetch_add(\&state->ticket, 1, __ATOMIC_RELAXED)/"
 plant ticket-not-atomic barriers $barrier $launcher "s/$ticket/state->ticket++/"

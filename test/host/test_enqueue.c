@@ -349,8 +349,82 @@ static void test_nodes(int scale)
     mscclpp_team_finalize(1.0);
 }
 
+#define LATE_CALLS 4
+#define LATE_COUNT 4096
+
+/*
+ * The last rank queues its calls when the others' have given up, all of them queued at once. What those have sent
+ * before or after must not be taken for what they have not: a result is right, or the team's next call says that one is
+ * not.
+ */
+static void be_late(rank_t *rank)
+{
+    const mscclpp_gpu_ops_t *gpu = rank->gpu;
+    const bool late = rank->rank == rank->size - 1;
+    const int calls = late ? LATE_CALLS - 1 : LATE_CALLS; /* of the last one the others have sent the least */
+    mscclpp_team_t *team = create_team(rank);
+    mscclpp_gpu_stream_t *stream = NULL;
+    void *address = NULL;
+    int32_t *in, *out, one = 1, sum = 0;
+    int i, k, wrong = 0;
+
+    CHECK_EQ(gpu->device_alloc(0, sizeof(int32_t) * LATE_COUNT * LATE_CALLS * 2, &address), MSCCLPP_OK);
+    CHECK_EQ(gpu->stream_create(0, &stream), MSCCLPP_OK);
+    in = address;
+    out = in + LATE_COUNT * LATE_CALLS;
+    for (i = 0; i < LATE_CALLS * LATE_COUNT; ++i) {
+        in[i] = cargo(0, i / LATE_COUNT, (uint64_t)i, rank->rank);
+        out[i] = -1;
+    }
+    for (k = 0; k < 2; ++k) {
+        for (i = 0; i < calls && late == (k == 1); ++i) {
+            CHECK_EQ(enqueue(team, stream, in + i * LATE_COUNT, out + i * LATE_COUNT, LATE_COUNT, (uint64_t)i + 1),
+                     MSCCLPP_OK);
+        }
+        CHECK_EQ(gpu->stream_sync(stream), MSCCLPP_OK);
+        meet(rank);
+    }
+    for (i = 0; i < calls * LATE_COUNT; ++i) {
+        int32_t n = rank->size;
+
+        wrong += out[i] != n * cargo(0, i / LATE_COUNT, (uint64_t)i, 0) + n * (n - 1) / 2;
+    }
+    /* The late one first, as long as nobody tells it. */
+    for (k = 1; k >= 0; --k) {
+        if (late == (k == 1)) {
+            CHECK(wrong == 0 || enqueue(team, stream, &one, &sum, 1, (uint64_t)calls + 1) != MSCCLPP_OK);
+        }
+        meet(rank);
+    }
+    gpu->stream_destroy(stream);
+    mscclpp_team_destroy(team);
+    meet(rank);
+    gpu->device_free(0, address);
+}
+
+static void test_late(int scale)
+{
+    static const char *const algorithms[] = {"oneshot_put", "scratch"};
+    mscclpp_config_t config;
+    int lines = 0;
+    size_t i;
+
+    (void)scale;
+    mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_ERROR);
+    for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
+        configure(&config, 1, 2, (size_t)1 << 31);
+        config.algorithm = algorithms[i];
+        config.timeout = 0.2;
+        CHECK_EQ(run_ranks(2, &config, be_late, NULL), 0);
+    }
+    mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
+    CHECK(lines > 0);
+    mscclpp_team_finalize(1.0);
+}
+
 static const part_t parts[] = {
-    {"trains", test_trains}, {"heels", test_heels}, {"chains", test_chains}, {"nodes", test_nodes}, {NULL, NULL},
+    {"trains", test_trains}, {"heels", test_heels}, {"chains", test_chains},
+    {"nodes", test_nodes},   {"late", test_late},   {NULL, NULL},
 };
 
 int main(int argc, char **argv)
