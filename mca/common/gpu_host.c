@@ -12,14 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mca/common/gpu_host_copy.h"
 #include "mca/common/log.h"
 #include "mca/common/shmseg.h"
 
 #define HOST_DEVICE 0
 #define HOST_ALIGNMENT 4096
 
-/* Device memory that this process holds. The list is short: scratch and state of teams, their peers', tests' buffers.
- */
+/* Device memory that this process holds. The list is short: scratch and state of teams, their peers', tests'. */
 typedef struct host_memory {
     struct host_memory *next;
     mscclpp_shmseg_t *segment;
@@ -518,7 +518,7 @@ static mscclpp_status_t host_copy_rows(mscclpp_gpu_stream_t *stream, void *to, c
     mscclpp_status_t status = host_stream_sync(stream);
 
     for (size_t row = 0; row < rows && width > 0 && to != from && MSCCLPP_OK == status; ++row) {
-        memcpy((char *)to + row * pitch, (const char *)from + row * pitch, width);
+        mscclpp_host_copy((char *)to + row * pitch, (const char *)from + row * pitch, width);
     }
     return status;
 }
