@@ -38,6 +38,13 @@ static void drop(mscclpp_ctrl_t *ctrl, int i)
     }
 }
 
+void mscclpp_ctrl_prepare(bool ucx)
+{
+    if (ucx && carriers[CARRIER_UCX] != NULL) {
+        carriers[CARRIER_UCX]->prepare();
+    }
+}
+
 mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp_ctrl_t **ctrl_p)
 {
     mscclpp_ctrl_t *ctrl = calloc(1, sizeof(*ctrl));

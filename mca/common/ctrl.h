@@ -18,6 +18,12 @@
 typedef struct mscclpp_ctrl mscclpp_ctrl_t;
 
 /*
+ * To be called before the process has threads that use memory: loads UCX, if `ucx` and if the build has it, which is
+ * not safe beside other threads' malloc. Without this call the first team does it. Some milliseconds; never fails.
+ */
+void mscclpp_ctrl_prepare(bool ucx);
+
+/*
  * Prepares messages for one team; local. With `ucx` false, or without UCX in the build, they go over the oob (which is
  * copied). MSCCLPP_ERR_NOT_SUPPORTED if neither can be used.
  */

@@ -1,6 +1,7 @@
 /*
- * Control messages as UCX active messages. One worker serves all teams of the process; it is driven by their polls
- * only. An endpoint is opened by the first message to a process and shared by the teams that know that process.
+ * Control messages as UCX active messages. One context and one worker serve all teams of the process; the worker is
+ * driven by their polls only. An endpoint is opened by the first message to a process and shared by the teams that know
+ * that process.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -53,10 +54,10 @@ struct mscclpp_ctrl_carrier {
 /* Guards everything below, and is held around every call of UCX, callbacks included. */
 static pthread_mutex_t ucx_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_ucx_functions_t ucx;
-static bool ucx_tried; /* a failure is final: all ranks of later teams then agree on the other carrier */
-static pid_t ucx_pid;  /* the worker's process; a forked child must leave it alone */
-static ucp_context_h ucx_context;
-static ucp_worker_h ucx_worker; /* NULL: there is none */
+static bool ucx_tried;            /* a failure is final: all ranks of later teams then agree on the other carrier */
+static pid_t ucx_pid;             /* the context's process; a forked child must leave it alone */
+static ucp_context_h ucx_context; /* NULL: there is none, and so no worker */
+static ucp_worker_h ucx_worker;   /* NULL: there is none */
 static ucp_address_t *ucx_address;
 static size_t ucx_address_length;
 static mscclpp_ctrl_carrier_t *ucx_carriers;
@@ -163,7 +164,7 @@ static bool succeeded(const char *call, ucs_status_t status)
  * Rare and short messages need neither RDMA devices nor mapped memory, whose transports cost a process memory, hooks
  * and start-up time; and the application's own choice of devices for UCX must not be held against these transports.
  */
-static bool init_context(void)
+static bool open_context(void)
 {
     static const char *const settings[][2] = {
         {"TLS", "self,tcp,sysv"},
@@ -175,6 +176,9 @@ static bool init_context(void)
     ucp_config_t *config;
     bool done;
 
+    if (mscclpp_ucx_load(&ucx) != MSCCLPP_OK) {
+        return false;
+    }
     if (!succeeded("ucp_config_read", ucx.ucp_config_read("MSCCLPP", NULL, &config))) {
         return false;
     }
@@ -187,7 +191,17 @@ static bool init_context(void)
     /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
     done = succeeded("ucp_init", ucx.ucp_init_version(1, 11, &params, config, &ucx_context));
     ucx.ucp_config_release(config);
+    if (!done) {
+        ucx_context = NULL;
+    }
+    ucx_pid = getpid();
     return done;
+}
+
+static void close_context(void)
+{
+    ucx.ucp_cleanup(ucx_context);
+    ucx_context = NULL;
 }
 
 static bool start_worker(void)
@@ -201,25 +215,37 @@ static bool start_worker(void)
         .cb = on_message};
     ucp_worker_h worker;
 
-    if (mscclpp_ucx_load(&ucx) != MSCCLPP_OK || !init_context()) {
-        return false;
-    }
     if (!succeeded("ucp_worker_create", ucx.ucp_worker_create(ucx_context, &params, &worker))) {
-        goto err_cleanup;
+        return false;
     }
     if (!succeeded("ucp_worker_set_am_recv_handler", ucx.ucp_worker_set_am_recv_handler(worker, &handler)) ||
         !succeeded("ucp_worker_get_address", ucx.ucp_worker_get_address(worker, &ucx_address, &ucx_address_length))) {
-        goto err_worker;
+        ucx.ucp_worker_destroy(worker);
+        return false;
     }
     ucx_worker = worker;
-    ucx_pid = getpid();
     return true;
+}
 
-err_worker:
-    ucx.ucp_worker_destroy(worker);
-err_cleanup:
-    ucx.ucp_cleanup(ucx_context);
-    return false;
+/* With the lock held. True if there is a context that this process may use. */
+static bool have_context(void)
+{
+    if (ucx_context == NULL && !ucx_tried) {
+        ucx_tried = !open_context();
+    }
+    return ucx_context != NULL && ucx_pid == getpid();
+}
+
+/*
+ * UCX, when it is loaded and when its first context is made, patches functions of the C library, and tries them by
+ * moving the end of the heap up and down, beside malloc's lock: another thread's memory may be gone after that
+ * (UCX 1.13; "break adjusted to free malloc space"). So this comes before the application has threads.
+ */
+static void ucx_prepare(void)
+{
+    pthread_mutex_lock(&ucx_lock);
+    (void)have_context();
+    pthread_mutex_unlock(&ucx_lock);
 }
 
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
@@ -237,10 +263,11 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     carrier->size = oob->size;
 
     pthread_mutex_lock(&ucx_lock);
-    if (ucx_worker == NULL && !ucx_tried) {
+    usable = have_context();
+    if (usable && ucx_worker == NULL && !ucx_tried) {
         ucx_tried = !start_worker();
     }
-    usable = ucx_worker != NULL && ucx_pid == getpid();
+    usable = usable && ucx_worker != NULL;
     if (usable) {
         carrier->next = ucx_carriers;
         ucx_carriers = carrier;
@@ -536,11 +563,11 @@ static void ucx_finalize(void)
     double deadline = now() + UCX_FINALIZE_SECONDS;
 
     pthread_mutex_lock(&ucx_lock);
-    if (ucx_worker == NULL || ucx_carriers != NULL || ucx_pid != getpid()) {
+    if (ucx_context == NULL || ucx_carriers != NULL || ucx_pid != getpid()) {
         pthread_mutex_unlock(&ucx_lock);
         return;
     }
-    while (reap() && now() < deadline) {
+    while (ucx_worker != NULL && reap() && now() < deadline) {
         (void)move();
     }
     mscclpp_ctrl_ucx_queue_clear(&ucx_orphans);
@@ -548,17 +575,20 @@ static void ucx_finalize(void)
      * UCX 1.13 aborts if a worker goes while a connection of it is half made, be it by a peer that wanted to send and
      * has ended. So one that has met others stays, for the teams that may come.
      */
-    if (!ucx_moved) {
+    if (ucx_worker != NULL && !ucx_moved) {
         ucx.ucp_worker_release_address(ucx_worker, ucx_address);
         ucx.ucp_worker_destroy(ucx_worker);
-        ucx.ucp_cleanup(ucx_context);
         ucx_worker = NULL;
+    }
+    if (ucx_worker == NULL) {
+        close_context();
     }
     pthread_mutex_unlock(&ucx_lock);
 }
 
 const mscclpp_ctrl_ops_t mscclpp_ctrl_ucx_ops = {
     .name = "ucx",
+    .prepare = ucx_prepare,
     .create = ucx_create,
     .address = ucx_get_address,
     .connect = ucx_connect,

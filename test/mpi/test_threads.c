@@ -2,6 +2,7 @@
  * MPI_THREAD_MULTIPLE: each thread calls all-reduce on a communicator of its own, all at the same time.
  * Usage: test_threads [--many], with more threads than a GPU has room for.
  */
+#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,22 @@ static void *work(void *argument)
     return NULL;
 }
 
+static int count_ucx_library(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    *(int *)context += NULL != strstr(info->dlpi_name, "/libuc");
+    return 0;
+}
+
+/* UCX and its modules. While they are loaded other threads had better not use memory. */
+static int count_ucx(void)
+{
+    int count = 0;
+
+    dl_iterate_phdr(count_ucx_library, &count);
+    return count;
+}
+
 int main(int argc, char **argv)
 {
     const bool many = argc > 1 && 0 == strcmp(argv[1], "--many");
@@ -46,8 +63,10 @@ int main(int argc, char **argv)
     pthread_t threads[MANY];
     worker_t workers[MANY];
     uint64_t served;
+    int ucx;
 
     mt_init(&argc, &argv, MPI_THREAD_MULTIPLE);
+    ucx = count_ucx();
     /* Kernels of many threads and processes that take turns on one GPU wait for one another through the driver. */
     if (many && mt_too_crowded(1)) {
         MPI_Finalize();
@@ -69,6 +88,7 @@ int main(int argc, char **argv)
     served = mt_served(MPI_COMM_WORLD);
     MT_CHECK(served >= (uint64_t)(count * CALLS), "kernels served %llu of %d calls", (unsigned long long)served,
              count * CALLS);
+    MT_CHECK(count_ucx() == ucx, "%d libraries of UCX were loaded beside running threads", count_ucx() - ucx);
     for (int i = 0; i < count; ++i) {
         MT_MPI(MPI_Comm_free(&workers[i].comm));
     }

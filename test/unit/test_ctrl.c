@@ -539,6 +539,14 @@ int main(void)
     test_processes();
     signal(SIGSEGV, on_crash);
     read_handlers(before);
+    descriptors = count_descriptors();
+    for (int i = 0; i < 2; ++i) {
+        mscclpp_ctrl_prepare(true);
+        mscclpp_ctrl_prepare(true);
+        mscclpp_ctrl_finalize();
+        CHECK_EQ(count_descriptors(), descriptors);
+    }
+    mscclpp_ctrl_prepare(true);
     test_local(true, "ucx");
     test_old_messages(true);
     test_agreement(true);

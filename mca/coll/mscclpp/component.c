@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/ctrl.h"
 #include "mca/common/log.h"
 
 #ifndef MSCCLPP_VERSION_MAJOR
@@ -176,6 +177,8 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if ('\0' != component->config.rules[0]) {
         (void)mscclpp_rules_read(component->config.rules, &component->rules); /* reported; else the built-in table */
     }
+    /* An application that will have threads is not likely to have them yet. */
+    mscclpp_ctrl_prepare(component->config.ucx || 0 == strcmp(component->config.transport, "ucx"));
     component->stage_others = others_need_staging(component->config.stage, gpu);
     component->gpu = gpu;
     mscclpp_info("device %s; other collectives %s", gpu->name,
