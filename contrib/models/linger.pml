@@ -1,8 +1,11 @@
 /*
- * Lingering kernels: the host thread of a team, a thread that wants the device for another team, and kernels of one or
- * two blocks, as in mca/common/linger.c, mca/common/team_launch.c and device/kern/linger.h. All interleavings of single
- * accesses are searched; weaker memory orders are ThreadSanitizer's (test/host/planted_faults.sh). `check` runs this
- * as it is and then with each of the faults FAULT_*, one of which has to be found at a time.
+ * Lingering kernels: the host thread of a team, a thread that wants the device for another team, and kernels of one
+ * block or of BLOCKS, as in mca/common/linger.c, mca/common/team_launch.c and device/kern/linger.h. All interleavings of
+ * single accesses are searched; weaker memory orders are ThreadSanitizer's (test/host/planted_faults.sh). `check` runs
+ * this with two blocks and with three, as those behind the first one may differ in how far they are, and then with each
+ * of the faults FAULT_*, one of which has to be found at a time.
+ *
+ * Sizes: BLOCKS=2 BLOCKS=3
  *
  * Blocks that form a cluster meet where these count `leavers`, and have a new relay each, which is the same here.
  *
@@ -14,8 +17,11 @@
  * ever, and every kernel ends; nothing is used after it is freed; whichever kernel may be rung for is the device's
  * owner's, so that anybody can dismiss it.
  */
+#ifndef BLOCKS
+#define BLOCKS 2 /* of wide kernels: 2 or 3 */
+#endif
 #ifndef OPS
-#define OPS 4 /* operations of the host thread */
+#define OPS (6 - BLOCKS) /* operations of the host thread */
 #endif
 #ifndef WANTS
 #define WANTS 2 /* how often the other thread takes the device over, or clears it */
@@ -33,15 +39,15 @@
 
 /* The operations: the code, and how often each block has executed them. */
 byte code_of[OPS + 1];
-byte served0[OPS + 1];
-byte served1[OPS + 1];
+byte served[(OPS + 1) * BLOCKS];
+#define SERVED(n_, block_) served[(n_) * BLOCKS + (block_)]
 byte late; /* the operation for which a peer does not come; 0: none */
 
 /* The mailbox. A word has a number and a payload, which are written at once. */
 byte bell_number[2];
 byte bell_payload[2];
 byte done;
-byte done_apart; /* the second block's own word */
+byte done_apart[BLOCKS]; /* the other blocks' own words */
 byte left;
 bit abort;
 
@@ -61,17 +67,31 @@ byte started;
 byte grid; /* blocks of the last lingering kernel */
 bit team_freed;
 
-/* Words only grow, so it does not matter that the host reads one after the other. */
+#if BLOCKS == 2
+#define ALL_APART(n_) (done_apart[1] >= (n_))
+#define OTHERS_SERVED(n_, times_) (SERVED(n_, 1) == (times_))
+#define SERVE_OTHERS(n_, times_) SERVED(n_, 1) = SERVED(n_, 1) + (times_)
+#else
+#ifdef FAULT_FIRST_OTHER_ALONE
+#define ALL_APART(n_) (done_apart[1] >= (n_))
+#else
+#define ALL_APART(n_) (done_apart[1] >= (n_) && done_apart[2] >= (n_))
+#endif
+#define OTHERS_SERVED(n_, times_) (SERVED(n_, 1) == (times_) && SERVED(n_, 2) == (times_))
+#define SERVE_OTHERS(n_, times_) SERVED(n_, 1) = SERVED(n_, 1) + (times_); SERVED(n_, 2) = SERVED(n_, 2) + (times_)
+#endif
+
+/* Words only grow, so it does not matter that they are read one after the other. */
 #ifdef FAULT_FIRST_WORD_ALONE
 #define HAS_ENDED done >= n
 #else
-#define HAS_ENDED done >= n && (rung == 0 || code_of[n] == NARROW || done_apart >= n)
+#define HAS_ENDED done >= n && (rung == 0 || code_of[n] == NARROW || ALL_APART(n))
 #endif
 
 #define DISMISSABLE assert(number == 0 || owner == TEAM)
 
 /* A block's part of an operation, unless the host gives up first. Operands are read in either case. */
-inline execute(n_, code_, arg_, times_)
+inline execute(n_, code_, arg_, block_)
 {
     d_step {
         assert(!freed);
@@ -79,7 +99,7 @@ inline execute(n_, code_, arg_, times_)
         assert(code_ == code_of[n_]);
     }
     if
-    :: d_step { n_ != late -> times_++; assert(times_ == 1) }
+    :: d_step { n_ != late -> SERVED(n_, block_)++; assert(SERVED(n_, block_) == 1) }
     :: abort
     fi
 }
@@ -91,13 +111,13 @@ inline tell(n_)
     d_step { assert(!freed); done = n_ }
 }
 
-/* The first operation of a kernel of two blocks: the last one tells its end. */
+/* The first operation of a wide kernel: the last block tells its end. */
 inline meet(n_)
 {
     d_step {
         assert(!freed);
         ticket++;
-        last = (ticket == 2);
+        last = (ticket == BLOCKS);
         if
         :: last -> ticket = 0
         :: else
@@ -143,9 +163,9 @@ proctype plain(byte n)
     if
     :: d_step {
         n != late ->
-        served0[n]++;
-        served1[n] = served1[n] + (code_of[n] == WIDE);
-        assert(served0[n] == 1 && served1[n] <= 1)
+        SERVED(n, 0)++;
+        SERVE_OTHERS(n, code_of[n] == WIDE);
+        assert(SERVED(n, 0) == 1 && OTHERS_SERVED(n, code_of[n] == WIDE))
        }
     :: abort
     fi;
@@ -159,10 +179,10 @@ proctype first_block(byte self; byte blocks)
     bit heard, last;
 
     do
-    :: execute(n, code, arg, served0[n]);
+    :: execute(n, code, arg, 0);
         if
 #ifndef FAULT_APART_AT_ONCE
-        :: blocks == 2 && n == self -> meet(n)
+        :: blocks > 1 && n == self -> meet(n)
 #endif
         :: else -> tell(n)
         fi;
@@ -178,12 +198,12 @@ proctype first_block(byte self; byte blocks)
 #ifdef FAULT_QUIT_OVER_WORDS
         :: true -> break
 #else
-        :: done + 1 >= n && (blocks == 1 || done_apart >= relayed) -> break
+        :: done + 1 >= n && (blocks == 1 || ALL_APART(relayed)) -> break
 #endif
         od;
         assert(!freed);
         if
-        :: blocks == 2 && (!heard || code == WIDE) ->
+        :: blocks > 1 && (!heard || code == WIDE) ->
             d_step {
                 assert(!freed);
                 relay_payload[0] = (heard -> arg : QUIT_ARG);
@@ -205,7 +225,7 @@ proctype first_block(byte self; byte blocks)
     leave(self, blocks, 1)
 }
 
-proctype second_block(byte self)
+proctype other_block(byte self; byte block)
 {
     byte n, code = WIDE, arg = ARG(self), first, place = 0, next;
     bit last;
@@ -217,12 +237,12 @@ proctype second_block(byte self)
 #else
     :: n = first + place;
 #endif
-        execute(n, code, arg, served1[n]);
+        execute(n, code, arg, block);
         if
 #ifndef FAULT_APART_AT_ONCE
         :: place == 0 -> meet(n)
 #endif
-        :: else -> d_step { assert(!freed); done_apart = n }
+        :: else -> d_step { assert(!freed); done_apart[block] = n }
         fi;
         d_step { relay_number[0] != place -> assert(!freed); arg = relay_payload[0]; next = relay_number[0] }
         d_step {
@@ -237,7 +257,7 @@ proctype second_block(byte self)
         :: else
         fi
     od;
-    leave(self, 2, 0)
+    leave(self, BLOCKS, 0)
 }
 
 inline hand_over(next_)
@@ -258,12 +278,16 @@ inline launch(n_)
 #endif
             bell_number[0] = n_;
             if
-            :: grid = 1 + (code_of[n_] == WIDE);
+            :: grid = (code_of[n_] == WIDE -> BLOCKS : 1);
                 started = n_;
                 atomic {
                     run first_block(n_, grid);
                     if
-                    :: grid == 2 -> run second_block(n_)
+                    :: grid > 1 ->
+                        run other_block(n_, 1);
+#if BLOCKS > 2
+                        run other_block(n_, 2)
+#endif
                     :: else
                     fi
                 }
@@ -311,7 +335,7 @@ start:
         rung = 0;
         seen = number;
         if
-        :: seen != 0 && left < seen && (grid == 2 || code_of[n] == NARROW) ->
+        :: seen != 0 && left < seen && (grid > 1 || code_of[n] == NARROW) ->
             rung = seen;
             d_step { bell_payload[0] = ARG(n); bell_number[0] = n }
             d_step { bell_payload[1] = code_of[n]; bell_number[1] = n }
@@ -338,7 +362,7 @@ start:
         :: abort -> break
         :: else
         fi;
-        assert(served0[n] == 1 && served1[n] == (code_of[n] == WIDE));
+        assert(SERVED(n, 0) == 1 && OTHERS_SERVED(n, code_of[n] == WIDE));
         n++
     od;
 end:

@@ -220,13 +220,22 @@ static int run_missing(const matrix_algo_t *algo, int *groups)
     return failed;
 }
 
-/* The grids of one algorithm and number of ranks: all of them, or the smallest and one of the others. */
+/*
+ * The grids of one algorithm and number of ranks: all of them, or the smallest and one of the others; where all is
+ * slow, one of these two by turns.
+ */
 static bool takes_grid(int algo, int ranks_index, int grid)
 {
+    const int other = 1 + (algo + ranks_index) % (COUNT(all_grids) - 1);
+    const bool turn = (algo + ranks_index / 2) % 2 != 0;
+
     if (options.group.blocks != 0) {
         return grid == 0;
     }
-    return options.slow || grid == 0 || grid == 1 + (algo + ranks_index) % (COUNT(all_grids) - 1);
+    if (process_state_slow() && !options.slow) {
+        return grid == (turn ? other : 0);
+    }
+    return options.slow || grid == 0 || grid == other;
 }
 
 int main(int argc, char **argv)
