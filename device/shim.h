@@ -12,6 +12,7 @@
  *   mscclpp_dev_block_sync{,_or}  a barrier of the block's threads; _or also combines a flag of each
  *   MSCCLPP_DEV_WARP              threads from 0 on that can act as one without a barrier: 32, and 1 on the twin
  *   mscclpp_dev_warp_or           combines a flag of each of those, and orders their accesses to the block's memory
+ *   mscclpp_dev_warp_meet         after it those that branches had taken apart execute the same instructions again
  *   MSCCLPP_DEV_LANES             lanes of a warp of 32 that one thread stands for: 1, and 32 on the twin
  *   mscclpp_dev_lane              which lane the thread's i-th one is
  *   mscclpp_dev_bundle_t          what the thread's lanes hold of a bundle: four lines of 128 bytes, 16 bytes a lane

@@ -300,6 +300,11 @@ MSCCLPP_DEV bool mscclpp_dev_warp_or(bool flag)
     return __any_sync(0xffffffffu, flag) != 0;
 }
 
+MSCCLPP_DEV void mscclpp_dev_warp_meet(void)
+{
+    __syncwarp();
+}
+
 #define MSCCLPP_DEV_LANES 1
 
 typedef struct {
@@ -344,7 +349,10 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, co
                  : "memory");
 }
 
-/* Likewise. What was loaded is looked at later, so that several loads can be under way. */
+/*
+ * Likewise, after mscclpp_dev_warp_meet or mscclpp_dev_warp_or: lanes that had gone apart before might load by
+ * instructions of their own. What was loaded is looked at later, so that several loads can be under way.
+ */
 MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {

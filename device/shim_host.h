@@ -254,6 +254,10 @@ MSCCLPP_DEV bool mscclpp_dev_warp_or(bool flag)
     return flag;
 }
 
+MSCCLPP_DEV void mscclpp_dev_warp_meet(void)
+{
+}
+
 /* A thread does what a GPU's warp does together. */
 #define MSCCLPP_DEV_LANES 32
 

@@ -72,7 +72,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const msccl
     mscclpp_dev_bundle_st(ctx, mscclpp_dev_ll128_slot(epoch, peer, epoch->args->rank, phase, b), bundle);
 }
 
-/* Asks for a bundle; mscclpp_dev_bundle_has says whether it had come. */
+/* Asks for a bundle; mscclpp_dev_bundle_has says whether it had come. The warp's lanes have to be together. */
 MSCCLPP_DEV void mscclpp_dev_ll128_ask(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
@@ -86,6 +86,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t late;
 
+    mscclpp_dev_warp_meet();
     do {
         mscclpp_dev_ll128_ask(ctx, epoch, peer, phase, b, bundle);
         late = mscclpp_dev_bundle_has(ctx, bundle, epoch->flag) ? MSCCLPP_DEV_NOT_LATE : peer;
@@ -219,6 +220,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
             }
         }
     }
+    mscclpp_dev_warp_meet();
     do {
         late = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
@@ -276,6 +278,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
     uint32_t late;
     int i, j;
 
+    mscclpp_dev_warp_meet();
     do {
         late = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL

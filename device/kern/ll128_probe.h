@@ -66,6 +66,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_d
             mscclpp_dev_wait_t wait = {0, 0};
             uint32_t late;
 
+            mscclpp_dev_warp_meet();
             do {
                 mscclpp_dev_ll128_ask(ctx, &epoch, peer, (int)(epoch.flag & 1), ctx->tid / MSCCLPP_DEV_WARP, &got);
                 late = mscclpp_dev_bundle_has(ctx, &got, epoch.flag) ? MSCCLPP_DEV_NOT_LATE : peer;

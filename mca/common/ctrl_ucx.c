@@ -227,7 +227,7 @@ static bool start_worker(void)
     return true;
 }
 
-/* With the lock held. True if there is a context that this process may use. */
+/* With the lock held: whether there is a context that this process may use. */
 static bool have_context(void)
 {
     if (ucx_context == NULL && !ucx_tried) {
@@ -237,9 +237,9 @@ static bool have_context(void)
 }
 
 /*
- * UCX, when it is loaded and when its first context is made, patches functions of the C library, and tries them by
- * moving the end of the heap up and down, beside malloc's lock: another thread's memory may be gone after that
- * (UCX 1.13; "break adjusted to free malloc space"). So this comes before the application has threads.
+ * UCX patches functions of the C library when it is loaded, at the latest when its first context is made, and tries
+ * them by moving the end of the heap up and down, beside malloc's lock: another thread's memory may be gone after that
+ * (seen with UCX 1.13). So this comes before the application has threads.
  */
 static void ucx_prepare(void)
 {

@@ -381,19 +381,13 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hell
 
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
 {
-    const int ranks_per_node = params->config->ranks_per_node;
-    mscclpp_status_t own;
-
     mscclpp_team_reap();
     if (params->oob.size > MSCCLPP_DEV_MAX_RANKS) {
         mscclpp_info("%s: %d ranks: device buffers are staged (kernels serve up to %d ranks)", params->oob.label,
                      params->oob.size, MSCCLPP_DEV_MAX_RANKS);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (params->single_node && (ranks_per_node == 0 || ranks_per_node >= params->oob.size)) {
-        return mscclpp_team_create_on_node(params, &params->oob, NULL, &own, team_p);
-    }
-    return mscclpp_team_create_spanning(params, team_p);
+    return mscclpp_team_create_on_nodes(params, team_p);
 }
 
 mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,

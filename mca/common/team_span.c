@@ -1,6 +1,7 @@
 /*
- * Teams whose ranks lie on several nodes: each node's ranks make a team as if they were alone, and a fabric joins them.
- * All decisions are votes of all ranks. Last, an all-reduce is tried: what a transport promises is no proof.
+ * On which nodes a team's ranks lie, and teams over several: each node's ranks make a team as if they were alone, and a
+ * fabric joins them. All decisions are votes of all ranks; also where a rank knows that all are on its node, as another
+ * one may have been told to imitate several. Last, an all-reduce is tried: what a transport promises is no proof.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static mscclpp_status_t probe_all(mscclpp_team_t *team)
     return status;
 }
 
-mscclpp_status_t mscclpp_team_create_spanning(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
+mscclpp_status_t mscclpp_team_create_on_nodes(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     mscclpp_team_t *team = NULL;

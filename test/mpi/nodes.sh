@@ -19,6 +19,8 @@ cases_nodes() {
         run "nodes:errors:$shape" 60 -n "$n" "${nodes[@]}" "$bindir/test_errors"
         if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
             run "nodes:threads:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
+            [ "$shape" != 2/1 ] || run "nodes:threads:no ucx for control" 120 -n "$n" "${forced[@]}" \
+                --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_ucx 0 "$bindir/test_threads"
         else
             skip "nodes:threads:$shape" "GPU buffers of threads are staged between nodes"
         fi
@@ -27,6 +29,11 @@ cases_nodes() {
     done
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     run "nodes:many_comms" 240 -n 3 "${nodes[@]}" "$bindir/test_many_comms" 30
+    # shellcheck disable=SC2016 # each rank's own shell expands it
+    run_saying "nodes:ranks_per_node differs" 'warning: .*ranks_per_node is 2 on rank 1 and 0 on rank 0' \
+        60 -n 3 "${forced[@]}" \
+        sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || export OMPI_MCA_coll_mscclpp_ranks_per_node=2; exec "$@"' sh \
+        "$bindir/test_counts" staged
     run "nodes:userop" 60 -n 3 "${nodes[@]}" "$bindir/test_userop"
     run "nodes:brief" 60 -n 4 "${nodes[@]}" "$bindir/test_brief"
     # Little room: large messages take many exchanges.

@@ -119,9 +119,6 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
         mca_coll_mscclpp_oob_destroy(module);
         return status;
     }
-    if (mscclpp_team_spans_nodes(team)) {
-        mca_coll_mscclpp_nodes_progress_start();
-    }
     __atomic_store_n(&module->team, team, __ATOMIC_RELEASE);
     return MSCCLPP_OK;
 }

@@ -212,11 +212,11 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
                                    int device_rank);
 
 /*
- * nodes.c: from the first team over several nodes on, opal_progress moves on what their ranks need of one another.
- * `start` may be called again.
+ * nodes.c: opal_progress moves on what ranks of teams over several nodes need of one another. Registered before there
+ * are any: opal_progress in other threads may use the table of callbacks that a later one would replace.
  */
-void mca_coll_mscclpp_nodes_progress_start(void);
-void mca_coll_mscclpp_nodes_progress_fini(void);
+int mca_coll_mscclpp_nodes_init(void);
+void mca_coll_mscclpp_nodes_fini(void);
 
 /* twin.c: of the parameters twin_host_ranks and twin_shared_only, for tests; `rank` is of MPI_COMM_WORLD. */
 void mca_coll_mscclpp_twin_hide_buffers(int rank);

@@ -127,7 +127,7 @@ static int component_open(void)
 static int component_close(void)
 {
     if (NULL != mca_coll_mscclpp_component.gpu) {
-        mca_coll_mscclpp_nodes_progress_fini();
+        mca_coll_mscclpp_nodes_fini();
         mca_coll_mscclpp_watch_fini();
         mca_coll_mscclpp_stage_fini();
         /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */
@@ -174,16 +174,23 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (OMPI_SUCCESS != mca_coll_mscclpp_watch_init()) {
         goto err_stage_fini;
     }
+    if (OMPI_SUCCESS != mca_coll_mscclpp_nodes_init()) {
+        goto err_watch_fini;
+    }
     if ('\0' != component->config.rules[0]) {
         (void)mscclpp_rules_read(component->config.rules, &component->rules); /* reported; else the built-in table */
     }
-    /* An application that will have threads is not likely to have them yet. */
-    mscclpp_ctrl_prepare(component->config.ucx || 0 == strcmp(component->config.transport, "ucx"));
+    /* An application that will have threads is not likely to have them yet. Between nodes UCX may serve anyway. */
+    mscclpp_ctrl_prepare(component->config.ucx || 0 == strcmp(component->config.transport, "ucx") ||
+                         0 == strcmp(component->config.transport, "auto"));
     component->stage_others = others_need_staging(component->config.stage, gpu);
     component->gpu = gpu;
     mscclpp_info("device %s; other collectives %s", gpu->name,
                  component->stage_others ? "stage device buffers" : "are left alone");
     return OMPI_SUCCESS;
+
+err_watch_fini:
+    mca_coll_mscclpp_watch_fini();
 
 err_stage_fini:
     mca_coll_mscclpp_stage_fini();

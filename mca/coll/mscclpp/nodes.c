@@ -5,10 +5,6 @@
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
 #include "mca/common/fabric.h"
-#include "mca/common/log.h"
-
-/* Guarded by the component's lock. */
-static bool registered;
 
 static int nodes_progress(void)
 {
@@ -16,27 +12,12 @@ static int nodes_progress(void)
     return 0;
 }
 
-void mca_coll_mscclpp_nodes_progress_start(void)
+int mca_coll_mscclpp_nodes_init(void)
 {
-    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
-    if (!registered) {
-        registered = OMPI_SUCCESS == opal_progress_register_lp(nodes_progress);
-        if (!registered) {
-            mscclpp_warn("cannot register with opal_progress: ranks that wait for other nodes may be late");
-        }
-    }
-    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    return opal_progress_register_lp(nodes_progress);
 }
 
-void mca_coll_mscclpp_nodes_progress_fini(void)
+void mca_coll_mscclpp_nodes_fini(void)
 {
-    bool was;
-
-    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
-    was = registered;
-    registered = false;
-    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
-    if (was) {
-        (void)opal_progress_unregister(nodes_progress);
-    }
+    (void)opal_progress_unregister(nodes_progress);
 }
