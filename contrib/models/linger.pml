@@ -24,7 +24,7 @@
 #define OPS (6 - BLOCKS) /* operations of the host thread */
 #endif
 #ifndef WANTS
-#define WANTS 2 /* how often the other thread takes the device over, or clears it */
+#define WANTS (4 - BLOCKS) /* how often the other thread takes the device over, or clears it */
 #endif
 
 #define NARROW 0

@@ -7,18 +7,37 @@
 #include <string.h>
 #include <unistd.h>
 
-bool process_state_sanitized(void)
+/* gcc says it by macros, clang by features, of which gcc may know none. */
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define TSAN 1
+#endif
+#if __has_feature(address_sanitizer)
+#define ASAN 1
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#define TSAN 1
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define ASAN 1
+#endif
+
+bool process_state_tsan(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#ifdef TSAN
     return true;
 #else
     return false;
 #endif
+}
+
+bool process_state_sanitized(void)
+{
+#ifdef ASAN
+    return true;
 #else
-    return false;
+    return process_state_tsan();
 #endif
 }
 

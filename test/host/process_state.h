@@ -19,6 +19,9 @@ bool process_state_slow(void);
 /* MSCCLPP_TEST_LONG=1 asks for several times as many calls as by default, where they are not slow. */
 bool process_state_long(void);
 
+/* ThreadSanitizer watches, for which only threads of one process race. */
+bool process_state_tsan(void);
+
 /* Mappings and memory mean nothing where a sanitizer keeps what was freed. */
 bool process_state_sanitized(void);
 

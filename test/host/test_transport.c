@@ -357,6 +357,12 @@ int main(int argc, char **argv)
             if (options.ends != NULL && (strcmp(options.ends, "processes") == 0) != processes) {
                 continue;
             }
+            if (processes && options.ends == NULL && process_state_tsan()) {
+                printf("%s, ends are processes: skipped: ThreadSanitizer finds nothing between processes\n",
+                       candidate(i)->name);
+                ++skipped;
+                continue;
+            }
             count(run_transport(candidate(i), processes), &ran, &failed, &skipped);
         }
         if (strcmp(candidate(i)->name, "ucx") == 0 && options.ends == NULL && options.cases == NULL &&
