@@ -120,7 +120,10 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(stage, "auto", 4, "auto|always|never",
                   "Copy device buffers of collectives without kernels through host memory: auto (where Open MPI cannot "
                   "take them), always or never."),
-    CONFIG_BOOL(ucx, "1", 6, "Carry control messages over UCX where it was built in; 0 uses the embedding runtime."),
+    CONFIG_BOOL(
+        ucx, "1", 6,
+        "Carry control messages over UCX where it was built in; 0 uses the embedding runtime. MPI_Init loads UCX "
+        "if this is 1 or transport is auto or ucx."),
     CONFIG_INT(ranks_per_node, "0", 7, 0, 64,
                "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
                "several; 0 takes nodes as they are. Must be equal on all ranks."),

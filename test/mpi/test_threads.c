@@ -47,7 +47,7 @@ static int count_ucx_library(struct dl_phdr_info *info, size_t size, void *conte
     return 0;
 }
 
-/* UCX and its modules. While they are loaded other threads had better not use memory. */
+/* UCX and its modules, which take memory away from threads that allocate some while they are being loaded. */
 static int count_ucx(void)
 {
     int count = 0;
