@@ -28,8 +28,8 @@ typedef struct {
  * Of n ranks each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which wait for a
  * second exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a power of
  * two here. LL128 carries a message in little more than half of the bytes, but takes more instructions, and so more
- * blocks than lingering kernels have: it begins where LL16 ends, measured with 2 ranks only. With 3, a
- * number that zero-copy has no code of its own for, it stays ahead of that until links are all that counts.
+ * blocks than lingering kernels have: it begins where LL16 ends, measured with 2 ranks only. With 3, a number
+ * that zero-copy has no code of its own for, it stays ahead of that until links are all that counts.
  *
  * Two ranks send no more in one step than in two, so puts serve all that is too large for packets: stores fill a link
  * better than loads do, and nobody waits for anybody at the beginning or at the end. Of these sizes lingering kernels

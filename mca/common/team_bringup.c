@@ -1,9 +1,8 @@
 /*
- * Bring-up of a team. Every rank prepares what it owns, then one packed all-gather tells all of them everything; each
- * maps its peers' scratch; a vote decides. What a rank lacks, memory included, never keeps it out of an exchange, so
- * all ranks end alike.
- * Last, kernels of all ranks meet once: an attribute that promises peer access, or kernels of two processes that share
- * a GPU, is no proof that they make progress together.
+ * Bring-up of a team of one node. Every rank prepares what it owns, then one packed all-gather tells all of them
+ * everything; each maps its peers' scratch; a vote decides. What a rank lacks, memory included, never keeps it out of
+ * an exchange, so all ranks end alike. Last, kernels of all ranks meet once: an attribute that promises peer access, or
+ * kernels of two processes that share a GPU, is no proof that they make progress together.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -377,17 +376,6 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hell
     }
     *own_p = status;
     return agree(team, status, "meeting of kernels");
-}
-
-mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
-{
-    mscclpp_team_reap();
-    if (params->oob.size > MSCCLPP_DEV_MAX_RANKS) {
-        mscclpp_info("%s: %d ranks: device buffers are staged (kernels serve up to %d ranks)", params->oob.label,
-                     params->oob.size, MSCCLPP_DEV_MAX_RANKS);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    return mscclpp_team_create_on_nodes(params, team_p);
 }
 
 mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,

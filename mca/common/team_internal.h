@@ -132,12 +132,10 @@ void mscclpp_team_close_peers(mscclpp_team_t *team);
 /*
  * team_bringup.c: the team of the ranks of `oob`, which are on one node. `nodes` NULL: it is whole; else it becomes a
  * part of one over several nodes. *own_p, written in any case, is this rank's own trouble, if it has any.
- * team_span.c: finds out the nodes, and makes the team over them, or over the only one.
  */
 mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
                                              const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p,
                                              mscclpp_team_t **team_p);
-mscclpp_status_t mscclpp_team_create_on_nodes(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
 
 /*
  * Lets a kernel of one block on each rank meet those of the others, `rounds` times, and says how long one meeting takes

@@ -1,7 +1,8 @@
 /*
- * On which nodes a team's ranks lie, and teams over several: each node's ranks make a team as if they were alone, and a
- * fabric joins them. All decisions are votes of all ranks; also where a rank knows that all are on its node, as another
- * one may have been told to imitate several. Last, an all-reduce is tried: what a transport promises is no proof.
+ * Creation of teams: on which nodes the ranks lie, and how a team over several comes about: each node's ranks make one
+ * as if they were alone, and a fabric joins them. All decisions are votes of all ranks; also where a rank knows that
+ * all are on its node, as another one may have been told to imitate several. Last, an all-reduce is tried: what a
+ * transport promises is no proof.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -146,15 +147,23 @@ static mscclpp_status_t probe_all(mscclpp_team_t *team)
     return status;
 }
 
-mscclpp_status_t mscclpp_team_create_on_nodes(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
+mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     mscclpp_team_t *team = NULL;
+    mscclpp_status_t status, mine;
+    mscclpp_oob_part_t *part;
     mscclpp_nodes_t nodes;
-    mscclpp_oob_part_t *part = mscclpp_oob_part_create(oob);
-    mscclpp_status_t mine = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
-    mscclpp_status_t status = find_nodes(params, mine, &nodes);
 
+    mscclpp_team_reap();
+    if (oob->size > MSCCLPP_DEV_MAX_RANKS) {
+        mscclpp_info("%s: %d ranks: device buffers are staged (kernels serve up to %d ranks)", oob->label, oob->size,
+                     MSCCLPP_DEV_MAX_RANKS);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    part = mscclpp_oob_part_create(oob);
+    mine = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    status = find_nodes(params, mine, &nodes);
     if (status == MSCCLPP_OK && nodes.count == 1) {
         mscclpp_oob_part_destroy(part);
         return mscclpp_team_create_on_node(params, oob, NULL, &mine, team_p);
