@@ -123,16 +123,20 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_BOOL(
         ucx, "1", 6,
         "Carry control messages over UCX where it was built in; 0 uses the embedding runtime. MPI_Init loads UCX "
-        "if this is 1 or transport is auto or ucx."),
+        "if this is 1 or transport is auto, network or ucx."),
     CONFIG_INT(ranks_per_node, "0", 7, 0, 64,
                "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
                "several; 0 takes nodes as they are. Must be equal on all ranks."),
-    CONFIG_STRING(transport, "auto", 4, "auto|shm|cuda_ipc|verbs|ucx",
-                  "What carries all-reduces between nodes: auto (verbs where all ranks have it, else ucx), verbs or "
-                  "ucx; shm (of the host twin) and cuda_ipc serve imitated nodes only."),
+    CONFIG_STRING(transport, "auto", 4, "auto|network|shm|cuda_ipc|verbs|ucx",
+                  "What carries all-reduces between nodes: auto (shm where all ranks run on one host, as those of "
+                  "imitated nodes do; else network), network (verbs where all ranks have it, else ucx), verbs or ucx; "
+                  "shm and cuda_ipc serve imitated nodes only."),
     CONFIG_SIZE(exchange_size, "16m", 5, 65536, GIB,
                 "Bytes that a rank sets aside for each communicator over several nodes, for what travels between "
                 "them."),
+    CONFIG_STRING(exchange_memory, "auto", 6, "auto|device|host",
+                  "Where these lie: auto (device memory where the transport, other than shm, can put it and signals "
+                  "there), device, or host, which is pinned memory. Transports that cannot are not taken."),
     CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; 0 "
                 "takes the built-in choice."),

@@ -80,17 +80,6 @@ void mscclpp_fabric_progress_all(void)
     pthread_mutex_unlock(&list_lock);
 }
 
-void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory)
-{
-    if (memory->host != NULL && memory->on_device) {
-        fabric->gpu->device_free(fabric->device, memory->host);
-    } else if (memory->host != NULL) {
-        fabric->gpu->host_free(memory->host);
-    }
-    memory->host = NULL;
-    memory->device = NULL;
-}
-
 /*
  * What the last calls have sent must arrive before the connections end, which give up what is under way. Peers that do
  * nothing for so long have what they need in their network at least.

@@ -7,6 +7,7 @@
 #include "mca/common/ctrl.h"
 #include "mca/common/fabric.h"
 #include "mca/common/proxy.h"
+#include "mca/common/shmseg.h"
 #include "mca/common/transport.h"
 
 /* Memory that both kernels and a transport use: device memory, or pinned memory of the host. */
@@ -14,6 +15,7 @@ typedef struct {
     void *host;   /* as the transport sees it; NULL: none */
     void *device; /* as kernels see it */
     bool on_device;
+    mscclpp_shmseg_t *segment; /* that it is; NULL: not shared */
 } mscclpp_fabric_memory_t;
 
 /* On ranks that own no shard there is nothing but the node map. */
@@ -35,6 +37,7 @@ struct mscclpp_fabric {
 
     const mscclpp_transport_ops_t *ops;
     mscclpp_transport_t *transport;
+    mscclpp_transport_place_t place; /* of the next two */
     mscclpp_fabric_memory_t tokens;
     mscclpp_fabric_memory_t area;
     mscclpp_region_t *region;
@@ -66,10 +69,12 @@ struct mscclpp_fabric {
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
 
-/* fabric.c */
+/* fabric_memory.c: zeroed memory at such a place. Freeing what was not allocated, or has been freed, is allowed. */
+mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
+                                         mscclpp_fabric_memory_t *memory);
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory);
 
-/* Ends the transport, with its connections and all memory that it uses; another one may be opened then. */
+/* fabric.c: ends the transport, with its connections and all memory that it uses; another one may be opened then. */
 void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric);
 

@@ -202,32 +202,13 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     return status;
 }
 
-static mscclpp_status_t allocate(mscclpp_fabric_t *fabric, bool on_device, uint64_t size,
-                                 mscclpp_fabric_memory_t *memory)
-{
-    mscclpp_status_t status;
-    void *host = NULL, *device = NULL;
-
-    if (on_device) {
-        status = fabric->gpu->device_alloc(fabric->device, size, &device);
-        host = device;
-    } else {
-        status = fabric->gpu->host_alloc(size, &host, &device);
-    }
-    if (status == MSCCLPP_OK) {
-        memory->host = host;
-        memory->device = device;
-        memory->on_device = on_device;
-    }
-    return status;
-}
-
 static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
-                                  const mscclpp_transport_ops_t *ops, bool on_device, uint32_t *flags_p)
+                                  const mscclpp_transport_ops_t *ops, mscclpp_transport_place_t place,
+                                  uint32_t *flags_p)
 {
     const uint64_t tokens = (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count;
     mscclpp_transport_params_t transport;
-    mscclpp_status_t status = allocate(fabric, on_device, tokens * sizeof(uint64_t), &fabric->tokens);
+    mscclpp_status_t status = mscclpp_fabric_allocate(fabric, place, tokens * sizeof(uint64_t), &fabric->tokens);
 
     if (status != MSCCLPP_OK) {
         return status;
@@ -243,6 +224,7 @@ static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_p
     transport.tokens = fabric->tokens.host;
     transport.token_count = tokens;
     fabric->ops = ops;
+    fabric->place = place;
     status = ops->create(&transport, flags_p, &fabric->transport);
     if (status != MSCCLPP_OK) {
         fabric->transport = NULL;
@@ -254,35 +236,56 @@ static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_p
 
 /*
  * Tokens and slots lie together, both in device memory or both in the host's: a signal in one kind of memory would say
- * nothing of data that takes another way into the other kind. Device memory where the transport can do both.
+ * nothing of data that takes another way into the other kind. Device memory where the transport can do both, unless it
+ * is the CPU that moves bytes.
  */
 static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
                                        const mscclpp_transport_ops_t *ops)
 {
     const uint32_t both = MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
+    const char *wanted = fabric->config.exchange_memory;
+    const bool host = strcmp(wanted, "host") == 0, device = strcmp(wanted, "device") == 0;
     uint32_t flags = 0;
-    mscclpp_status_t status = open_with(fabric, params, ops, ops->device_only, &flags);
+    mscclpp_status_t status = open_with(fabric, params, ops, ops->place, &flags);
 
-    if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both) {
+    if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both && !host &&
+        (device || ops->place != MSCCLPP_PLACE_SHARED)) {
         mscclpp_fabric_close_transport(fabric);
-        status = open_with(fabric, params, ops, true, &flags);
+        status = open_with(fabric, params, ops, MSCCLPP_PLACE_DEVICE, &flags);
+    }
+    if (status == MSCCLPP_OK && (fabric->tokens.on_device ? host : device)) {
+        mscclpp_info("%s: no transport %s: coll_mscclpp_exchange_memory is %s", fabric->label, ops->name, wanted);
+        mscclpp_fabric_close_transport(fabric);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     return status;
+}
+
+static bool may_take(const mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
+                     const mscclpp_transport_ops_t *ops)
+{
+    const char *wanted = fabric->config.transport;
+
+    if (!ops->between_nodes && !params->single_node) {
+        return false;
+    }
+    if (strcmp(wanted, "auto") == 0) {
+        return ops->between_nodes || (ops->within_host && fabric->nodes.one_host);
+    }
+    return strcmp(wanted, "network") == 0 ? ops->between_nodes : strcmp(wanted, ops->name) == 0;
 }
 
 /* The first one from number *next_p on; *next_p: the one behind it. */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params, int *next_p)
 {
-    const bool automatic = strcmp(fabric->config.transport, "auto") == 0;
     const mscclpp_oob_t *oob = &params->oob;
     mscclpp_vote_t vote;
 
     while (*next_p < mscclpp_transport_count) {
         const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
-        const bool allowed = automatic ? ops->between_nodes : strcmp(fabric->config.transport, ops->name) == 0;
         mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
 
-        if (allowed && (ops->between_nodes || params->single_node)) {
+        if (may_take(fabric, params, ops)) {
             status = fabric->owner ? open_transport(fabric, params, ops) : MSCCLPP_OK;
         }
         status = mscclpp_vote(oob, status, &vote);
@@ -314,7 +317,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
 static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, address_t *addresses)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
-    mscclpp_status_t status = allocate(fabric, fabric->tokens.on_device, fabric->area_size, &fabric->area);
+    mscclpp_status_t status = mscclpp_fabric_allocate(fabric, fabric->place, fabric->area_size, &fabric->area);
     size_t length = sizeof(reach->key);
     int node;
 

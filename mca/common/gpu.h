@@ -111,6 +111,13 @@ typedef struct {
     mscclpp_status_t (*host_alloc)(size_t size, void **host_address_p, void **device_address_p);
     void (*host_free)(void *host_address);
 
+    /*
+     * Pins whole pages of the host that somebody else allocated, until `host_unregister` of the same address, before
+     * they are freed; *device_address_p is where kernels see them. NULL, both: kernels touch any memory of the host.
+     */
+    mscclpp_status_t (*host_register)(void *host_address, size_t size, void **device_address_p);
+    void (*host_unregister)(void *host_address);
+
     /* Makes a handle for [address, address + 1). MSCCLPP_ERR_NOT_SUPPORTED for memory that cannot be exported. */
     mscclpp_status_t (*export_memory)(const void *address, mscclpp_gpu_handle_t *handle_p);
 

@@ -242,6 +242,44 @@ static void cuda_host_free(void *host_address)
     }
 }
 
+static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void **device_address_p)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    void *device_address;
+    mscclpp_status_t status = check_size(size);
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_enter_any(&scope);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = CUDA_CALL(MSCCLPP_LOG_ERROR,
+                      cudaHostRegister(host_address, size, cudaHostRegisterPortable | cudaHostRegisterMapped));
+    if (cudaSuccess == error) {
+        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaHostGetDevicePointer(&device_address, host_address, 0));
+        if (cudaSuccess != error) {
+            CUDA_RELEASE(cudaHostUnregister(host_address));
+        }
+    }
+    mscclpp_cuda_leave(&scope);
+    if (cudaSuccess == error) {
+        *device_address_p = device_address;
+    }
+    return mscclpp_cuda_status(error);
+}
+
+static void cuda_host_unregister(void *host_address)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (MSCCLPP_OK == mscclpp_cuda_enter_any(&scope)) {
+        CUDA_RELEASE(cudaHostUnregister(host_address));
+        mscclpp_cuda_leave(&scope);
+    }
+}
+
 static mscclpp_status_t stream_new(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));
@@ -444,6 +482,8 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .temp_free = cuda_temp_free,
     .host_alloc = cuda_host_alloc,
     .host_free = cuda_host_free,
+    .host_register = cuda_host_register,
+    .host_unregister = cuda_host_unregister,
     .export_memory = mscclpp_cuda_export_memory,
     .import_memory = mscclpp_cuda_import_memory,
     .close_memory = mscclpp_cuda_close_memory,

@@ -22,14 +22,13 @@ typedef struct {
 } thresholds_t;
 
 /*
- * NVLink-class GPUs. Measured with 2 H200, with 3 from 1 MiB on, and with 4 up to 512 KiB; the rest is interpolated or
- * extrapolated, not measured.
+ * NVLink-class GPUs. Measured with 2 H200, with 3 from 1 MiB on, and with 4; the rest is extrapolated, not measured.
  *
  * Of n ranks each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which wait for a
  * second exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a power of
  * two here. LL128 carries a message in little more than half of the bytes, but takes more instructions, and so more
- * blocks than lingering kernels have: it begins where LL16 ends, measured with 2 ranks only. With 3, a number
- * that zero-copy has no code of its own for, it stays ahead of that until links are all that counts.
+ * blocks than lingering kernels have: it begins where LL16 ends. With 3, a number that zero-copy has no code of its own
+ * for, it stays ahead of that until links are all that counts, with 4 until the lingering kernel's few blocks do.
  *
  * Two ranks send no more in one step than in two, so puts serve all that is too large for packets: stores fill a link
  * better than loads do, and nobody waits for anybody at the beginning or at the end. Of these sizes lingering kernels
@@ -38,7 +37,7 @@ typedef struct {
 static const thresholds_t cuda_thresholds[] = {
     {2, 256 * KIB, 512 * KIB, ALWAYS, NEVER, 1024 * KIB, 2048 * KIB, true},
     {3, 256 * KIB, 768 * KIB, 0, NEVER, 768 * KIB, 32 * 1024 * KIB, false},
-    {4, 128 * KIB, 1024 * KIB, 0, NEVER, 1024 * KIB, 2048 * KIB, false},
+    {4, 128 * KIB, 1024 * KIB, 0, NEVER, 1024 * KIB, 8 * 1024 * KIB, false},
     {5, 64 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
     {6, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
     {7, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},

@@ -119,6 +119,25 @@ void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_des
     *descriptor_p = segment->descriptor;
 }
 
+bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_descriptor_t *descriptor_p,
+                           uint64_t *offset_p)
+{
+    const mscclpp_shmseg_t *segment;
+    uint64_t offset = 0;
+
+    pthread_mutex_lock(&shmseg_lock);
+    for (segment = shmseg_list; NULL != segment; segment = segment->next) {
+        offset = (uint64_t)((uintptr_t)address - (uintptr_t)segment->base);
+        if (segment->fd >= 0 && offset <= segment->descriptor.length && length <= segment->descriptor.length - offset) {
+            *descriptor_p = segment->descriptor;
+            *offset_p = offset;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&shmseg_lock);
+    return NULL != segment;
+}
+
 static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
 {
     char path[64];

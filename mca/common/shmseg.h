@@ -2,6 +2,7 @@
 #ifndef MCA_COMMON_SHMSEG_H
 #define MCA_COMMON_SHMSEG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,13 @@ typedef struct {
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p);
 
 void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_descriptor_t *descriptor_p);
+
+/*
+ * Describes the segment of this process's making that holds all of [address, address + length), which begins
+ * *offset_p bytes behind its start. False if there is none.
+ */
+bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_descriptor_t *descriptor_p,
+                           uint64_t *offset_p);
 
 /*
  * Maps a segment. All holders within one process share one mapping and so one address, the creator included.

@@ -46,6 +46,12 @@ enum {
     MSCCLPP_WHOLE_WORDS = 64
 };
 
+typedef enum {
+    MSCCLPP_PLACE_HOST,   /* pinned memory of the host, or wherever the instance's flags allow */
+    MSCCLPP_PLACE_SHARED, /* a segment of shared memory (shmseg.h) that kernels can touch, or the like */
+    MSCCLPP_PLACE_DEVICE  /* device memory of the runtime */
+} mscclpp_transport_place_t;
+
 typedef struct {
     const mscclpp_config_t *config;
     const mscclpp_gpu_ops_t *gpu;
@@ -67,11 +73,14 @@ typedef struct {
 typedef struct {
     const char *name; /* "shm", "cuda_ipc", "verbs", "ucx" */
 
-    /* Tokens, and regions that peers put into, have to lie in device memory of the runtime. */
-    bool device_only;
+    /* Where tokens, and regions that peers put into, have to lie. */
+    mscclpp_transport_place_t place;
 
     /* Reaches peers on other nodes, where it can be used at all. */
     bool between_nodes;
+
+    /* Taken unasked between imitated nodes, whose ranks all run on one host. */
+    bool within_host;
 
     /*
      * Opens what the process needs. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, where it cannot be

@@ -1,5 +1,6 @@
 /*
- * The transport of the host twin. Its device memory is shared memory, so the CPU copies straight into the peer's.
+ * The transport between ranks of one host, by shared memory: tokens and regions lie in segments that their owner made,
+ * pinned for its GPU or, on the host twin, as its device memory. The sender's CPU copies straight into the peer's.
  *
  * A put has ended when it returns. A signal is a releasing addition after it, made by the same thread; whoever acquires
  * the token sees the bytes. The same holds for `add`. So there is never anything under way, and a flush has nothing to
@@ -9,21 +10,41 @@
 #include <string.h>
 
 #include "mca/common/log.h"
+#include "mca/common/shmseg.h"
+#include "mca/common/transport.h"
 #include "mca/common/words.h"
-#include "mca/common/transport_window.h"
 
-static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d7363636c736d61), "shm", "an address"};
-static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636c736d6b), "shm", "a key"};
+/* What describes a peer's memory: its tokens in an address, a region in a key. */
+typedef struct {
+    uint64_t magic;
+    int64_t rank;    /* of the owner */
+    uint64_t offset; /* in the segment */
+    uint64_t length;
+    mscclpp_shmseg_descriptor_t segment; /* zeroed for a length of 0 */
+} shm_card_t;
+
+#define SHM_ADDRESS UINT64_C(0x6d7363636c736d61)
+#define SHM_KEY UINT64_C(0x6d7363636c736d6b)
+
+_Static_assert(sizeof(shm_card_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "an address holds a card");
+_Static_assert(sizeof(shm_card_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a key holds a card");
+
+/* A peer's memory, mapped. */
+typedef struct {
+    mscclpp_shmseg_t *segment;
+    char *base;
+    uint64_t length; /* bytes */
+} shm_window_t;
 
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
-    mscclpp_window_card_t card; /* of the tokens */
+    shm_card_t card; /* of the tokens */
 };
 
 struct mscclpp_conn {
     mscclpp_transport_t *transport;
     int peer;
-    mscclpp_window_t tokens; /* of the peer; base is NULL until connected */
+    shm_window_t tokens; /* of the peer; base is NULL until connected */
 };
 
 struct mscclpp_region {
@@ -33,8 +54,55 @@ struct mscclpp_region {
 };
 
 struct mscclpp_remote {
-    mscclpp_window_t window;
+    shm_window_t window;
 };
+
+static bool fits(uint64_t at, uint64_t length, uint64_t limit)
+{
+    return at <= limit && length <= limit - at;
+}
+
+/* MSCCLPP_ERR_NOT_SUPPORTED for memory that does not lie in one segment of this process. */
+static mscclpp_status_t describe(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
+                                 uint64_t length, shm_card_t *card)
+{
+    memset(card, 0, sizeof(*card));
+    card->magic = magic;
+    card->rank = params->rank;
+    card->length = length;
+    return length == 0 || mscclpp_shmseg_locate(address, length, &card->segment, &card->offset)
+               ? MSCCLPP_OK
+               : MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
+static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, const void *bytes, size_t length,
+                                    shm_window_t *window)
+{
+    const char *label = conn->transport->params.label;
+    mscclpp_status_t status = MSCCLPP_OK;
+    shm_card_t card;
+
+    if (length != sizeof(card)) {
+        mscclpp_error("%s: %s of %zu bytes from rank %d; transport shm sends %zu", label,
+                      magic == SHM_KEY ? "a key" : "an address", length, conn->peer, sizeof(card));
+        return MSCCLPP_ERR_INVALID;
+    }
+    memcpy(&card, bytes, sizeof(card));
+    if (card.magic != magic || card.rank != conn->peer || !fits(card.offset, card.length, card.segment.length)) {
+        mscclpp_error("%s: what came from rank %d is not %s of transport shm", label, conn->peer,
+                      magic == SHM_KEY ? "a key" : "an address");
+        return MSCCLPP_ERR_INVALID;
+    }
+    memset(window, 0, sizeof(*window));
+    if (card.length > 0) {
+        status = mscclpp_shmseg_attach(&card.segment, &window->segment);
+    }
+    if (status == MSCCLPP_OK && card.length > 0) {
+        window->base = (char *)mscclpp_shmseg_base(window->segment) + card.offset;
+        window->length = card.length;
+    }
+    return status;
+}
 
 static mscclpp_status_t no_memory(const mscclpp_transport_t *transport, const char *what)
 {
@@ -46,20 +114,11 @@ static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uin
                                    mscclpp_transport_t **transport_p)
 {
     mscclpp_transport_t *transport;
-    mscclpp_status_t status;
-    mscclpp_window_card_t card;
+    shm_card_t card;
 
-    if (strcmp(params->gpu->name, mscclpp_gpu_host_ops.name) != 0) {
-        mscclpp_info("%s: no transport shm: it serves the host twin, not device=%s", params->label, params->gpu->name);
+    if (describe(params, SHM_ADDRESS, params->tokens, params->token_count * sizeof(uint64_t), &card) != MSCCLPP_OK) {
+        mscclpp_info("%s: no transport shm: the tokens do not lie in shared memory", params->label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    status =
-        mscclpp_window_describe(params, &address_kind, params->tokens, params->token_count * sizeof(uint64_t), &card);
-    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        mscclpp_info("%s: no transport shm: the tokens do not lie in device memory of the twin", params->label);
-    }
-    if (status != MSCCLPP_OK) {
-        return status;
     }
     transport = calloc(1, sizeof(*transport));
     if (transport == NULL) {
@@ -68,8 +127,10 @@ static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uin
     }
     transport->params = *params;
     transport->card = card;
-    *flags_p =
-        MSCCLPP_REACH_NODE | MSCCLPP_CAN_ADD | MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS | MSCCLPP_WHOLE_WORDS;
+    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_CAN_ADD | MSCCLPP_WHOLE_WORDS;
+    if (strcmp(params->gpu->name, mscclpp_gpu_host_ops.name) == 0) {
+        *flags_p |= MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
+    }
     *transport_p = transport;
     return MSCCLPP_OK;
 }
@@ -111,7 +172,7 @@ static mscclpp_status_t shm_conn_connect(mscclpp_conn_t *conn, const void *addre
         mscclpp_error("%s: the connection to rank %d is connected already", conn->transport->params.label, conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
-    return mscclpp_window_open(&conn->transport->params, &address_kind, conn->peer, address, length, &conn->tokens);
+    return open_window(conn, SHM_ADDRESS, address, length, &conn->tokens);
 }
 
 static void shm_conn_destroy(mscclpp_conn_t *conn)
@@ -119,7 +180,7 @@ static void shm_conn_destroy(mscclpp_conn_t *conn)
     if (conn == NULL) {
         return;
     }
-    mscclpp_window_close(&conn->tokens);
+    mscclpp_shmseg_detach(conn->tokens.segment);
     free(conn);
 }
 
@@ -129,7 +190,7 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
     return MSCCLPP_OK;
 }
 
-/* Memory that cannot be exported serves as a source all the same; only its key does not exist. */
+/* Memory that is not shared serves as a source all the same; only its key does not exist. */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -147,9 +208,8 @@ static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *
 
 static mscclpp_status_t shm_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
-    mscclpp_window_card_t card;
-    mscclpp_status_t status =
-        mscclpp_window_describe(&region->transport->params, &key_kind, region->address, region->length, &card);
+    shm_card_t card;
+    mscclpp_status_t status = describe(&region->transport->params, SHM_KEY, region->address, region->length, &card);
 
     if (status == MSCCLPP_OK) {
         memcpy(key, &card, sizeof(card));
@@ -172,7 +232,7 @@ static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key,
     if (remote == NULL) {
         return no_memory(conn->transport, "a peer's region");
     }
-    status = mscclpp_window_open(&conn->transport->params, &key_kind, conn->peer, key, length, &remote->window);
+    status = open_window(conn, SHM_KEY, key, length, &remote->window);
     if (status != MSCCLPP_OK) {
         free(remote);
         return status;
@@ -186,7 +246,7 @@ static void shm_remote_destroy(mscclpp_remote_t *remote)
     if (remote == NULL) {
         return;
     }
-    mscclpp_window_close(&remote->window);
+    mscclpp_shmseg_detach(remote->window.segment);
     free(remote);
 }
 
@@ -198,35 +258,75 @@ static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *wha
     return MSCCLPP_ERR_INVALID;
 }
 
-static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
-                                uint64_t from, uint64_t length)
+static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                  const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
-    if (!mscclpp_window_fits(to, length, remote->window.length)) {
+    if (!fits(to, length, remote->window.length)) {
         return out_of_range(conn, "put", to, length, remote->window.length);
     }
-    if (!mscclpp_window_fits(from, length, region->length)) {
+    if (!fits(from, length, region->length)) {
         return out_of_range(conn, "source of a put", from, length, region->length);
-    }
-    if (length > 0) {
-        mscclpp_copy_words(remote->window.base + to, region->address + from, length);
     }
     return MSCCLPP_OK;
 }
 
-static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
+static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
-    if (!mscclpp_window_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
+    if (!fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
         mscclpp_error("%s: signal on token %u of rank %d, which has %llu", conn->transport->params.label, token,
                       conn->peer, (unsigned long long)(conn->tokens.length / sizeof(uint64_t)));
         return MSCCLPP_ERR_INVALID;
     }
-    __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);
     return MSCCLPP_OK;
+}
+
+static void give_signal(const mscclpp_conn_t *conn, uint32_t token)
+{
+    __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);
+}
+
+static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
+                                uint64_t from, uint64_t length)
+{
+    mscclpp_status_t status = check_put(conn, remote, to, region, from, length);
+
+    if (status == MSCCLPP_OK && length > 0) {
+        mscclpp_copy_words(remote->window.base + to, region->address + from, length);
+    }
+    return status;
+}
+
+static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
+{
+    mscclpp_status_t status = check_token(conn, token);
+
+    if (status == MSCCLPP_OK) {
+        give_signal(conn, token);
+    }
+    return status;
+}
+
+/* Nobody looks before the signal, so the bytes need not come as whole words. */
+static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                       mscclpp_region_t *region, uint64_t from, uint64_t length, uint32_t token)
+{
+    mscclpp_status_t status = check_put(conn, remote, to, region, from, length);
+
+    if (status == MSCCLPP_OK) {
+        status = check_token(conn, token);
+    }
+    if (status == MSCCLPP_OK) {
+        if (length > 0) {
+            memcpy(remote->window.base + to, region->address + from, length);
+        }
+        give_signal(conn, token);
+    }
+    return status;
 }
 
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
-    if (!mscclpp_window_fits(to, sizeof(uint64_t), remote->window.length)) {
+    if (!fits(to, sizeof(uint64_t), remote->window.length)) {
         return out_of_range(conn, "addition", to, sizeof(uint64_t), remote->window.length);
     }
     if ((uintptr_t)(remote->window.base + to) % sizeof(uint64_t) != 0) {
@@ -245,6 +345,12 @@ static mscclpp_status_t shm_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
     return MSCCLPP_OK;
 }
 
+static bool shm_has_left(mscclpp_conn_t *conn)
+{
+    (void)conn;
+    return true;
+}
+
 static mscclpp_status_t shm_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
     (void)conn;
@@ -254,7 +360,8 @@ static mscclpp_status_t shm_test(mscclpp_conn_t *conn, uint64_t ticket)
 
 const mscclpp_transport_ops_t mscclpp_transport_shm = {
     .name = "shm",
-    .device_only = true,
+    .place = MSCCLPP_PLACE_SHARED,
+    .within_host = true,
     .create = shm_create,
     .destroy = shm_destroy,
     .progress = shm_progress,
@@ -270,7 +377,9 @@ const mscclpp_transport_ops_t mscclpp_transport_shm = {
     .remote_destroy = shm_remote_destroy,
     .put = shm_put,
     .signal = shm_signal,
+    .put_signal = shm_put_signal,
     .add = shm_add,
     .flush = shm_flush,
     .test = shm_test,
+    .has_left = shm_has_left,
 };

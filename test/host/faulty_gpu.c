@@ -15,6 +15,7 @@ static const char *const names[FAULTY_LAST] = {
     [FAULTY_DEVICE_ALLOC] = "device_alloc",
     [FAULTY_TEMP_ALLOC] = "temp_alloc",
     [FAULTY_HOST_ALLOC] = "host_alloc",
+    [FAULTY_HOST_REGISTER] = "host_register",
     [FAULTY_EXPORT] = "export_memory",
     [FAULTY_IMPORT] = "import_memory",
     [FAULTY_STREAM_CREATE] = "stream_create",
@@ -154,6 +155,19 @@ static void faulty_host_free(void *host_address)
     mscclpp_gpu_host_ops.host_free(host_address);
 }
 
+/* The twin has none, as all memory is its own. */
+static mscclpp_status_t faulty_host_register(void *host_address, size_t size, void **device_address_p)
+{
+    (void)size;
+    *device_address_p = host_address;
+    TRY(FAULTY_HOST_REGISTER, took(MSCCLPP_OK));
+}
+
+static void faulty_host_unregister(void *host_address)
+{
+    gave(host_address);
+}
+
 static mscclpp_status_t faulty_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
     TRY(FAULTY_EXPORT, mscclpp_gpu_host_ops.export_memory(address, handle_p));
@@ -242,6 +256,8 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .temp_free = faulty_temp_free,
     .host_alloc = faulty_host_alloc,
     .host_free = faulty_host_free,
+    .host_register = faulty_host_register,
+    .host_unregister = faulty_host_unregister,
     .export_memory = faulty_export_memory,
     .import_memory = faulty_import_memory,
     .close_memory = faulty_close_memory,

@@ -480,10 +480,13 @@ plant triggers-overtake ports $carry $carry \
     '/carry_trigger\(mscclpp_proxy_t/,/^}/s/if \(channel->count > 0\)/if (channel->count > 1000)/'
 plant put-done-twice ports $carry $carry 's/request->type &= ~\(uint32_t\)MSCCLPP_TRIGGER_DATA;//'
 plant signal-done-twice ports $carry $carry 's/request->type &= ~\(uint32_t\)MSCCLPP_TRIGGER_SIGNAL;//'
+plant put-with-signal-twice ports $carry $carry 's/request->type &= ~both;//'
 plant port-wait-relaxed ports $channel $launcher 's/ld_acquire_sys_u64\((channel->inbound\) < )/ld_relaxed_sys_u64(\1/'
 plant port-flush-relaxed ports $channel $launcher 's/ld_acquire_sys_u64\((channel->flushed)/ld_relaxed_sys_u64(\1/'
 shm=mca/common/transport_shm.c
 plant shm-signal-relaxed ports $shm $shm 's/token, 1, __ATOMIC_RELEASE/token, 1, __ATOMIC_RELAXED/'
+plant shm-signal-before-put ports $shm $shm '/^static mscclpp_status_t shm_put_signal/,/^}/{/give_signal/d
+    s/^        if \(length > 0\)/        give_signal(conn, token);\n&/}'
 
 # The conformance test finds out transports that are wrong.
 late=test/host/late_transport.c

@@ -45,9 +45,11 @@ cases_nodes() {
 cases_nodes_algorithms() {
     local algorithm n nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     for algorithm in nodes nodes_split nodes_ring nodes_packets; do
+        # Over what serves between real nodes, else over shared memory.
         for n in 2 3 4; do
             run "nodes:$algorithm:$n/1" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
-                --mca coll_mscclpp_algorithm "$algorithm" "$bindir/test_counts" quick
+                --mca coll_mscclpp_transport network --mca coll_mscclpp_algorithm "$algorithm" \
+                "$bindir/test_counts" quick
         done
         run "nodes:$algorithm:5/2" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
             "$bindir/test_counts" quick
@@ -69,21 +71,30 @@ cases_nodes_algorithms() {
     local mock=$bindir/../unit/.libs/libmock_verbs.so
     if [ -e "$mock" ]; then
         MOCK_VERBS_USELESS=1 run_saying "nodes:next transport" 'inter-node transport ucx' 60 -n 3 "${nodes[@]}" \
-            --mca coll_mscclpp_verbs_library "$mock" --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
+            --mca coll_mscclpp_transport network --mca coll_mscclpp_verbs_library "$mock" \
+            --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
     else
         skip "nodes:next transport" "no $mock, an HCA that does not do"
     fi
-    run "nodes:proxy thread" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_proxy thread "$bindir/test_counts"
+    run "nodes:proxy thread" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport network \
+        --mca coll_mscclpp_proxy thread "$bindir/test_counts"
+    run_saying "nodes:shm" 'inter-node transport shm: .* in pinned host memory' 240 -n 3 "${nodes[@]}" \
+        --mca coll_mscclpp_verbose 2 "$bindir/test_counts"
+    run_saying "nodes:exchange_memory refused" 'no transport ucx: coll_mscclpp_exchange_memory is device' 60 -n 3 \
+        "${nodes[@]}" --mca coll_mscclpp_transport ucx \
+        --mca coll_mscclpp_exchange_memory device --mca coll_mscclpp_verbose 2 "$bindir/test_counts" staged
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run "nodes:grid" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_twin_threads 2 \
             "$bindir/test_counts" quick
-        run "nodes:shm" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport shm "$bindir/test_counts" quick
+        run "nodes:exchange_memory device" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport shm \
+            --mca coll_mscclpp_exchange_memory device "$bindir/test_counts" quick
     else
         run "nodes:cuda_ipc" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_transport cuda_ipc "$bindir/test_counts" quick
     fi
     # Calls queued in a stream, of the host library: whatever the parameter says, a thread serves their proxy.
     for n in 2 3; do
         run "nodes:stream:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node $((n - 1)) \
+            --mca coll_mscclpp_transport "$([ "$n" = 2 ] && echo network || echo auto)" \
             "$bindir/../../mscclpp_bench" --device "$MSCCLPP_TEST_DEVICE" --mode stream --min 8 --max 256k --factor 32 \
             --iterations 5 --rounds 1 --check 3
     done
@@ -92,10 +103,12 @@ cases_nodes_algorithms() {
 # Ranks of other nodes that do not come.
 cases_nodes_late() {
     local when nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
-    local tokens=shm # in device memory, where the host has to ask for them
+    local tokens=shm
     [ "$MSCCLPP_TEST_DEVICE" = host ] || tokens=cuda_ipc
+    # Tokens in device memory, where the host has to ask for them.
     run_saying "nodes:late:warn:$tokens" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
-        --mca coll_mscclpp_transport $tokens --mca coll_mscclpp_algorithm nodes --mca coll_mscclpp_warn_after 6 \
+        --mca coll_mscclpp_transport $tokens --mca coll_mscclpp_exchange_memory device \
+        --mca coll_mscclpp_algorithm nodes --mca coll_mscclpp_warn_after 6 \
         "$bindir/test_late" warn 8 later
     # In a ring of four rank 1 is neither before nor behind the late one, and names it all the same.
     run_saying "nodes:late:warn:nodes_ring" 'waits on rank 1 for .* ranks that have not arrived: 3 ' 30 -n 4 \
@@ -105,6 +118,6 @@ cases_nodes_late() {
         run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
             --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 $when
         run_saying "nodes:late:timeout:$when" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
-            --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $when
+            --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $when
     done
 }

@@ -6,7 +6,7 @@
 #   MSCCLPP_COMPONENT_DIR   folder of mca_coll_mscclpp.so (default: components, in the current folder)
 #   MSCCLPP_TEST_BINDIR     folder of the test programs (default: test/mpi, in the current folder)
 #   MSCCLPP_TEST_DEVICE     host (the twin) or cuda (default: cuda where there is a GPU)
-#   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, and one call beyond 2 GiB
+#   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, one call beyond 2 GiB, and more than 4 ranks a GPU
 #   MSCCLPP_TEST_LANES      1 (default) to 4: so many groups of cases at once, but for those that measure times
 #   MPIRUN                  (default: mpirun)
 set -u
@@ -68,9 +68,15 @@ pkglibdir=$("$ompi_info" --path pkglibdir --parsable 2>/dev/null | sed 's/^path:
 launch=("$mpirun" --oversubscribe --bind-to none)
 [ "$(id -u)" -ne 0 ] || launch+=(--allow-run-as-root)
 launch+=(--mca op '^avx' --mca mca_base_component_path "$component_dir:$pkglibdir")
-forced=(--mca coll mscclpp --mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
+device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
 # Ranks may outnumber GPUs; their kernels take turns then, which is slow, but is what is to be tested.
-[ "$MSCCLPP_TEST_DEVICE" = host ] || forced+=(--mca coll_mscclpp_shared_gpu kernels)
+[ "$MSCCLPP_TEST_DEVICE" = host ] || device+=(--mca coll_mscclpp_shared_gpu kernels)
+forced=(--mca coll mscclpp "${device[@]}")
+most_ranks=64
+if [ "$MSCCLPP_TEST_DEVICE" = cuda ] && [ "$long" != 1 ]; then
+    visible=${CUDA_VISIBLE_DEVICES-$(compgen -G '/dev/nvidia[0-9]*' | tr '\n' ',')}
+    most_ranks=$((4 * $(tr ',' '\n' <<<"$visible" | grep -c .)))
+fi
 
 wanted() {
     local pattern
@@ -104,10 +110,20 @@ launch() {
     timeout -k 10 "$limit" "${launch[@]}" "$@" >"$log" 2>&1 </dev/null
 }
 
+# ranks_of [mpirun argument]...: how many they ask for.
+ranks_of() {
+    while [ $# -gt 1 ] && [ "$1" != -n ]; do shift; done
+    echo "${2:-1}"
+}
+
 # run NAME LIMIT [mpirun argument]... PROGRAM [argument]...: must pass.
 run() {
     local name=$1 limit=$2 start=$SECONDS status
     shift 2
+    if [ "$(ranks_of "$@")" -gt "$most_ranks" ]; then
+        skip "$name" "more than 4 ranks would take turns on a GPU, for minutes; set MSCCLPP_TEST_LONG=1"
+        return 0
+    fi
     begin "$name" || return 0
     launch "$limit" "$@"
     status=$?
@@ -343,7 +359,7 @@ cases_linger() {
     # Over several nodes.
     for n in 2 3 4; do
         run "linger:nodes:$n/1" 240 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_ranks_per_node 1 \
-            "$bindir/test_counts" quick
+            --mca coll_mscclpp_transport network "$bindir/test_counts" quick
     done
     run "linger:nodes:5/2" 240 -n 5 "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_ranks_per_node 2 \
         --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_twin_threads 2 "$bindir/test_counts"
@@ -460,7 +476,7 @@ cases_tune() {
 
 # Every list of components that a user might write.
 cases_selection() {
-    local list device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
+    local list
     for list in mscclpp mscclpp,self self,mscclpp mscclpp,tuned mscclpp,basic mscclpp,libnbc mscclpp,libnbc,self \
         mscclpp,tuned,libnbc,self mscclpp,basic,libnbc mscclpp,basic,libnbc,self \
         mscclpp,tuned,libnbc,basic,self '^tuned'; do

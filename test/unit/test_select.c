@@ -336,7 +336,7 @@ static void test_table(void)
 static void test_ll128(void)
 {
     static const uint64_t lines_min[] = {1024, 768, 1024, 512, 512, 512, 512, 256};
-    static const uint64_t lines_max[] = {2048, 32768, 2048, 1024, 1024, 1024, 1024, 512};
+    static const uint64_t lines_max[] = {2048, 32768, 8192, 1024, 1024, 1024, 1024, 512};
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
     mscclpp_select_input_t input;

@@ -34,8 +34,10 @@ static int count_mappings(void)
 static void test_one_process(void)
 {
     mscclpp_shmseg_descriptor_t descriptor;
+    mscclpp_shmseg_descriptor_t located;
     mscclpp_shmseg_t *segment, *same, *other;
     int descriptors = count_descriptors();
+    uint64_t offset = 0;
     unsigned char sum = 0;
     unsigned char *base;
 
@@ -53,6 +55,13 @@ static void test_one_process(void)
     REQUIRE(mscclpp_shmseg_attach(&descriptor, &same) == MSCCLPP_OK);
     CHECK(mscclpp_shmseg_base(same) == base);
     CHECK_EQ(count_mappings(), 1);
+
+    REQUIRE(mscclpp_shmseg_locate(base + 5, 99996, &located, &offset));
+    CHECK(memcmp(&located, &descriptor, sizeof(located)) == 0);
+    CHECK_EQ(offset, 5);
+    CHECK(!mscclpp_shmseg_locate(base + 5, 99997, &located, &offset));
+    CHECK(!mscclpp_shmseg_locate(base - 1, 2, &located, &offset));
+    CHECK(!mscclpp_shmseg_locate(&located, 1, &located, &offset));
 
     /* The creator lets go first. */
     base[100000] = 7;

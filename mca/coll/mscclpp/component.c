@@ -155,6 +155,12 @@ static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
     return 0 == strcmp(stage, "always");
 }
 
+/* Whether this choice of a transport between nodes may come down to UCX. */
+static bool may_carry_ucx(const char *transport)
+{
+    return 0 == strcmp(transport, "ucx") || 0 == strcmp(transport, "auto") || 0 == strcmp(transport, "network");
+}
+
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
     mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
@@ -181,8 +187,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
         (void)mscclpp_rules_read(component->config.rules, &component->rules); /* reported; else the built-in table */
     }
     /* An application that will have threads is not likely to have them yet. Between nodes UCX may serve anyway. */
-    mscclpp_ctrl_prepare(component->config.ucx || 0 == strcmp(component->config.transport, "ucx") ||
-                         0 == strcmp(component->config.transport, "auto"));
+    mscclpp_ctrl_prepare(component->config.ucx || may_carry_ucx(component->config.transport));
     component->stage_others = others_need_staging(component->config.stage, gpu);
     component->gpu = gpu;
     mscclpp_info("device %s; other collectives %s", gpu->name,
