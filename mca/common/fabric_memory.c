@@ -10,10 +10,7 @@ static mscclpp_status_t allocate_shared(const mscclpp_fabric_t *fabric, uint64_t
     if (status != MSCCLPP_OK) {
         return status;
     }
-    *device_p = mscclpp_shmseg_base(segment);
-    if (fabric->gpu->host_register != NULL) {
-        status = fabric->gpu->host_register(mscclpp_shmseg_base(segment), size, device_p);
-    }
+    status = fabric->gpu->host_register(mscclpp_shmseg_base(segment), size, device_p);
     if (status != MSCCLPP_OK) {
         mscclpp_shmseg_detach(segment);
         return status;
@@ -50,9 +47,7 @@ mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_trans
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory)
 {
     if (memory->segment != NULL) {
-        if (fabric->gpu->host_unregister != NULL) {
-            fabric->gpu->host_unregister(memory->host);
-        }
+        fabric->gpu->host_unregister(memory->host);
         mscclpp_shmseg_detach(memory->segment);
     } else if (memory->host != NULL && memory->on_device) {
         fabric->gpu->device_free(fabric->device, memory->host);

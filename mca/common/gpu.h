@@ -113,7 +113,7 @@ typedef struct {
 
     /*
      * Pins whole pages of the host that somebody else allocated, until `host_unregister` of the same address, before
-     * they are freed; *device_address_p is where kernels see them. NULL, both: kernels touch any memory of the host.
+     * they are freed; *device_address_p is where kernels see them.
      */
     mscclpp_status_t (*host_register)(void *host_address, size_t size, void **device_address_p);
     void (*host_unregister)(void *host_address);

@@ -1,18 +1,15 @@
-/* The host twin's runtime: shared segments for device memory, the queues of device/launch.h for streams. */
-#include "mca/common/gpu.h"
+/* The host twin's runtime: its device and memory, for which there are shared segments. gpu_host_stream.c has the rest.
+ */
+#include "mca/common/gpu_host_internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "mca/common/gpu_host_copy.h"
 #include "mca/common/log.h"
 #include "mca/common/shmseg.h"
 
@@ -28,19 +25,6 @@ typedef struct host_memory {
 } host_memory_t;
 
 _Static_assert(sizeof(mscclpp_shmseg_descriptor_t) <= MSCCLPP_GPU_HANDLE_SIZE, "a handle holds a segment's descriptor");
-
-/* Memory given to temp_free that queued kernels may still use. */
-typedef struct host_pending {
-    struct host_pending *next;
-    void *address;
-} host_pending_t;
-
-struct mscclpp_gpu_stream {
-    mscclpp_dev_host_queue_t *queue;
-    bool owned;
-    pthread_mutex_t lock; /* of `pending` */
-    host_pending_t *pending;
-};
 
 static pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;
 static host_memory_t *host_memories;
@@ -66,26 +50,13 @@ void mscclpp_gpu_host_set_bounds(void (*bounds)(const void *address, void **base
     atomic_store_explicit(&host_bounds, bounds, memory_order_release);
 }
 
-static mscclpp_status_t check_device(int device)
+mscclpp_status_t mscclpp_host_check_device(int device)
 {
     if (HOST_DEVICE != device) {
         mscclpp_error("device %d does not exist: the host twin has device %d only", device, HOST_DEVICE);
         return MSCCLPP_ERR_INVALID;
     }
     return MSCCLPP_OK;
-}
-
-/* Of the functions in device/launch.h. */
-static mscclpp_status_t from_errno(int error)
-{
-    switch (error) {
-    case ENOMEM:
-        return MSCCLPP_ERR_NO_MEMORY;
-    case EINVAL:
-        return MSCCLPP_ERR_INVALID;
-    default:
-        return MSCCLPP_ERR_SYSTEM;
-    }
 }
 
 static mscclpp_status_t host_probe(int *device_count_p)
@@ -129,7 +100,7 @@ static void host_uuid(unsigned char *uuid)
 
 static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
-    mscclpp_status_t status = check_device(device);
+    mscclpp_status_t status = mscclpp_host_check_device(device);
 
     if (MSCCLPP_OK != status) {
         return status;
@@ -144,7 +115,7 @@ static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
 
 static mscclpp_status_t host_preload(int device)
 {
-    return check_device(device);
+    return mscclpp_host_check_device(device);
 }
 
 static bool holds(const host_memory_t *memory, const void *address)
@@ -267,7 +238,7 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
 
 static mscclpp_status_t host_device_alloc(int device, size_t size, void **address_p)
 {
-    mscclpp_status_t status = check_device(device);
+    mscclpp_status_t status = mscclpp_host_check_device(device);
     mscclpp_shmseg_t *segment;
 
     if (MSCCLPP_OK == status) {
@@ -291,7 +262,7 @@ static void host_device_free(int device, void *address)
     drop(address, false);
 }
 
-static mscclpp_status_t alloc_zeroed(size_t size, void **address_p)
+mscclpp_status_t mscclpp_host_alloc_zeroed(size_t size, void **address_p)
 {
     void *address;
 
@@ -311,7 +282,7 @@ static mscclpp_status_t alloc_zeroed(size_t size, void **address_p)
 static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     void *address;
-    mscclpp_status_t status = alloc_zeroed(size, &address);
+    mscclpp_status_t status = mscclpp_host_alloc_zeroed(size, &address);
 
     if (MSCCLPP_OK == status) {
         *host_address_p = address;
@@ -323,6 +294,19 @@ static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void
 static void host_host_free(void *host_address)
 {
     free(host_address);
+}
+
+/* Kernels touch any memory. */
+static mscclpp_status_t host_host_register(void *host_address, size_t size, void **device_address_p)
+{
+    (void)size;
+    *device_address_p = host_address;
+    return MSCCLPP_OK;
+}
+
+static void host_host_unregister(void *host_address)
+{
+    (void)host_address;
 }
 
 static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
@@ -353,7 +337,7 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
 /* In the exporter itself this yields the exporter's address, as everything held twice in a process has one address. */
 static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
-    mscclpp_status_t status = check_device(device);
+    mscclpp_status_t status = mscclpp_host_check_device(device);
     mscclpp_shmseg_descriptor_t descriptor;
     mscclpp_shmseg_t *segment;
 
@@ -380,194 +364,6 @@ static void host_close_memory(int device, const mscclpp_gpu_handle_t *handle, vo
     drop(base, true);
 }
 
-static mscclpp_status_t stream_new(mscclpp_dev_host_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
-{
-    mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));
-
-    if (NULL == stream) {
-        mscclpp_error("out of memory for a stream");
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    pthread_mutex_init(&stream->lock, NULL);
-    stream->queue = queue;
-    stream->owned = owned;
-    *stream_p = stream;
-    return MSCCLPP_OK;
-}
-
-static mscclpp_status_t host_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
-{
-    mscclpp_status_t status = check_device(device);
-    mscclpp_dev_host_queue_t *queue;
-    int error;
-
-    if (MSCCLPP_OK != status) {
-        return status;
-    }
-    error = mscclpp_dev_host_queue_create(&queue);
-    if (0 != error) {
-        errno = error;
-        mscclpp_error("cannot create a queue of the host twin: %m");
-        return from_errno(error);
-    }
-    status = stream_new(queue, true, stream_p);
-    if (MSCCLPP_OK != status) {
-        mscclpp_dev_host_queue_destroy(queue);
-    }
-    return status;
-}
-
-static mscclpp_status_t host_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
-{
-    mscclpp_status_t status = check_device(device);
-
-    if (MSCCLPP_OK == status && NULL == native) {
-        mscclpp_error("the host twin has no default stream to wrap");
-        status = MSCCLPP_ERR_INVALID;
-    }
-    return MSCCLPP_OK == status ? stream_new(native, false, stream_p) : status;
-}
-
-static void free_pending(mscclpp_gpu_stream_t *stream)
-{
-    host_pending_t *pending;
-
-    pthread_mutex_lock(&stream->lock);
-    pending = stream->pending;
-    stream->pending = NULL;
-    pthread_mutex_unlock(&stream->lock);
-    while (NULL != pending) {
-        host_pending_t *next = pending->next;
-        free(pending->address);
-        free(pending);
-        pending = next;
-    }
-}
-
-static mscclpp_status_t host_stream_query(mscclpp_gpu_stream_t *stream)
-{
-    if (!mscclpp_dev_host_queue_idle(stream->queue)) {
-        return MSCCLPP_IN_PROGRESS;
-    }
-    return MSCCLPP_OK;
-}
-
-static mscclpp_status_t host_stream_sync(mscclpp_gpu_stream_t *stream)
-{
-    /* Yield first, for the kernels need the CPU; sleep when it takes longer, for the peers' kernels need it too. */
-    for (unsigned turn = 0; !mscclpp_dev_host_queue_idle(stream->queue); ++turn) {
-        if (turn < 1000) {
-            sched_yield();
-        } else {
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-        }
-    }
-    free_pending(stream);
-    return MSCCLPP_OK;
-}
-
-static void host_stream_destroy(mscclpp_gpu_stream_t *stream)
-{
-    if (NULL == stream) {
-        return;
-    }
-    if (stream->owned) {
-        mscclpp_dev_host_queue_destroy(stream->queue);
-        free_pending(stream);
-    } else {
-        host_stream_sync(stream); /* the application's queue lives on, but what is in it may use pending memory */
-    }
-    pthread_mutex_destroy(&stream->lock);
-    free(stream);
-}
-
-static mscclpp_status_t host_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
-{
-    (void)stream;
-    return alloc_zeroed(size, address_p);
-}
-
-/* In the stream's order: what is queued now may still use the memory, and waiting for it here could deadlock. */
-static void host_temp_free(mscclpp_gpu_stream_t *stream, void *address)
-{
-    host_pending_t *pending;
-
-    if (NULL == address) {
-        return;
-    }
-    if (mscclpp_dev_host_queue_idle(stream->queue)) {
-        free_pending(stream);
-        free(address);
-        return;
-    }
-    pending = malloc(sizeof(*pending));
-    if (NULL == pending) {
-        mscclpp_warn("out of memory: temporary memory %p is lost", address);
-        return;
-    }
-    pending->address = address;
-    pthread_mutex_lock(&stream->lock);
-    pending->next = stream->pending;
-    stream->pending = pending;
-    pthread_mutex_unlock(&stream->lock);
-}
-
-static mscclpp_status_t host_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
-                                       size_t width, size_t rows)
-{
-    mscclpp_status_t status = host_stream_sync(stream);
-
-    for (size_t row = 0; row < rows && width > 0 && to != from && MSCCLPP_OK == status; ++row) {
-        mscclpp_host_copy((char *)to + row * pitch, (const char *)from + row * pitch, width);
-    }
-    return status;
-}
-
-static mscclpp_status_t host_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
-{
-    return host_copy_rows(stream, to, from, size, size, 1);
-}
-
-static mscclpp_status_t put_job(mscclpp_gpu_stream_t *stream, const mscclpp_dev_host_copy_t *copy)
-{
-    int error = copy->size > 0 && copy->to != copy->from ? mscclpp_dev_host_copy(stream->queue, copy) : 0;
-
-    if (0 != error) {
-        errno = error;
-        mscclpp_error("copy of %zu bytes in a queue of the host twin failed: %m", copy->size);
-        return from_errno(error);
-    }
-    return MSCCLPP_OK;
-}
-
-static mscclpp_status_t host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
-{
-    return put_job(stream, &(mscclpp_dev_host_copy_t){to, from, size, false, 0});
-}
-
-static mscclpp_status_t host_put_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from)
-{
-    return put_job(stream, &(mscclpp_dev_host_copy_t){to, from, sizeof(*to), true, 0});
-}
-
-static mscclpp_status_t host_write_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value)
-{
-    return put_job(stream, &(mscclpp_dev_host_copy_t){to, NULL, sizeof(*to), true, value});
-}
-
-static mscclpp_status_t host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
-{
-    int error = mscclpp_dev_host_launch(stream->queue, launch);
-
-    if (0 != error) {
-        errno = error;
-        mscclpp_error("launch of kernel %d with %u blocks of %u threads on the host twin failed: %m",
-                      (int)launch->kernel, launch->nblocks, launch->nthreads);
-        return from_errno(error);
-    }
-    return MSCCLPP_OK;
-}
-
 const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .name = "host",
     .probe = host_probe,
@@ -579,22 +375,24 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .reach = host_reach,
     .device_alloc = host_device_alloc,
     .device_free = host_device_free,
-    .temp_alloc = host_temp_alloc,
-    .temp_free = host_temp_free,
+    .temp_alloc = mscclpp_host_temp_alloc,
+    .temp_free = mscclpp_host_temp_free,
     .host_alloc = host_host_alloc,
     .host_free = host_host_free,
+    .host_register = host_host_register,
+    .host_unregister = host_host_unregister,
     .export_memory = host_export_memory,
     .import_memory = host_import_memory,
     .close_memory = host_close_memory,
-    .stream_create = host_stream_create,
-    .stream_destroy = host_stream_destroy,
-    .stream_wrap = host_stream_wrap,
-    .stream_query = host_stream_query,
-    .stream_sync = host_stream_sync,
-    .copy = host_copy,
-    .copy_rows = host_copy_rows,
-    .put = host_put,
-    .put_flag = host_put_flag,
-    .write_flag = host_write_flag,
-    .launch = host_launch,
+    .stream_create = mscclpp_host_stream_create,
+    .stream_destroy = mscclpp_host_stream_destroy,
+    .stream_wrap = mscclpp_host_stream_wrap,
+    .stream_query = mscclpp_host_stream_query,
+    .stream_sync = mscclpp_host_stream_sync,
+    .copy = mscclpp_host_stream_copy,
+    .copy_rows = mscclpp_host_copy_rows,
+    .put = mscclpp_host_put,
+    .put_flag = mscclpp_host_put_flag,
+    .write_flag = mscclpp_host_write_flag,
+    .launch = mscclpp_host_launch,
 };

@@ -155,17 +155,15 @@ static void faulty_host_free(void *host_address)
     mscclpp_gpu_host_ops.host_free(host_address);
 }
 
-/* The twin has none, as all memory is its own. */
 static mscclpp_status_t faulty_host_register(void *host_address, size_t size, void **device_address_p)
 {
-    (void)size;
-    *device_address_p = host_address;
-    TRY(FAULTY_HOST_REGISTER, took(MSCCLPP_OK));
+    TRY(FAULTY_HOST_REGISTER, took(mscclpp_gpu_host_ops.host_register(host_address, size, device_address_p)));
 }
 
 static void faulty_host_unregister(void *host_address)
 {
     gave(host_address);
+    mscclpp_gpu_host_ops.host_unregister(host_address);
 }
 
 static mscclpp_status_t faulty_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
