@@ -3,8 +3,11 @@
  * are under way; what lies between irregular blocks; data that is far from the pointer that MPI is given; and arguments
  * that reach from one allocation into another.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "test/mpi/mpi_test.h"
 
@@ -298,13 +301,13 @@ static void several_allocations(size_t distance)
 }
 
 /*
- * Host memory, then device memory, and the other way round. The host's is so large that malloc maps it, near the
- * device's: from the heap it is a third of the address space away, which has no room for two copies of that.
+ * Host memory, then device memory, and the other way round. What is large malloc maps, near the device's memory; the
+ * heap is a third of the address space away, which has no room for two copies of that.
  */
-static void both_kinds(void)
+static void both_kinds(size_t on_host)
 {
-    const size_t size = sizeof(int) * PART_INTS, mapped = (size_t)1 << 20;
-    mt_buffer_t host[2] = {mt_buffer_alloc(MT_HOST, mapped, 0), mt_buffer_alloc(MT_HOST, mapped, 0)};
+    const size_t size = sizeof(int) * PART_INTS;
+    mt_buffer_t host[2] = {mt_buffer_alloc(MT_HOST, on_host, 0), mt_buffer_alloc(MT_HOST, on_host, 0)};
     mt_buffer_t device[2] = {mt_buffer_alloc(MT_DEVICE, size, 0), mt_buffer_alloc(MT_DEVICE, size, 0)};
     mt_buffer_t *from[2] = {&host[0], &device[0]}, *to[2] = {&host[1], &device[1]};
 
@@ -318,6 +321,22 @@ static void both_kinds(void)
     }
 }
 
+/* Half of a tebibyte more than is used now: the space between parts that lie further apart cannot be had. */
+static void limit_address_space(void)
+{
+    struct rlimit limit;
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long long pages = 0;
+
+    MT_CHECK(file != NULL && fscanf(file, "%llu", &pages) == 1, "no /proc/self/statm");
+    if (file != NULL) {
+        fclose(file);
+    }
+    MT_CHECK(getrlimit(RLIMIT_AS, &limit) == 0, "getrlimit");
+    limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)1 << 39);
+    MT_CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
+}
+
 int main(int argc, char **argv)
 {
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -329,6 +348,8 @@ int main(int argc, char **argv)
     equal_pointers();
     several_allocations((size_t)1 << 20);
     several_allocations((size_t)1 << 40);
-    both_kinds();
+    both_kinds((size_t)1 << 20);
+    limit_address_space();
+    both_kinds(sizeof(int) * PART_INTS);
     return mt_finish();
 }

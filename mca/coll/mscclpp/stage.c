@@ -100,13 +100,14 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     buffer->block_size = (size_t)(buffer->plan.high - buffer->plan.low) + PLACES * ALIGNMENT;
     buffer->reserved =
         buffer->block_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX && buffer->block_size / SPARSE > buffer->plan.bytes;
-    status = buffer->reserved ? mca_coll_mscclpp_stage_pool_reserve(buffer->block_size, &buffer->block)
+    low = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
+    status = buffer->reserved ? mca_coll_mscclpp_stage_reserve(&buffer->plan, low % ALIGNMENT, PLACES * ALIGNMENT,
+                                                               &buffer->room, &buffer->block)
                               : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
         return to_mpi(status);
     }
-    low = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
     buffer->host = (void *)((uintptr_t)buffer->block + low % ALIGNMENT - (uintptr_t)buffer->plan.low);
     return OMPI_SUCCESS;
 }
@@ -116,7 +117,7 @@ static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
     if (NULL != buffer->block) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
         if (buffer->reserved) {
-            mca_coll_mscclpp_stage_pool_unreserve(buffer->block, buffer->block_size);
+            mca_coll_mscclpp_stage_unreserve(&buffer->room);
         } else {
             mca_coll_mscclpp_stage_pool_put(buffer->block, buffer->block_size);
         }

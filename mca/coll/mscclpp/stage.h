@@ -90,13 +90,25 @@ typedef struct {
     size_t bytes;                        /* of both */
 } mca_coll_mscclpp_stage_plan_t;
 
+/* Windows of the address space for an argument whose parts lie far apart. */
+#define MCA_COLL_MSCCLPP_STAGE_WINDOWS 16
+
+typedef struct {
+    int count;
+    struct {
+        char *address;
+        size_t size;
+    } windows[MCA_COLL_MSCCLPP_STAGE_WINDOWS];
+} mca_coll_mscclpp_stage_room_t;
+
 /* One argument under way. `block` is NULL where the buffer is no device memory: `host` is then its own address. */
 typedef struct {
     char *user;
     void *host; /* what the previous component gets */
     void *block;
     size_t block_size;
-    bool reserved;                /* `block` is pageable memory of its own, since what is copied lies far apart */
+    bool reserved; /* `block` is the beginning of `room`, of which not all need be there */
+    mca_coll_mscclpp_stage_room_t room;
     mscclpp_gpu_stream_t *stream; /* of the device that owns the buffer; shared by all calls */
     mca_coll_mscclpp_stage_plan_t plan;
 } mca_coll_mscclpp_stage_buffer_t;
@@ -121,6 +133,23 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
                                      const mca_coll_mscclpp_stage_argument_t *argument);
 void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan);
+
+/* All that a piece touches, holes included: *low_p .. *high_p - 1. */
+void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *piece, ptrdiff_t *low_p,
+                                         ptrdiff_t *high_p);
+
+/* ---- stage_reserve.c ---- */
+
+/*
+ * Room for copies that lie as far apart as the parts of the argument: pageable memory, so that only pages that are
+ * touched take any. What lies at plan->low comes to lie `in_page` bytes behind *block_p, which is aligned to a page,
+ * and up to `slack` bytes behind each part may be used, too. All the address space between where it can be had; else,
+ * as mostly for the second argument with host and device memory in it, windows for the parts alone. Any thread. To be
+ * given back after the call that it is for.
+ */
+mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
+                                                mca_coll_mscclpp_stage_room_t *room, void **block_p);
+void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room);
 
 /* ---- stage.c ---- */
 

@@ -151,8 +151,8 @@ static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_msc
     return OMPI_SUCCESS;
 }
 
-/* All that a piece touches, holes included. */
-static void piece_bounds(const mca_coll_mscclpp_stage_piece_t *piece, ptrdiff_t *low_p, ptrdiff_t *high_p)
+void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *piece, ptrdiff_t *low_p,
+                                         ptrdiff_t *high_p)
 {
     ptrdiff_t runs = (ptrdiff_t)(piece->count - 1) * piece->stride;
     ptrdiff_t repeats = (ptrdiff_t)(piece->repeats - 1) * piece->extent;
@@ -203,7 +203,7 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
     ptrdiff_t low, high;
     int rc = OMPI_SUCCESS;
 
-    piece_bounds(piece, &low, &high);
+    mca_coll_mscclpp_stage_piece_bounds(piece, &low, &high);
     part.together = room_at(builder, low) >= (size_t)(high - low);
     if (!is_single(piece)) {
         return pieces_push(list, &part);

@@ -2,7 +2,6 @@
 #include "mca/coll/mscclpp/stage_pool.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 #include "mca/common/log.h"
@@ -107,28 +106,6 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
         unused->next = pool_excess;
         pool_excess = unused;
         pthread_mutex_unlock(&pool_lock);
-    }
-}
-
-mscclpp_status_t mca_coll_mscclpp_stage_pool_reserve(size_t size, void **block_p)
-{
-    void *block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (MAP_FAILED == block) {
-        mscclpp_error("cannot reserve %zu bytes of address space for a staged buffer whose parts lie so far apart: %m",
-                      size);
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    /* Where the system makes huge pages by itself, each part would take one. */
-    (void)madvise(block, size, MADV_NOHUGEPAGE);
-    *block_p = block;
-    return MSCCLPP_OK;
-}
-
-void mca_coll_mscclpp_stage_pool_unreserve(void *block, size_t size)
-{
-    if (NULL != block && 0 != munmap(block, size)) {
-        mscclpp_warn("cannot give back %zu bytes of address space: %m", size);
     }
 }
 

@@ -19,13 +19,6 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p);
 /* Gives a block back; `size` as it was asked for. NULL is allowed. */
 void mca_coll_mscclpp_stage_pool_put(void *block, size_t size);
 
-/*
- * Address space of which only small parts will be used: pageable memory, so that only pages that are touched take any.
- * Ends with the call that it is for.
- */
-mscclpp_status_t mca_coll_mscclpp_stage_pool_reserve(size_t size, void **block_p);
-void mca_coll_mscclpp_stage_pool_unreserve(void *block, size_t size);
-
 /* Frees what the pool keeps. */
 void mca_coll_mscclpp_stage_pool_drain(void);
 
