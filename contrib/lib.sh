@@ -36,13 +36,17 @@ find_matplotlib() {
     echo python3
 }
 
-# gpu_count: GPUs that the driver shows, without opening them.
+# gpu_count: GPUs that the driver shows, without opening them, or as many of them as CUDA_VISIBLE_DEVICES leaves.
 gpu_count() {
-    local count=0 gpu
+    local count=0 gpu visible
     for gpu in /dev/nvidia[0-9]*; do
         [ -e "$gpu" ] && count=$((count + 1))
     done
-    echo $count
+    if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+        visible=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
+        [ "$visible" -gt "$count" ] || count=$visible
+    fi
+    echo "$count"
 }
 
 # Names of Debian and Ubuntu. Open MPI's own headers include those of PMIx, hwloc and libevent, which come with it.
