@@ -21,6 +21,9 @@
 #define END ((uintptr_t)1 << 47)
 #define TRIES 100
 
+/* From here on windows are tried first: more of the address space would be missed by the call's other argument. */
+#define LONG ((size_t)1 << 36)
+
 /* What parts take, from the lowest to the highest, in bytes from the buffer's address. */
 typedef struct {
     int count;
@@ -135,29 +138,45 @@ static char *guess(size_t size)
     return (char *)((LOWEST + number % (END - LOWEST - size)) / page * page);
 }
 
+static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack, size_t size,
+                          mca_coll_mscclpp_stage_room_t *room)
+{
+    spans_t spans = {0};
+    char *block;
+
+    if (!add_pieces(&spans, &plan->in) || !add_pieces(&spans, &plan->out)) {
+        return NULL;
+    }
+    for (int i = 0; i < TRIES && NULL != (block = guess(size)); ++i) {
+        if (map_windows(plan, &spans, block, in_page, slack, room)) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_room_t *room, void **block_p)
 {
     const size_t size = in_page + (size_t)(plan->high - plan->low) + slack;
-    spans_t spans = {0};
-    char *block;
+    char *block = NULL;
 
     room->count = 0;
-    if (map_window(room, NULL, size)) {
-        *block_p = room->windows[0].address;
-        return MSCCLPP_OK;
+    if (size > LONG) {
+        block = find_windows(plan, in_page, slack, size, room);
     }
-    if (add_pieces(&spans, &plan->in) && add_pieces(&spans, &plan->out)) {
-        for (int i = 0; i < TRIES && NULL != (block = guess(size)); ++i) {
-            if (map_windows(plan, &spans, block, in_page, slack, room)) {
-                *block_p = block;
-                return MSCCLPP_OK;
-            }
-        }
+    if (NULL == block && map_window(room, NULL, size)) {
+        block = room->windows[0].address;
     }
-    mscclpp_error(
-        "cannot reserve %zu bytes of address space for a staged buffer whose parts lie so far apart, nor room "
-        "for these alone: %m",
-        size);
-    return MSCCLPP_ERR_NO_MEMORY;
+    if (NULL == block && size <= LONG) {
+        block = find_windows(plan, in_page, slack, size, room);
+    }
+    if (NULL == block) {
+        mscclpp_error("cannot reserve %zu bytes of address space for a staged buffer whose parts lie so far apart, nor "
+                      "room for these alone: %m",
+                      size);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    *block_p = block;
+    return MSCCLPP_OK;
 }
