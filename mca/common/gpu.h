@@ -65,6 +65,12 @@ typedef struct {
 
 typedef struct mscclpp_gpu_stream mscclpp_gpu_stream_t;
 
+typedef struct {
+    void *to;
+    const void *from;
+    size_t size; /* bytes */
+} mscclpp_gpu_copy_t;
+
 /*
  * All functions may be called from any thread at any time unless they say otherwise, leave the calling thread's
  * current device as they found it, and log the cause of a failure.
@@ -157,6 +163,12 @@ typedef struct {
      */
     mscclpp_status_t (*copy_rows)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch, size_t width,
                                   size_t rows);
+
+    /*
+     * Several copies, in no order among themselves: by one call of the runtime, and side by side, where that has a call
+     * for it. They do not overlap.
+     */
+    mscclpp_status_t (*copy_batch)(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count);
 
     /*
      * A copy by a copy engine between device memories of any devices that reach each other, in the stream's order and

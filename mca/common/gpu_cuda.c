@@ -392,6 +392,67 @@ static mscclpp_status_t cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const 
     return status;
 }
 
+static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (size_t i = 0; i < count && MSCCLPP_OK == status; ++i) {
+        status = cuda_copy(stream, copies[i].to, copies[i].from, copies[i].size);
+    }
+    return status;
+}
+
+#if CUDART_VERSION >= 13000
+/* Copies that one call of the runtime gets. */
+#define BATCH_MAX 64
+
+/* Cleared once the driver has refused a batch: older ones have none. */
+static atomic_bool has_batches = true;
+
+static mscclpp_status_t cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+{
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    void *to[BATCH_MAX];
+    const void *from[BATCH_MAX];
+    size_t sizes[BATCH_MAX], first = 0, used = 0;
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    mscclpp_status_t status;
+
+    if (count < 2 || count > BATCH_MAX || !atomic_load_explicit(&has_batches, memory_order_relaxed)) {
+        return copy_one_by_one(stream, copies, count);
+    }
+    for (size_t i = 0; i < count; ++i) {
+        if (0 != copies[i].size && copies[i].to != copies[i].from) {
+            to[used] = copies[i].to;
+            from[used] = copies[i].from;
+            sizes[used++] = copies[i].size;
+        }
+    }
+    if (0 == used) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_cuda_enter(stream->device, &scope);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = CUDA_CALL(MSCCLPP_LOG_DEBUG,
+                      cudaMemcpyBatchAsync(to, from, sizes, used, &attributes, &first, 1, stream->stream));
+    mscclpp_cuda_leave(&scope);
+    if (cudaSuccess != error) {
+        /* What is wrong with one of the copies shows again; some may be made twice, which changes nothing. */
+        atomic_store_explicit(&has_batches, false, memory_order_relaxed);
+        return copy_one_by_one(stream, copies, count);
+    }
+    return MSCCLPP_OK;
+}
+#else
+static mscclpp_status_t cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+{
+    return copy_one_by_one(stream, copies, count);
+}
+#endif
+
 /* The runtime takes no pitch above this. */
 #define PITCH_MAX ((size_t)INT_MAX)
 
@@ -495,6 +556,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .stream_sync = cuda_stream_sync,
     .copy = cuda_copy,
     .copy_rows = cuda_copy_rows,
+    .copy_batch = cuda_copy_batch,
     .put = cuda_copy,
     .put_flag = cuda_put_flag,
     .write_flag = cuda_write_flag,

@@ -391,6 +391,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .stream_sync = mscclpp_host_stream_sync,
     .copy = mscclpp_host_stream_copy,
     .copy_rows = mscclpp_host_copy_rows,
+    .copy_batch = mscclpp_host_copy_batch,
     .put = mscclpp_host_put,
     .put_flag = mscclpp_host_put_flag,
     .write_flag = mscclpp_host_write_flag,

@@ -21,6 +21,7 @@ void mscclpp_host_temp_free(mscclpp_gpu_stream_t *stream, void *address);
 mscclpp_status_t mscclpp_host_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows);
 mscclpp_status_t mscclpp_host_stream_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
+mscclpp_status_t mscclpp_host_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count);
 mscclpp_status_t mscclpp_host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
 mscclpp_status_t mscclpp_host_put_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from);
 mscclpp_status_t mscclpp_host_write_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value);

@@ -185,6 +185,16 @@ mscclpp_status_t mscclpp_host_stream_copy(mscclpp_gpu_stream_t *stream, void *to
     return mscclpp_host_copy_rows(stream, to, from, size, size, 1);
 }
 
+mscclpp_status_t mscclpp_host_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (size_t i = 0; i < count && MSCCLPP_OK == status; ++i) {
+        status = mscclpp_host_stream_copy(stream, copies[i].to, copies[i].from, copies[i].size);
+    }
+    return status;
+}
+
 static mscclpp_status_t put_job(mscclpp_gpu_stream_t *stream, const mscclpp_dev_host_copy_t *copy)
 {
     int error = copy->size > 0 && copy->to != copy->from ? mscclpp_dev_host_copy(stream->queue, copy) : 0;

@@ -8,6 +8,9 @@
  * token with acquire at system scope. A kernel could add to the token, too, but would wait for a multiprocessor, which
  * the very kernels that wait for it may hold; copies need none.
  *
+ * Puts wait for one another, to be begun by one call and to run side by side, until a signal or a flush follows, so
+ * many have come, or progress is made: nothing orders them before that.
+ *
  * A copy writes and does not add. Hence a token holds the number of signals that its one sender has counted: at any
  * time one connection signals a token, and one of the same instance carries on after it. Tokens are 0 at first.
  *
@@ -28,6 +31,9 @@ static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cu
 
 /* Signals after which a mark follows by itself, so that their slots come back without a flush. */
 #define SIGNALS_A_MARK (SLOTS / 4)
+
+/* Puts that wait to be begun together. */
+#define BATCH 32
 
 /* How often each token of a peer was signalled. Kept until the instance ends, for the connections to come. */
 typedef struct ipc_counts {
@@ -67,7 +73,9 @@ struct mscclpp_conn {
     uint64_t marks;
     uint64_t passed_marks;
     uint64_t signals_at[SLOTS]; /* that were begun before each mark under way */
-    bool dirty;                 /* something has begun after the last mark */
+    bool dirty;                 /* something has begun after the last mark, or waits */
+    mscclpp_gpu_copy_t batch[BATCH];
+    unsigned waiting; /* of these */
     mscclpp_status_t status;
     bool told; /* progress has returned it */
 };
@@ -205,10 +213,26 @@ static mscclpp_status_t check_there(mscclpp_conn_t *conn, const mscclpp_window_t
     return conn->status;
 }
 
+/* Begins the puts that wait. */
+static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (conn->waiting > 0) {
+        status = conn->transport->params.gpu->copy_batch(conn->stream, conn->batch, conn->waiting);
+        conn->waiting = 0;
+    }
+    return status == MSCCLPP_OK ? status : fail(conn, status);
+}
+
+/* After all before it. */
 static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from, uint64_t length)
 {
-    mscclpp_status_t status = conn->transport->params.gpu->copy(conn->stream, to, from, length);
+    mscclpp_status_t status = begin_batch(conn);
 
+    if (status == MSCCLPP_OK) {
+        status = conn->transport->params.gpu->copy(conn->stream, to, from, length);
+    }
     return status == MSCCLPP_OK ? status : fail(conn, status);
 }
 
@@ -240,6 +264,9 @@ static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
     for (conn = transport->conns; conn != NULL; conn = conn->next) {
         mscclpp_status_t status;
 
+        if (conn->status == MSCCLPP_OK) {
+            (void)begin_batch(conn);
+        }
         if (conn->status == MSCCLPP_OK && conn->passed_marks != conn->marks) {
             look(conn);
             if (conn->passed_marks != conn->marks) {
@@ -420,10 +447,11 @@ static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
-/* Copies into it may be under way. */
+/* Copies into it may be under way, or wait. */
 static void ipc_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote != NULL) {
+        (void)begin_batch(remote->conn);
         (void)remote->conn->transport->params.gpu->stream_sync(remote->conn->stream);
         mscclpp_window_close(&remote->window);
         free(remote);
@@ -449,8 +477,13 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     if (length > 0) {
         status = check_there(conn, &remote->window, "region");
         if (status == MSCCLPP_OK) {
-            status = enqueue(conn, remote->window.base + to, region->address + from, length);
+            conn->batch[conn->waiting++] =
+                (mscclpp_gpu_copy_t){remote->window.base + to, region->address + from, length};
             conn->dirty = true;
+            /* What is lent was looked at now, and may be freed later. */
+            if (conn->waiting == BATCH || remote->window.lent_id != 0) {
+                status = begin_batch(conn);
+            }
         }
     }
     return status;

@@ -219,6 +219,11 @@ static mscclpp_status_t faulty_copy_rows(mscclpp_gpu_stream_t *stream, void *to,
     TRY(FAULTY_COPY, mscclpp_gpu_host_ops.copy_rows(stream, to, from, pitch, width, rows));
 }
 
+static mscclpp_status_t faulty_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+{
+    TRY(FAULTY_COPY, mscclpp_gpu_host_ops.copy_batch(stream, copies, count));
+}
+
 static mscclpp_status_t faulty_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     TRY(FAULTY_PUT, mscclpp_gpu_host_ops.put(stream, to, from, size));
@@ -266,6 +271,7 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .stream_sync = faulty_stream_sync,
     .copy = faulty_copy,
     .copy_rows = faulty_copy_rows,
+    .copy_batch = faulty_copy_batch,
     .put = faulty_put,
     .put_flag = faulty_put_flag,
     .write_flag = faulty_write_flag,
