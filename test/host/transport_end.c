@@ -196,10 +196,36 @@ static void must(const end_t *end, mscclpp_status_t status, const char *what)
     }
 }
 
+/* Shared memory if the transport needs it; *segment_p is NULL else. */
+static void *alloc_host(end_t *end, size_t length, mscclpp_shmseg_t **segment_p)
+{
+    void *address, *seen_by_device;
+
+    *segment_p = NULL;
+    if (end->ops->place != MSCCLPP_PLACE_SHARED) {
+        must(end, end->gpu->host_alloc(length, &address, &seen_by_device), "host memory");
+        return address;
+    }
+    must(end, mscclpp_shmseg_create(length, segment_p), "shared memory");
+    address = mscclpp_shmseg_base(*segment_p);
+    must(end, end->gpu->host_register(address, length, &seen_by_device), "shared memory for the device");
+    return address;
+}
+
+static void free_host(end_t *end, void *address, mscclpp_shmseg_t *segment)
+{
+    if (segment != NULL) {
+        end->gpu->host_unregister(address);
+        mscclpp_shmseg_detach(segment);
+    } else {
+        end->gpu->host_free(address);
+    }
+}
+
 static void free_tokens(end_t *end)
 {
     if (end->tokens_host != NULL) {
-        end->gpu->host_free(end->tokens_host);
+        free_host(end, end->tokens_host, end->tokens_segment);
     } else if (end->tokens != NULL) {
         end->gpu->device_free(end->device, end->tokens);
     }
@@ -212,7 +238,7 @@ static mscclpp_status_t open_instance(end_t *end)
 {
     mscclpp_transport_params_t params;
     mscclpp_status_t status;
-    void *address, *seen_by_device;
+    void *address;
     int on_host;
 
     memset(&params, 0, sizeof(params));
@@ -228,7 +254,7 @@ static mscclpp_status_t open_instance(end_t *end)
     params.token_count = END_TOKENS;
     for (on_host = 0; on_host < 2; ++on_host) {
         if (on_host) {
-            must(end, end->gpu->host_alloc(END_TOKENS * sizeof(uint64_t), &address, &seen_by_device), "host memory");
+            address = alloc_host(end, END_TOKENS * sizeof(uint64_t), &end->tokens_segment);
             end->tokens_host = address;
             end->tokens = address;
         } else {
@@ -289,14 +315,15 @@ void end_close(end_t *end)
 
 void end_memory_create(end_t *end, size_t length, end_memory_t *memory)
 {
-    void *address, *seen_by_device;
+    void *address;
 
     memory->length = length;
+    memory->segment = NULL;
     memory->on_device = (end->flags & MSCCLPP_DEVICE_REGIONS) != 0 || end->gpu == &mscclpp_gpu_host_ops;
     if (memory->on_device) {
         must(end, end->gpu->device_alloc(end->device, length, &address), "device memory");
     } else {
-        must(end, end->gpu->host_alloc(length, &address, &seen_by_device), "host memory");
+        address = alloc_host(end, length, &memory->segment);
     }
     memory->address = address;
     must(end, end->ops->region_create(end->transport, address, length, &memory->region), "region");
@@ -308,7 +335,7 @@ void end_memory_destroy(end_t *end, end_memory_t *memory)
     if (memory->on_device) {
         end->gpu->device_free(end->device, memory->address);
     } else {
-        end->gpu->host_free(memory->address);
+        free_host(end, memory->address, memory->segment);
     }
 }
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mca/common/shmseg.h"
 #include "mca/common/transport.h"
 
 #define END_TOKENS 16
@@ -32,7 +33,8 @@ typedef struct {
     bool may_fail;
     uint64_t *tokens;
     void *tokens_host; /* what to free, of host memory; NULL: device memory */
-    uint64_t *seen;    /* what each token was when `end_await` last counted on it */
+    mscclpp_shmseg_t *tokens_segment;
+    uint64_t *seen; /* what each token was when `end_await` last counted on it */
 } end_t;
 
 /* Memory of this end that the transport has registered. */
@@ -40,6 +42,7 @@ typedef struct {
     char *address;
     size_t length;
     bool on_device;
+    mscclpp_shmseg_t *segment; /* that it is; NULL: not shared */
     mscclpp_region_t *region;
 } end_memory_t;
 
