@@ -43,7 +43,7 @@ gpu_count() {
         [ -e "$gpu" ] && count=$((count + 1))
     done
     if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
-        visible=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
+        visible=$(tr ',' '\n' <<<"${CUDA_VISIBLE_DEVICES%%-*}" | grep -c .) # a negative number ends the list
         [ "$visible" -gt "$count" ] || count=$visible
     fi
     echo "$count"

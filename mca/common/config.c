@@ -135,8 +135,9 @@ const mscclpp_param_t mscclpp_params[] = {
                 "Bytes that a rank sets aside for each communicator over several nodes, for what travels between "
                 "them."),
     CONFIG_STRING(exchange_memory, "auto", 6, "auto|device|host",
-                  "Where these lie: auto (device memory where the transport, other than shm, can put it and signals "
-                  "there), device, or host, which is pinned memory. Transports that cannot are not taken."),
+                  "Where what travels between nodes lies: auto (device memory where the transport, other than shm, can "
+                  "have it and signals there), device, or host, which is pinned memory. Transports that cannot are not "
+                  "taken."),
     CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; 0 "
                 "takes the built-in choice."),

@@ -118,8 +118,8 @@ typedef struct {
     void (*host_free)(void *host_address);
 
     /*
-     * Pins whole pages of the host that somebody else allocated, until `host_unregister` of the same address, before
-     * they are freed; *device_address_p is where kernels see them.
+     * Pins memory of the host that somebody else allocated, from the beginning of a page on, until `host_unregister`
+     * of the same address, before it is freed; *device_address_p is where kernels see it.
      */
     mscclpp_status_t (*host_register)(void *host_address, size_t size, void **device_address_p);
     void (*host_unregister)(void *host_address);

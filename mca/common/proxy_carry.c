@@ -58,11 +58,6 @@ static bool keep(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *jo
     return true;
 }
 
-static bool fits(uint64_t at, uint64_t length, uint64_t limit)
-{
-    return at <= limit && length <= limit - at;
-}
-
 /* Kernels are not trusted with offsets: a transport might write over anything. */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
@@ -76,14 +71,15 @@ static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_
         return MSCCLPP_ERR_INVALID;
     }
     if ((add || (request->type & MSCCLPP_TRIGGER_DATA) != 0) &&
-        !fits(request->to, length, channel->params.remote_size)) {
+        !mscclpp_fits(request->to, length, channel->params.remote_size)) {
         mscclpp_error("%s: a kernel asked port channel %u for %llu bytes at offset %llu of rank %d's region, which "
                       "has %llu",
                       proxy->label, channel->number, (unsigned long long)length, (unsigned long long)request->to,
                       channel->params.peer, (unsigned long long)channel->params.remote_size);
         return MSCCLPP_ERR_INVALID;
     }
-    if ((request->type & MSCCLPP_TRIGGER_DATA) != 0 && !fits(request->from, length, channel->params.region_size)) {
+    if ((request->type & MSCCLPP_TRIGGER_DATA) != 0 &&
+        !mscclpp_fits(request->from, length, channel->params.region_size)) {
         mscclpp_error("%s: a kernel asked port channel %u for %llu bytes from offset %llu of its own region, which has "
                       "%llu",
                       proxy->label, channel->number, (unsigned long long)length, (unsigned long long)request->from,

@@ -1,4 +1,7 @@
-/* Zeroed memory that processes of one node share: control words of teams, and the host twin's device memory. */
+/*
+ * Zeroed memory that processes of one node share: control words of teams, what imitated nodes exchange, and the host
+ * twin's device memory.
+ */
 #ifndef MCA_COMMON_SHMSEG_H
 #define MCA_COMMON_SHMSEG_H
 

@@ -165,6 +165,12 @@ typedef struct {
     bool (*has_left)(mscclpp_conn_t *conn);
 } mscclpp_transport_ops_t;
 
+/* True if `length` bytes from offset `at` on lie within `limit` bytes. */
+static inline bool mscclpp_fits(uint64_t at, uint64_t length, uint64_t limit)
+{
+    return at <= limit && length <= limit - at;
+}
+
 /* All that this build has, in the order of preference. */
 extern const mscclpp_transport_ops_t *const mscclpp_transports[];
 extern const int mscclpp_transport_count;

@@ -466,7 +466,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (!mscclpp_window_fits(to, length, remote->window.length) || !mscclpp_window_fits(from, length, region->length)) {
+    if (!mscclpp_fits(to, length, remote->window.length) || !mscclpp_fits(from, length, region->length)) {
         mscclpp_error("%s: put of %llu bytes from offset %llu of a region of %llu to offset %llu of one of %llu of "
                       "rank %d",
                       conn->transport->params.label, (unsigned long long)length, (unsigned long long)from,
@@ -497,7 +497,7 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (!mscclpp_window_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
+    if (!mscclpp_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
         mscclpp_error("%s: signal on token %u of rank %d, which has %llu", conn->transport->params.label, token,
                       conn->peer, (unsigned long long)(conn->tokens.length / sizeof(uint64_t)));
         return MSCCLPP_ERR_INVALID;

@@ -57,11 +57,6 @@ struct mscclpp_remote {
     shm_window_t window;
 };
 
-static bool fits(uint64_t at, uint64_t length, uint64_t limit)
-{
-    return at <= limit && length <= limit - at;
-}
-
 /* MSCCLPP_ERR_NOT_SUPPORTED for memory that does not lie in one segment of this process. */
 static mscclpp_status_t describe(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
                                  uint64_t length, shm_card_t *card)
@@ -88,7 +83,8 @@ static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, 
         return MSCCLPP_ERR_INVALID;
     }
     memcpy(&card, bytes, sizeof(card));
-    if (card.magic != magic || card.rank != conn->peer || !fits(card.offset, card.length, card.segment.length)) {
+    if (card.magic != magic || card.rank != conn->peer ||
+        !mscclpp_fits(card.offset, card.length, card.segment.length)) {
         mscclpp_error("%s: what came from rank %d is not %s of transport shm", label, conn->peer,
                       magic == SHM_KEY ? "a key" : "an address");
         return MSCCLPP_ERR_INVALID;
@@ -261,10 +257,10 @@ static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *wha
 static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                   const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
-    if (!fits(to, length, remote->window.length)) {
+    if (!mscclpp_fits(to, length, remote->window.length)) {
         return out_of_range(conn, "put", to, length, remote->window.length);
     }
-    if (!fits(from, length, region->length)) {
+    if (!mscclpp_fits(from, length, region->length)) {
         return out_of_range(conn, "source of a put", from, length, region->length);
     }
     return MSCCLPP_OK;
@@ -272,7 +268,7 @@ static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remo
 
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
-    if (!fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
+    if (!mscclpp_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
         mscclpp_error("%s: signal on token %u of rank %d, which has %llu", conn->transport->params.label, token,
                       conn->peer, (unsigned long long)(conn->tokens.length / sizeof(uint64_t)));
         return MSCCLPP_ERR_INVALID;
@@ -326,7 +322,7 @@ static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
 
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
-    if (!fits(to, sizeof(uint64_t), remote->window.length)) {
+    if (!mscclpp_fits(to, sizeof(uint64_t), remote->window.length)) {
         return out_of_range(conn, "addition", to, sizeof(uint64_t), remote->window.length);
     }
     if ((uintptr_t)(remote->window.base + to) % sizeof(uint64_t) != 0) {

@@ -17,7 +17,7 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
     card.length = length;
     if (length > 0) {
         status = params->gpu->export_memory(address, &card.handle);
-        if (status == MSCCLPP_OK && !mscclpp_window_fits(card.handle.offset, length, card.handle.length)) {
+        if (status == MSCCLPP_OK && !mscclpp_fits(card.handle.offset, length, card.handle.length)) {
             mscclpp_error("%s: %llu bytes at %p reach past the end of their allocation", params->label,
                           (unsigned long long)length, address);
             status = MSCCLPP_ERR_INVALID;
@@ -43,7 +43,7 @@ mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, c
     }
     memcpy(&card, bytes, sizeof(card));
     if (card.magic != kind->magic || card.rank != peer ||
-        !mscclpp_window_fits(card.handle.offset, card.length, card.handle.length)) {
+        !mscclpp_fits(card.handle.offset, card.length, card.handle.length)) {
         mscclpp_error("%s: what came from rank %d is not %s of transport %s", params->label, peer, kind->what,
                       kind->transport);
         return MSCCLPP_ERR_INVALID;

@@ -1,4 +1,4 @@
-/* Memory of peers that transports within a node map: what travels to describe it, and the mapping. */
+/* Memory of peers that the GPU runtime maps for a transport: what travels to describe it, and the mapping. */
 #ifndef MCA_COMMON_TRANSPORT_WINDOW_H
 #define MCA_COMMON_TRANSPORT_WINDOW_H
 
@@ -55,11 +55,5 @@ static inline bool mscclpp_window_is_there(const mscclpp_gpu_ops_t *gpu, const m
 
 /* One that is zeroed is allowed. */
 void mscclpp_window_close(mscclpp_window_t *window);
-
-/* True if `length` bytes from offset `at` on lie within `limit` bytes. */
-static inline bool mscclpp_window_fits(uint64_t at, uint64_t length, uint64_t limit)
-{
-    return at <= limit && length <= limit - at;
-}
 
 #endif

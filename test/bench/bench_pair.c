@@ -96,9 +96,50 @@ static bool device_alloc(const bench_pair_t *pair, size_t size, void **address_p
     return MSCCLPP_OK == pair->env->gpu->device_alloc(pair->env->device, size, address_p);
 }
 
+/* On GPUs, for a transport that wants shared memory; the twin's device memory is shared. */
+static bool wants_shared(const bench_pair_t *pair)
+{
+    return MSCCLPP_PLACE_SHARED == pair->ops->place && !pair->env->on_host;
+}
+
+/* Shared memory that kernels see where the CPU does. */
+static bool shared_alloc(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t **segment_p, void **address_p)
+{
+    mscclpp_shmseg_t *segment;
+    void *seen;
+
+    if (MSCCLPP_OK != mscclpp_shmseg_create(size, &segment)) {
+        return false;
+    }
+    *address_p = mscclpp_shmseg_base(segment);
+    if (MSCCLPP_OK != pair->env->gpu->host_register(*address_p, size, &seen)) {
+        mscclpp_shmseg_detach(segment);
+        return false;
+    }
+    *segment_p = segment;
+    return true;
+}
+
+static void shared_free(const bench_pair_t *pair, mscclpp_shmseg_t *segment)
+{
+    pair->env->gpu->host_unregister(mscclpp_shmseg_base(segment));
+    mscclpp_shmseg_detach(segment);
+}
+
+static bool host_tokens(bench_pair_t *pair, void **address_p)
+{
+    void *seen;
+
+    return wants_shared(pair) ? shared_alloc(pair, sizeof(uint64_t), &pair->tokens_segment, address_p)
+                              : MSCCLPP_OK == pair->env->gpu->host_alloc(sizeof(uint64_t), address_p, &seen);
+}
+
 static void free_tokens(bench_pair_t *pair)
 {
-    if (pair->tokens_on_host) {
+    if (NULL != pair->tokens_segment) {
+        shared_free(pair, pair->tokens_segment);
+        pair->tokens_segment = NULL;
+    } else if (pair->tokens_on_host) {
         pair->env->gpu->host_free(pair->tokens);
     } else if (NULL != pair->tokens) {
         pair->env->gpu->device_free(pair->env->device, pair->tokens);
@@ -117,11 +158,10 @@ static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
                                          .size = env->size,
                                          .label = LABEL,
                                          .token_count = 1};
-    void *address, *seen;
+    void *address;
 
     for (int on_host = 0; on_host < 2; ++on_host) {
-        if (on_host ? MSCCLPP_OK != env->gpu->host_alloc(sizeof(uint64_t), &address, &seen)
-                    : !device_alloc(pair, sizeof(uint64_t), &address)) {
+        if (on_host ? !host_tokens(pair, &address) : !device_alloc(pair, sizeof(uint64_t), &address)) {
             return false;
         }
         pair->tokens = address;
@@ -155,7 +195,7 @@ static bool reaches(const bench_pair_t *pair, uint32_t flags, char *reason)
                  pair->peer);
         return false;
     }
-    if (!env->on_host && 0 == (flags & MSCCLPP_DEVICE_REGIONS)) {
+    if (!env->on_host && 0 == (flags & MSCCLPP_DEVICE_REGIONS) && !wants_shared(pair)) {
         snprintf(reason, BENCH_PAIR_REASON, "it cannot move device memory here");
         return false;
     }
@@ -169,7 +209,8 @@ static bool allocate(bench_pair_t *pair, size_t capacity)
 
     pair->target = (capacity + BENCH_PAIR_GUARD + 4095) / 4096 * 4096;
     pair->size = 2 * pair->target;
-    if (!device_alloc(pair, pair->size, &memory)) {
+    if (wants_shared(pair) ? !shared_alloc(pair, pair->size, &pair->memory_segment, &memory)
+                           : !device_alloc(pair, pair->size, &memory)) {
         return false;
     }
     pair->memory = memory;
@@ -283,7 +324,7 @@ void bench_pair_close(bench_pair_t *pair)
 {
     const bench_env_t *env = pair->env;
     const mscclpp_gpu_ops_t *gpu = env->gpu;
-    void *on_device[] = {pair->memory, pair->state, pair->expected};
+    void *on_device[] = {NULL == pair->memory_segment ? pair->memory : NULL, pair->state, pair->expected};
     void *on_host[] = {pair->mailbox, pair->elapsed_ns, pair->staging};
 
     mscclpp_gpu_host_set_progress(NULL, NULL);
@@ -301,6 +342,9 @@ void bench_pair_close(bench_pair_t *pair)
     pair->ops->destroy(pair->transport);
     bench_all(env->control, true);
     free_tokens(pair);
+    if (NULL != pair->memory_segment) {
+        shared_free(pair, pair->memory_segment);
+    }
     for (size_t i = 0; i < sizeof(on_device) / sizeof(on_device[0]); ++i) {
         if (NULL != on_device[i]) {
             gpu->device_free(env->device, on_device[i]);

@@ -5,6 +5,7 @@
 #ifndef TEST_BENCH_BENCH_PORT_H
 #define TEST_BENCH_BENCH_PORT_H
 
+#include "mca/common/shmseg.h"
 #include "mca/common/memory.h"
 #include "mca/common/proxy.h"
 #include "test/bench/bench.h"
@@ -30,6 +31,8 @@ typedef struct {
     mscclpp_dev_port_channel_t channel;
     uint64_t *tokens; /* one */
     bool tokens_on_host;
+    mscclpp_shmseg_t *tokens_segment; /* that they are; NULL: not shared */
+    mscclpp_shmseg_t *memory_segment; /* likewise */
     uint64_t *expected;
     mscclpp_dev_state_t *state;
     mscclpp_dev_mailbox_t *mailbox;

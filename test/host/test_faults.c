@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mca/common/transport.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
 #include "test/host/process_state.h"
@@ -440,6 +441,31 @@ static void test_faults_in_bringup(const char *algorithm, int ranks)
     CHECK(reached >= 2 * (7 + ranks));
 }
 
+/* Where shared memory cannot be pinned on one rank, imitated nodes use what serves between real ones. */
+static void test_next_transport(void)
+{
+    mscclpp_config_t config;
+    injection_t injection;
+
+    if (process_state_tsan() || mscclpp_transport_find("ucx") == NULL) {
+        printf("skipped: the transport after shm is ucx, which is not here\n");
+        return;
+    }
+    configure(&config, "nodes", 1, 1);
+    config.transport = "auto";
+    memset(&injection, 0, sizeof(injection));
+    injection.function = FAULTY_HOST_REGISTER;
+    injection.nth = 2;
+    injection.culprit = 1;
+    log_record_clear();
+    CHECK_EQ(run_ranks(4, &config, inject, &injection), 0);
+    CHECK(injection.happened);
+    CHECK_EQ(injection.created[0], MSCCLPP_OK);
+    CHECK_EQ(log_record_count(MSCCLPP_LOG_INFO, "inter-node transport ucx", ""), 1);
+    mscclpp_team_finalize(1.0);
+    CHECK_EQ(faulty_held(), 0);
+}
+
 /*
  * The same in a call. Where no buffer can be exported or mapped all ranks take the scratch; every other fault ends the
  * call on all ranks, on those that need the culprit.
@@ -548,5 +574,6 @@ int main(void)
     process_state_read(&after);
     CHECK_EQ(after.descriptors, before.descriptors);
     CHECK_EQ(after.threads, before.threads);
+    test_next_transport();
     return unit_end();
 }

@@ -255,7 +255,8 @@ static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, in
     return plan.reached && unit_failed == failed_before;
 }
 
-static void test_set_up(int ranks, int ranks_per_node, const char *transport, const char *proxy, int at_least)
+static void test_set_up(int ranks, int ranks_per_node, const char *transport, const char *memory, const char *proxy,
+                        int at_least)
 {
     mscclpp_config_t config;
     plan_t none;
@@ -268,6 +269,7 @@ static void test_set_up(int ranks, int ranks_per_node, const char *transport, co
     config.ucx = false;
     config.ranks_per_node = ranks_per_node;
     config.transport = transport;
+    config.exchange_memory = memory;
     config.proxy = proxy;
     /* What is made once has been made. */
     memset(&none, 0, sizeof(none));
@@ -300,8 +302,8 @@ int main(void)
     mscclpp_config_init(&config);
     CHECK_EQ(run_ranks(1, &config, keep_functions, NULL), 0);
     mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
-    test_set_up(3, 0, "auto", "progress", 8);
-    test_set_up(3, 2, "shm", "progress", 8);
-    test_set_up(2, 1, "shm", "thread", 15);
+    test_set_up(3, 0, "auto", "auto", "progress", 8);
+    test_set_up(3, 2, "shm", "auto", "progress", 8);
+    test_set_up(2, 1, "shm", "device", "thread", 15);
     return unit_end();
 }

@@ -20,14 +20,15 @@ cases_nodes() {
         if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
             run "nodes:threads:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
             [ "$shape" != 2/1 ] || run "nodes:threads:no ucx for control" 120 -n "$n" "${forced[@]}" \
-                --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_ucx 0 "$bindir/test_threads"
+                --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_transport network \
+                --mca coll_mscclpp_ucx 0 "$bindir/test_threads"
         else
             skip "nodes:threads:$shape" "GPU buffers of threads are staged between nodes"
         fi
         [ "$n" -lt 5 ] || continue # some of Open MPI's own results are wrong, and so no oracle
         run "nodes:types_ops:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_types_ops"
     done
-    nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_transport network)
     run "nodes:many_comms" 240 -n 3 "${nodes[@]}" "$bindir/test_many_comms" 30
     # shellcheck disable=SC2016 # each rank's own shell expands it
     run_saying "nodes:ranks_per_node differs" 'warning: .*ranks_per_node is 2 on rank 1 and 0 on rank 0' \
@@ -58,6 +59,7 @@ cases_nodes_algorithms() {
     done
     # A ring of more than two nodes; all of them by turns; and types of which a ring takes some only.
     run "nodes:nodes_ring:bitwise:5/1" 120 -n 5 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_transport network \
         --mca coll_mscclpp_algorithm nodes_ring "$bindir/test_bitwise"
     run "nodes:nodes_ring:min" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_nodes_packets_max 300 --mca coll_mscclpp_nodes_split_min 2k \
@@ -120,4 +122,6 @@ cases_nodes_late() {
         run_saying "nodes:late:timeout:$when" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
             --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $when
     done
+    run_saying "nodes:late:timeout:shm" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
+        --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later
 }

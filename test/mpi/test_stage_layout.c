@@ -213,17 +213,17 @@ static void part_check(const mt_buffer_t *part, int even, int odd, int salt, con
     }
 }
 
-/* Every other integer of each of two buffers. */
-static MPI_Datatype type_of_two(const mt_buffer_t *first, const mt_buffer_t *second, const void *from)
+/* Every other integer of each of two buffers, or all. */
+static MPI_Datatype type_of_two(const mt_buffer_t *first, const mt_buffer_t *second, const void *from, bool all)
 {
     MPI_Aint at[2] = {(MPI_Aint)first->data - (MPI_Aint)from, (MPI_Aint)second->data - (MPI_Aint)from};
     int lengths[2] = {1, 1};
-    MPI_Datatype every_other, type;
+    MPI_Datatype part, type;
 
-    MT_MPI(MPI_Type_vector(PART_INTS / 2, 1, 2, MPI_INT, &every_other));
-    MT_MPI(MPI_Type_create_hindexed(2, lengths, at, every_other, &type));
+    MT_MPI(MPI_Type_vector(all ? PART_INTS : PART_INTS / 2, 1, all ? 1 : 2, MPI_INT, &part));
+    MT_MPI(MPI_Type_create_hindexed(2, lengths, at, part, &type));
     MT_MPI(MPI_Type_commit(&type));
-    MT_MPI(MPI_Type_free(&every_other));
+    MT_MPI(MPI_Type_free(&part));
     return type;
 }
 
@@ -231,7 +231,7 @@ static MPI_Datatype type_of_two(const mt_buffer_t *first, const mt_buffer_t *sec
 static void bcast_two(mt_buffer_t *first, mt_buffer_t *second, bool absolute, const char *what)
 {
     char *from = absolute ? MPI_BOTTOM : first->data;
-    MPI_Datatype type = type_of_two(first, second, from);
+    MPI_Datatype type = type_of_two(first, second, from, false);
 
     for (int root = 0; root < mt_size; ++root) {
         uint64_t before = mt_staged(MPI_COMM_WORLD);
@@ -250,6 +250,26 @@ static void bcast_two(mt_buffer_t *first, mt_buffer_t *second, bool absolute, co
         part_check(second, root, mt_rank, 2 * root + 1, what);
     }
     MT_MPI(MPI_Type_free(&type));
+}
+
+/* Two operations at once, of one element each that lies in two buffers as runs of one length. */
+static void bcast_pairs(mt_buffer_t *first[2], mt_buffer_t *second[2], const char *what)
+{
+    MPI_Request requests[2];
+    MPI_Datatype types[2];
+
+    for (int i = 0; i < 2; ++i) {
+        part_put(first[i], mt_rank, 2 * i);
+        part_put(second[i], mt_rank, 2 * i + 1);
+        types[i] = type_of_two(first[i], second[i], MPI_BOTTOM, true);
+        MT_MPI(MPI_Ibcast(MPI_BOTTOM, 1, types[i], i, MPI_COMM_WORLD, &requests[i]));
+    }
+    MT_MPI(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    for (int i = 0; i < 2; ++i) {
+        part_check(first[i], i, i, 2 * i, what);
+        part_check(second[i], i, i, 2 * i + 1, what);
+        MT_MPI(MPI_Type_free(&types[i]));
+    }
 }
 
 /* To the next rank and to itself, by addresses. */
@@ -310,11 +330,13 @@ static void both_kinds(size_t on_host)
     mt_buffer_t host[2] = {mt_buffer_alloc(MT_HOST, on_host, 0), mt_buffer_alloc(MT_HOST, on_host, 0)};
     mt_buffer_t device[2] = {mt_buffer_alloc(MT_DEVICE, size, 0), mt_buffer_alloc(MT_DEVICE, size, 0)};
     mt_buffer_t *from[2] = {&host[0], &device[0]}, *to[2] = {&host[1], &device[1]};
+    mt_buffer_t *hosts[2] = {&host[0], &host[1]}, *devices[2] = {&device[0], &device[1]};
 
     bcast_two(&host[0], &device[0], true, "host and device memory, absolute");
     bcast_two(&device[0], &host[0], true, "device and host memory, absolute");
     bcast_two(&host[0], &device[0], false, "host and device memory, relative");
     neighbors_two(from, to, "host and device memory as blocks");
+    bcast_pairs(hosts, devices, "host and device memory, two at once");
     for (int i = 0; i < 2; ++i) {
         mt_buffer_free(&host[i], "host memory");
         mt_buffer_free(&device[i], "device memory");

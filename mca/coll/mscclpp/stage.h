@@ -143,8 +143,8 @@ void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *p
 /*
  * Room for copies that lie as far apart as the parts of the argument: pageable memory, so that only pages that are
  * touched take any. What lies at plan->low comes to lie `in_page` bytes behind *block_p, which is aligned to a page,
- * and up to `slack` bytes behind each part may be used, too. All the address space between, or, where that is much,
- * windows for the parts alone, as far as either can be had. Any thread. To be given back after the call that it is for.
+ * and up to `slack` bytes behind each part may be used, too. All the address space between, or, where that is much
+ * and the parts are few, windows for the parts alone. Any thread. To be given back after the call that it is for.
  */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_room_t *room, void **block_p);

@@ -55,15 +55,35 @@ static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
     return true;
 }
 
+/* A span for each run of a piece, or for several that lie close together. */
+static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
+{
+    const bool far_runs = piece.count > 1 && (piece.stride > NEAR || piece.stride < -NEAR);
+    const bool far_repeats = piece.repeats > 1 && (piece.extent > NEAR || piece.extent < -NEAR);
+    const size_t runs = far_runs ? piece.count : 1, repeats = far_repeats ? piece.repeats : 1;
+    const ptrdiff_t offset = piece.offset;
+    bool added = runs <= MCA_COLL_MSCCLPP_STAGE_WINDOWS && repeats <= MCA_COLL_MSCCLPP_STAGE_WINDOWS;
+
+    piece.count = far_runs ? 1 : piece.count;
+    piece.repeats = far_repeats ? 1 : piece.repeats;
+    for (size_t repeat = 0; repeat < repeats && added; ++repeat) {
+        for (size_t run = 0; run < runs && added; ++run) {
+            ptrdiff_t low, high;
+
+            piece.offset = offset + (ptrdiff_t)repeat * piece.extent + (ptrdiff_t)run * piece.stride;
+            mca_coll_mscclpp_stage_piece_bounds(&piece, &low, &high);
+            added = add_span(spans, low, high);
+        }
+    }
+    return added;
+}
+
 static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *list)
 {
     bool added = true;
 
     for (size_t index = 0; index < list->used && added; ++index) {
-        ptrdiff_t low, high;
-
-        mca_coll_mscclpp_stage_piece_bounds(&list->pieces[index], &low, &high);
-        added = add_span(spans, low, high);
+        added = add_piece(spans, list->pieces[index]);
     }
     return added;
 }
@@ -138,13 +158,14 @@ static char *guess(size_t size)
     return (char *)((LOWEST + number % (END - LOWEST - size)) / page * page);
 }
 
+/* NULL if there are none: also where all is one window. */
 static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack, size_t size,
                           mca_coll_mscclpp_stage_room_t *room)
 {
     spans_t spans = {0};
     char *block;
 
-    if (!add_pieces(&spans, &plan->in) || !add_pieces(&spans, &plan->out)) {
+    if (!add_pieces(&spans, &plan->in) || !add_pieces(&spans, &plan->out) || spans.count < 2) {
         return NULL;
     }
     for (int i = 0; i < TRIES && NULL != (block = guess(size)); ++i) {
@@ -168,12 +189,8 @@ mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_pla
     if (NULL == block && map_window(room, NULL, size)) {
         block = room->windows[0].address;
     }
-    if (NULL == block && size <= LONG) {
-        block = find_windows(plan, in_page, slack, size, room);
-    }
     if (NULL == block) {
-        mscclpp_error("cannot reserve %zu bytes of address space for a staged buffer whose parts lie so far apart, nor "
-                      "room for these alone: %m",
+        mscclpp_error("cannot reserve %zu bytes of address space for a staged buffer whose parts lie so far apart: %m",
                       size);
         return MSCCLPP_ERR_NO_MEMORY;
     }
