@@ -30,11 +30,11 @@ typedef struct {
     uint64_t voted;     /* the last exchange voted on, times 2, plus 1 for yes */
     uint64_t failure;   /* 0, or call number times 256 plus the negated status of the failed call */
     uint64_t closed;    /* 1 once this rank holds no mapping of its peers any more */
-    uint64_t arrived;   /* 2 * the last meeting after which a launch is all that is left to do, + 1 for room for it */
-    uint64_t room[2];   /* likewise of attempts to find room; see team_meeting.c */
-    uint64_t met;       /* meetings of the hosts so far */
-    uint64_t absent;    /* ranks of other nodes that the call in hand has heard nothing from, one bit each */
-    uint64_t reduced;   /* chunks that this rank's kernels have reduced for the copy engines */
+    uint64_t arrived; /* 2 * the last meeting after which a launch is all that is left to do, + 1 if it needs no room */
+    uint64_t room[2]; /* 2 * the last step of finding room, + 1 for room; see team_meeting.c */
+    uint64_t met;     /* meetings of the hosts so far */
+    uint64_t absent;  /* ranks of other nodes that the call in hand has heard nothing from, one bit each */
+    uint64_t reduced; /* chunks that this rank's kernels have reduced for the copy engines */
     mscclpp_control_buffers_t buffers[2];
 } __attribute__((aligned(64))) mscclpp_control_line_t;
 

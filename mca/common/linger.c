@@ -70,8 +70,8 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
     linger->wide_blocks = team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
     linger->nthreads = team->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
-     * A cluster starts only where it finds all its processors free side by side, while rooms and shared GPUs count
-     * processors wherever they are: kernels of other ranks or threads, which wait for theirs to begin elsewhere, might
+     * A cluster starts only where it finds all its processors free side by side, while shared GPUs count processors
+     * wherever they are: kernels of other ranks or threads, which wait for theirs to begin elsewhere, might
      * leave enough of them and yet no place. Otherwise, but for kernels queued by this process, after which no cluster
      * is asked for, what may be on the device is work that waits for no other rank, so that a place comes.
      */

@@ -2,80 +2,81 @@
 
 #include <stddef.h>
 
-static mscclpp_rooms_t process_rooms = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static mscclpp_room_t process_room = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void mscclpp_rooms_init(mscclpp_rooms_t *rooms)
+void mscclpp_room_init(mscclpp_room_t *room)
 {
-    pthread_mutex_init(&rooms->lock, NULL);
+    pthread_mutex_init(&room->lock, NULL);
 }
 
-mscclpp_rooms_t *mscclpp_rooms_process(void)
+mscclpp_room_t *mscclpp_room_process(void)
 {
-    return &process_rooms;
+    return &process_room;
 }
 
-mscclpp_room_t mscclpp_room_take_early(mscclpp_rooms_t *rooms)
+void mscclpp_room_queue(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key)
 {
-    if (__atomic_fetch_add(&rooms->early, 1, __ATOMIC_RELAXED) < MSCCLPP_ROOMS - MSCCLPP_ROOMS_LATE) {
-        return MSCCLPP_ROOM_EARLY;
-    }
-    __atomic_fetch_sub(&rooms->early, 1, __ATOMIC_RELAXED);
-    return MSCCLPP_ROOM_NONE;
-}
-
-void mscclpp_room_queue(mscclpp_rooms_t *rooms, mscclpp_room_guest_t *guest, uint64_t key)
-{
-    pthread_mutex_lock(&rooms->lock);
+    pthread_mutex_lock(&room->lock);
     guest->key = key;
-    guest->next = rooms->guests;
-    rooms->guests = guest;
-    pthread_mutex_unlock(&rooms->lock);
+    guest->next = room->guests;
+    room->guests = guest;
+    pthread_mutex_unlock(&room->lock);
 }
 
-void mscclpp_room_leave(mscclpp_rooms_t *rooms, mscclpp_room_guest_t *guest)
+void mscclpp_room_leave(mscclpp_room_t *room, mscclpp_room_guest_t *guest)
 {
-    mscclpp_room_guest_t **link = &rooms->guests;
+    mscclpp_room_guest_t **link = &room->guests;
 
-    pthread_mutex_lock(&rooms->lock);
+    pthread_mutex_lock(&room->lock);
     while (*link != guest) {
         link = &(*link)->next;
     }
     *link = guest->next;
-    pthread_mutex_unlock(&rooms->lock);
+    pthread_mutex_unlock(&room->lock);
 }
 
-void mscclpp_room_change_key(mscclpp_rooms_t *rooms, mscclpp_room_guest_t *guest, uint64_t key)
+void mscclpp_room_change_key(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key)
 {
-    pthread_mutex_lock(&rooms->lock);
+    pthread_mutex_lock(&room->lock);
     guest->key = key;
-    pthread_mutex_unlock(&rooms->lock);
+    pthread_mutex_unlock(&room->lock);
 }
 
-mscclpp_room_t mscclpp_room_take_late(mscclpp_rooms_t *rooms, const mscclpp_room_guest_t *guest)
+/* With the lock held. */
+static bool is_first(const mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
 {
-    const mscclpp_room_guest_t *other;
-    mscclpp_room_t room = MSCCLPP_ROOM_NONE;
-    int before = 0;
+    const mscclpp_room_guest_t *other = room->guests;
 
-    pthread_mutex_lock(&rooms->lock);
-    for (other = rooms->guests; other != NULL; other = other->next) {
-        before += other->key < guest->key;
+    while (other != NULL && other->key >= guest->key) {
+        other = other->next;
     }
-    if (before < MSCCLPP_ROOMS_LATE && rooms->late < MSCCLPP_ROOMS_LATE) {
-        ++rooms->late;
-        room = MSCCLPP_ROOM_LATE;
-    }
-    pthread_mutex_unlock(&rooms->lock);
-    return room;
+    return other == NULL;
 }
 
-void mscclpp_room_give(mscclpp_rooms_t *rooms, mscclpp_room_t room)
+bool mscclpp_room_is_first(mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
 {
-    if (room == MSCCLPP_ROOM_EARLY) {
-        __atomic_fetch_sub(&rooms->early, 1, __ATOMIC_RELAXED);
-    } else if (room == MSCCLPP_ROOM_LATE) {
-        pthread_mutex_lock(&rooms->lock);
-        --rooms->late;
-        pthread_mutex_unlock(&rooms->lock);
-    }
+    bool first;
+
+    pthread_mutex_lock(&room->lock);
+    first = is_first(room, guest);
+    pthread_mutex_unlock(&room->lock);
+    return first;
+}
+
+bool mscclpp_room_take(mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
+{
+    bool took;
+
+    pthread_mutex_lock(&room->lock);
+    took = !room->taken && is_first(room, guest);
+    room->taken = room->taken || took;
+    pthread_mutex_unlock(&room->lock);
+    return took;
+}
+
+void mscclpp_room_give(mscclpp_room_t *room)
+{
+    pthread_mutex_lock(&room->lock);
+    room->taken = false;
+    pthread_mutex_unlock(&room->lock);
 }

@@ -23,8 +23,8 @@ typedef struct {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */
-    /* For `concurrent`; NULL: the process's. Ranks that are threads of one process need rooms of their own each. */
-    mscclpp_rooms_t *rooms;
+    /* For `concurrent`; NULL: the process's. Ranks that are threads of one process need one of their own each. */
+    mscclpp_room_t *room;
     mscclpp_oob_t oob; /* copied; its context and label outlive the team */
     bool single_node;  /* the caller knows that all ranks are on this node; equal on all ranks */
     int leader;        /* else: the lowest rank that the caller knows to be on this node, the own one included */

@@ -262,10 +262,9 @@ static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
 }
 
 /*
- * Blocks that every GPU of the team surely runs at once: kernels take one multiprocessor a block at the worst, GPUs may
- * be shared by ranks, and other teams' kernels may be in flight. A grid beyond that could wait for blocks that wait for
- * it. Processes that are not in the team count if it is the `whole` one: of the team of a node they may be those of
- * other nodes, and the fabric counts them.
+ * Blocks that every GPU of the team surely runs at once: kernels take one multiprocessor a block at the worst, and GPUs
+ * may be shared by ranks. A grid beyond that could wait for blocks that wait for it. Processes that are not in the team
+ * count if it is the `whole` one: of the team of a node they may be those of other nodes, and the fabric counts them.
  */
 static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hellos, bool whole)
 {
@@ -276,19 +275,15 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
         return 0;
     }
     for (a = 0; a < team->size; ++a) {
-        uint32_t blocks, kernels = 0, users = 0, known = hellos[a].users;
+        uint32_t blocks, users = 0, known = hellos[a].users;
 
         for (b = 0; b < team->size; ++b) {
             if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
-                kernels += hellos[b].concurrent ? MSCCLPP_ROOMS : 1;
                 known = hellos[b].users > known ? hellos[b].users : known;
                 ++users;
             }
         }
-        if (whole && known > users) {
-            kernels += (known - users) * (hellos[a].concurrent ? MSCCLPP_ROOMS : 1);
-        }
-        blocks = hellos[a].sm_count / kernels;
+        blocks = hellos[a].sm_count / (whole && known > users ? known : users);
         limit = blocks < limit ? blocks : limit;
     }
     return limit == 0 ? 1 : limit;
@@ -442,7 +437,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->block_limit = find_block_limit(team, hellos, nodes == NULL);
     team->meet_first = must_meet_first(team, hellos);
     if (params->concurrent) {
-        team->rooms = params->rooms != NULL ? params->rooms : mscclpp_rooms_process();
+        team->room = params->room != NULL ? params->room : mscclpp_room_process();
     }
     /* Its kernel waits for hosts, which might be waiting for other kernels to let theirs begin, or for its end. */
     team->engines = !team->meet_first && nodes == NULL && !launches_block(team, hellos);

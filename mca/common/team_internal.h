@@ -83,12 +83,12 @@ struct mscclpp_team {
     uint64_t exchanges;
     uint64_t meetings;
     uint64_t arrivals; /* meetings before a launch, equal on all ranks */
-    uint64_t attempts; /* to find room, likewise */
+    uint64_t steps;    /* of finding room, likewise */
     uint64_t call;     /* number of the call in hand, for messages */
     const char *last_algorithm;
 
-    mscclpp_rooms_t *rooms; /* NULL: other threads of this rank start no kernels, so there is always room */
-    mscclpp_room_t room;    /* of the task in hand */
+    mscclpp_room_t *room; /* NULL: other threads of this rank start no kernels, so there is always room */
+    bool has_room;        /* for the task in hand */
 
     bool engines;             /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine; /* NULL until they first do */
@@ -193,8 +193,8 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
 /*
  * team_meeting.c: where ranks meet before a launch (`meet_first`), waits for all of them and for room for the kernels
  * of all; to be called when nothing that could wait for another kernel is left to do. Between nodes there are no
- * threads that could start other kernels, so those of a node do without room. Room that was found, or was not wanted by
- * all, is this rank's until it gives it back, whatever the status.
+ * threads that could start other kernels, so those of a node do without room. Room that was found is this rank's until
+ * it gives it back, whatever the status.
  */
 mscclpp_status_t mscclpp_team_meet(mscclpp_team_t *team, uint64_t bytes);
 void mscclpp_team_give_room(mscclpp_team_t *team);

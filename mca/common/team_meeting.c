@@ -2,9 +2,9 @@
 #include "mca/common/log.h"
 #include "mca/common/team_internal.h"
 
-/* An attempt to find room lasts so many pauses of so many nanoseconds at the most. */
-#define ATTEMPT_PAUSES 32
-#define ATTEMPT_PAUSE 20000
+/* Nanoseconds between two looks, and how many an attempt to find room takes at most. */
+#define PAUSE 20000
+#define PAUSES 32
 
 /*
  * What an attempt to find room is worth, where draws go up to 2^32: after 64 of them a meeting comes before any new
@@ -37,41 +37,72 @@ static uint64_t place_in_queue(const mscclpp_team_t *team, uint64_t attempt)
     return (UINT64_C(1) << 63) + draw - attempt * ATTEMPT_BONUS;
 }
 
-/* Not for long: where processes have let different guests in, somebody has to give way. */
-static mscclpp_room_t await_room(mscclpp_rooms_t *rooms, const mscclpp_room_guest_t *guest)
+static void pause_briefly(void)
 {
-    const struct timespec pause = {.tv_nsec = ATTEMPT_PAUSE};
-    mscclpp_room_t room = mscclpp_room_take_late(rooms, guest);
-    int i;
+    const struct timespec pause = {.tv_nsec = PAUSE};
 
-    for (i = 0; i < ATTEMPT_PAUSES && room == MSCCLPP_ROOM_NONE; ++i) {
-        nanosleep(&pause, NULL);
-        room = mscclpp_room_take_late(rooms, guest);
-    }
-    return room;
+    nanosleep(&pause, NULL);
 }
 
-/* True if the team has room in this process for the attempt in hand. `guest` NULL: there is always room. */
-static bool try_for_room(mscclpp_team_t *team, mscclpp_room_guest_t *guest, uint64_t attempt)
+/* Until no other team of this process comes before this one. */
+static mscclpp_status_t await_turn(mscclpp_team_t *team, mscclpp_team_wait_t *wait, const mscclpp_room_guest_t *guest)
 {
-    if (guest == NULL) {
-        return true;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    while (status == MSCCLPP_OK && guest != NULL && !mscclpp_room_is_first(team->room, guest)) {
+        pause_briefly();
+        status = mscclpp_team_wait_turn(wait);
     }
-    mscclpp_team_give_room(team);
-    mscclpp_room_change_key(team->rooms, guest, place_in_queue(team, attempt));
-    team->room = await_room(team->rooms, guest);
-    return team->room != MSCCLPP_ROOM_NONE;
+    return status;
 }
 
 /*
- * All ranks are there, but not all have room: they try until all have at once. A word holds the number of the attempt
- * twice, plus 1 for room. Two words alternate, because a rank that knows the result of an attempt may write that of the
- * next one while others still read, but not that after it.
+ * True if the team has room in this process. Without `patience` it has to be free now; with it, it is waited for, but
+ * not for long: where processes have let different teams in, somebody has to give way. `guest` NULL: there is always
+ * room.
+ */
+static bool try_for_room(mscclpp_team_t *team, const mscclpp_room_guest_t *guest, bool patience)
+{
+    int i;
+
+    if (guest == NULL) {
+        return true;
+    }
+    team->has_room = mscclpp_room_take(team->room, guest);
+    for (i = 0; i < PAUSES && patience && !team->has_room; ++i) {
+        pause_briefly();
+        team->has_room = mscclpp_room_take(team->room, guest);
+    }
+    return team->has_room;
+}
+
+/*
+ * Tells the other ranks that this one has room, or has come so far, and waits for what they say; *all_p: all have. A
+ * word holds the number of the step twice, plus 1 for room. Two words alternate, because a rank that knows the result
+ * of a step may write that of the next one while others still read, but not that after it.
+ */
+static mscclpp_status_t step(mscclpp_team_t *team, mscclpp_team_wait_t *wait, bool room, bool *all_p)
+{
+    uint64_t *word = &team->control[team->rank].room[++team->steps % 2];
+    mscclpp_status_t status;
+
+    mscclpp_control_store(word, 2 * team->steps + room);
+    status = mscclpp_team_wait_turn(wait);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_team_wait_on(wait, word, 2 * team->steps);
+    }
+    *all_p = status == MSCCLPP_OK && all_have_room(team, word);
+    return status;
+}
+
+/*
+ * All ranks are there, and try to have room, all at once. If there is none at first, each waits, with room of its own
+ * left to others, until it is the team's turn in its process; teams have one order everywhere, so that of the first one
+ * comes. Whose turn it was may still have changed meanwhile: then they try again.
  */
 static mscclpp_status_t find_room(mscclpp_team_t *team, uint64_t bytes)
 {
-    mscclpp_control_line_t *own = &team->control[team->rank];
-    mscclpp_room_guest_t place, *guest = team->rooms != NULL ? &place : NULL;
+    mscclpp_room_guest_t place, *guest = team->room != NULL ? &place : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_team_wait_t wait; /* one deadline for all attempts, each of which may be brief */
     bool all = false;
@@ -79,47 +110,39 @@ static mscclpp_status_t find_room(mscclpp_team_t *team, uint64_t bytes)
 
     mscclpp_team_wait_init(&wait, team, "room for kernels", bytes);
     if (guest != NULL) {
-        mscclpp_room_queue(team->rooms, guest, place_in_queue(team, 0));
+        mscclpp_room_queue(team->room, guest, place_in_queue(team, 0));
     }
     for (attempt = 1; !all && status == MSCCLPP_OK; ++attempt) {
-        uint64_t *word = &own->room[++team->attempts % 2];
-        bool room = try_for_room(team, guest, attempt);
-
-        mscclpp_control_store(word, 2 * team->attempts + room);
-        status = mscclpp_team_wait_turn(&wait);
-        if (status == MSCCLPP_OK) {
-            status = mscclpp_team_wait_on(&wait, word, 2 * team->attempts);
+        if (attempt > 1) {
+            mscclpp_team_give_room(team);
+            if (guest != NULL) {
+                mscclpp_room_change_key(team->room, guest, place_in_queue(team, attempt));
+            }
+            status = await_turn(team, &wait, guest);
+            status = status == MSCCLPP_OK ? step(team, &wait, false, &all) : status;
         }
-        all = status == MSCCLPP_OK && all_have_room(team, word);
+        if (status == MSCCLPP_OK) {
+            status = step(team, &wait, try_for_room(team, guest, attempt > 1), &all);
+        }
     }
     if (guest != NULL) {
-        mscclpp_room_leave(team->rooms, guest);
+        mscclpp_room_leave(team->room, guest);
     }
     mscclpp_debug("%s: call %llu: %s after %llu attempts to find room for kernels", team->oob.label,
                   (unsigned long long)team->call, mscclpp_status_string(status), (unsigned long long)attempt - 1);
     return status;
 }
 
-/* True without rooms. */
-static bool take_early(mscclpp_team_t *team)
-{
-    if (team->rooms != NULL) {
-        team->room = mscclpp_room_take_early(team->rooms);
-    }
-    return team->rooms == NULL || team->room != MSCCLPP_ROOM_NONE;
-}
-
 mscclpp_status_t mscclpp_team_meet(mscclpp_team_t *team, uint64_t bytes)
 {
     uint64_t *word = &team->control[team->rank].arrived;
     mscclpp_status_t status;
-    bool room;
 
     if (!team->meet_first) {
         return MSCCLPP_OK;
     }
-    room = take_early(team);
-    mscclpp_control_store(word, 2 * ++team->arrivals + room);
+    /* Room is not taken before all are there: who comes late may wait for another thread, and that one for room. */
+    mscclpp_control_store(word, 2 * ++team->arrivals + (team->room == NULL));
     status = mscclpp_team_wait_words(team, "arrival of all ranks", bytes, word, 2 * team->arrivals);
     if (status == MSCCLPP_OK && team->fabric == NULL && !all_have_room(team, word)) {
         status = find_room(team, bytes);
@@ -129,8 +152,8 @@ mscclpp_status_t mscclpp_team_meet(mscclpp_team_t *team, uint64_t bytes)
 
 void mscclpp_team_give_room(mscclpp_team_t *team)
 {
-    if (team->rooms != NULL) {
-        mscclpp_room_give(team->rooms, team->room);
-        team->room = MSCCLPP_ROOM_NONE;
+    if (team->has_room) {
+        mscclpp_room_give(team->room);
+        team->has_room = false;
     }
 }

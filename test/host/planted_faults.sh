@@ -192,6 +192,10 @@ run_linger() {
         run test_linger --quick --timeout "$deadline" rings
 }
 
+run_room() {
+    run test_rooms --quick --timeout "$deadline" crowd
+}
+
 run_fifo() {
     run test_fifo
 }
@@ -302,7 +306,7 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines nodes ring packets lines \
-    schedule chains renewal linger fifo ports transport; do
+    schedule chains renewal linger room fifo ports transport; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
 tell
@@ -439,6 +443,10 @@ plant packets-torn packets mca/common/words.h mca/common/transport_shm.c \
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
 plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
+
+plant room-for-two room mca/common/room.c mca/common/room.c 's/!room->taken && //'
+plant room-held-in-line room mca/common/team_meeting.c mca/common/team_meeting.c \
+    '/^static mscclpp_status_t find_room/,/^}/s/mscclpp_team_give_room\(team\);//'
 
 # That a missed ring is seen takes a race that the twin hardly ever runs; contrib/models finds that fault.
 linger=device/kern/linger.h

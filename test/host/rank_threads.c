@@ -207,7 +207,7 @@ mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_
     params.gpu = rank->gpu;
     params.device = rank->device;
     params.concurrent = rank->concurrent;
-    params.rooms = rank->rooms;
+    params.room = rank->room;
     params.oob = rank->oob;
     params.single_node = true;
     return mscclpp_team_create(&params, team_p);

@@ -1,6 +1,6 @@
 /*
- * Ranks whose threads use teams independently: they meet before each launch, that of the set-up included, and no more
- * kernels of a rank than a GPU has room for wait for other ranks at once.
+ * Ranks whose threads use teams independently: they meet before each launch, that of the set-up included, and one
+ * kernel of a rank at a time waits for other ranks, whatever else the driver waits for meanwhile.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -27,9 +27,14 @@ static parts_options_t options;
 
 /* What a process would have of its own. */
 typedef struct {
-    mscclpp_rooms_t rooms;
-    int inside; /* kernels under way that wait for others; atomic, as is `most` */
-    int most;
+    mscclpp_room_t room;
+    mscclpp_room_guest_t guest; /* of the tests, who may hold the room */
+    pthread_mutex_t driver;
+    pthread_cond_t changed;
+    bool freeing;
+    int running; /* kernels that wait for others */
+    int most;    /* of these at once so far */
+    int frees;   /* that found a kernel running */
 } process_t;
 
 static process_t processes[RANKS];
@@ -43,25 +48,63 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* As a driver does it: while somebody waits for all kernels to end, none starts. */
+static void begin_kernel(process_t *process)
+{
+    pthread_mutex_lock(&process->driver);
+    while (process->freeing) {
+        pthread_cond_wait(&process->changed, &process->driver);
+    }
+    ++process->running;
+    process->most = process->running > process->most ? process->running : process->most;
+    pthread_mutex_unlock(&process->driver);
+}
+
+static void end_kernel(process_t *process)
+{
+    pthread_mutex_lock(&process->driver);
+    --process->running;
+    pthread_cond_broadcast(&process->changed);
+    pthread_mutex_unlock(&process->driver);
+}
+
+static void wait_for_kernels(process_t *process)
+{
+    pthread_mutex_lock(&process->driver);
+    while (process->freeing) {
+        pthread_cond_wait(&process->changed, &process->driver);
+    }
+    process->freeing = true;
+    process->frees += process->running > 0;
+    while (process->running > 0) {
+        pthread_cond_wait(&process->changed, &process->driver);
+    }
+    process->freeing = false;
+    pthread_cond_broadcast(&process->changed);
+    pthread_mutex_unlock(&process->driver);
+}
+
 /* Kernels that wait for others stay for a while, so that all that may be under way together are. */
 static mscclpp_status_t counting_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
+    process_t *process = mine;
     mscclpp_status_t status;
-    int inside, most;
 
     if (args->nranks == 1) {
         return mscclpp_gpu_host_ops.launch(stream, launch);
     }
-    inside = __atomic_add_fetch(&mine->inside, 1, __ATOMIC_RELAXED);
-    most = __atomic_load_n(&mine->most, __ATOMIC_RELAXED);
-    while (inside > most &&
-           !__atomic_compare_exchange_n(&mine->most, &most, inside, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
-    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    begin_kernel(process);
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     status = mscclpp_gpu_host_ops.launch(stream, launch); /* a grid of one thread runs here, to its end */
-    __atomic_sub_fetch(&mine->inside, 1, __ATOMIC_RELAXED);
+    end_kernel(process);
     return status;
+}
+
+static void waiting_free(int device, void *address)
+{
+    wait_for_kernels(mine);
+    mscclpp_gpu_host_ops.device_free(device, address);
 }
 
 static mscclpp_gpu_ops_t counting_gpu;
@@ -76,38 +119,28 @@ static void configure(mscclpp_config_t *config, double timeout)
     config->ucx = false;
 }
 
-/* Makes a rank of this thread that has its process's rooms. */
+/* Makes a rank of this thread that has its process's room. */
 static void be_threaded(rank_t *rank)
 {
     mine = &processes[rank->rank];
     rank->concurrent = true;
-    rank->rooms = &mine->rooms;
+    rank->room = &mine->room;
 }
 
-/* Takes all rooms of a process; false if some were taken already. */
-static bool fill(mscclpp_rooms_t *rooms)
+/* Takes the room of a process; false if it was taken already. */
+static bool fill(process_t *process)
 {
-    mscclpp_room_guest_t guest;
-    int early = 0, late = 0;
+    bool taken;
 
-    mscclpp_room_queue(rooms, &guest, 0);
-    while (mscclpp_room_take_early(rooms) != MSCCLPP_ROOM_NONE) {
-        ++early;
-    }
-    while (mscclpp_room_take_late(rooms, &guest) != MSCCLPP_ROOM_NONE) {
-        ++late;
-    }
-    mscclpp_room_leave(rooms, &guest);
-    return early == MSCCLPP_ROOMS - MSCCLPP_ROOMS_LATE && late == MSCCLPP_ROOMS_LATE;
+    mscclpp_room_queue(&process->room, &process->guest, 0);
+    taken = mscclpp_room_take(&process->room, &process->guest);
+    mscclpp_room_leave(&process->room, &process->guest);
+    return taken;
 }
 
-static void empty(mscclpp_rooms_t *rooms)
+static void empty(process_t *process)
 {
-    int i;
-
-    for (i = 0; i < MSCCLPP_ROOMS; ++i) {
-        mscclpp_room_give(rooms, i < MSCCLPP_ROOMS_LATE ? MSCCLPP_ROOM_LATE : MSCCLPP_ROOM_EARLY);
-    }
+    mscclpp_room_give(&process->room);
 }
 
 static void check_all_given_back(void)
@@ -115,8 +148,8 @@ static void check_all_given_back(void)
     int i;
 
     for (i = 0; i < RANKS; ++i) {
-        CHECK(fill(&processes[i].rooms));
-        empty(&processes[i].rooms);
+        CHECK(fill(&processes[i]));
+        empty(&processes[i]);
     }
 }
 
@@ -181,52 +214,47 @@ static void run_teams(void)
     mscclpp_team_finalize(1.0);
 }
 
-static void check_most(int at_least, int at_most)
-{
-    int i;
+static bool crowded; /* atomic */
 
-    for (i = 0; i < RANKS; ++i) {
-        printf("process %d: at most %d kernels at once\n", i, processes[i].most);
-        CHECK(processes[i].most >= at_least);
-        CHECK(processes[i].most <= at_most);
-        processes[i].most = 0;
+/* A thread that frees memory all the time, as those of an application may that have nothing to do with the calls. */
+static void *free_main(void *argument)
+{
+    process_t *process = argument;
+
+    while (__atomic_load_n(&crowded, __ATOMIC_RELAXED)) {
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        wait_for_kernels(process);
     }
+    return NULL;
 }
 
 /* More teams than there is room for, all set up at the same time, and in an order that differs between ranks. */
 static void test_crowd(int scale)
 {
-    (void)scale;
-    run_teams();
-    check_most(2, MSCCLPP_ROOMS);
-    check_all_given_back();
-}
-
-/* All but the last rooms are held by calls whose peers do not come, so that teams wait for long, and for one another.
- */
-static void test_queue(int scale)
-{
-    const int early = MSCCLPP_ROOMS - MSCCLPP_ROOMS_LATE;
-    int i, k;
+    pthread_t threads[RANKS];
+    int i;
 
     (void)scale;
+    __atomic_store_n(&crowded, true, __ATOMIC_RELAXED);
     for (i = 0; i < RANKS; ++i) {
-        for (k = 0; k < early; ++k) {
-            CHECK_EQ(mscclpp_room_take_early(&processes[i].rooms), MSCCLPP_ROOM_EARLY);
-        }
+        REQUIRE(pthread_create(&threads[i], NULL, free_main, &processes[i]) == 0);
     }
     run_teams();
-    check_most(1, MSCCLPP_ROOMS_LATE);
+    __atomic_store_n(&crowded, false, __ATOMIC_RELAXED);
     for (i = 0; i < RANKS; ++i) {
-        for (k = 0; k < early; ++k) {
-            mscclpp_room_give(&processes[i].rooms, MSCCLPP_ROOM_EARLY);
-        }
+        pthread_join(threads[i], NULL);
+        printf("process %d: at most %d kernels at once, %d frees waited for one\n", i, processes[i].most,
+               processes[i].frees);
+        CHECK_EQ(processes[i].most, 1);
+        CHECK(processes[i].frees > 0);
+        processes[i].most = 0;
+        processes[i].frees = 0;
     }
     check_all_given_back();
 }
 
 /* Ranks without threads of their own always have room, however many are threads of this process. */
-static void meet_without_rooms(rank_t *rank)
+static void meet_without_room(rank_t *rank)
 {
     traffic_t traffic;
     int i;
@@ -248,7 +276,7 @@ static void test_one_process(int scale)
 
     (void)scale;
     configure(&config, options.timeout);
-    CHECK_EQ(run_ranks(MSCCLPP_ROOMS + 1, &config, meet_without_rooms, NULL), 0);
+    CHECK_EQ(run_ranks(5, &config, meet_without_room, NULL), 0);
     mscclpp_team_finalize(1.0);
 }
 
@@ -289,8 +317,8 @@ static void test_patience(int scale)
     }
     configure(&config, options.timeout);
     config.warn_after = 0;
-    CHECK(fill(&processes[1].rooms));
-    REQUIRE(pthread_create(&thread, NULL, full_main, &processes[1].rooms) == 0);
+    CHECK(fill(&processes[1]));
+    REQUIRE(pthread_create(&thread, NULL, full_main, &processes[1]) == 0);
     CHECK_EQ(run_ranks(RANKS, &config, wait_in_set_up, NULL), 0);
     pthread_join(thread, NULL);
     check_all_given_back();
@@ -309,7 +337,7 @@ static void wait_in_vain(rank_t *rank)
 
     be_threaded(rank);
     if (rank->rank == 0 && !in_call) {
-        CHECK(fill(&mine->rooms));
+        CHECK(fill(mine));
     }
     meet(rank);
     started = now();
@@ -318,7 +346,7 @@ static void wait_in_vain(rank_t *rank)
         CHECK_EQ(status, MSCCLPP_OK);
         meet(rank);
         if (rank->rank == 0) {
-            CHECK(fill(&mine->rooms));
+            CHECK(fill(mine));
         }
         meet(rank);
         started = now();
@@ -332,7 +360,7 @@ static void wait_in_vain(rank_t *rank)
     CHECK(now() - started < rank->config->timeout + (process_state_slow() ? 30 : 8));
     meet(rank);
     if (rank->rank == 0) {
-        empty(&mine->rooms);
+        empty(mine);
     }
 }
 
@@ -386,13 +414,8 @@ static void test_faults(int scale)
 }
 
 static const part_t parts[] = {
-    {"crowd", test_crowd},
-    {"queue", test_queue},
-    {"process", test_one_process},
-    {"patience", test_patience},
-    {"no_room", test_no_room},
-    {"faults", test_faults},
-    {NULL, NULL},
+    {"crowd", test_crowd},     {"process", test_one_process}, {"patience", test_patience},
+    {"no_room", test_no_room}, {"faults", test_faults},       {NULL, NULL},
 };
 
 int main(int argc, char **argv)
@@ -402,8 +425,11 @@ int main(int argc, char **argv)
     unit_begin();
     counting_gpu = mscclpp_gpu_host_ops;
     counting_gpu.launch = counting_launch;
+    counting_gpu.device_free = waiting_free;
     for (i = 0; i < RANKS; ++i) {
-        mscclpp_rooms_init(&processes[i].rooms);
+        mscclpp_room_init(&processes[i].room);
+        pthread_mutex_init(&processes[i].driver, NULL);
+        pthread_cond_init(&processes[i].changed, NULL);
     }
     return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
 }
