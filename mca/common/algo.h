@@ -67,6 +67,7 @@ typedef struct {
     uint32_t most;         /* of several nodes: the most ranks that one has */
     uint64_t slot_size;    /* of several nodes: bytes that a block exchanges at once */
     uint64_t packet_units; /* of several nodes: units that ranks exchange as packets at once; 0: they cannot */
+    bool near;             /* of several nodes: all are on one host, and exchange through its memory */
     mscclpp_dtype_t dtype;
     bool on_host; /* the twin */
     bool engines; /* copy engines may serve this call */

@@ -71,8 +71,8 @@ static const thresholds_t host_thresholds[] = {
  * A ring sends as much as nodes that combine a part each, but in 2 (n - 1) steps, which a tile takes one after another.
  * In return no link meets more than one sender at a time, where otherwise n - 1 send to each node at once, and a rank
  * has two busy connections instead of n - 1 each way. With fewer nodes than these that is hardly a difference; and a
- * part of so many bytes takes a link longer than a few hundred steps of some microseconds each. From reasoning, not
- * measured.
+ * part of so many bytes takes a link longer than a few hundred steps of some microseconds each. Measured with four
+ * imitated nodes: 2 to 12 % ahead over UCX; over shared memory, which has no links, a quarter behind.
  */
 #define NODES_RING_NODES 4u
 #define NODES_RING_PART (4 * KIB * KIB)
@@ -154,7 +154,8 @@ static bool is_worth_a_ring(const mscclpp_select_input_t *input)
     if (input->protocol->nodes_ring_min != 0) {
         return input->bytes >= input->protocol->nodes_ring_min;
     }
-    return input->nodes >= NODES_RING_NODES && input->bytes / input->shards / input->nodes >= NODES_RING_PART;
+    return !input->near && input->nodes >= NODES_RING_NODES &&
+           input->bytes / input->shards / input->nodes >= NODES_RING_PART;
 }
 
 /*

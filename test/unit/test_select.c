@@ -31,6 +31,10 @@ static void test_ring(mscclpp_select_input_t *input, mscclpp_protocol_t *protoco
         rings += strcmp(selected(input, (uint64_t)1 << 33), "nodes_ring") == 0;
     }
     CHECK_EQ(rings, MSCCLPP_DTYPE_LAST - 2);
+    input->dtype = MSCCLPP_DTYPE_FLOAT32;
+    input->near = true;
+    CHECK_TEXT(selected(input, (uint64_t)1 << 33), "nodes_split");
+    input->near = false;
     /* Whoever gives a size means any number of nodes; a size for splitting is none for rings. */
     protocol->nodes_ring_min = 200 * KIB;
     protocol->nodes_split_min = 300 * KIB;
