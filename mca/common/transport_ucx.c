@@ -199,7 +199,8 @@ static void ucx_destroy(mscclpp_transport_t *transport)
     mscclpp_copier_fini(&transport->out, transport->params.gpu);
     mscclpp_copier_fini(&transport->in, transport->params.gpu);
     if (transport->worker != NULL && !mscclpp_transport_ucx_endpoint_close_all(transport)) {
-        mscclpp_info("%s: UCX does not close a connection; its memory is not freed", transport->params.label);
+        mscclpp_info("%s: UCX does not close a connection or end what was under way; its memory is not freed",
+                     transport->params.label);
         return;
     }
     if (transport->address != NULL) {

@@ -267,7 +267,7 @@ void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport);
 
 /*
  * Closes all, and gives that some time, before the worker goes; `drop` frees what is left after it. False if UCX still
- * closes one: it does not survive the end of its worker then.
+ * closes one, or does not end what was under way: it does not survive the end of its worker or context then.
  */
 bool mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport);
 void mscclpp_transport_ucx_endpoint_drop(mscclpp_transport_t *transport);
