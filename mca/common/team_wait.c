@@ -5,8 +5,9 @@
 #include "mca/common/log.h"
 #include "mca/common/team_internal.h"
 
-/* Turns between two looks at the clock. */
+/* Turns between two looks at the clock. A turn of the twin gives its processor away, and may take milliseconds. */
 #define LOOK_TURNS 64u
+#define TWIN_LOOK_TURNS 1u
 
 /* Seconds between two looks at what is slow to look at. */
 #define LOOK_PERIOD 1e-3
@@ -165,7 +166,7 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
     double now;
 
     team->oob.progress(team->oob.context);
-    if (++wait->turns % LOOK_TURNS != 0) {
+    if (++wait->turns % (team->on_host ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0) {
         return MSCCLPP_OK;
     }
     now = mscclpp_team_now();
