@@ -174,7 +174,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
         return (const void *)oneshot_kernel<DTYPE, OP, MSCCLPP_DEV_LL16>;
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
-        return (const void *)oneshot_kernel<DTYPE, OP, MSCCLPP_DEV_LL8>;
+        return (const void *)oneshot_kernel<ANY, ANY, MSCCLPP_DEV_LL8>; /* on demand alone */
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
         return (const void *)oneshot_put_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:

@@ -319,17 +319,12 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                    int dtype, int op)
 {
-#define MSCCLPP_DEV_PUT_RANKS(n_)                                                                                      \
-    case n_:                                                                                                           \
-        mscclpp_dev_put_ranks(ctx, args, n_, false, hot, dtype, op);                                                   \
-        break;
-    switch (args->nranks) {
-        MSCCLPP_DEV_RANKS(MSCCLPP_DEV_PUT_RANKS)
-    default:
+    /* Code of its own for 2 ranks alone: of more, each sends its whole operand to all others. */
+    if (args->nranks == 2) {
+        mscclpp_dev_put_ranks(ctx, args, 2, false, hot, dtype, op);
+    } else {
         mscclpp_dev_put_ranks(ctx, args, 0, false, hot, dtype, op);
-        break;
     }
-#undef MSCCLPP_DEV_PUT_RANKS
 }
 
 #endif
