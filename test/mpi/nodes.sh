@@ -38,7 +38,7 @@ cases_nodes() {
     run "nodes:userop" 60 -n 3 "${nodes[@]}" "$bindir/test_userop"
     run "nodes:brief" 60 -n 4 "${nodes[@]}" "$bindir/test_brief"
     # Little room: large messages take many exchanges.
-    run "nodes:small" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
+    run "nodes:small" 240 -n 3 "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
         "$bindir/test_counts"
 }
 
