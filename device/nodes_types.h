@@ -24,6 +24,9 @@
 #define MSCCLPP_DEV_NODES_SLOT(nnodes_, block_, set_)                                                                  \
     (((uint64_t)(block_)*MSCCLPP_DEV_NODES_SETS + (set_)) * ((uint64_t)(nnodes_) + 1))
 
+/* Nodes whose exchange areas kernels can reach by themselves, at most: such nodes are imitated on one host. */
+#define MSCCLPP_DEV_NODES_MAPPED 8u
+
 /* Who sends what to whom; device/kern/allreduce_nodes.h describes them. */
 typedef enum {
     MSCCLPP_DEV_NODES_DIRECT, /* everything to all others, each of which combines all of it */
@@ -87,6 +90,8 @@ typedef struct {
     uint32_t shards;
     uint32_t most;    /* ranks of the largest node */
     uint32_t pattern; /* mscclpp_dev_nodes_pattern_t; equal on all ranks */
+    uint32_t maps;    /* not 0: packets for other nodes are stored through `mapped`, else put; any rank may do either */
+    char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* the slots for packets of other nodes, as kernels of this rank see them */
 } mscclpp_dev_nodes_args_t;
 
 #endif

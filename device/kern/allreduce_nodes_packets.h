@@ -4,19 +4,23 @@
  *
  *   every rank sends its operands as packets to the ranks of its node that own them; an owner combines them in rank
  *   order and lays this partial result as packets into the exchange area and has it put to the owners of the same
- *   shard on the other nodes; these wait for the packets, combine the partial results in the order
- *   of the nodes and send the result as packets to the ranks of their node.
+ *   shard on the other nodes; these wait for the packets, combine the partial results in the order of the nodes and
+ *   send the result as packets to the ranks of their node.
  *
- * A rank that is alone on its node skips the steps within the node. Blocks handle parts of the shard that lie together,
- * so that what one of them sends to another node is one put.
+ * A rank that is alone on its node skips the steps within the node. Where it reaches the memory of the other nodes, as
+ * it may if they are imitated, it stores the packets there itself, and nobody puts anything. Blocks handle parts of the
+ * shard that lie together, so that what one of them sends to another node is one put.
  *
  * Why two sets suffice, by the parity of the flag, and why nobody flushes or signals. The packets carry what says that
  * they are there, however a put's bytes are ordered; the transport promises whole words. Epoch e + 2 is put where epoch
  * e was, from where e was put. A block pushes it after its threads have, together, received packets of e + 1 from the
  * namesakes on all other nodes (there is at least one unit in each). These pushed e + 1 after all their threads had
  * read all packets of e, as the block synchronises before it pushes; and if e was of an earlier kernel, that kernel had
- * ended on their side. So what e put has arrived, whole, and has been read. The same argument holds within the node as
- * packet.h has it: who owns nothing exchanges packets with owners only, and nobody else writes to it.
+ * ended on their side. So what e put has arrived, whole, and has been read. Where packets are stored, each thread
+ * stores e + 2 where it stored e, after it has received e + 1 from its namesake there, which had read e by then; that
+ * the namesake puts what others store makes no difference, as it lays e + 1 out after it has read e. The same argument
+ * holds within the node as packet.h has it: who owns nothing exchanges packets with owners only, and nobody else writes
+ * to it.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_NODES_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_NODES_PACKETS_H
@@ -174,6 +178,26 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *ep
                          MSCCLPP_DEV_LL16);
 }
 
+/* The packets of a unit: to where they are put from, or to all other nodes. */
+MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t u, mscclpp_dev_vec_t v)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    const uint64_t pair = epoch->count * MSCCLPP_DEV_PACKET_STEP;
+    const uint64_t slot = mscclpp_dev_nodes_packet_slot(epoch, nodes->maps != 0 ? 1 + nodes->node : 0);
+    const uint64_t at = slot + u * MSCCLPP_DEV_PACKET_STEP;
+    uint32_t i;
+
+    if (nodes->maps == 0) {
+        mscclpp_dev_put_unit(nodes->exchange + at, pair, v, epoch->flag, MSCCLPP_DEV_LL16);
+        return;
+    }
+    for (i = 1; i < nodes->nnodes; ++i) {
+        const uint32_t k = nodes->node + i < nodes->nnodes ? nodes->node + i : nodes->node + i - nodes->nnodes;
+
+        mscclpp_dev_put_unit(nodes->mapped[k] + (at - nodes->packets_offset), pair, v, epoch->flag, MSCCLPP_DEV_LL16);
+    }
+}
+
 /* Has what the block has laid out put to all other nodes, between which its threads divide. */
 MSCCLPP_DEV void mscclpp_dev_nodes_push_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch)
 {
@@ -206,14 +230,14 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
         v = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u);
         first = u == ctx->tid ? v : first;
         if (!ctx->failed) {
-            mscclpp_dev_put_unit(nodes->exchange + mscclpp_dev_nodes_packet_slot(epoch, 0) +
-                                     u * MSCCLPP_DEV_PACKET_STEP,
-                                 epoch->count * MSCCLPP_DEV_PACKET_STEP, v, epoch->flag, MSCCLPP_DEV_LL16);
+            mscclpp_dev_nodes_send_far(epoch, u, v);
         }
     }
-    mscclpp_dev_block_sync(ctx);
-    if (epoch->count > 0) {
-        mscclpp_dev_nodes_push_packets(ctx, epoch);
+    if (nodes->maps == 0) {
+        mscclpp_dev_block_sync(ctx);
+        if (epoch->count > 0) {
+            mscclpp_dev_nodes_push_packets(ctx, epoch);
+        }
     }
     for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
         v = u == ctx->tid ? first : mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u);

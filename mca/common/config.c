@@ -138,6 +138,9 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Where what travels between nodes lies: auto (device memory where the transport, other than shm, can "
                   "have it and signals there), device, or host, which is pinned memory. Transports that cannot are not "
                   "taken."),
+    CONFIG_BOOL(exchange_stores, "1", 6,
+                "Let kernels store packets for other nodes into their memory themselves where they reach it, as those "
+                "of up to 8 imitated nodes do with shm; 0 leaves them to the proxy."),
     CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; 0 "
                 "takes the built-in choice."),

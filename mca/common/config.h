@@ -46,12 +46,13 @@ typedef struct {
     const char *transport;       /* "auto", "network", "shm", "cuda_ipc", "verbs", "ucx" */
     size_t exchange_size;        /* bytes a rank and communicator */
     const char *exchange_memory; /* "auto", "device", "host" */
-    size_t nodes_packets_max;    /* bytes; 0: the built-in choice */
-    size_t nodes_split_min;      /* bytes; 0: the built-in choice */
-    size_t nodes_ring_min;       /* bytes; 0: the built-in choice */
-    const char *proxy;           /* "progress", "thread" */
-    int fifo_size;               /* triggers */
-    const char *ucx_bounce;      /* "auto", "always", "device" */
+    bool exchange_stores;
+    size_t nodes_packets_max; /* bytes; 0: the built-in choice */
+    size_t nodes_split_min;   /* bytes; 0: the built-in choice */
+    size_t nodes_ring_min;    /* bytes; 0: the built-in choice */
+    const char *proxy;        /* "progress", "thread" */
+    int fifo_size;            /* triggers */
+    const char *ucx_bounce;   /* "auto", "always", "device" */
     bool ucx_shared_memory;
     size_t bounce_size; /* bytes a connection and direction */
     bool widen_selection;

@@ -204,6 +204,8 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     kernel_args->nnodes = (uint32_t)fabric->nodes.count;
     kernel_args->shards = (uint32_t)fabric->nodes.shards;
     kernel_args->most = (uint32_t)fabric->nodes.most;
+    kernel_args->maps = fabric->maps;
+    memcpy(kernel_args->mapped, fabric->mapped, sizeof(kernel_args->mapped));
 }
 
 /* Counts the signals of each node that an all-reduce without packets takes. */

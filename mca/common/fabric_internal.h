@@ -44,6 +44,8 @@ struct mscclpp_fabric {
     uint64_t exchanges[MSCCLPP_DEV_MAX_RANKS];        /* signals of each node in all calls that have ended */
     mscclpp_conn_t *conns[MSCCLPP_DEV_MAX_RANKS];     /* of each node, NULL for the own one */
     mscclpp_remote_t *remotes[MSCCLPP_DEV_MAX_RANKS]; /* likewise */
+    bool maps;                                        /* kernels reach other nodes' slots for packets */
+    char *mapped[MSCCLPP_DEV_NODES_MAPPED];           /* as they see them */
     mscclpp_proxy_t *proxy;
     mscclpp_ctrl_t *ctrl; /* the team's, which outlives this; NULL: none */
     bool in_call;         /* atomic */

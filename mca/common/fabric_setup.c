@@ -377,6 +377,40 @@ static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const char *all, size_t
     return status;
 }
 
+/* True if kernels reach the slots for packets of all other nodes, and nothing that the proxy orders by signals. */
+static bool map_packets(mscclpp_fabric_t *fabric)
+{
+    const uint64_t length = fabric->area_size - fabric->packets_offset;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int node;
+
+    if (!fabric->config.exchange_stores || fabric->ops->remote_map == NULL ||
+        (uint32_t)fabric->nodes.count > MSCCLPP_DEV_NODES_MAPPED) {
+        return false;
+    }
+    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
+        void *packets = NULL;
+
+        if (node != fabric->nodes.node) {
+            status = fabric->ops->remote_map(fabric->remotes[node], fabric->packets_offset, length, &packets);
+        }
+        fabric->mapped[node] = packets;
+    }
+    return status == MSCCLPP_OK;
+}
+
+/* Each rank decides for itself, as receivers do not see the difference. */
+static void choose_stores(mscclpp_fabric_t *fabric)
+{
+    const bool first = fabric->nodes.owners[0] == fabric->nodes.owners[fabric->nodes.node];
+
+    fabric->maps = fabric->packets && map_packets(fabric);
+    if (fabric->packets) {
+        mscclpp_log(first ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
+                    fabric->maps ? "kernels store" : "the proxy puts");
+    }
+}
+
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
 {
     const size_t size = sizeof(reach_t) + (size_t)fabric->nodes.count * sizeof(address_t);
@@ -401,6 +435,9 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
         fabric->packets = all_take_packets(all, oob->size, size);
         status = mscclpp_agree(oob, NULL, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK,
                                "a connection to other nodes");
+    }
+    if (status == MSCCLPP_OK && fabric->owner) {
+        choose_stores(fabric);
     }
     free(all);
     return status;

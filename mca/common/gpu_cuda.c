@@ -255,10 +255,10 @@ static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void
     if (MSCCLPP_OK != status) {
         return status;
     }
-    error = CUDA_CALL(MSCCLPP_LOG_ERROR,
+    error = CUDA_CALL(MSCCLPP_LOG_INFO,
                       cudaHostRegister(host_address, size, cudaHostRegisterPortable | cudaHostRegisterMapped));
     if (cudaSuccess == error) {
-        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaHostGetDevicePointer(&device_address, host_address, 0));
+        error = CUDA_CALL(MSCCLPP_LOG_INFO, cudaHostGetDevicePointer(&device_address, host_address, 0));
         if (cudaSuccess != error) {
             CUDA_RELEASE(cudaHostUnregister(host_address));
         }

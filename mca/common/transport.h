@@ -122,6 +122,14 @@ typedef struct {
     void (*remote_destroy)(mscclpp_remote_t *remote);
 
     /*
+     * Where kernels of this rank's device reach `length` bytes from offset `at` of the peer's region by themselves,
+     * until remote_destroy; aligned words of 8 bytes that they store appear whole. Once for each remote at most.
+     * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level: only the operations below reach it. NULL: always
+     * so.
+     */
+    mscclpp_status_t (*remote_map)(mscclpp_remote_t *remote, uint64_t at, uint64_t length, void **device_p);
+
+    /*
      * The operations. MSCCLPP_IN_PROGRESS: nothing was done, there is no room at the moment; make progress and ask
      * again. They begin something that ends later; its failure breaks the connection.
      */

@@ -1,6 +1,7 @@
 /*
  * The transport between ranks of one host, by shared memory: tokens and regions lie in segments that their owner made,
- * pinned for its GPU or, on the host twin, as its device memory. The sender's CPU copies straight into the peer's.
+ * pinned for its GPU or, on the host twin, as its device memory. The sender's CPU copies straight into the peer's; what
+ * it pins of a peer's for its own GPU, kernels reach by themselves.
  *
  * A put has ended when it returns. A signal is a releasing addition after it, made by the same thread; whoever acquires
  * the token sees the bytes. The same holds for `add`. So there is never anything under way, and a flush has nothing to
@@ -8,6 +9,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mca/common/log.h"
 #include "mca/common/shmseg.h"
@@ -54,7 +56,9 @@ struct mscclpp_region {
 };
 
 struct mscclpp_remote {
+    mscclpp_conn_t *conn;
     shm_window_t window;
+    void *pinned; /* for kernels of this rank; NULL: nothing is */
 };
 
 /* MSCCLPP_ERR_NOT_SUPPORTED for memory that does not lie in one segment of this process. */
@@ -228,6 +232,7 @@ static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key,
     if (remote == NULL) {
         return no_memory(conn->transport, "a peer's region");
     }
+    remote->conn = conn;
     status = open_window(conn, SHM_KEY, key, length, &remote->window);
     if (status != MSCCLPP_OK) {
         free(remote);
@@ -242,6 +247,9 @@ static void shm_remote_destroy(mscclpp_remote_t *remote)
     if (remote == NULL) {
         return;
     }
+    if (remote->pinned != NULL) {
+        remote->conn->transport->params.gpu->host_unregister(remote->pinned);
+    }
     mscclpp_shmseg_detach(remote->window.segment);
     free(remote);
 }
@@ -252,6 +260,28 @@ static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *wha
     mscclpp_error("%s: %s of %llu bytes at offset %llu for rank %d; the region has %llu", conn->transport->params.label,
                   what, (unsigned long long)length, (unsigned long long)at, conn->peer, (unsigned long long)limit);
     return MSCCLPP_ERR_INVALID;
+}
+
+/* Memory is pinned by pages. */
+static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t at, uint64_t length, void **device_p)
+{
+    const mscclpp_transport_params_t *params = &remote->conn->transport->params;
+    char *first = remote->window.base + at;
+    const uint64_t before = (uintptr_t)first % (uint64_t)sysconf(_SC_PAGESIZE);
+    void *device;
+
+    if (!mscclpp_fits(at, length, remote->window.length)) {
+        return out_of_range(remote->conn, "map", at, length, remote->window.length);
+    }
+    if (remote->pinned != NULL || length == 0 ||
+        params->gpu->host_register(first - before, before + length, &device) != MSCCLPP_OK) {
+        mscclpp_info("%s: kernels do not reach the memory of rank %d, which cannot be pinned here", params->label,
+                     remote->conn->peer);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    remote->pinned = first - before;
+    *device_p = (char *)device + before;
+    return MSCCLPP_OK;
 }
 
 static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
@@ -371,6 +401,7 @@ const mscclpp_transport_ops_t mscclpp_transport_shm = {
     .region_destroy = shm_region_destroy,
     .remote_create = shm_remote_create,
     .remote_destroy = shm_remote_destroy,
+    .remote_map = shm_remote_map,
     .put = shm_put,
     .signal = shm_signal,
     .put_signal = shm_put_signal,

@@ -11,26 +11,27 @@
 #include "test/host/user_buffer.h"
 
 const matrix_algo_t matrix_algos[] = {
-    {"oneshot", "oneshot", "ll16", 0},
-    {"ll8", "oneshot", "ll8", 0},
-    {"twophase", "twophase", "ll16", 0},
-    {"ll128", "twophase", "ll128", 0},
-    {"oneshot_put", "oneshot_put", "auto", 0},
-    {"zerocopy", "zerocopy", "auto", 0},
-    {"engines", "engines", "auto", 0},
-    {"scratch", "scratch", "auto", 0},
-    {"nodes1", "nodes", "auto", 1},
-    {"nodes2", "nodes", "auto", 2},
-    {"nodes3", "nodes", "auto", 3},
-    {"packets1", "nodes_packets", "auto", 1},
-    {"packets2", "nodes_packets", "auto", 2},
-    {"packets3", "nodes_packets", "auto", 3},
-    {"split1", "nodes_split", "auto", 1},
-    {"split2", "nodes_split", "auto", 2},
-    {"split3", "nodes_split", "auto", 3},
-    {"ring1", "nodes_ring", "auto", 1},
-    {"ring2", "nodes_ring", "auto", 2},
-    {"ring3", "nodes_ring", "auto", 3},
+    {"oneshot", "oneshot", "ll16", 0, false},
+    {"ll8", "oneshot", "ll8", 0, false},
+    {"twophase", "twophase", "ll16", 0, false},
+    {"ll128", "twophase", "ll128", 0, false},
+    {"oneshot_put", "oneshot_put", "auto", 0, false},
+    {"zerocopy", "zerocopy", "auto", 0, false},
+    {"engines", "engines", "auto", 0, false},
+    {"scratch", "scratch", "auto", 0, false},
+    {"nodes1", "nodes", "auto", 1, false},
+    {"nodes2", "nodes", "auto", 2, false},
+    {"nodes3", "nodes", "auto", 3, false},
+    {"packets1", "nodes_packets", "auto", 1, false},
+    {"packets2", "nodes_packets", "auto", 2, false},
+    {"stored1", "nodes_packets", "auto", 1, true},
+    {"stored3", "nodes_packets", "auto", 3, true},
+    {"split1", "nodes_split", "auto", 1, false},
+    {"split2", "nodes_split", "auto", 2, false},
+    {"split3", "nodes_split", "auto", 3, false},
+    {"ring1", "nodes_ring", "auto", 1, false},
+    {"ring2", "nodes_ring", "auto", 2, false},
+    {"ring3", "nodes_ring", "auto", 3, false},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
 
@@ -506,6 +507,7 @@ int matrix_run(const matrix_group_t *group)
     config.ucx = false;
     config.ranks_per_node = group->algo->ranks_per_node;
     config.transport = "shm";
+    config.exchange_stores = group->algo->exchange_stores;
     /* A tile or many; who drives the proxy; a FIFO that is often full. */
     slots = group->algo->ranks_per_node == 0 ? 0 : (size_t)((group->ranks + 1) / group->algo->ranks_per_node);
     config.exchange_size = (80 * slots + 80) * (group->seed % 3 == 0 ? 4096 : group->seed % 3 == 1 ? 20000 : 100000);

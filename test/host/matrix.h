@@ -13,6 +13,7 @@ typedef struct {
     const char *algorithm; /* values of the parameters */
     const char *packet;
     int ranks_per_node;
+    bool exchange_stores;
 } matrix_algo_t;
 
 extern const matrix_algo_t matrix_algos[];

@@ -179,6 +179,7 @@ run_ring() {
 run_packets() {
     run test_allreduce --algo packets1 --ranks 3 --grid 2x2 --cases 60 --timeout "$deadline" &&
         run test_allreduce --algo packets2 --ranks 4 --grid 2x2 --cases 40 --timeout "$deadline" &&
+        run test_allreduce --algo stored1 --ranks 3 --grid 2x2 --cases 30 --timeout "$deadline" &&
         run test_stress --quick --timeout "$deadline" nodes
 }
 
@@ -429,7 +430,9 @@ packets=device/kern/allreduce_nodes_packets.h
 plant packets-one-set packets $packets $launcher \
     '/nodes_packet_slot\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant packets-early-push packets $packets $launcher \
-    '/void mscclpp_dev_nodes_combine\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+    '/void mscclpp_dev_nodes_combine\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
+plant packets-stored-together packets $packets $launcher \
+    '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
 plant packets-no-wait packets $packets $launcher 's/if \(!there\[i\]\)/if (false)/'
 plant packets-no-clearing packets mca/common/fabric.c mca/common/fabric.c \
     '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'

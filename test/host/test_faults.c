@@ -421,10 +421,13 @@ static void test_faults_in_bringup(const char *algorithm, int ranks)
                 more = injection.happened;
                 reached += injection.happened;
                 for (rank = 0; rank < ranks; ++rank) {
-                    if (injection.happened && function != FAULTY_STREAM_QUERY) {
+                    if (injection.happened && function != FAULTY_STREAM_QUERY && function != FAULTY_HOST_REGISTER) {
                         CHECK_EQ(injection.created[rank], MSCCLPP_ERR_NOT_SUPPORTED);
                     } else if (injection.happened) {
-                        /* Asked now and then, so whether anybody notices is chance; that all agree is not. */
+                        /*
+                         * Asked now and then, so whether anybody notices is chance; that all agree is not. What is
+                         * pinned only for what kernels store themselves, teams do without.
+                         */
                         CHECK_EQ(injection.created[rank], injection.created[0]);
                     } else {
                         CHECK_EQ(injection.created[rank], MSCCLPP_OK);

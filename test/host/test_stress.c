@@ -63,10 +63,14 @@ typedef struct {
 static void storm(rank_t *rank)
 {
     const storm_t *plan = rank->argument;
+    mscclpp_config_t config = *rank->config;
     uint64_t shared = 42, own = (uint64_t)rank->rank + 1;
     traffic_t traffic;
     int i;
 
+    /* Whether its kernels store packets for other nodes themselves is each rank's own affair. */
+    config.exchange_stores = rank->rank % 2 == 0;
+    rank->config = &config;
     traffic_open(&traffic, create_team(rank), MAX_COUNT, plan->kind);
     for (i = 0; i < plan->calls && traffic.team != NULL; ++i) {
         uint64_t count = draw_count(&shared);

@@ -50,6 +50,7 @@ static const struct {
     {"leaving", case_leaving, false, false},
     {"two_connections", case_two_connections, false, false},
     {"add", case_add, false, false},
+    {"mapped", case_mapped, false, false},
     {"ranges", case_ranges, false, false},
     {"cycles", case_cycles, false, false},
     {"closed_peer", case_closed_peer, false, true},

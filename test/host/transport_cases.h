@@ -47,6 +47,7 @@ void case_flush(end_t *end);
 void case_leaving(end_t *end);
 void case_two_connections(end_t *end);
 void case_add(end_t *end);
+void case_mapped(end_t *end);
 
 /* transport_cases_faults.c */
 void case_refusals(end_t *end);

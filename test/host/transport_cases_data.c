@@ -419,3 +419,60 @@ void case_add(end_t *end)
     }
     case_pair_destroy(end, &pair);
 }
+
+/* What the device's own stores do to a peer's region, here those of its copies. */
+static void store_mapped(end_t *end, void *context, bool sends)
+{
+    static const uint64_t at = 4096 + 777;
+    enum { LENGTH = 5000 };
+    pair_t *pair = context;
+    end_link_t other;
+    void *device = NULL, *more;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    end_link(end, &pair->target, &other);
+    case_fill(end, &pair->source, at, 5, LENGTH);
+    if (sends) {
+        end_tolerate(end);
+        END_CHECK_EQ(end->ops->remote_map(other.remote, 0, 3 * (uint64_t)LENGTH + 1, &more), MSCCLPP_ERR_INVALID);
+        end_tolerate_no_more(end);
+        status = end->ops->remote_map(other.remote, at, LENGTH, &device);
+        /* Ends in one process share the memory's one mapping, which its owner has pinned. */
+        if (status == MSCCLPP_ERR_NOT_SUPPORTED && !end->alone && strcmp(end->gpu->name, "host") != 0) {
+            case_note(end, "no mapping within one process: skipped", 1);
+            status = MSCCLPP_OK;
+        } else {
+            END_CHECK_EQ(status, MSCCLPP_OK);
+            END_CHECK_EQ(end->ops->remote_map(other.remote, at, LENGTH, &more), MSCCLPP_ERR_NOT_SUPPORTED);
+        }
+        if (device != NULL) {
+            END_CHECK_EQ(end->gpu->copy(end->stream, device, pair->source.address + at, LENGTH), MSCCLPP_OK);
+            END_CHECK_EQ(end->gpu->stream_sync(end->stream), MSCCLPP_OK);
+        } else {
+            end_put(end, &other, at, &pair->source, at, LENGTH);
+            end_settle(end, &other);
+        }
+    } else {
+        end_tolerate(end);
+        end_tolerate_no_more(end);
+    }
+    end_meet(end);
+    if (!sends) {
+        END_CHECK(case_is_there(end, &pair->target, at, 5, LENGTH));
+        case_clear(end, &pair->target, at, LENGTH);
+    }
+    end_unlink(end, &other);
+}
+
+void case_mapped(end_t *end)
+{
+    pair_t pair;
+
+    if (end->ops->remote_map == NULL) {
+        case_note(end, "no mapping of a peer's memory: skipped", 1);
+        return;
+    }
+    case_pair_create(end, &pair, 15000);
+    case_take_turns(end, store_mapped, &pair);
+    case_pair_destroy(end, &pair);
+}

@@ -82,6 +82,11 @@ cases_nodes_algorithms() {
         --mca coll_mscclpp_proxy thread "$bindir/test_counts"
     run_saying "nodes:shm" 'inter-node transport shm: .* in pinned host memory' 240 -n 3 "${nodes[@]}" \
         --mca coll_mscclpp_verbose 2 "$bindir/test_counts"
+    run_saying "nodes:exchange_stores" 'kernels store packets for other nodes' 120 -n 3 "${nodes[@]}" \
+        --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_algorithm nodes_packets "$bindir/test_counts" quick
+    run_saying "nodes:exchange_stores 0" 'the proxy puts packets for other nodes' 120 -n 3 "${nodes[@]}" \
+        --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_algorithm nodes_packets \
+        --mca coll_mscclpp_exchange_stores 0 "$bindir/test_counts" quick
     run_saying "nodes:exchange_memory refused" 'no transport ucx: coll_mscclpp_exchange_memory is device' 60 -n 3 \
         "${nodes[@]}" --mca coll_mscclpp_transport ucx \
         --mca coll_mscclpp_exchange_memory device --mca coll_mscclpp_verbose 2 "$bindir/test_counts" staged

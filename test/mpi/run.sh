@@ -453,21 +453,22 @@ bar() {
 # The program that writes rules: whole, interrupted and gone on, and what it refuses.
 cases_tune() {
     local file=$scratch/tuned tune
-    tune=(-n 2 "${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --output "$file")
+    tune=(-n 2 "${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --output "$file"
+        --warmup 2)
     interrupted "tune:SIGINT to a rank" INT rank "${tune[@]}" --max 64k --factor 4 --rounds 5
-    run_saying "tune:goes on" '^# [1-5] of 6 sizes were measured by earlier runs' 120 \
+    run_saying "tune:goes on" '^# [1-5] of 6 sizes were measured by earlier runs' 240 \
         "${tune[@]}" --max 64k --factor 4 --rounds 5
-    run_saying "tune:goes on, all measured" '^# 6 of 6 sizes were measured by earlier runs' 60 \
+    run_saying "tune:goes on, all measured" '^# 6 of 6 sizes were measured by earlier runs' 240 \
         "${tune[@]}" --max 64k --factor 4 --rounds 5
-    run_never_saying "tune:anew" 'by earlier runs' 120 "${tune[@]}" --max 64k --factor 8 --rounds 1 --fresh
+    run_never_saying "tune:anew" 'by earlier runs' 240 "${tune[@]}" --max 64k --factor 8 --rounds 1 --fresh
     rm -f "$file.2-$MSCCLPP_TEST_DEVICE.measured"
     interrupted "tune:SIGTERM to mpirun" TERM mpirun "${tune[@]}" --max 64k --factor 4 --rounds 5
-    run_saying "tune:goes on after mpirun" '^# [1-5] of 6 sizes were measured by earlier runs' 120 \
+    run_saying "tune:goes on after mpirun" '^# [1-5] of 6 sizes were measured by earlier runs' 240 \
         "${tune[@]}" --max 64k --factor 4 --rounds 5 --progress lines
     # Half of a line, as a run that is killed can leave it, is forgotten.
     [ ! -e "$file.2-$MSCCLPP_TEST_DEVICE.measured" ] || printf 'bytes=6553' >>"$file.2-$MSCCLPP_TEST_DEVICE.measured"
-    run_saying "tune:more sizes" '^mscclpp_tune: 7 of 7 sizes' 60 "${tune[@]}" --max 256k --factor 4 --rounds 5
-    run_saying "tune:other ranks" '^# [1-9][0-9]* rules' 120 -n 3 "${tune[@]:2}" --max 1k --factor 16 --rounds 1
+    run_saying "tune:more sizes" '^mscclpp_tune: 7 of 7 sizes' 240 "${tune[@]}" --max 256k --factor 4 --rounds 5
+    run_saying "tune:other ranks" '^# [1-9][0-9]* rules' 240 -n 3 "${tune[@]:2}" --max 1k --factor 16 --rounds 1
     run "tune:keeps the rules of others" 30 -n 1 grep -q '^ranks=2 ' "$file"
     run_never_saying "tune:rules are obeyed" 'rules .*(not allowed|differ)' 60 -n 2 "${forced[@]}" \
         --mca coll_mscclpp_rules "$file" --mca coll_mscclpp_verbose 3 "$bindir/test_basic" served

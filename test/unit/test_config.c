@@ -68,7 +68,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 69);
+    CHECK_EQ(mscclpp_param_count, 70);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -111,6 +111,7 @@ static void test_defaults(void)
     CHECK_TEXT(config.transport, "auto");
     CHECK_EQ(config.exchange_size, 16 << 20);
     CHECK_TEXT(config.exchange_memory, "auto");
+    CHECK(config.exchange_stores);
     CHECK_EQ(config.nodes_packets_max, 0);
     CHECK_EQ(config.nodes_split_min, 0);
     CHECK_EQ(config.nodes_ring_min, 0);
