@@ -76,6 +76,9 @@ mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_trans
                                          mscclpp_fabric_memory_t *memory);
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory);
 
+/* All peers have attached it, if it is shared. */
+void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory);
+
 /* fabric.c: ends the transport, with its connections and all memory that it uses; another one may be opened then. */
 void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric);

@@ -44,6 +44,13 @@ mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_trans
     return status;
 }
 
+void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory)
+{
+    if (memory->segment != NULL) {
+        mscclpp_shmseg_hide(memory->segment);
+    }
+}
+
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory)
 {
     if (memory->segment != NULL) {

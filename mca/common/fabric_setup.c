@@ -437,6 +437,8 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
                                "a connection to other nodes");
     }
     if (status == MSCCLPP_OK && fabric->owner) {
+        mscclpp_fabric_hide_memory(&fabric->tokens);
+        mscclpp_fabric_hide_memory(&fabric->area);
         choose_stores(fabric);
     }
     free(all);

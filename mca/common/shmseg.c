@@ -20,7 +20,7 @@ struct mscclpp_shmseg {
     mscclpp_shmseg_t *next;
     mscclpp_shmseg_descriptor_t descriptor;
     void *base;
-    int fd; /* the creator's, which attaching processes open; -1 in these */
+    int fd; /* the creator's, which attaching processes open; -1 in these, and once it is hidden */
     unsigned references;
 };
 
@@ -236,6 +236,19 @@ out:
         *segment_p = segment;
     }
     return status;
+}
+
+void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment)
+{
+    int fd;
+
+    pthread_mutex_lock(&shmseg_lock);
+    fd = segment->fd;
+    segment->fd = -1;
+    pthread_mutex_unlock(&shmseg_lock);
+    if (fd >= 0) {
+        close(fd); /* the mapping keeps the memory */
+    }
 }
 
 void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment)

@@ -13,7 +13,10 @@
 
 typedef struct mscclpp_shmseg mscclpp_shmseg_t;
 
-/* How another process finds a segment. Plain bytes, to be sent as they are; valid as long as the creator holds it. */
+/*
+ * How another process finds a segment. Plain bytes, to be sent as they are; valid as long as the creator holds it and
+ * has not hidden it.
+ */
 typedef struct {
     int64_t pid;     /* of the creator */
     uint64_t token;  /* mscclpp_process_token of the creator */
@@ -24,14 +27,14 @@ typedef struct {
     int64_t fd; /* in the creator */
 } mscclpp_shmseg_descriptor_t;
 
-/* Takes one file descriptor and no name that an aborted process could leave behind. */
+/* Takes one file descriptor, until it is hidden, and no name that an aborted process could leave behind. */
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p);
 
 void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_descriptor_t *descriptor_p);
 
 /*
- * Describes the segment of this process's making that holds all of [address, address + length), which begins
- * *offset_p bytes behind its start. False if there is none.
+ * Describes the segment of this process's making, and not hidden, that holds all of [address, address + length), which
+ * begins *offset_p bytes behind its start. False if there is none.
  */
 bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_descriptor_t *descriptor_p,
                            uint64_t *offset_p);
@@ -42,6 +45,12 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
  * another user, container or node.
  */
 mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descriptor, mscclpp_shmseg_t **segment_p);
+
+/*
+ * From now on no other process can attach the segment, and it takes no file descriptor of its creator's. Those that
+ * have attached it keep it. Hiding what is hidden, or what another process made, does nothing.
+ */
+void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment);
 
 /* Ends one create or attach; the last one of a process unmaps. NULL is allowed. */
 void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment);

@@ -444,6 +444,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     *own_p = attach(team, hellos);
     status = agree(team, *own_p, "what peers share");
     if (status == MSCCLPP_OK) {
+        mscclpp_shmseg_hide(team->control_segment);
         status = check_progress(team, hellos, own_p);
     }
     if (status == MSCCLPP_OK && nodes == NULL) {

@@ -209,6 +209,12 @@ cases_programs() {
         # Threads that Open MPI lets spin leave the others too little of the processors to meet often.
         run "threads:many:$n" 120 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_threads" --many
     done
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        # More than the twin's memory has file descriptors for.
+        # shellcheck disable=SC2016 # each rank's own shell expands it
+        run_saying "many_comms:alive" '^150 communicators: 300 calls, [1-9][0-9]* served' 120 -n 2 "${forced[@]}" \
+            --mca coll_mscclpp_scratch_size 1m sh -c 'ulimit -n 192 && exec "$@"' sh "$bindir/test_many_comms" alive 150
+    fi
     if [ "$long" = 1 ]; then
         run "many_comms:10000" 1200 -n 2 "${forced[@]}" "$bindir/test_many_comms" 10000
         run "counts:big" 600 -n 2 "${forced[@]}" "$bindir/test_counts" big

@@ -1,6 +1,7 @@
 /*
  * Communicators made, used once with device buffers and freed, over and over: memory, file descriptors and mappings of
- * the process stay as they were. Usage: test_many_comms [CYCLES], 300 by default.
+ * the process stay as they were. Usage: test_many_comms [CYCLES], 300 by default; or test_many_comms alive COUNT:
+ * so many at a time, of which those that the process has no descriptors for are to be right all the same.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -78,6 +79,43 @@ static void cycle(mt_buffer_t *send, mt_buffer_t *recv, int i, int count)
     MT_MPI(MPI_Comm_free(&comm));
 }
 
+static void use(MPI_Comm comm, mt_buffer_t *send, mt_buffer_t *recv, int i)
+{
+    int value = mt_rank + i, result = 0;
+
+    mt_buffer_put(send, &value, sizeof(value));
+    MT_MPI(MPI_Allreduce(send->data, recv->data, 1, MPI_INT, MPI_SUM, comm));
+    mt_buffer_get(recv, &result, sizeof(result));
+    MT_CHECK(result == mt_size * i + mt_size * (mt_size - 1) / 2, "communicator %d: wrong result %d", i, result);
+}
+
+/* All are used when they are made and once all are there, and freed in another order. */
+static void keep_alive(int count)
+{
+    MPI_Comm *comms = malloc((size_t)count * sizeof(*comms));
+    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, sizeof(int), 0), recv = mt_buffer_alloc(MT_DEVICE, sizeof(int), 0);
+    uint64_t served = mt_served(MPI_COMM_WORLD);
+    int i;
+
+    for (i = 0; i < count; ++i) {
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+        use(comms[i], &send, &recv, i);
+    }
+    for (i = count - 1; i >= 0; --i) {
+        use(comms[i], &send, &recv, i);
+    }
+    served = mt_served(MPI_COMM_WORLD) - served;
+    if (0 == mt_rank) {
+        printf("%d communicators: %d calls, %lu served by kernels\n", count, 2 * count, (unsigned long)served);
+    }
+    for (i = 0; i < count; ++i) {
+        MT_MPI(MPI_Comm_free(&comms[(i * 7 + 3) % count]));
+    }
+    free(comms);
+    mt_buffer_free(&send, "send buffer");
+    mt_buffer_free(&recv, "receive buffer");
+}
+
 int main(int argc, char **argv)
 {
     int cycles = argc > 1 ? atoi(argv[1]) : 300;
@@ -85,6 +123,10 @@ int main(int argc, char **argv)
     usage_t before, after;
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    if (argc > 2 && 0 == strcmp(argv[1], "alive")) {
+        keep_alive(atoi(argv[2]));
+        return mt_finish();
+    }
     send = mt_buffer_alloc(MT_DEVICE, 4 << 20, 0);
     recv = mt_buffer_alloc(MT_DEVICE, 4 << 20, 0);
     mt_buffer_set(&send, 0);

@@ -63,6 +63,16 @@ static void test_one_process(void)
     CHECK(!mscclpp_shmseg_locate(base - 1, 2, &located, &offset));
     CHECK(!mscclpp_shmseg_locate(&located, 1, &located, &offset));
 
+    /* Within the process it can be found all the same. */
+    mscclpp_shmseg_hide(segment);
+    mscclpp_shmseg_hide(segment);
+    CHECK_EQ(count_descriptors(), descriptors);
+    CHECK_EQ(count_mappings(), 1);
+    CHECK(!mscclpp_shmseg_locate(base + 5, 99996, &located, &offset));
+    REQUIRE(mscclpp_shmseg_attach(&descriptor, &other) == MSCCLPP_OK);
+    CHECK(mscclpp_shmseg_base(other) == base);
+    mscclpp_shmseg_detach(other);
+
     /* The creator lets go first. */
     base[100000] = 7;
     mscclpp_shmseg_detach(segment);
@@ -139,7 +149,13 @@ static void attach_in_child(void *argument)
     CHECK_EQ(wrong.fd, descriptor.fd);
     CHECK_EQ(mscclpp_shmseg_attach(&descriptor, &segment), MSCCLPP_ERR_NOT_SUPPORTED);
     REQUIRE(mscclpp_shmseg_attach(&wrong, &segment) == MSCCLPP_OK);
+    mscclpp_shmseg_hide(segment);
     mscclpp_shmseg_detach(segment);
+    put_byte(done_pipe[1]);
+
+    /* One that is hidden. */
+    REQUIRE(read(descriptor_pipe[0], &wrong, sizeof(wrong)) == sizeof(wrong));
+    CHECK_EQ(mscclpp_shmseg_attach(&wrong, &segment), MSCCLPP_ERR_NOT_SUPPORTED);
     CHECK_EQ(count_descriptors(), descriptors);
 }
 
@@ -162,6 +178,9 @@ static void test_two_processes(void)
     mscclpp_shmseg_detach(segment);
     REQUIRE(mscclpp_shmseg_create(20000, &segment) == MSCCLPP_OK);
     mscclpp_shmseg_describe(segment, &descriptor);
+    REQUIRE(write(descriptor_pipe[1], &descriptor, sizeof(descriptor)) == sizeof(descriptor));
+    wait_byte(done_pipe[0]);
+    mscclpp_shmseg_hide(segment);
     REQUIRE(write(descriptor_pipe[1], &descriptor, sizeof(descriptor)) == sizeof(descriptor));
     unit_join(pid);
     mscclpp_shmseg_detach(segment);
