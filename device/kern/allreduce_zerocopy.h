@@ -17,8 +17,9 @@
 #include "device/hot_types.h"
 #include "device/reduce.h"
 
-/* Units of all ranks together that a thread asks for at once. */
+/* Units of all ranks together that a thread asks for at once, or of each rank where their number is no constant. */
 #define MSCCLPP_DEV_ZEROCOPY_OPERANDS 8
+#define MSCCLPP_DEV_ZEROCOPY_ROW 4
 
 /* True if every buffer starts at a multiple of 16, as whole units are moved at once only then. */
 MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t *args)
@@ -85,30 +86,86 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t 
     }
 }
 
+/* `batch` whole, aligned units `stride` apart, a constant number, from or to one buffer. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint64_t index, uint64_t stride,
+                                               mscclpp_dev_vec_t *v)
+{
+    int k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        v[k] = mscclpp_dev_ld_vec(from + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
+                                                const mscclpp_dev_vec_t *v)
+{
+    int k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        mscclpp_dev_st_vec(to + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[k]);
+    }
+}
+
+/* The same units of all ranks for any number of these: the loads of a rank's are under way while the last's are used.
+ */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool split,
+                                                  bool hot, int dtype, int op, uint64_t index, uint64_t stride)
+{
+    const uint32_t n = args->common.nranks;
+    mscclpp_dev_acc_t acc[MSCCLPP_DEV_ZEROCOPY_ROW];
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_ZEROCOPY_ROW], next[MSCCLPP_DEV_ZEROCOPY_ROW];
+    uint32_t i, r;
+    int k;
+
+    mscclpp_dev_zerocopy_load_row(args->peer_in[0], batch, index, stride, v);
+    mscclpp_dev_zerocopy_load_row(args->peer_in[n > 1 ? 1 : 0], batch, index, stride, next);
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        mscclpp_dev_acc_set(&acc[k], dtype, v[k]);
+    }
+    for (r = 1; r < n; ++r) {
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < batch; ++k) {
+            v[k] = next[k];
+        }
+        if (r + 1 < n) {
+            mscclpp_dev_zerocopy_load_row(args->peer_in[r + 1], batch, index, stride, next);
+        }
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < batch; ++k) {
+            mscclpp_dev_acc_add(&acc[k], hot, dtype, op, v[k]);
+        }
+    }
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        v[k] = mscclpp_dev_acc_get(&acc[k], dtype);
+    }
+    for (i = 0; i < (split ? 1 : n); ++i) {
+        r = args->common.rank + i < n ? args->common.rank + i : args->common.rank + i - n;
+        mscclpp_dev_zerocopy_store_row(split ? (char *)args->common.out : args->peer_out[r], batch, index, stride, v);
+    }
+}
+
 /* Writes `batch` whole, aligned units of the own output to the peers. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
                                              uint64_t stride)
 {
-    mscclpp_dev_vec_t v[8];
-    int i, k;
+    const uint32_t nranks = n != 0 ? (uint32_t)n : args->common.nranks;
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_ZEROCOPY_OPERANDS];
+    uint32_t i;
 
-    MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        v[k] = mscclpp_dev_ld_vec((const char *)args->common.out + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
-    }
-    MSCCLPP_DEV_UNROLL
-    for (i = 1; i < n; ++i) {
-        uint32_t peer = args->common.rank + (uint32_t)i;
-        char *out = args->peer_out[peer < (uint32_t)n ? peer : peer - (uint32_t)n];
+    mscclpp_dev_zerocopy_load_row((const char *)args->common.out, batch, index, stride, v);
+    for (i = 1; i < nranks; ++i) {
+        const uint32_t peer = args->common.rank + i;
 
-        MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
-            mscclpp_dev_st_vec(out + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[k]);
-        }
+        mscclpp_dev_zerocopy_store_row(args->peer_out[peer < nranks ? peer : peer - nranks], batch, index, stride, v);
     }
 }
 
-/* Any number of ranks, any alignment, the message's tail. */
+/* Any alignment, and the message's tail. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *args, bool hot, int dtype, int op,
                                            uint32_t mask, uint64_t index)
 {
@@ -141,8 +198,12 @@ MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_arg
     mscclpp_dev_zerocopy_batch_t operands;
 
     for (; u + reach < last; u += step) {
-        mscclpp_dev_zerocopy_load(args, n, batch, u, threads, &operands);
-        mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &operands);
+        if (n == 0) {
+            mscclpp_dev_zerocopy_combine_any(args, batch, split, hot, dtype, op, u, threads);
+        } else {
+            mscclpp_dev_zerocopy_load(args, n, batch, u, threads, &operands);
+            mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &operands);
+        }
     }
     return u;
 }
@@ -152,7 +213,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
                                             bool split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
-    const int batch = n == 0 ? 1 : MSCCLPP_DEV_ZEROCOPY_OPERANDS / n;
+    const int batch = n == 0 ? MSCCLPP_DEV_ZEROCOPY_ROW : MSCCLPP_DEV_ZEROCOPY_OPERANDS / n;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t units = mscclpp_dev_units(common->bytes), whole = common->bytes / MSCCLPP_DEV_UNIT;
@@ -160,7 +221,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     const uint64_t first = common->rank * shard;
     const uint64_t last = first + shard < units ? first + shard : units, end = last < whole ? last : whole;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    const bool fast = n != 0 && mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
+    const bool fast = mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, common) + 2;
