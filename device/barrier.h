@@ -52,9 +52,27 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const
     return ctx->lingers ? args->launches : args->state->launches;
 }
 
-MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+/*
+ * Where an earlier operation gave up, this one has failed, too, before it sends anything: it may be in the stream
+ * already, its operands may be that one's results, and its numbers would be taken for those of what was never sent. A
+ * lingering kernel looks once, before its first operation.
+ */
+MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
+    ctx->failed = ctx->failed || (!ctx->lingers && args->state->failed != 0);
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    mscclpp_dev_recall_failure(ctx, args);
     return ctx->lingers ? args->epoch : args->state->epoch;
+}
+
+/* How often the block has met its namesakes. */
+MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    mscclpp_dev_recall_failure(ctx, args);
+    return args->state->barrier[ctx->block];
 }
 
 /* A word of the mailbox that tells of an end. */
@@ -70,22 +88,9 @@ MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint64_t *word
 }
 
 /*
- * How often the block has met its namesakes, as the state says. Where an earlier operation of the block gave up, this
- * one has failed, too: it may be in the stream already, and its numbers would be taken for those of what was never
- * sent.
- */
-MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
-{
-    const uint64_t barrier = args->state->barrier[ctx->block];
-
-    ctx->failed = ctx->failed || (barrier & MSCCLPP_DEV_BARRIER_FAILED) != 0;
-    return barrier & ~MSCCLPP_DEV_BARRIER_FAILED;
-}
-
-/*
  * Ends an operation without barriers: the last block to arrive advances the state and tells the host. `launches` is
  * what the state said at its beginning, when the read could be had for nothing; `epoch` is the flag of the last
- * packets. To be called by all threads, after they have met.
+ * packets. To be called by all threads, after they have met, and failed if one of them had.
  *
  * All blocks have read the state before any of them arrives here, so the last one may change it. Blocks that need not
  * read it tell the host each of its own end, which spares them the meeting.
@@ -94,6 +99,7 @@ MSCCLPP_DEV void mscclpp_dev_end(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev
                                  uint32_t epoch)
 {
     mscclpp_dev_state_t *state = args->state;
+    bool failed = ctx->failed;
 
     if (ctx->tid != 0) {
         return;
@@ -108,11 +114,18 @@ MSCCLPP_DEV void mscclpp_dev_end(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev
                 return;
             }
         } else {
-            if (mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->ticket, 1) + 1 != ctx->nblocks) {
+            const uint32_t own = failed ? 1 + MSCCLPP_DEV_TICKET_FAILED : 1;
+            const uint32_t ticket = mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->ticket, own) + own;
+
+            if (ticket % MSCCLPP_DEV_TICKET_FAILED != ctx->nblocks) {
                 return;
             }
             state->ticket = 0;
+            failed = ticket >= MSCCLPP_DEV_TICKET_FAILED;
         }
+    }
+    if (failed) {
+        state->failed = 1;
     }
     state->epoch = epoch;
     state->launches = launches + 1;
@@ -123,7 +136,7 @@ MSCCLPP_DEV void mscclpp_dev_end(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                             uint32_t epoch)
 {
-    mscclpp_dev_block_sync(ctx);
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     mscclpp_dev_end(ctx, args, launches, epoch);
 }
 
@@ -135,8 +148,8 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
                                     uint32_t epoch, uint64_t before, uint64_t barriers)
 {
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    if (ctx->tid == 0 && (before != barriers || ctx->failed)) {
-        args->state->barrier[ctx->block] = ctx->failed ? before | MSCCLPP_DEV_BARRIER_FAILED : barriers;
+    if (ctx->tid == 0 && before != barriers) {
+        args->state->barrier[ctx->block] = barriers;
     }
     mscclpp_dev_end(ctx, args, launches, epoch);
 }

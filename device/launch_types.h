@@ -19,19 +19,21 @@
 #define MSCCLPP_DEV_UNIT 16
 #define MSCCLPP_DEV_PACKET_UNIT 32
 
-/* With the number of barriers that a block has passed: it has given up in one. */
-#define MSCCLPP_DEV_BARRIER_FAILED ((uint64_t)1 << 63)
+/* What a block that has given up adds to the ticket beside 1. */
+#define MSCCLPP_DEV_TICKET_FAILED ((uint32_t)1 << 16)
 
 /*
  * A rank's own counters, in its device memory. Kernels advance them; the host writes them only where it clears the
- * packet area. Kernels of one team run one after another; between two of them all fields but `expected` and `relay` are
- * equal on all ranks.
+ * packet area. Kernels of one team run one after another; between two of them all fields but `failed`, `expected` and
+ * `relay` are equal on all ranks.
  */
 typedef struct {
     uint64_t launches;                        /* operations that have ended */
     uint32_t epoch;                           /* flag of the last packets sent; never 0 once used */
     uint32_t ticket;                          /* blocks of the running kernel that have ended */
-    uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS]; /* barriers that each block has passed, or MSCCLPP_DEV_BARRIER_FAILED */
+    uint32_t failed;                          /* not 0: an operation has given up, and so do all that follow it */
+    uint32_t reserved;                        /* 0 */
+    uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS]; /* barriers that each block has passed */
     uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS]; /* of the semaphores of memory channels */
     uint64_t relay[8]; /* between blocks, 0 without a lingering kernel: linger_types.h */
     uint32_t leavers;  /* blocks of a lingering kernel that have left */

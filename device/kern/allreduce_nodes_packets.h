@@ -16,11 +16,15 @@
  * e was, from where e was put. A block pushes it after its threads have, together, received packets of e + 1 from the
  * namesakes on all other nodes (there is at least one unit in each). These pushed e + 1 after all their threads had
  * read all packets of e, as the block synchronises before it pushes; and if e was of an earlier kernel, that kernel had
- * ended on their side. So what e put has arrived, whole, and has been read. Where packets are stored, each thread
- * stores e + 2 where it stored e, after it has received e + 1 from its namesake there, which had read e by then; that
- * the namesake puts what others store makes no difference, as it lays e + 1 out after it has read e. The same argument
- * holds within the node as packet.h has it: who owns nothing exchanges packets with owners only, and nobody else writes
- * to it.
+ * ended on their side. So what e put has arrived, whole, and has been read.
+ *
+ * Where packets are stored, the same is so between kernels, and within one for each thread: it stores e + 2 where it
+ * stored e, after it has received e + 1 from its namesake there, which had read e by then. Nor does it matter if one of
+ * the two has its packets put. That one lays out in e + 2 only what its namesake has read, whatever of e is still being
+ * put, and pushes once its whole block has heard of e + 1; and it stores or lays out e + 1 after it has read e.
+ *
+ * The same argument holds within the node as packet.h has it: who owns nothing exchanges packets with owners only, and
+ * nobody else writes to it.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_NODES_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_NODES_PACKETS_H

@@ -455,15 +455,18 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         /* Blocks change the state once all that have a part in the first operation, and so look at this, have ended. */
         if (ctx->block < MSCCLPP_DEV_BELL_BLOCKS(args->code)) {
             own->args.epoch = args->common.state->epoch;
+            own->failed = args->common.state->failed;
+        } else {
+            own->failed = 0;
         }
         own->args.apart = 0;
         own->started_ns = mscclpp_dev_now_ns();
         own->relayed = 0;
         own->place = 0;
         own->words[MSCCLPP_DEV_BELL_CODE] = args->code;
-        own->failed = 0;
     }
     mscclpp_dev_block_sync(ctx);
+    ctx->failed = own->failed != 0;
     while (there) {
         const uint32_t code = own->words[MSCCLPP_DEV_BELL_CODE];
 

@@ -164,6 +164,7 @@ MSCCLPP_DEV void mscclpp_dev_reduce_chunks(mscclpp_dev_ctx_t *ctx, const mscclpp
     const bool fast = ((uintptr_t)common->in | (uintptr_t)common->out) % MSCCLPP_DEV_UNIT == 0;
     uint64_t k;
 
+    mscclpp_dev_recall_failure(ctx, common);
     for (k = 0; k < args->chunks && !ctx->failed; ++k) {
         const mscclpp_dev_chunk_t chunk = mscclpp_dev_chunk_of(args, k);
         uint64_t u = thread;

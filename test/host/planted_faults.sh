@@ -344,8 +344,10 @@ plant barrier-head-sync barriers $barrier $launcher \
 plant finish-head-sync barriers $barrier $launcher \
     '/void mscclpp_dev_finish\(/,/^}/s/mscclpp_dev_block_sync_or\(ctx, ctx->failed\)/false/'
 plant finish-packets-head-sync lines $barrier $launcher \
-    '/void mscclpp_dev_finish_packets\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
-plant failure-forgotten late $barrier $launcher 's/before \| MSCCLPP_DEV_BARRIER_FAILED/barriers/'
+    '/void mscclpp_dev_finish_packets\(/,/^}/s/mscclpp_dev_block_sync_or\(ctx, ctx->failed\)/ctx->failed/'
+plant failure-forgotten late $barrier $launcher 's/^( *)state->failed = 1;/\1;/'
+plant failure-not-recalled late $barrier $launcher \
+    '/uint32_t mscclpp_dev_last_epoch\(/,/^}/s/mscclpp_dev_recall_failure\(ctx, args\);//'
 ticket='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)'
 plant ticket-relaxed barriers $barrier $launcher "s/$ticket/__atomic_fetch_add(\&state->ticket, 1, __ATOMIC_RELAXED)/"
 plant ticket-not-atomic barriers $barrier $launcher "s/$ticket/state->ticket++/"

@@ -355,13 +355,15 @@ static void test_nodes(int scale)
 /*
  * The last rank queues its calls when the others' have given up, all of them queued at once. What those have sent
  * before or after must not be taken for what they have not: a result is right, or the team's next call says that one is
- * not.
+ * not. `chained`: there are two calls, and the operands of the second are the first one's results.
  */
 static void be_late(rank_t *rank)
 {
+    const bool chained = *(const bool *)rank->argument;
     const mscclpp_gpu_ops_t *gpu = rank->gpu;
     const bool late = rank->rank == rank->size - 1;
-    const int calls = late ? LATE_CALLS - 1 : LATE_CALLS; /* of the last one the others have sent the least */
+    /* Of the last one the others have sent the least. */
+    const int calls = chained ? 2 : late ? LATE_CALLS - 1 : LATE_CALLS;
     mscclpp_team_t *team = create_team(rank);
     mscclpp_gpu_stream_t *stream = NULL;
     void *address = NULL;
@@ -378,16 +380,22 @@ static void be_late(rank_t *rank)
     }
     for (k = 0; k < 2; ++k) {
         for (i = 0; i < calls && late == (k == 1); ++i) {
-            CHECK_EQ(enqueue(team, stream, in + i * LATE_COUNT, out + i * LATE_COUNT, LATE_COUNT, (uint64_t)i + 1),
-                     MSCCLPP_OK);
+            const int32_t *from = chained && i > 0 ? out + (i - 1) * LATE_COUNT : in + i * LATE_COUNT;
+
+            CHECK_EQ(enqueue(team, stream, from, out + i * LATE_COUNT, LATE_COUNT, (uint64_t)i + 1), MSCCLPP_OK);
         }
         CHECK_EQ(gpu->stream_sync(stream), MSCCLPP_OK);
         meet(rank);
     }
     for (i = 0; i < calls * LATE_COUNT; ++i) {
-        int32_t n = rank->size;
+        const int32_t n = rank->size;
+        const int first = chained ? i % LATE_COUNT : i;
+        int32_t expected = n * cargo(0, first / LATE_COUNT, (uint64_t)first, 0) + n * (n - 1) / 2;
 
-        wrong += out[i] != n * cargo(0, i / LATE_COUNT, (uint64_t)i, 0) + n * (n - 1) / 2;
+        for (k = i / LATE_COUNT; k > 0 && chained; --k) {
+            expected *= n;
+        }
+        wrong += out[i] != expected;
     }
     /* The late one first, as long as nobody tells it. */
     for (k = 1; k >= 0; --k) {
@@ -404,18 +412,32 @@ static void be_late(rank_t *rank)
 
 static void test_late(int scale)
 {
-    static const char *const algorithms[] = {"oneshot_put", "scratch"};
+    static const struct {
+        const char *algorithm;
+        int ranks_per_node;
+        bool stores;
+    } cases[] = {{"oneshot_put", 0, false},  {"scratch", 0, false},      {"oneshot", 0, false},
+                 {"twophase", 0, false},     {"nodes", 1, false},        {"nodes_packets", 1, false},
+                 {"nodes_packets", 1, true}, {"nodes_packets", 2, true}, {"nodes_ring", 1, false}};
     mscclpp_config_t config;
     int lines = 0;
     size_t i;
+    bool chained;
 
     (void)scale;
     mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_ERROR);
-    for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
+    for (i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); ++i) {
         configure(&config, 1, 2, (size_t)1 << 31);
-        config.algorithm = algorithms[i];
+        config.algorithm = cases[i / 2].algorithm;
+        config.ranks_per_node = cases[i / 2].ranks_per_node;
+        config.exchange_stores = cases[i / 2].stores;
+        config.transport = "shm";
         config.timeout = 0.2;
-        CHECK_EQ(run_ranks(2, &config, be_late, NULL), 0);
+        chained = i % 2 != 0;
+        if (run_ranks(cases[i / 2].ranks_per_node > 1 ? 3 : 2, &config, be_late, &chained) != 0) {
+            CHECK(false);
+            fprintf(stderr, "    of %s, %d ranks a node\n", cases[i / 2].algorithm, cases[i / 2].ranks_per_node);
+        }
     }
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
     CHECK(lines > 0);
