@@ -234,10 +234,31 @@ static mscclpp_status_t enqueue(mscclpp_team_t *team, mscclpp_gpu_stream_t *stre
     return status == MSCCLPP_OK ? mscclpp_team_launch(team, stream, launch, what) : status;
 }
 
+/* A call whose kernel has the proxy work. The caller says when the fabric is in no call any more. */
+static mscclpp_status_t run_with_proxy(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, const char *what,
+                                       uint64_t bytes)
+{
+    mscclpp_fabric_t *fabric = team->fabric;
+    mscclpp_status_t status;
+
+    __atomic_store_n(&fabric->in_call, true, __ATOMIC_RELEASE);
+    mscclpp_proxy_begin(fabric->proxy);
+    team->pump = pump;
+    status = mscclpp_team_launch(team, NULL, launch, what);
+    team->pump = NULL;
+    if (status == MSCCLPP_OK) {
+        status = hand_over(team, bytes);
+    }
+    mscclpp_proxy_end(fabric->proxy);
+    return status;
+}
+
 mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args)
 {
     mscclpp_fabric_t *fabric = team->fabric;
+    /* Its kernel asks the proxy for nothing. What earlier calls have left to that, the progress of all fabrics does. */
+    const bool stored = fabric->maps && choice->epochs != 0;
     mscclpp_dev_nodes_args_t kernel_args;
     mscclpp_dev_launch_t launch;
     mscclpp_status_t status;
@@ -248,7 +269,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
     launch.nblocks = choice->nblocks;
     launch.nthreads = choice->nthreads;
     launch.args = &kernel_args;
-    if (!fabric->owner) {
+    if (!fabric->owner || (stream != NULL && stored)) {
         return mscclpp_team_launch(team, stream, &launch, choice->algo->name);
     }
     if (stream != NULL) {
@@ -258,17 +279,14 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
     }
     ++fabric->calls;
     fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(team->epochs - choice->epochs) + 1;
-    __atomic_store_n(&fabric->in_call, true, __ATOMIC_RELEASE);
-    mscclpp_proxy_begin(fabric->proxy);
-    team->pump = pump;
-    status = mscclpp_team_launch(team, NULL, &launch, choice->algo->name);
-    team->pump = NULL;
-    if (status == MSCCLPP_OK) {
-        status = hand_over(team, args->bytes);
+    if (stored) {
+        status = mscclpp_team_launch(team, NULL, &launch, choice->algo->name);
     } else {
+        status = run_with_proxy(team, &launch, choice->algo->name, args->bytes);
+    }
+    if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }
-    mscclpp_proxy_end(fabric->proxy);
     mscclpp_control_store(&team->control[team->rank].absent, 0);
     count_exchanges(fabric, choice, args);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);

@@ -1,7 +1,8 @@
 /*
  * What a team whose ranks lie on several nodes has besides what each node's ranks share: connections over one transport
  * to the ranks of other nodes that own the same shard, port channels over them with their proxy, and the area that
- * partial results travel through. The transport is the first that all ranks have; nothing above this names one.
+ * partial results travel through. The transport is the first that all ranks have; nothing above this names one. Where
+ * it lets kernels reach the other nodes' areas, they store packets there themselves.
  *
  * Used by the one thread that is in a call of the team, but for mscclpp_fabric_progress_all.
  */

@@ -1,5 +1,6 @@
 /* The fabric's memory, which kernels, a transport and, where that is between ranks of one host, peers touch. */
 #include "mca/common/fabric_internal.h"
+#include "mca/common/log.h"
 
 static mscclpp_status_t allocate_shared(const mscclpp_fabric_t *fabric, uint64_t size, mscclpp_shmseg_t **segment_p,
                                         void **device_p)
@@ -12,6 +13,8 @@ static mscclpp_status_t allocate_shared(const mscclpp_fabric_t *fabric, uint64_t
     }
     status = fabric->gpu->host_register(mscclpp_shmseg_base(segment), size, device_p);
     if (status != MSCCLPP_OK) {
+        mscclpp_warn("%s: %llu bytes of shared memory cannot be pinned for device %d: %s", fabric->label,
+                     (unsigned long long)size, fabric->device, mscclpp_status_string(status));
         mscclpp_shmseg_detach(segment);
         return status;
     }

@@ -377,7 +377,7 @@ static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const char *all, size_t
     return status;
 }
 
-/* True if kernels reach the slots for packets of all other nodes, and nothing that the proxy orders by signals. */
+/* True if kernels reach the slots for packets of all other nodes; what signals order is left to the proxy. */
 static bool map_packets(mscclpp_fabric_t *fabric)
 {
     const uint64_t length = fabric->area_size - fabric->packets_offset;
@@ -400,13 +400,11 @@ static bool map_packets(mscclpp_fabric_t *fabric)
 }
 
 /* Each rank decides for itself, as receivers do not see the difference. */
-static void choose_stores(mscclpp_fabric_t *fabric)
+static void choose_stores(mscclpp_fabric_t *fabric, bool tell)
 {
-    const bool first = fabric->nodes.owners[0] == fabric->nodes.owners[fabric->nodes.node];
-
     fabric->maps = fabric->packets && map_packets(fabric);
     if (fabric->packets) {
-        mscclpp_log(first ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
+        mscclpp_log(tell ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
                     fabric->maps ? "kernels store" : "the proxy puts");
     }
 }
@@ -439,7 +437,7 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
     if (status == MSCCLPP_OK && fabric->owner) {
         mscclpp_fabric_hide_memory(&fabric->tokens);
         mscclpp_fabric_hide_memory(&fabric->area);
-        choose_stores(fabric);
+        choose_stores(fabric, oob->rank == 0);
     }
     free(all);
     return status;

@@ -120,7 +120,7 @@ typedef struct {
     /*
      * Pins memory of the host that somebody else allocated, from the beginning of a page on, until `host_unregister`
      * of the same address, before it is freed; *device_address_p is where kernels see it. Why it cannot be pinned is
-     * logged at the info level only: there are other ways.
+     * logged at the info level: some callers do without.
      */
     mscclpp_status_t (*host_register)(void *host_address, size_t size, void **device_address_p);
     void (*host_unregister)(void *host_address);

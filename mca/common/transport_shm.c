@@ -266,15 +266,20 @@ static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *wha
 static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t at, uint64_t length, void **device_p)
 {
     const mscclpp_transport_params_t *params = &remote->conn->transport->params;
-    char *first = remote->window.base + at;
-    const uint64_t before = (uintptr_t)first % (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t before;
+    char *first;
     void *device;
 
     if (!mscclpp_fits(at, length, remote->window.length)) {
         return out_of_range(remote->conn, "map", at, length, remote->window.length);
     }
-    if (remote->pinned != NULL || length == 0 ||
-        params->gpu->host_register(first - before, before + length, &device) != MSCCLPP_OK) {
+    if (remote->pinned != NULL || length == 0) {
+        mscclpp_info("%s: nothing of rank %d to map, or it has been mapped", params->label, remote->conn->peer);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    first = remote->window.base + at;
+    before = (uintptr_t)first % (uint64_t)sysconf(_SC_PAGESIZE);
+    if (params->gpu->host_register(first - before, before + length, &device) != MSCCLPP_OK) {
         mscclpp_info("%s: kernels do not reach the memory of rank %d, which cannot be pinned here", params->label,
                      remote->conn->peer);
         return MSCCLPP_ERR_NOT_SUPPORTED;

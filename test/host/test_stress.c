@@ -63,7 +63,8 @@ typedef struct {
 static void storm(rank_t *rank)
 {
     const storm_t *plan = rank->argument;
-    mscclpp_config_t config = *rank->config;
+    const mscclpp_config_t *shared_config = rank->config;
+    mscclpp_config_t config = *shared_config;
     uint64_t shared = 42, own = (uint64_t)rank->rank + 1;
     traffic_t traffic;
     int i;
@@ -93,6 +94,7 @@ static void storm(rank_t *rank)
         }
     }
     traffic_close(&traffic);
+    rank->config = shared_config;
 }
 
 static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, const storm_t *plan)

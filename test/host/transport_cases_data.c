@@ -453,7 +453,7 @@ static void store_mapped(end_t *end, void *context, bool sends)
             end_settle(end, &other);
         }
     } else {
-        end_tolerate(end);
+        end_tolerate(end); /* what the other end provokes */
         end_tolerate_no_more(end);
     }
     end_meet(end);

@@ -92,7 +92,7 @@ wanted() {
 report_failure() {
     failed=$((failed + 1))
     echo "FAIL $1: $2"
-    grep -vE '^-+$|^$' "$log" | tail -n 25 | sed 's/^/     /'
+    grep -avE '^-+$|^$' "$log" | tail -n 25 | sed 's/^/     /'
 }
 
 # Whether this case is to be run now.
@@ -150,7 +150,7 @@ run_saying() {
     local name=$1 expression=$2 before=$passed
     shift 2
     run "$name" "$@"
-    if [ "$passed" -gt "$before" ] && ! grep -Eq "$expression" "$log"; then
+    if [ "$passed" -gt "$before" ] && ! grep -aEq "$expression" "$log"; then
         passed=$((passed - 1))
         report_failure "$name" "passed, but no line matches: $expression"
     fi
@@ -161,7 +161,7 @@ run_never_saying() {
     local name=$1 expression=$2 before=$passed
     shift 2
     run "$name" "$@"
-    if [ "$passed" -gt "$before" ] && grep -Eq "$expression" "$log"; then
+    if [ "$passed" -gt "$before" ] && grep -aEq "$expression" "$log"; then
         passed=$((passed - 1))
         report_failure "$name" "passed, but a line matches: $expression"
     fi
@@ -179,7 +179,7 @@ run_failing() {
         report_failure "$name" "passed, but must end with an error"
     elif [ $status -eq 124 ] || [ $status -eq 137 ]; then
         report_failure "$name" "no error within $limit s"
-    elif ! grep -Eq "$expression" "$log"; then
+    elif ! grep -aEq "$expression" "$log"; then
         report_failure "$name" "exit status $status, but no line matches: $expression"
     else
         passed=$((passed + 1))
