@@ -348,9 +348,9 @@ plant finish-packets-head-sync lines $barrier $launcher \
 plant failure-forgotten late $barrier $launcher 's/^( *)state->failed = 1;/\1;/'
 plant failure-not-recalled late $barrier $launcher \
     '/uint32_t mscclpp_dev_last_epoch\(/,/^}/s/mscclpp_dev_recall_failure\(ctx, args\);//'
-ticket='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, 1\)'
-plant ticket-relaxed barriers $barrier $launcher "s/$ticket/__atomic_fetch_add(\&state->ticket, 1, __ATOMIC_RELAXED)/"
-plant ticket-not-atomic barriers $barrier $launcher "s/$ticket/state->ticket++/"
+ticket='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, own\)'
+plant ticket-relaxed barriers $barrier $launcher "s/$ticket/__atomic_fetch_add(\&state->ticket, own, __ATOMIC_RELAXED)/"
+plant ticket-not-atomic barriers $barrier $launcher "s/$ticket/(state->ticket += own) - own/"
 plant done-relaxed barriers $barrier $launcher \
     's/st_release_(home|sys)_u64\(word/st_relaxed_sys_u64(word/'
 plant oneshot-one-half schedule device/kern/allreduce_oneshot.h $schedule 's/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
