@@ -33,27 +33,46 @@ MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t 
     return bits % MSCCLPP_DEV_UNIT == 0;
 }
 
+/* Of one buffer `batch` whole, aligned units, a constant number, `stride` apart from unit `index` on. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint64_t index, uint64_t stride,
+                                               mscclpp_dev_vec_t *v)
+{
+    int k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        v[k] = mscclpp_dev_ld_vec(from + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
+                                                const mscclpp_dev_vec_t *v)
+{
+    int k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        mscclpp_dev_st_vec(to + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[k]);
+    }
+}
+
 /* What a thread has of all ranks' operands: `batch` whole, aligned units each. */
 typedef struct {
     mscclpp_dev_vec_t v[8][4];
 } mscclpp_dev_zerocopy_batch_t;
 
 /*
- * Units `stride` apart, from unit `index` on. `n` is the number of ranks and `batch` the number of units as constants:
- * all loads are under way before the first operand is used.
+ * Such units of all ranks, whose number `n` is a constant, too: all loads are under way before the first operand is
+ * used.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
                                            uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
 {
-    int i, k;
+    int i;
 
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < n; ++i) {
-        MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
-            operands->v[i][k] =
-                mscclpp_dev_ld_vec(args->peer_in[i] + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
-        }
+        mscclpp_dev_zerocopy_load_row(args->peer_in[i], batch, index, stride, operands->v[i]);
     }
 }
 
@@ -79,38 +98,11 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t 
     for (i = 0; i < (split ? 1 : n); ++i) {
         char *out = split ? (char *)args->common.out : args->peer_out[i];
 
-        MSCCLPP_DEV_UNROLL
-        for (k = 0; k < batch; ++k) {
-            mscclpp_dev_st_vec(out + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, operands->v[0][k]);
-        }
+        mscclpp_dev_zerocopy_store_row(out, batch, index, stride, operands->v[0]);
     }
 }
 
-/* `batch` whole, aligned units `stride` apart, a constant number, from or to one buffer. */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint64_t index, uint64_t stride,
-                                               mscclpp_dev_vec_t *v)
-{
-    int k;
-
-    MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        v[k] = mscclpp_dev_ld_vec(from + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
-    }
-}
-
-MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
-                                                const mscclpp_dev_vec_t *v)
-{
-    int k;
-
-    MSCCLPP_DEV_UNROLL
-    for (k = 0; k < batch; ++k) {
-        mscclpp_dev_st_vec(to + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[k]);
-    }
-}
-
-/* The same units of all ranks for any number of these: the loads of a rank's are under way while the last's are used.
- */
+/* The same for any number of ranks: the loads of the next rank's units are under way while those of one are used. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool split,
                                                   bool hot, int dtype, int op, uint64_t index, uint64_t stride)
 {
@@ -158,6 +150,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *
     uint32_t i;
 
     mscclpp_dev_zerocopy_load_row((const char *)args->common.out, batch, index, stride, v);
+    MSCCLPP_DEV_UNROLL
     for (i = 1; i < nranks; ++i) {
         const uint32_t peer = args->common.rank + i;
 
