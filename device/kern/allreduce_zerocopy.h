@@ -206,7 +206,10 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
                                             bool split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
-    const int batch = n == 0 ? MSCCLPP_DEV_ZEROCOPY_ROW : MSCCLPP_DEV_ZEROCOPY_OPERANDS / n;
+    /* Types that are looked up at run time take the registers that a row would need. */
+    const int batch = n != 0                      ? MSCCLPP_DEV_ZEROCOPY_OPERANDS / n
+                      : hot || !MSCCLPP_DEV_FOLDS ? MSCCLPP_DEV_ZEROCOPY_ROW
+                                                  : 1;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t units = mscclpp_dev_units(common->bytes), whole = common->bytes / MSCCLPP_DEV_UNIT;
