@@ -64,7 +64,7 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_ll128_probe_args_t);
     case MSCCLPP_KERNEL_LINGER:
         return sizeof(mscclpp_dev_linger_args_t);
-    case MSCCLPP_KERNEL_REDUCE_CHUNKS:
+    case MSCCLPP_KERNEL_REDUCE_CHUNK:
         return sizeof(mscclpp_dev_reduce_args_t);
     case MSCCLPP_KERNEL_PORT_RING:
         return sizeof(mscclpp_dev_port_ring_args_t);

@@ -55,8 +55,6 @@ typedef struct {
     void *to;
     const void *from;
     size_t size;
-    bool flag;      /* one uint64_t, published with release: who acquires it sees all that the queue did before */
-    uint64_t value; /* of a flag, where `from` is NULL */
 } mscclpp_dev_host_copy_t;
 
 /* Always runs on a thread of the queue. 0 or an errno value. */
@@ -64,6 +62,10 @@ int mscclpp_dev_host_copy(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_hos
 
 /* True if all launches and copies have ended. */
 bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue);
+
+/* A place behind all that is in the queue now, and whether everything before it has ended. */
+uint64_t mscclpp_dev_host_queue_mark(mscclpp_dev_host_queue_t *queue);
+bool mscclpp_dev_host_queue_passed(mscclpp_dev_host_queue_t *queue, uint64_t mark);
 
 /* Called by waits of launches that run in this thread; NULL: none. */
 void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *context);

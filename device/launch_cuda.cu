@@ -11,7 +11,7 @@
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
 #include "device/kern/ll128_probe.h"
-#include "device/kern/reduce_chunks.h"
+#include "device/kern/reduce_chunk.h"
 #include "device/kern/port_pair.h"
 #include "device/kern/port_ring.h"
 #include "device/launch.h"
@@ -164,8 +164,8 @@ static __global__ void __launch_bounds__(THREADS) reduce_kernel(const __grid_con
     mscclpp_dev_ctx_t ctx;
 
     mscclpp_dev_ctx_init(&ctx);
-    mscclpp_dev_reduce_chunks(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
-                              OP != ANY ? OP : (int)args.common.op);
+    mscclpp_dev_reduce_chunk(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+                             OP != ANY ? OP : (int)args.common.op);
 }
 
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
@@ -189,7 +189,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)ring_kernel;
     case MSCCLPP_KERNEL_LINGER:
         return mscclpp_dev_cuda_linger_kernel();
-    case MSCCLPP_KERNEL_REDUCE_CHUNKS:
+    case MSCCLPP_KERNEL_REDUCE_CHUNK:
         return (const void *)reduce_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_PORT_RING:
         return (const void *)port_ring_kernel;

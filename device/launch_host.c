@@ -17,7 +17,7 @@
 #include "device/kern/channel_ring.h"
 #include "device/kern/linger.h"
 #include "device/kern/ll128_probe.h"
-#include "device/kern/reduce_chunks.h"
+#include "device/kern/reduce_chunk.h"
 #include "device/kern/port_pair.h"
 #include "device/kern/port_ring.h"
 #include "device/launch.h"
@@ -61,7 +61,9 @@ struct mscclpp_dev_host_queue {
     bool closing;
     pthread_t *workers; /* all blocks of a job run at once, so there are as many as the largest grid had threads */
     uint32_t worker_count;
-    uint32_t busy; /* 1 while an inline launch runs; guarded by the lock */
+    uint32_t busy;   /* 1 while an inline launch runs; guarded by the lock */
+    uint64_t queued; /* jobs so far, inline launches left out, which are over when their call returns */
+    uint64_t ended;
 };
 
 static _Thread_local struct {
@@ -109,8 +111,8 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
     case MSCCLPP_KERNEL_LINGER:
         mscclpp_dev_linger(ctx, args, linger);
         break;
-    case MSCCLPP_KERNEL_REDUCE_CHUNKS:
-        mscclpp_dev_reduce_chunks(ctx, args, false, dtype, op);
+    case MSCCLPP_KERNEL_REDUCE_CHUNK:
+        mscclpp_dev_reduce_chunk(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_PORT_RING:
         mscclpp_dev_port_ring(ctx, args);
@@ -188,15 +190,6 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     }
 }
 
-static void run_copy(const mscclpp_dev_host_copy_t *copy)
-{
-    if (copy->flag) {
-        mscclpp_dev_st_release_sys_u64(copy->to, copy->from != NULL ? *(const uint64_t *)copy->from : copy->value);
-    } else {
-        memcpy(copy->to, copy->from, copy->size);
-    }
-}
-
 static void *worker_main(void *argument)
 {
     mscclpp_dev_host_queue_t *queue = argument;
@@ -216,7 +209,7 @@ static void *worker_main(void *argument)
         index = job->started++;
         pthread_mutex_unlock(&queue->lock);
         if (job->copy.to != NULL) {
-            run_copy(&job->copy);
+            memcpy(job->copy.to, job->copy.from, job->copy.size);
         } else {
             run_thread(&job->launch, index, job->blocks, false);
         }
@@ -226,6 +219,7 @@ static void *worker_main(void *argument)
             if (queue->first == NULL) {
                 queue->last = NULL;
             }
+            ++queue->ended;
             free(job->blocks);
             free(job);
             pthread_cond_broadcast(&queue->work);
@@ -307,15 +301,15 @@ static int append(mscclpp_dev_host_queue_t *queue, job_t *job, uint32_t threads)
         queue->first = job;
     }
     queue->last = job;
+    ++queue->queued;
     pthread_cond_broadcast(&queue->work);
     return 0;
 }
 
-/* While these kernels run the host feeds the copy engines or rings, so it cannot be the one that runs them. */
+/* While this kernel runs the host rings, so it cannot be the one that runs it. */
 static bool may_run_inline(const mscclpp_dev_launch_t *launch)
 {
-    return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_REDUCE_CHUNKS &&
-           launch->kernel != MSCCLPP_KERNEL_LINGER;
+    return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;
 }
 
 int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_launch_t *launch)
@@ -395,4 +389,24 @@ bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue)
     idle = queue->first == NULL && !queue->busy;
     pthread_mutex_unlock(&queue->lock);
     return idle;
+}
+
+uint64_t mscclpp_dev_host_queue_mark(mscclpp_dev_host_queue_t *queue)
+{
+    uint64_t mark;
+
+    pthread_mutex_lock(&queue->lock);
+    mark = queue->queued;
+    pthread_mutex_unlock(&queue->lock);
+    return mark;
+}
+
+bool mscclpp_dev_host_queue_passed(mscclpp_dev_host_queue_t *queue, uint64_t mark)
+{
+    bool passed;
+
+    pthread_mutex_lock(&queue->lock);
+    passed = queue->ended >= mark;
+    pthread_mutex_unlock(&queue->lock);
+    return passed;
 }

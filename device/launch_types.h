@@ -212,7 +212,7 @@ typedef enum {
     MSCCLPP_KERNEL_ALLREDUCE_SCRATCH,        /* args: mscclpp_dev_args_t */
     MSCCLPP_KERNEL_CHANNEL_RING,    /* args: mscclpp_dev_ring_args_t; at most MSCCLPP_DEV_CHANNEL_BLOCKS blocks */
     MSCCLPP_KERNEL_LINGER,          /* args: mscclpp_dev_linger_args_t (linger_types.h) */
-    MSCCLPP_KERNEL_REDUCE_CHUNKS,   /* args: mscclpp_dev_reduce_args_t of device/engine_types.h */
+    MSCCLPP_KERNEL_REDUCE_CHUNK,    /* args: mscclpp_dev_reduce_args_t of device/engine_types.h */
     MSCCLPP_KERNEL_PORT_RING,       /* args: mscclpp_dev_port_ring_args_t */
     MSCCLPP_KERNEL_PORT_PAIR,       /* args: mscclpp_dev_port_pair_args_t; one block */
     MSCCLPP_KERNEL_ALLREDUCE_NODES, /* args: mscclpp_dev_nodes_args_t of device/nodes_types.h */

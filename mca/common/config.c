@@ -71,13 +71,6 @@ const mscclpp_param_t mscclpp_params[] = {
                 "Smallest all-reduce in bytes that is moved by copy engines; 0 takes the built-in table."),
     CONFIG_SIZE(engine_chunk, "0", 5, 0, GIB,
                 "Bytes of the pieces that copy engines move at once; 0 takes the built-in table."),
-    CONFIG_INT(engine_streams, "0", 6, 0, 2,
-               "Streams in which copy engines serve each peer: 1, or 2 to keep operands and results apart; 0 takes the "
-               "built-in choice."),
-    CONFIG_STRING(
-        engine_flags, "auto", 6, "auto|copy|write",
-        "How streams tell peers what copy engines have moved: by a further copy (copy, and so far auto) or by "
-        "a write of the stream."),
     CONFIG_SIZE(engine_scratch, "192m", 5, 0, 16 * GIB,
                 "Most bytes of device memory that each rank sets aside for each communicator when copy engines first "
                 "serve it; 0 never uses them."),

@@ -22,8 +22,6 @@ typedef struct {
     bool zerocopy;
     size_t engine_min;          /* bytes; 0: the built-in table */
     size_t engine_chunk;        /* bytes; 0: the built-in table */
-    int engine_streams;         /* for each peer; 0: the built-in choice */
-    const char *engine_flags;   /* "auto", "copy", "write" */
     size_t engine_scratch;      /* bytes a rank and communicator; 0: no copy engines */
     int max_blocks;             /* 0: the built-in table */
     int max_threads;            /* 0: the built-in table */

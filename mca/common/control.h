@@ -34,7 +34,12 @@ typedef struct {
     uint64_t room[2]; /* 2 * the last step of finding room, + 1 for room; see team_meeting.c */
     uint64_t met;     /* meetings of the hosts so far */
     uint64_t absent;  /* ranks of other nodes that the call in hand has heard nothing from, one bit each */
-    uint64_t reduced; /* chunks that this rank's kernels have reduced for the copy engines */
+    /* Chunks of all calls by copy engines so far; see engine.h. */
+    struct {
+        uint64_t sent;     /* operands of this rank, with which its engines have reached all peers */
+        uint64_t reduced;  /* of the own shards */
+        uint64_t returned; /* results, likewise; said at the end of a call */
+    } engine;
     mscclpp_control_buffers_t buffers[2];
 } __attribute__((aligned(64))) mscclpp_control_line_t;
 

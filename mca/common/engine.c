@@ -1,4 +1,4 @@
-/* One call by copy engines: which copy is started when. */
+/* One call by copy engines: which copy and which kernel is started when. */
 #include "mca/common/engine.h"
 
 #include <stdlib.h>
@@ -8,11 +8,14 @@
 #include "mca/common/stream.h"
 #include "mca/common/team_internal.h"
 
-/* How long copies that are under way may take to end after a failure, in seconds. */
+/* How long what is under way may take to end after a failure, in seconds. */
 #define SETTLE_TIME 10.0
 
 /* The twin's engines are threads. */
 #define HOST_STREAMS 2
+
+/* Turns between two turns of the embedding runtime's progress. Each asks about an event of each peer. */
+#define TURNS 16u
 
 /* Bytes of a chunk of a shard, and where in the message it begins. */
 static uint64_t chunk_of(const mscclpp_engine_t *engine, int owner, uint64_t k, uint64_t *first_p)
@@ -21,74 +24,143 @@ static uint64_t chunk_of(const mscclpp_engine_t *engine, int owner, uint64_t k, 
     uint64_t begin = (uint64_t)owner * plan->shard, end = begin + plan->shard, size;
 
     *first_p = begin + k * plan->chunk;
-    end = end < engine->bytes ? end : engine->bytes;
+    end = end < engine->args->bytes ? end : engine->args->bytes;
     size = *first_p < end ? end - *first_p : 0;
     return size < plan->chunk ? size : plan->chunk;
 }
 
-/* Which stream carries operands (`results` 0) or results (1) to a peer in this call. */
-static mscclpp_gpu_stream_t *stream_of(const mscclpp_team_t *team, int peer, int results)
+/* Where in the memory of `owner` the operand of `sender` for a chunk belongs, in bytes. */
+static uint64_t slot_of(const mscclpp_engine_t *engine, int sender, int owner, uint64_t k)
 {
-    const mscclpp_engine_t *engine = team->engine;
-    const int place = (peer - team->rank + team->size - 1) % team->size;
+    const uint64_t place = (uint64_t)sender - (sender > owner);
 
-    return engine
-        ->streams[(place * engine->streams_per_peer + results % engine->streams_per_peer) % engine->stream_count];
+    return MSCCLPP_DEV_ENGINE_SLOTS +
+           (place * MSCCLPP_DEV_ENGINE_DEPTH + k % MSCCLPP_DEV_ENGINE_DEPTH) * engine->plan.chunk;
 }
 
-/* Tells, behind what is in the stream, how many chunks of the call in hand there are; flags count over all calls. */
-static mscclpp_status_t raise_flag(const mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t *flag,
-                                   uint64_t chunks)
+static mscclpp_gpu_stream_t *stream_of(const mscclpp_team_t *team, int peer)
 {
     const mscclpp_engine_t *engine = team->engine;
-    const uint64_t value = engine->base + chunks;
 
-    if (team->protocol.engine_flags != 0) {
-        return team->gpu->write_flag(stream, flag, value);
-    }
-    return team->gpu->put_flag(stream, flag, &engine->memory->values[value - engine->values_first]);
-}
-
-static mscclpp_dev_engine_t *head_of(const mscclpp_engine_t *engine, int rank)
-{
-    return (mscclpp_dev_engine_t *)engine->peer[rank];
+    return engine->streams[(peer - team->rank + team->size - 1) % team->size % engine->stream_count];
 }
 
 static mscclpp_status_t send_operand(const mscclpp_team_t *team, int owner)
 {
     mscclpp_engine_t *engine = team->engine;
-    const uint64_t k = engine->sent[owner];
+    const uint64_t k = engine->peer[owner].sent;
     uint64_t first, size = chunk_of(engine, owner, k, &first);
-    char *slot = engine->peer[owner] + MSCCLPP_DEV_ENGINE_SLOT(team->rank, owner, k, engine->plan.chunk);
-    mscclpp_gpu_stream_t *stream = stream_of(team, owner, 0);
-    mscclpp_status_t status = size > 0 ? team->gpu->put(stream, slot, engine->in + first, size) : MSCCLPP_OK;
+    mscclpp_gpu_stream_t *stream = stream_of(team, owner);
+    char *slot = engine->mapped[owner] + slot_of(engine, team->rank, owner, k);
+    mscclpp_status_t status =
+        size > 0 ? team->gpu->put(stream, slot, (const char *)engine->args->in + first, size) : MSCCLPP_OK;
 
     if (status == MSCCLPP_OK) {
-        status = raise_flag(team, stream, &head_of(engine, owner)->arrived[team->rank], k + 1);
+        status = team->gpu->event_record(engine->operand[owner][k % MSCCLPP_DEV_ENGINE_DEPTH], stream);
     }
-    engine->sent[owner] = k + 1;
+    engine->peer[owner].sent = k + 1;
     return status;
 }
 
-/*
- * Behind the last result comes a word for the own kernel, since nobody tells that the engines have read the output.
- * Of the operands the peers' results tell that.
- */
 static mscclpp_status_t return_result(const mscclpp_team_t *team, int peer)
 {
     mscclpp_engine_t *engine = team->engine;
-    const uint64_t k = engine->returned[peer];
+    const uint64_t k = engine->peer[peer].returned;
     uint64_t first, size = chunk_of(engine, team->rank, k, &first);
-    mscclpp_gpu_stream_t *stream = stream_of(team, peer, 1);
+    mscclpp_gpu_stream_t *stream = stream_of(team, peer);
     mscclpp_status_t status =
-        size > 0 ? team->gpu->put(stream, engine->peer_out[peer] + first, engine->out + first, size) : MSCCLPP_OK;
+        size > 0 ? team->gpu->put(stream, engine->peer_out[peer] + first, (const char *)engine->args->out + first, size)
+                 : MSCCLPP_OK;
 
-    if (status == MSCCLPP_OK) {
-        status = raise_flag(team, stream, &head_of(engine, peer)->gathered[team->rank], k + 1);
-    }
-    engine->returned[peer] = k + 1;
     if (status == MSCCLPP_OK && k + 1 == engine->plan.chunks) {
-        status = raise_flag(team, stream, &engine->memory->left[peer], k + 1);
+        status = team->gpu->event_record(engine->result[peer], stream);
+    }
+    engine->peer[peer].returned = k + 1;
+    return status;
+}
+
+/* Starts the reduction of the next chunk of the own shard, whose operands are all there. */
+static mscclpp_status_t reduce(mscclpp_team_t *team)
+{
+    mscclpp_engine_t *engine = team->engine;
+    const uint64_t k = engine->begun;
+    uint64_t first, size = chunk_of(engine, team->rank, k, &first);
+    mscclpp_dev_reduce_args_t args;
+    mscclpp_dev_launch_t launch = engine->launch;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (size > 0) {
+        args.common = *engine->args;
+        args.common.in = (const char *)engine->args->in + first;
+        args.common.out = (char *)engine->args->out + first;
+        args.common.bytes = size;
+        args.slots =
+            engine->mapped[team->rank] + MSCCLPP_DEV_ENGINE_SLOTS + k % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
+        args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
+        launch.args = &args;
+        status = mscclpp_linger_start(team, &launch);
+        team->launches += status == MSCCLPP_OK;
+        ++engine->kernels;
+    }
+    engine->begun = k + 1;
+    return status;
+}
+
+/* Own chunks that are reduced, empty ones included, which come last. */
+static uint64_t reduced_chunks(const mscclpp_team_t *team)
+{
+    const mscclpp_engine_t *engine = team->engine;
+    /* Acquire: the engines read the reduced chunks next. */
+    const uint64_t ended = __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE) - engine->launches;
+
+    return ended == engine->kernels ? engine->begun : ended;
+}
+
+/* The least that the other ranks say in one of their words. */
+static uint64_t least(const mscclpp_team_t *team, const uint64_t *word)
+{
+    uint64_t all = UINT64_MAX;
+    int i;
+
+    for (i = 1; i < team->size; ++i) {
+        const uint64_t theirs = mscclpp_control_load(mscclpp_team_word_of(team, word, (team->rank + i) % team->size));
+
+        all = theirs < all ? theirs : all;
+    }
+    return all;
+}
+
+/* MSCCLPP_OK or an error: one that has not passed yet is no reason to stop. */
+static mscclpp_status_t look(const mscclpp_team_t *team, mscclpp_gpu_event_t *event, bool *passed_p)
+{
+    mscclpp_status_t status = team->gpu->event_query(event);
+
+    *passed_p = status == MSCCLPP_OK;
+    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
+}
+
+/* Tells the peers how far this rank's operands have come. */
+static mscclpp_status_t tell_sent(mscclpp_team_t *team)
+{
+    mscclpp_engine_t *engine = team->engine;
+    uint64_t *word = &team->control[team->rank].engine.sent;
+    uint64_t all = engine->plan.chunks;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int i;
+
+    for (i = 1; i < team->size && status == MSCCLPP_OK; ++i) {
+        const int rank = (team->rank + i) % team->size;
+        mscclpp_engine_peer_t *peer = &engine->peer[rank];
+        bool passed = false;
+
+        if (peer->landed < peer->sent) {
+            status = look(team, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
+        }
+        peer->landed += passed;
+        all = peer->landed < all ? peer->landed : all;
+    }
+    if (mscclpp_control_load(word) != engine->base + all) {
+        mscclpp_control_store(word, engine->base + all);
     }
     return status;
 }
@@ -98,59 +170,106 @@ static mscclpp_status_t return_result(const mscclpp_team_t *team, int peer)
  * served. Operands come first: what they make possible takes longer. The ranks begin with different peers.
  *
  * A slot is free when its owner has reduced the chunk that was there. At the start of a call all slots are: this rank
- * has the results of the call before, so the owners have reduced it; that their hosts say so may come later.
+ * has the results of the call before, so the owners have reduced it. A chunk is reduced when all operands have arrived
+ * everywhere; those sent to other ranks take no longer than those sent here.
  */
 static mscclpp_status_t progress(mscclpp_team_t *team)
 {
     mscclpp_engine_t *engine = team->engine;
-    const uint64_t chunks = engine->plan.chunks;
-    /* Acquire: the engines read the reduced chunks next. */
-    const uint64_t reduced = __atomic_load_n(engine->reduced, __ATOMIC_ACQUIRE);
-    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_control_line_t *mine = &team->control[team->rank];
+    const uint64_t chunks = engine->plan.chunks, reduced = reduced_chunks(team);
+    mscclpp_status_t status = tell_sent(team);
     int i;
 
-    if (mscclpp_control_load(&team->control[team->rank].reduced) != reduced) {
-        mscclpp_control_store(&team->control[team->rank].reduced, reduced);
+    if (mscclpp_control_load(&mine->engine.reduced) != engine->base + reduced) {
+        mscclpp_control_store(&mine->engine.reduced, engine->base + reduced);
+    }
+    if (status == MSCCLPP_OK && engine->begun < chunks &&
+        least(team, &mine->engine.sent) > engine->base + engine->begun) {
+        status = reduce(team);
     }
     for (i = 1; i < team->size && status == MSCCLPP_OK; ++i) {
-        const int peer = (team->rank + i) % team->size;
+        const int rank = (team->rank + i) % team->size;
+        const mscclpp_engine_peer_t *peer = &engine->peer[rank];
 
-        if (engine->sent[peer] < chunks &&
-            engine->base + engine->sent[peer] <
-                mscclpp_control_load(&team->control[peer].reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
-            status = send_operand(team, peer);
+        if (peer->sent < chunks &&
+            engine->base + peer->sent <
+                mscclpp_control_load(&team->control[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
+            status = send_operand(team, rank);
         }
-        if (status == MSCCLPP_OK && engine->returned[peer] < chunks &&
-            engine->base + engine->returned[peer] < reduced) {
-            status = return_result(team, peer);
+        if (status == MSCCLPP_OK && peer->returned < chunks && peer->returned < reduced) {
+            status = return_result(team, rank);
         }
     }
     return status;
 }
 
-/* Makes sure that the values of the call in hand are in device memory. No engine reads there between two calls. */
-static mscclpp_status_t renew_values(mscclpp_team_t *team)
+/* True in *all_p once this rank's engines have brought all results of the call to all peers, who are told. */
+static mscclpp_status_t tell_returned(mscclpp_team_t *team, bool *all_p)
 {
     mscclpp_engine_t *engine = team->engine;
-    uint64_t values[MSCCLPP_DEV_ENGINE_VALUES];
-    mscclpp_status_t status;
-    int i;
+    uint64_t *word = &team->control[team->rank].engine.returned;
+    const uint64_t end = engine->base + engine->plan.chunks;
+    mscclpp_status_t status = MSCCLPP_OK;
+    bool all = true;
+    int rank;
 
-    if (engine->values_first != 0 &&
-        engine->base + engine->plan.chunks < engine->values_first + MSCCLPP_DEV_ENGINE_VALUES) {
-        return MSCCLPP_OK;
+    if (mscclpp_control_load(word) != end) {
+        for (rank = 0; rank < team->size && all && status == MSCCLPP_OK; ++rank) {
+            if (rank != team->rank) {
+                all = engine->peer[rank].returned == engine->plan.chunks;
+                if (all) {
+                    status = look(team, engine->result[rank], &all);
+                }
+            }
+        }
+        if (all && status == MSCCLPP_OK) {
+            mscclpp_control_store(word, end);
+        }
     }
-    for (i = 0; i < MSCCLPP_DEV_ENGINE_VALUES; ++i) {
-        values[i] = engine->base + 1 + (uint64_t)i;
-    }
-    status = team->gpu->copy(team->stream, engine->memory->values, values, sizeof(values));
-    if (status == MSCCLPP_OK) {
-        status = team->gpu->stream_sync(team->stream);
-    }
-    if (status == MSCCLPP_OK) {
-        engine->values_first = engine->base + 1;
-    }
+    *all_p = all;
     return status;
+}
+
+/* A kernel that crashed never writes the mailbox. */
+static mscclpp_status_t look_at_kernel(const mscclpp_team_t *team)
+{
+    mscclpp_status_t status = team->stream != NULL ? team->gpu->stream_query(team->stream) : MSCCLPP_OK;
+
+    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
+}
+
+/* Until all results of all ranks are where they belong. */
+static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
+{
+    const mscclpp_engine_t *engine = team->engine;
+    const uint64_t *word = &team->control[team->rank].engine.returned;
+    mscclpp_team_wait_t wait;
+    mscclpp_status_t status;
+    uint32_t turns = 0;
+    bool all;
+
+    mscclpp_team_wait_init(&wait, team, what, engine->args->bytes);
+    for (;;) {
+        const double next = wait.next_look;
+
+        status = progress(team);
+        if (status == MSCCLPP_OK) {
+            status = tell_returned(team, &all);
+        }
+        if (status == MSCCLPP_OK && all && least(team, word) >= engine->base + engine->plan.chunks) {
+            return MSCCLPP_OK;
+        }
+        if (status == MSCCLPP_OK && (team->on_host || ++turns % TURNS == 0)) {
+            status = mscclpp_team_wait_turn(&wait);
+        }
+        if (status == MSCCLPP_OK && wait.next_look > next) {
+            status = look_at_kernel(team);
+        }
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+    }
 }
 
 void mscclpp_engine_settle(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
@@ -167,13 +286,11 @@ void mscclpp_engine_settle(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
 static mscclpp_status_t take_streams(mscclpp_team_t *team)
 {
     mscclpp_engine_t *engine = team->engine;
-    int limit = team->on_host ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS, wanted;
-    mscclpp_status_t status = MSCCLPP_OK;
+    int limit = team->on_host ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
+    int wanted = team->size - 1 < limit ? team->size - 1 : limit;
+    mscclpp_status_t status = mscclpp_team_take_stream(team);
 
-    engine->streams_per_peer = team->protocol.engine_streams != 0 ? (int)team->protocol.engine_streams : 1;
     engine->stream_count = 0;
-    wanted = engine->streams_per_peer * (team->size - 1);
-    wanted = wanted < limit ? wanted : limit;
     while (engine->stream_count < wanted && status == MSCCLPP_OK) {
         status = mscclpp_stream_get(team->gpu, team->device, &engine->streams[engine->stream_count]);
         engine->stream_count += status == MSCCLPP_OK;
@@ -194,53 +311,38 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t
                                     const mscclpp_dev_args_t *args, char *const *peer_out)
 {
     mscclpp_engine_t *engine = team->engine;
-    mscclpp_dev_reduce_args_t kernel_args;
-    mscclpp_dev_launch_t launch;
     mscclpp_status_t status;
     int i;
 
     if (!mscclpp_engine_plan(args->bytes, args->nranks, &team->protocol, &engine->plan)) {
         return MSCCLPP_ERR_DEVICE;
     }
-    engine->in = args->in;
-    engine->out = args->out;
-    engine->bytes = args->bytes;
+    engine->args = args;
     engine->peer_out = peer_out;
-    memset(engine->sent, 0, sizeof(engine->sent));
-    memset(engine->returned, 0, sizeof(engine->returned));
-    kernel_args.common = *args;
-    kernel_args.engine = engine->memory;
-    kernel_args.reduced = engine->device_reduced;
-    kernel_args.shard = engine->plan.shard;
-    kernel_args.chunk = engine->plan.chunk;
-    kernel_args.chunks = engine->plan.chunks;
-    kernel_args.base = engine->base;
-    launch.kernel = choice->kernel;
-    launch.nblocks = choice->nblocks;
-    launch.nthreads = choice->nthreads;
-    launch.args = &kernel_args;
-    status = renew_values(team);
-    if (status == MSCCLPP_OK) {
-        status = take_streams(team);
-    }
+    memset(engine->peer, 0, sizeof(engine->peer));
+    engine->launch.kernel = choice->kernel;
+    engine->launch.nblocks = choice->nblocks;
+    engine->launch.nthreads = choice->nthreads;
+    engine->begun = 0;
+    engine->launches = team->launches;
+    engine->kernels = 0;
+    status = take_streams(team);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",
                   team->oob.label, (unsigned long long)team->call, (unsigned long long)engine->plan.chunks,
                   (unsigned long long)engine->plan.chunk, MSCCLPP_DEV_ENGINE_DEPTH, engine->stream_count);
     if (status == MSCCLPP_OK) {
-        /* The first operands leave while the kernel is being launched. */
-        status = progress(team);
-    }
-    if (status == MSCCLPP_OK) {
-        team->pump = progress;
-        status = mscclpp_team_launch(team, NULL, &launch, choice->algo->name);
-        team->pump = NULL;
+        status = carry_out(team, choice->algo->name);
     }
     if (status == MSCCLPP_OK) {
         engine->base += engine->plan.chunks;
-        mscclpp_control_store(&team->control[team->rank].reduced, engine->base);
+        mscclpp_linger_note_end(team);
+        status = mscclpp_team_check_mailbox(team, choice->algo->name);
     }
     for (i = 0; i < engine->stream_count && status != MSCCLPP_OK; ++i) {
         mscclpp_engine_settle(team, engine->streams[i]);
+    }
+    if (status != MSCCLPP_OK && team->stream != NULL) {
+        mscclpp_engine_settle(team, team->stream);
     }
     give_streams(team);
     return status;

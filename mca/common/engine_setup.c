@@ -12,39 +12,60 @@ static uint64_t test_value(const mscclpp_team_t *team, int from, int to)
     return (team->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
 }
 
+static void destroy_events(mscclpp_team_t *team, mscclpp_engine_t *engine)
+{
+    int rank, slot;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        for (slot = 0; slot < MSCCLPP_DEV_ENGINE_DEPTH; ++slot) {
+            team->gpu->event_destroy(engine->operand[rank][slot]);
+            engine->operand[rank][slot] = NULL;
+        }
+        team->gpu->event_destroy(engine->result[rank]);
+        engine->result[rank] = NULL;
+    }
+}
+
+static mscclpp_status_t create_events(mscclpp_team_t *team, mscclpp_engine_t *engine)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    int rank, slot;
+
+    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
+        if (rank == team->rank) {
+            continue;
+        }
+        for (slot = 0; slot < MSCCLPP_DEV_ENGINE_DEPTH && status == MSCCLPP_OK; ++slot) {
+            status = team->gpu->event_create(team->device, &engine->operand[rank][slot]);
+        }
+        if (status == MSCCLPP_OK) {
+            status = team->gpu->event_create(team->device, &engine->result[rank]);
+        }
+    }
+    return status;
+}
+
 /* What this rank owns. */
 static mscclpp_status_t prepare(mscclpp_team_t *team, mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(team->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
     const uint64_t chunk = mscclpp_engine_chunk_max((uint32_t)team->size, &team->protocol);
-    void *host, *device, *memory;
-    mscclpp_status_t status;
+    void *memory;
+    mscclpp_status_t status = create_events(team, engine);
 
-    if ((status = team->gpu->host_alloc(sizeof(uint64_t), &host, &device)) != MSCCLPP_OK) {
+    if (status != MSCCLPP_OK) {
         return status;
     }
-    engine->reduced = host;
-    engine->device_reduced = device;
     status = team->gpu->device_alloc(team->device, MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk, &memory);
     if (status != MSCCLPP_OK) {
         return status;
     }
     engine->memory = memory;
-    engine->peer[team->rank] = memory;
+    engine->mapped[team->rank] = memory;
     mscclpp_debug("%s: rank %d sets aside %llu bytes for copy engines: %llu slots of %llu bytes", team->oob.label,
                   team->rank, (unsigned long long)(MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk), (unsigned long long)slots,
                   (unsigned long long)chunk);
     return MSCCLPP_OK;
-}
-
-static mscclpp_status_t write_test(const mscclpp_team_t *team, const mscclpp_engine_t *engine, int rank, uint64_t word)
-{
-    uint64_t *to = &((mscclpp_dev_engine_t *)engine->peer[rank])->tested[team->rank];
-
-    if (team->protocol.engine_flags != 0) {
-        return team->gpu->write_flag(team->stream, to, word);
-    }
-    return team->gpu->put_flag(team->stream, to, &engine->memory->values[rank]);
 }
 
 /*
@@ -61,7 +82,7 @@ static mscclpp_status_t attach(mscclpp_team_t *team, mscclpp_engine_t *engine)
     for (rank = 0; rank < team->size; ++rank) {
         words[rank] = test_value(team, team->rank, rank);
     }
-    status = team->gpu->copy(team->stream, engine->memory->values, words, sizeof(words[0]) * (size_t)team->size);
+    status = team->gpu->copy(team->stream, engine->memory->words, words, sizeof(words[0]) * (size_t)team->size);
     for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
         if (rank != team->rank) {
             engine->handle[rank] = mscclpp_team_exchanged(team, rank)->out;
@@ -69,9 +90,10 @@ static mscclpp_status_t attach(mscclpp_team_t *team, mscclpp_engine_t *engine)
             if (status != MSCCLPP_OK) {
                 break;
             }
-            engine->peer[rank] = (char *)base + engine->handle[rank].offset;
+            engine->mapped[rank] = (char *)base + engine->handle[rank].offset;
         }
-        status = write_test(team, engine, rank, words[rank]);
+        status = team->gpu->put(team->stream, &((mscclpp_dev_engine_t *)engine->mapped[rank])->tested[team->rank],
+                                &engine->memory->words[rank], sizeof(words[0]));
     }
     if (status == MSCCLPP_OK) {
         status = team->gpu->stream_sync(team->stream);
@@ -108,10 +130,10 @@ static void close_peers(mscclpp_team_t *team, mscclpp_engine_t *engine)
     int rank;
 
     for (rank = 0; rank < team->size; ++rank) {
-        if (rank != team->rank && engine->peer[rank] != NULL) {
+        if (rank != team->rank && engine->mapped[rank] != NULL) {
             team->gpu->close_memory(team->device, &engine->handle[rank],
-                                    engine->peer[rank] - engine->handle[rank].offset);
-            engine->peer[rank] = NULL;
+                                    engine->mapped[rank] - engine->handle[rank].offset);
+            engine->mapped[rank] = NULL;
         }
     }
 }
@@ -135,10 +157,7 @@ static mscclpp_status_t abandon(mscclpp_team_t *team, mscclpp_engine_t *engine)
         team->gpu->device_free(team->device, engine->memory);
         engine->memory = NULL;
     }
-    if (engine->reduced != NULL) {
-        team->gpu->host_free(engine->reduced);
-        engine->reduced = NULL;
-    }
+    destroy_events(team, engine);
     return status;
 }
 
@@ -205,9 +224,7 @@ void *mscclpp_engine_close(mscclpp_team_t *team)
         return NULL;
     }
     close_peers(team, engine);
-    if (engine->reduced != NULL) {
-        team->gpu->host_free(engine->reduced);
-    }
+    destroy_events(team, engine);
     memory = engine->memory;
     free(engine);
     team->engine = NULL;

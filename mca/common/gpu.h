@@ -64,6 +64,7 @@ typedef struct {
 } mscclpp_gpu_handle_t;
 
 typedef struct mscclpp_gpu_stream mscclpp_gpu_stream_t;
+typedef struct mscclpp_gpu_event mscclpp_gpu_event_t;
 
 typedef struct {
     void *to;
@@ -173,17 +174,22 @@ typedef struct {
 
     /*
      * A copy by a copy engine between device memories of any devices that reach each other, in the stream's order and
-     * never waited for by the host. `put_flag` copies one aligned word, which is seen only after all earlier puts of
-     * the stream are: a kernel on the destination's device that acquires the word may read what they brought.
+     * never waited for by the host.
      */
     mscclpp_status_t (*put)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
-    mscclpp_status_t (*put_flag)(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from);
+
+    /* A place in a stream's order. An event is used by one thread at a time. */
+    mscclpp_status_t (*event_create)(int device, mscclpp_gpu_event_t **event_p);
+    void (*event_destroy)(mscclpp_gpu_event_t *event);
+
+    /* Behind all that is in the stream now; a place that the event had before is forgotten. */
+    mscclpp_status_t (*event_record)(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
 
     /*
-     * The same, done by the stream itself and not by an engine. MSCCLPP_ERR_NOT_SUPPORTED where the driver is too old;
-     * whether it reaches another device's memory has to be tried.
+     * MSCCLPP_OK once everything before the place has ended, MSCCLPP_IN_PROGRESS, or the error of failed work. What
+     * puts before it brought is then seen by all that is started later, on any device, by whoever learns of it.
      */
-    mscclpp_status_t (*write_flag)(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value);
+    mscclpp_status_t (*event_query)(mscclpp_gpu_event_t *event);
 
     /* Starts a kernel in the stream's order; `args` is copied. See device/launch.h. */
     mscclpp_status_t (*launch)(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);

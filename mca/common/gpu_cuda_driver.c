@@ -87,10 +87,6 @@ static void cuda_load(void)
     if (cudaSuccess != error) {
         return;
     }
-    if (cudaSuccess != driver_entry("cuStreamWriteValue64", 11070, (void **)&table->stream_write_value)) {
-        table->stream_write_value = NULL;
-        (void)cudaGetLastError();
-    }
     table->devices = calloc((size_t)count, sizeof(*table->devices));
     if (NULL == table->devices) {
         mscclpp_error("out of memory for the descriptions of %d CUDA devices", count);

@@ -54,7 +54,6 @@ typedef struct {
     CUDA_DRIVER_ENTRIES(CUDA_DRIVER_FIELD)
     CUDA_DRIVER_OPTIONAL_ENTRIES(CUDA_DRIVER_FIELD)
 #undef CUDA_DRIVER_FIELD
-    PFN_cuStreamWriteValue64_v11070 stream_write_value; /* NULL: the driver is older */
     int device_count;
     mscclpp_cuda_device_t *devices;
 } mscclpp_cuda_driver_t;
@@ -86,7 +85,27 @@ mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle
 void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base);
 mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p);
 
+mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p);
+void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address);
+mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p);
+void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
+mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
+mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count);
+mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+                                        size_t width, size_t rows);
+mscclpp_status_t mscclpp_cuda_event_create(int device, mscclpp_gpu_event_t **event_p);
+void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event);
+mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event);
+mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
+
 mscclpp_status_t mscclpp_cuda_check_device(int device);
+
+/* MSCCLPP_ERR_INVALID, logged, for an allocation of nothing. */
+mscclpp_status_t mscclpp_cuda_check_size(size_t size);
 
 /* Of a checked device; creates it if nobody has yet, and keeps it for as long as the process lives. */
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p);

@@ -393,7 +393,9 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .copy_rows = mscclpp_host_copy_rows,
     .copy_batch = mscclpp_host_copy_batch,
     .put = mscclpp_host_put,
-    .put_flag = mscclpp_host_put_flag,
-    .write_flag = mscclpp_host_write_flag,
+    .event_create = mscclpp_host_event_create,
+    .event_destroy = mscclpp_host_event_destroy,
+    .event_record = mscclpp_host_event_record,
+    .event_query = mscclpp_host_event_query,
     .launch = mscclpp_host_launch,
 };

@@ -23,8 +23,10 @@ mscclpp_status_t mscclpp_host_copy_rows(mscclpp_gpu_stream_t *stream, void *to, 
 mscclpp_status_t mscclpp_host_stream_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
 mscclpp_status_t mscclpp_host_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count);
 mscclpp_status_t mscclpp_host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
-mscclpp_status_t mscclpp_host_put_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from);
-mscclpp_status_t mscclpp_host_write_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value);
+mscclpp_status_t mscclpp_host_event_create(int device, mscclpp_gpu_event_t **event_p);
+void mscclpp_host_event_destroy(mscclpp_gpu_event_t *event);
+mscclpp_status_t mscclpp_host_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_host_event_query(mscclpp_gpu_event_t *event);
 mscclpp_status_t mscclpp_host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
 
 #endif

@@ -23,6 +23,11 @@ struct mscclpp_gpu_stream {
     host_pending_t *pending;
 };
 
+struct mscclpp_gpu_event {
+    mscclpp_dev_host_queue_t *queue; /* NULL: not recorded yet */
+    uint64_t mark;
+};
+
 /* Of the functions in device/launch.h. */
 static mscclpp_status_t from_errno(int error)
 {
@@ -195,31 +200,50 @@ mscclpp_status_t mscclpp_host_copy_batch(mscclpp_gpu_stream_t *stream, const msc
     return status;
 }
 
-static mscclpp_status_t put_job(mscclpp_gpu_stream_t *stream, const mscclpp_dev_host_copy_t *copy)
+mscclpp_status_t mscclpp_host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
-    int error = copy->size > 0 && copy->to != copy->from ? mscclpp_dev_host_copy(stream->queue, copy) : 0;
+    const mscclpp_dev_host_copy_t copy = {to, from, size};
+    int error = size > 0 && to != from ? mscclpp_dev_host_copy(stream->queue, &copy) : 0;
 
     if (0 != error) {
         errno = error;
-        mscclpp_error("copy of %zu bytes in a queue of the host twin failed: %m", copy->size);
+        mscclpp_error("copy of %zu bytes in a queue of the host twin failed: %m", size);
         return from_errno(error);
     }
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+mscclpp_status_t mscclpp_host_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
-    return put_job(stream, &(mscclpp_dev_host_copy_t){to, from, size, false, 0});
+    mscclpp_status_t status = mscclpp_host_check_device(device);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    *event_p = calloc(1, sizeof(**event_p));
+    if (NULL == *event_p) {
+        mscclpp_error("out of memory for an event");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_host_put_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from)
+void mscclpp_host_event_destroy(mscclpp_gpu_event_t *event)
 {
-    return put_job(stream, &(mscclpp_dev_host_copy_t){to, from, sizeof(*to), true, 0});
+    free(event);
 }
 
-mscclpp_status_t mscclpp_host_write_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value)
+mscclpp_status_t mscclpp_host_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
 {
-    return put_job(stream, &(mscclpp_dev_host_copy_t){to, NULL, sizeof(*to), true, value});
+    event->queue = stream->queue;
+    event->mark = mscclpp_dev_host_queue_mark(stream->queue);
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_host_event_query(mscclpp_gpu_event_t *event)
+{
+    return NULL == event->queue || mscclpp_dev_host_queue_passed(event->queue, event->mark) ? MSCCLPP_OK
+                                                                                            : MSCCLPP_IN_PROGRESS;
 }
 
 mscclpp_status_t mscclpp_host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)

@@ -144,27 +144,48 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     return mscclpp_select_allreduce(input, &task->choice);
 }
 
-/* Maps the peers' buffers where the algorithm wants them, or takes the algorithm that does without. */
+/* What would have been chosen if there were no engines. */
+static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_select_input_t without = *input;
+
+    without.engines = false;
+    return mscclpp_select_allreduce(&without, &task->choice);
+}
+
+/*
+ * Opens the engines and maps the peers' outputs for them. Nobody but the rank itself reads the operands that its
+ * engines send. Chooses again if either cannot be had.
+ */
+static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_status_t status = need_stream(task);
+    bool usable, mapped = false;
+
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_engine_open(task->team, &usable);
+    }
+    if (status == MSCCLPP_OK && usable) {
+        status = mscclpp_team_exchange(task->team, task->out, task->out, task->bytes, task->kernel_args.peer_in,
+                                       task->kernel_args.peer_out, &mapped);
+    }
+    return status != MSCCLPP_OK || mapped ? status : choose_without_engines(task, input);
+}
+
+/* Maps the peers' buffers where the algorithm wants them, or takes an algorithm that does without. */
 static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = MSCCLPP_OK;
-    bool mapped, usable;
+    bool mapped;
 
     if (task->choice.algo->engines) {
-        status = need_stream(task);
-        if (status == MSCCLPP_OK) {
-            status = mscclpp_engine_open(task->team, &usable);
-        }
-        if (status == MSCCLPP_OK && !usable) {
-            status = mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
-        }
+        status = prepare_engines(task, input);
     }
-    if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers) {
+    if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers || task->choice.algo->engines) {
         return status;
     }
-    /* Nobody but the rank itself reads the operands that its engines send. */
-    status = mscclpp_team_exchange(task->team, task->choice.algo->engines ? task->out : task->in, task->out,
-                                   task->bytes, task->kernel_args.peer_in, task->kernel_args.peer_out, &mapped);
+    status = mscclpp_team_exchange(task->team, task->in, task->out, task->bytes, task->kernel_args.peer_in,
+                                   task->kernel_args.peer_out, &mapped);
     while (status == MSCCLPP_OK && !mapped && task->choice.algo->maps_buffers) {
         status = mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
     }

@@ -67,8 +67,6 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
     protocol->twophase_max = config->twophase_max;
     protocol->put_max = config->put_max;
     protocol->lines_min = config->lines_min;
-    protocol->engine_streams = (uint32_t)config->engine_streams;
-    protocol->engine_flags = strcmp(config->engine_flags, "write") == 0;
     protocol->engine_min = config->engine_min;
     protocol->engine_chunk = config->engine_chunk;
     protocol->engine_scratch = config->engine_scratch;

@@ -180,6 +180,9 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait);
  */
 bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait);
 
+/* The word of another rank's control line that corresponds to `word` of this rank's. */
+const uint64_t *mscclpp_team_word_of(const mscclpp_team_t *team, const uint64_t *word, int rank);
+
 /* Waits until the same word of every rank's control line is at least `target` (`word`: this rank's own). */
 mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
                                          uint64_t target);

@@ -34,8 +34,7 @@ void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, con
     wait->bytes = bytes;
 }
 
-/* The word of another rank's line that corresponds to `word` of this rank's. */
-static const uint64_t *word_of(const mscclpp_team_t *team, const uint64_t *word, int rank)
+const uint64_t *mscclpp_team_word_of(const mscclpp_team_t *team, const uint64_t *word, int rank)
 {
     return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - team->rank) * (ptrdiff_t)sizeof(*team->control));
 }
@@ -56,7 +55,7 @@ static void list_late(const mscclpp_team_wait_t *wait, char *text, size_t size)
             continue;
         }
         if (wait->words != NULL) {
-            late = mscclpp_control_load(word_of(team, wait->words, rank)) < wait->target;
+            late = mscclpp_control_load(mscclpp_team_word_of(team, wait->words, rank)) < wait->target;
         } else {
             late = mscclpp_control_load(&team->control[rank].call) / 4 < team->call;
         }
@@ -209,7 +208,7 @@ mscclpp_status_t mscclpp_team_wait_on(mscclpp_team_wait_t *wait, const uint64_t 
     wait->words = word;
     wait->target = target;
     for (rank = 0; rank < team->size; ++rank) {
-        const uint64_t *other = word_of(team, word, rank);
+        const uint64_t *other = mscclpp_team_word_of(team, word, rank);
         uint32_t polls = 0;
 
         while (mscclpp_control_load(other) < target) {

@@ -23,8 +23,9 @@ static const char *const names[FAULTY_LAST] = {
     [FAULTY_STREAM_SYNC] = "stream_sync",
     [FAULTY_COPY] = "copy",
     [FAULTY_PUT] = "put",
-    [FAULTY_PUT_FLAG] = "put_flag",
-    [FAULTY_WRITE_FLAG] = "write_flag",
+    [FAULTY_EVENT_CREATE] = "event_create",
+    [FAULTY_EVENT_RECORD] = "event_record",
+    [FAULTY_EVENT_QUERY] = "event_query",
     [FAULTY_LAUNCH] = "launch",
 };
 
@@ -229,14 +230,25 @@ static mscclpp_status_t faulty_put(mscclpp_gpu_stream_t *stream, void *to, const
     TRY(FAULTY_PUT, mscclpp_gpu_host_ops.put(stream, to, from, size));
 }
 
-static mscclpp_status_t faulty_put_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, const uint64_t *from)
+static mscclpp_status_t faulty_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
-    TRY(FAULTY_PUT_FLAG, mscclpp_gpu_host_ops.put_flag(stream, to, from));
+    TRY(FAULTY_EVENT_CREATE, took(mscclpp_gpu_host_ops.event_create(device, event_p)));
 }
 
-static mscclpp_status_t faulty_write_flag(mscclpp_gpu_stream_t *stream, uint64_t *to, uint64_t value)
+static void faulty_event_destroy(mscclpp_gpu_event_t *event)
 {
-    TRY(FAULTY_WRITE_FLAG, mscclpp_gpu_host_ops.write_flag(stream, to, value));
+    gave(event);
+    mscclpp_gpu_host_ops.event_destroy(event);
+}
+
+static mscclpp_status_t faulty_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
+{
+    TRY(FAULTY_EVENT_RECORD, mscclpp_gpu_host_ops.event_record(event, stream));
+}
+
+static mscclpp_status_t faulty_event_query(mscclpp_gpu_event_t *event)
+{
+    TRY(FAULTY_EVENT_QUERY, mscclpp_gpu_host_ops.event_query(event));
 }
 
 static mscclpp_status_t faulty_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
@@ -273,7 +285,9 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .copy_rows = faulty_copy_rows,
     .copy_batch = faulty_copy_batch,
     .put = faulty_put,
-    .put_flag = faulty_put_flag,
-    .write_flag = faulty_write_flag,
+    .event_create = faulty_event_create,
+    .event_destroy = faulty_event_destroy,
+    .event_record = faulty_event_record,
+    .event_query = faulty_event_query,
     .launch = faulty_launch,
 };

@@ -23,8 +23,9 @@ typedef enum {
     FAULTY_STREAM_SYNC,
     FAULTY_COPY,
     FAULTY_PUT,
-    FAULTY_PUT_FLAG,
-    FAULTY_WRITE_FLAG,
+    FAULTY_EVENT_CREATE,
+    FAULTY_EVENT_RECORD,
+    FAULTY_EVENT_QUERY,
     FAULTY_LAUNCH,
     FAULTY_LAST
 } faulty_function_t;
@@ -39,7 +40,7 @@ void faulty_arm(faulty_function_t function, int nth, mscclpp_status_t status);
 /* Nothing fails any more. True if the fault has come about. */
 bool faulty_disarm(void);
 
-/* What is held at the moment: allocations, mappings and streams together, of all threads. */
+/* What is held at the moment: allocations, mappings, streams and events together, of all threads. */
 int faulty_held(void);
 
 #endif

@@ -500,8 +500,6 @@ int matrix_run(const matrix_group_t *group)
     config.scratch_size = group->scratch_size;
     config.timeout = group->timeout;
     /* Many chunks, or a few that scratch bounds. */
-    config.engine_streams = (int)(group->seed % 3);
-    config.engine_flags = group->seed / 3 % 2 != 0 ? "write" : "copy";
     config.engine_chunk = group->seed % 4 == 0 ? 1 << 20 : (size_t)128 << group->seed % 8;
     config.engine_scratch = group->seed % 4 == 0 ? 300000 : 64 << 20;
     config.ucx = false;

@@ -333,7 +333,6 @@ hurry test/host/test_engines.c "s/(config->timeout) = 60;/\1 = $deadline;/"
 
 barrier=device/barrier.h
 launcher=device/launch_host.c
-reduce=device/kern/reduce_chunks.h
 schedule=test/host/test_schedule.c # runs the bodies itself
 
 plant barrier-release barriers $barrier $launcher \
@@ -391,20 +390,16 @@ plant zerocopy-first-barrier chains device/kern/allreduce_zerocopy.h $launcher \
 plant zerocopy-second-barrier zerocopy device/kern/allreduce_zerocopy.h $launcher \
     's/mscclpp_dev_barrier\(ctx, common, barriers\);//'
 plant handles-relaxed zerocopy mca/common/control.h mca/common/team_exchange.c 's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
-plant engine-slots engines mca/common/engine.c mca/common/engine.c \
-    's/(\.reduced\) \+ MSCCLPP_DEV_ENGINE_DEPTH)\)/\1 + 1)/'
-plant engine-result-early engines mca/common/engine.c mca/common/engine.c \
-    's/(engine->base \+ engine->returned\[peer\]) < reduced/\1 <= reduced/'
-plant engine-reading engines $reduce $launcher '/mscclpp_dev_await_peers\(.*->left,/d'
-plant engine-gathered engines $reduce $launcher '/mscclpp_dev_await_peers\(.*->gathered,/d'
-plant engine-arrived-acquire engines $reduce $launcher 's/ld_acquire_sys_u64\(&words/ld_relaxed_sys_u64(\&words/'
-plant engine-reduced-relaxed engines $reduce $launcher \
-    's/st_release_sys_u64\(args->reduced/st_relaxed_sys_u64(args->reduced/'
-plant engine-done-sync engines $reduce $launcher \
-    '/void mscclpp_dev_chunk_done\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
-plant engine-ticket-relaxed engines $reduce $launcher \
-    's/mscclpp_dev_atom_acq_rel_gpu_add_u32\(ticket, 1\)/__atomic_fetch_add(ticket, 1, __ATOMIC_RELAXED)/'
-plant engine-values engines mca/common/engine.c mca/common/engine.c 's/engine->values_first != 0 &&/true ||/'
+engine=mca/common/engine.c
+plant engine-slots engines $engine $engine 's/(reduced\) \+ MSCCLPP_DEV_ENGINE_DEPTH)\)/\1 + 1)/'
+plant engine-sent-early engines $engine $engine 's/peer->landed \+= passed/peer->landed = peer->sent/'
+plant engine-sent-to-one engines $engine $engine 's/(all = peer->landed) < all .*/\1;/'
+plant engine-operand-missing engines $engine $engine 's/(all = theirs) < all .*/\1;/'
+plant engine-reduced-early engines $engine $engine 's/(return) ended == engine->kernels .*/\1 engine->begun;/'
+plant engine-empty-chunks engines $engine $engine 's/(return) ended == engine->kernels .*/\1 ended;/'
+plant engine-result-early engines $engine $engine 's/(peer->returned) < reduced/\1 <= reduced/'
+plant engine-returned-early engines $engine $engine '/status = look\(team, engine->result/d'
+plant engine-end-early engines $engine $engine 's/all && least\(team, word\) >= .*\) \{/all) {/'
 nodes=device/kern/allreduce_nodes.h
 tile=device/kern/allreduce_nodes_tile.h
 plant nodes-one-set nodes $tile $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 1/'

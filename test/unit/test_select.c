@@ -157,6 +157,14 @@ static void test_thresholds(void)
     CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "zerocopy");
     input.on_host = false;
     CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "zerocopy");
+    /* Of two GPUs by themselves, and puts for what they cannot serve. */
+    input.nranks = 2;
+    CHECK_TEXT(selected(&input, 48 * 1024 * KIB - 1), "oneshot_put");
+    CHECK_TEXT(selected(&input, 48 * 1024 * KIB), "engines");
+    input.engines = false;
+    CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "oneshot_put");
+    input.engines = true;
+    input.nranks = 4;
 
     /* The table has a row for every number of ranks, and ever larger messages never go back to an earlier algorithm. */
     protocol.oneshot_max = protocol.twophase_max = 0;

@@ -1,20 +1,17 @@
 /* Host side of the all-reduce by copy engines: when it can serve, and how it cuts a message (mca/common/engine.h). */
 #include "mca/common/engine.h"
 
-#define KIB ((uint64_t)1024)
-#define MIB (1024 * KIB)
+#define MIB ((uint64_t)1024 * 1024)
 
 /* The reduction of a chunk needs a fraction of the time that its transfers take; the application wants the rest. */
 #define MAX_BLOCKS 24u
 
 /*
- * A shard has this many chunks if they are neither too small, for each copy costs the engine a pause and the host a
- * few calls, nor larger than what keeps both busy: the first chunk is sent while nothing returns, and the last one
- * returns while nothing is sent.
+ * A shard has this many chunks, for each copy costs the engine a pause: one is enough to let the results of the first
+ * return while the second is reduced. More, if two do not fit into the slots; fewer, if they would be too small.
  */
-#define CHUNKS_WANTED 4u
+#define CHUNKS_WANTED 2u
 #define CHUNK_MIN MIB
-#define CHUNK_MAX (32 * MIB)
 
 static uint64_t round_up(uint64_t value, uint64_t grain)
 {
@@ -23,35 +20,32 @@ static uint64_t round_up(uint64_t value, uint64_t grain)
 
 uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *protocol)
 {
+    const uint64_t wanted = round_up(protocol->engine_chunk, MSCCLPP_DEV_ENGINE_GRAIN);
     uint64_t room = protocol->engine_scratch / ((uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH);
-    uint64_t wanted = protocol->engine_chunk != 0 ? protocol->engine_chunk : CHUNK_MAX;
 
-    wanted = round_up(wanted, MSCCLPP_DEV_ENGINE_GRAIN);
     room = room / MSCCLPP_DEV_ENGINE_GRAIN * MSCCLPP_DEV_ENGINE_GRAIN;
-    return wanted < room ? wanted : room;
+    return wanted != 0 && wanted < room ? wanted : room;
 }
 
 bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
                          mscclpp_engine_plan_t *plan_p)
 {
-    uint64_t largest = mscclpp_engine_chunk_max(nranks, protocol);
+    const uint64_t largest = mscclpp_engine_chunk_max(nranks, protocol);
     mscclpp_engine_plan_t plan;
 
-    if (largest == 0) {
+    if (largest == 0 || bytes == 0) {
         return false;
     }
     plan.shard = round_up((bytes + nranks - 1) / nranks, MSCCLPP_DEV_ENGINE_GRAIN);
     plan.chunk = largest;
     if (protocol->engine_chunk == 0) {
-        uint64_t chunk = round_up((plan.shard + CHUNKS_WANTED - 1) / CHUNKS_WANTED, MSCCLPP_DEV_ENGINE_GRAIN);
+        const uint64_t least = (plan.shard + largest - 1) / largest;
+        const uint64_t chunks = least < CHUNKS_WANTED ? CHUNKS_WANTED : least;
+        const uint64_t chunk = round_up((plan.shard + chunks - 1) / chunks, MSCCLPP_DEV_ENGINE_GRAIN);
 
-        chunk = chunk < CHUNK_MIN ? CHUNK_MIN : chunk;
-        plan.chunk = chunk < largest ? chunk : largest;
+        plan.chunk = chunk < CHUNK_MIN && CHUNK_MIN < largest ? CHUNK_MIN : chunk;
     }
     plan.chunks = (plan.shard + plan.chunk - 1) / plan.chunk;
-    if (plan.chunks == 0 || plan.chunks > MSCCLPP_DEV_ENGINE_VALUES) {
-        return false;
-    }
     *plan_p = plan;
     return true;
 }
@@ -67,7 +61,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     }
     piece = plan.chunk < plan.shard ? plan.chunk : plan.shard;
     choice->epochs = 0;
-    choice->kernel = MSCCLPP_KERNEL_REDUCE_CHUNKS;
+    choice->kernel = MSCCLPP_KERNEL_REDUCE_CHUNK;
     return mscclpp_algo_grid(input, piece / MSCCLPP_DEV_UNIT, MAX_BLOCKS, 0, false, choice);
 }
 
