@@ -20,14 +20,15 @@ typedef struct {
     uint32_t max_threads; /* likewise */
     uint32_t twin_blocks; /* the twin's grid */
     uint32_t twin_threads;
-    uint32_t zerocopy;     /* 0: never */
-    uint32_t shared_gpu;   /* mscclpp_shared_gpu_t */
-    uint64_t oneshot_max;  /* bytes, 0 for the built-in table */
-    uint64_t twophase_max; /* bytes, 0 for the built-in table */
-    uint64_t put_max;      /* bytes, 0 for the built-in table */
-    uint64_t lines_min;    /* bytes, 0 for the built-in table */
-    uint64_t engine_min;   /* bytes, 0 for the built-in table */
-    uint64_t engine_chunk; /* bytes, 0 for the built-in table */
+    uint32_t linger_blocks; /* of a lingering kernel that has several */
+    uint32_t zerocopy;      /* 0: never */
+    uint32_t shared_gpu;    /* mscclpp_shared_gpu_t */
+    uint64_t oneshot_max;   /* bytes, 0 for the built-in table */
+    uint64_t twophase_max;  /* bytes, 0 for the built-in table */
+    uint64_t put_max;       /* bytes, 0 for the built-in table */
+    uint64_t lines_min;     /* bytes, 0 for the built-in table */
+    uint64_t engine_min;    /* bytes, 0 for the built-in table */
+    uint64_t engine_chunk;  /* bytes, 0 for the built-in table */
     uint64_t engine_scratch;
     uint64_t scratch_size;
     uint64_t epoch_limit;

@@ -53,6 +53,12 @@ void mscclpp_linger_share_devices(bool share)
     pthread_mutex_unlock(&lock);
 }
 
+static uint32_t limit_blocks(const mscclpp_team_t *team, uint32_t blocks)
+{
+    blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
+    return team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
+}
+
 void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, bool shared, bool spans)
 {
     mscclpp_linger_t *linger = &team->linger;
@@ -66,8 +72,8 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
     linger->single_max = team->on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
-    blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
-    linger->wide_blocks = team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
+    linger->wide_blocks = limit_blocks(team, blocks);
+    linger->most_blocks = limit_blocks(team, team->on_host ? blocks : 2 * blocks);
     linger->nthreads = team->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
      * A cluster starts only where it finds all its processors free side by side, while shared GPUs count processors
@@ -153,7 +159,7 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
         return (units + args->nranks - 1) / args->nranks <=
                MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
-        return launch->nblocks <= team->linger.wide_blocks;
+        return launch->nblocks <= team->linger.most_blocks;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
         return launch->nblocks <= team->linger.wide_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
@@ -286,6 +292,7 @@ static bool pays(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *lau
 static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant)
 {
     const mscclpp_dev_args_t *args = launch->args;
+    const uint32_t least = blocks_for(team, launch);
     mscclpp_linger_t *linger = &team->linger;
     mscclpp_dev_linger_args_t linger_args;
     mscclpp_dev_launch_t lingering;
@@ -303,7 +310,7 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     linger_args.idle_ns = linger->idle_ns;
     linger_args.cluster = linger->cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
-    lingering.nblocks = blocks_for(team, launch) > 1 ? linger->wide_blocks : 1;
+    lingering.nblocks = least > 1 && least < linger->wide_blocks ? linger->wide_blocks : least;
     linger_args.code = encode(team, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;

@@ -23,8 +23,9 @@ typedef struct {
     uint64_t window_ns;
     uint64_t idle_ns;
     uint64_t max_bytes;
-    uint64_t single_max; /* bytes up to which one block serves */
-    uint32_t wide_blocks;
+    uint64_t single_max;  /* bytes up to which one block serves */
+    uint32_t wide_blocks; /* of a kernel that has several, unless an operation wants more: */
+    uint32_t most_blocks;
     uint32_t nthreads;
     bool cluster;     /* blocks may form one */
     uint64_t number;  /* of the kernel that may be rung for; 0: none. Other threads clear it. */

@@ -56,6 +56,7 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
     protocol->max_threads = (uint32_t)config->max_threads;
     protocol->twin_blocks = (uint32_t)config->twin_blocks;
     protocol->twin_threads = (uint32_t)config->twin_threads;
+    protocol->linger_blocks = (uint32_t)config->linger_blocks;
     protocol->zerocopy = config->zerocopy;
     protocol->shared_gpu = strcmp(config->shared_gpu, "kernels") == 0 ? MSCCLPP_SHARED_GPU_KERNELS
                            : strcmp(config->shared_gpu, "stage") == 0 ? MSCCLPP_SHARED_GPU_STAGE

@@ -1,12 +1,22 @@
 /* Host side of the one-shot all-reduce by puts (device/kern/allreduce_oneshot_put.h). */
+#include "device/linger_types.h"
 #include "mca/common/algo.h"
 
 /*
- * Up to so many bytes as many blocks as lingering kernels have lose no more than a launch costs. Beyond, and where
+ * Up to so many bytes a lingering kernel of at most so many blocks loses no more than a launch costs. Beyond, and where
  * there is a launch in any case, what fills the links.
  */
-#define LINGER_MAX (2u << 20)
-#define LINGER_BLOCKS 16u
+#define LINGER_MAX (4u << 20)
+
+static uint32_t wanted_blocks(const mscclpp_select_input_t *input)
+{
+    const uint32_t lingering = 2 * input->protocol->linger_blocks;
+
+    if (input->bytes > LINGER_MAX || input->queued) {
+        return MSCCLPP_DEV_PUT_BLOCKS;
+    }
+    return lingering < MSCCLPP_DEV_LINGER_BLOCKS ? lingering : MSCCLPP_DEV_LINGER_BLOCKS;
+}
 
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
@@ -15,9 +25,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
     if (MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) == 0 ||
-        !mscclpp_algo_grid(input, units,
-                           input->bytes > LINGER_MAX || input->queued ? MSCCLPP_DEV_PUT_BLOCKS : LINGER_BLOCKS, 0,
-                           false, choice)) {
+        !mscclpp_algo_grid(input, units, wanted_blocks(input), 0, false, choice)) {
         return false;
     }
     choice->nblocks = choice->nblocks > MSCCLPP_DEV_PUT_BLOCKS ? MSCCLPP_DEV_PUT_BLOCKS : choice->nblocks;

@@ -6,7 +6,6 @@
 
 /* Up to so many bytes as many blocks as lingering kernels have lose no more than a launch costs. */
 #define LINGER_MAX (16u << 20)
-#define LINGER_BLOCKS 16u
 
 /* Bytes from which the split variant is the faster one; on the twin small enough for tests to reach both. */
 #define SPLIT_MIN (64u << 20)
@@ -21,7 +20,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
                          ? MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT
                          : MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
     return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks,
-                             input->bytes > LINGER_MAX ? MAX_BLOCKS : LINGER_BLOCKS, 0, false, choice);
+                             input->bytes > LINGER_MAX ? MAX_BLOCKS : input->protocol->linger_blocks, 0, false, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy = {
