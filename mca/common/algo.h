@@ -20,6 +20,7 @@ typedef struct {
     uint32_t max_threads; /* likewise */
     uint32_t twin_blocks; /* the twin's grid */
     uint32_t twin_threads;
+    uint64_t linger_max;    /* bytes that lingering kernels serve at most; 0: nothing */
     uint32_t linger_blocks; /* of a lingering kernel that has several */
     uint32_t zerocopy;      /* 0: never */
     uint32_t shared_gpu;    /* mscclpp_shared_gpu_t */

@@ -103,8 +103,8 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_SIZE(linger_max, "16m", 5, 0, 16 * MIB,
                 "Largest all-reduce in bytes that lingering kernels serve, if they have as many blocks as it takes."),
     CONFIG_INT(linger_blocks, "16", 6, 1, 32,
-               "Thread blocks of a lingering kernel that serves more than a few KiB; one that serves puts between two "
-               "GPUs has twice as many, but 32 at most."),
+               "Thread blocks of lingering kernels that serve more than a few KiB, and of what they serve; of puts "
+               "twice as many, but 32 at most."),
     CONFIG_BOOL(linger_cluster, "1", 6,
                 "The thread blocks of a lingering kernel form a cluster, on GPUs that have room for one so large and "
                 "that neither other ranks nor other threads use: quicker, but they start only where they can all do so "

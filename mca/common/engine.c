@@ -98,7 +98,8 @@ static mscclpp_status_t reduce(mscclpp_team_t *team)
             engine->mapped[team->rank] + MSCCLPP_DEV_ENGINE_SLOTS + k % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         launch.args = &args;
-        status = mscclpp_linger_start(team, &launch);
+        mscclpp_linger_clear(team);
+        status = team->gpu->launch(team->stream, &launch);
         team->launches += status == MSCCLPP_OK;
         ++engine->kernels;
     }
@@ -111,7 +112,8 @@ static uint64_t reduced_chunks(const mscclpp_team_t *team)
 {
     const mscclpp_engine_t *engine = team->engine;
     /* Acquire: the engines read the reduced chunks next. */
-    const uint64_t ended = __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE) - engine->launches;
+    const uint64_t done = __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE);
+    const uint64_t ended = done > engine->launches ? done - engine->launches : 0; /* before, what a stream holds */
 
     return ended == engine->kernels ? engine->begun : ended;
 }
@@ -159,7 +161,7 @@ static mscclpp_status_t tell_sent(mscclpp_team_t *team)
         peer->landed += passed;
         all = peer->landed < all ? peer->landed : all;
     }
-    if (mscclpp_control_load(word) != engine->base + all) {
+    if (status == MSCCLPP_OK && mscclpp_control_load(word) != engine->base + all) {
         mscclpp_control_store(word, engine->base + all);
     }
     return status;
@@ -231,25 +233,20 @@ static mscclpp_status_t tell_returned(mscclpp_team_t *team, bool *all_p)
     return status;
 }
 
-/* A kernel that crashed never writes the mailbox. */
-static mscclpp_status_t look_at_kernel(const mscclpp_team_t *team)
-{
-    mscclpp_status_t status = team->stream != NULL ? team->gpu->stream_query(team->stream) : MSCCLPP_OK;
-
-    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
-}
-
 /* Until all results of all ranks are where they belong. */
 static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
 {
     const mscclpp_engine_t *engine = team->engine;
     const uint64_t *word = &team->control[team->rank].engine.returned;
+    const uint64_t end = engine->base + engine->plan.chunks;
     mscclpp_team_wait_t wait;
     mscclpp_status_t status;
     uint32_t turns = 0;
     bool all;
 
     mscclpp_team_wait_init(&wait, team, what, engine->args->bytes);
+    wait.words = word;
+    wait.target = end;
     for (;;) {
         const double next = wait.next_look;
 
@@ -257,14 +254,14 @@ static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
         if (status == MSCCLPP_OK) {
             status = tell_returned(team, &all);
         }
-        if (status == MSCCLPP_OK && all && least(team, word) >= engine->base + engine->plan.chunks) {
+        if (status == MSCCLPP_OK && all && least(team, word) >= end) {
             return MSCCLPP_OK;
         }
         if (status == MSCCLPP_OK && (team->on_host || ++turns % TURNS == 0)) {
             status = mscclpp_team_wait_turn(&wait);
         }
         if (status == MSCCLPP_OK && wait.next_look > next) {
-            status = look_at_kernel(team);
+            status = mscclpp_team_look_at_kernel(team, what);
         }
         if (status != MSCCLPP_OK) {
             return status;
@@ -272,15 +269,33 @@ static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
     }
 }
 
-void mscclpp_engine_settle(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
+static void settle_until(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, double until)
 {
-    const double until = mscclpp_team_now() + SETTLE_TIME;
     mscclpp_status_t status;
 
     while ((status = team->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_team_now() < until) {
         team->oob.progress(team->oob.context);
     }
     team->stuck = team->stuck || status != MSCCLPP_OK;
+}
+
+void mscclpp_engine_settle(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
+{
+    settle_until(team, stream, mscclpp_team_now() + SETTLE_TIME);
+}
+
+static void settle_all(mscclpp_team_t *team)
+{
+    const mscclpp_engine_t *engine = team->engine;
+    const double until = mscclpp_team_now() + SETTLE_TIME;
+    int i;
+
+    for (i = 0; i < engine->stream_count; ++i) {
+        settle_until(team, engine->streams[i], until);
+    }
+    if (team->stream != NULL) {
+        settle_until(team, team->stream, until);
+    }
 }
 
 static mscclpp_status_t take_streams(mscclpp_team_t *team)
@@ -312,7 +327,6 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t
 {
     mscclpp_engine_t *engine = team->engine;
     mscclpp_status_t status;
-    int i;
 
     if (!mscclpp_engine_plan(args->bytes, args->nranks, &team->protocol, &engine->plan)) {
         return MSCCLPP_ERR_DEVICE;
@@ -326,6 +340,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t
     engine->begun = 0;
     engine->launches = team->launches;
     engine->kernels = 0;
+    mscclpp_team_keep_mappings(team, true); /* until no engine writes there any more, which no launch tells */
     status = take_streams(team);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",
                   team->oob.label, (unsigned long long)team->call, (unsigned long long)engine->plan.chunks,
@@ -338,12 +353,10 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t
         mscclpp_linger_note_end(team);
         status = mscclpp_team_check_mailbox(team, choice->algo->name);
     }
-    for (i = 0; i < engine->stream_count && status != MSCCLPP_OK; ++i) {
-        mscclpp_engine_settle(team, engine->streams[i]);
+    if (status != MSCCLPP_OK) {
+        settle_all(team);
     }
-    if (status != MSCCLPP_OK && team->stream != NULL) {
-        mscclpp_engine_settle(team, team->stream);
-    }
+    mscclpp_team_keep_mappings(team, team->stuck);
     give_streams(team);
     return status;
 }

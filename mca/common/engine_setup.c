@@ -70,7 +70,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, mscclpp_engine_t *engine)
 
 /*
  * Maps the peers' memory and writes a word into it by the very copies that calls will use. Besides showing that they
- * arrive, this makes the runtime load whatever they need before any kernel waits for them.
+ * arrive, this makes the runtime load whatever they need.
  */
 static mscclpp_status_t attach(mscclpp_team_t *team, mscclpp_engine_t *engine)
 {

@@ -72,7 +72,8 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
     linger->single_max = team->on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
-    linger->wide_blocks = limit_blocks(team, blocks);
+    /* The twin's operations have all blocks that it has; packets do with fewer, so that there are kernels of both. */
+    linger->wide_blocks = limit_blocks(team, team->on_host && blocks > 2 ? blocks - 1 : blocks);
     linger->most_blocks = limit_blocks(team, team->on_host ? blocks : 2 * blocks);
     linger->nthreads = team->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
@@ -161,14 +162,14 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
         return launch->nblocks <= team->linger.most_blocks;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
-        return launch->nblocks <= team->linger.wide_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
+        return launch->nblocks <= team->linger.most_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         shard = (units + nodes->shards - 1) / nodes->shards;
-        return launch->nblocks <= team->linger.wide_blocks &&
+        return launch->nblocks <= team->linger.most_blocks &&
                shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /* Of many blocks the kernel for the very type is the faster one, launch included; the twin has none. */
-        return launch->nblocks <= (team->on_host ? team->linger.wide_blocks : 1);
+        return launch->nblocks <= (team->on_host ? team->linger.most_blocks : 1);
     default:
         return false;
     }

@@ -29,7 +29,7 @@ typedef struct {
  * blocks than lingering kernels have: it begins where LL16 ends. With 3, a number that zero-copy has no code of its own
  * for, it stays ahead of that until links are all that counts, with 4 until the lingering kernel's few blocks do.
  *
- * Two ranks send no more in one step than in two, so puts serve all that is too large for packets: stores fill a link
+ * Two ranks send no more in one step than in two, so puts serve what is too large for packets: stores fill a link
  * better than loads do, and nobody waits for anybody at the beginning or at the end. Of these sizes lingering kernels
  * serve the smaller ones, which they cannot do with LL128. With more ranks not measured.
  *
@@ -197,6 +197,8 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
                                                           : builtin->twophase_max;
     uint64_t put_max = protocol->put_max != 0 ? protocol->put_max : builtin->put_max;
     uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : builtin->engine_min;
+    /* Puts that somebody asked for are not to give way to the table's engines. */
+    const bool puts = protocol->engine_min == 0 && input->bytes <= protocol->put_max;
     const mscclpp_algo_t *algo;
 
     if (protocol->algorithm < -1) {
@@ -224,7 +226,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         algo = &mscclpp_algo_allreduce_oneshot;
     } else if (input->bytes <= twophase_max) {
         algo = &mscclpp_algo_allreduce_twophase;
-    } else if (protocol->zerocopy != 0 && input->bytes >= engine_min &&
+    } else if (protocol->zerocopy != 0 && input->bytes >= engine_min && !puts &&
                mscclpp_select_shape(input, &mscclpp_algo_allreduce_engines, choice_p) == MSCCLPP_OK) {
         return MSCCLPP_OK;
     } else if (input->bytes <= put_max && input->nranks > 1) {

@@ -135,7 +135,8 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->nranks = (uint32_t)team->size;
     input->on_host = team->on_host;
     /* Engines copy bytes, padding included, and the host feeds them. */
-    input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype);
+    input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype) &&
+                     (team->engine == NULL || team->engine->usable);
     input->ll128 = team->ll128;
     input->queued = task->app_stream != NULL;
     input->block_limit = team->block_limit;
@@ -154,22 +155,22 @@ static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_selec
 }
 
 /*
- * Opens the engines and maps the peers' outputs for them. Nobody but the rank itself reads the operands that its
- * engines send. Chooses again if either cannot be had.
+ * Maps the peers' outputs for the engines, and opens those only if that is possible, for they take memory. Nobody but
+ * the rank itself reads the operands that its engines send. Chooses again if either cannot be had.
  */
 static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input_t *input)
 {
-    mscclpp_status_t status = need_stream(task);
-    bool usable, mapped = false;
+    bool usable = false;
+    mscclpp_status_t status = mscclpp_team_exchange(task->team, task->out, task->out, task->bytes,
+                                                    task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
 
-    if (status == MSCCLPP_OK) {
-        status = mscclpp_engine_open(task->team, &usable);
+    if (status == MSCCLPP_OK && usable) {
+        status = need_stream(task);
     }
     if (status == MSCCLPP_OK && usable) {
-        status = mscclpp_team_exchange(task->team, task->out, task->out, task->bytes, task->kernel_args.peer_in,
-                                       task->kernel_args.peer_out, &mapped);
+        status = mscclpp_engine_open(task->team, &usable);
     }
-    return status != MSCCLPP_OK || mapped ? status : choose_without_engines(task, input);
+    return status != MSCCLPP_OK || usable ? status : choose_without_engines(task, input);
 }
 
 /* Maps the peers' buffers where the algorithm wants them, or takes an algorithm that does without. */
@@ -217,7 +218,7 @@ static mscclpp_status_t launch(task_t *task)
     if (task->choice.algo->engines) {
         mscclpp_status_t status = MSCCLPP_OK;
 
-        if (task->in_stand_in != NULL) {
+        if (task->in_stand_in != NULL || task->out_stand_in != NULL) {
             status = task->team->gpu->stream_sync(task->stream); /* engines have streams of their own */
         }
         return status != MSCCLPP_OK ? status

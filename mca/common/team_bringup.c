@@ -56,6 +56,7 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
     protocol->max_threads = (uint32_t)config->max_threads;
     protocol->twin_blocks = (uint32_t)config->twin_blocks;
     protocol->twin_threads = (uint32_t)config->twin_threads;
+    protocol->linger_max = strcmp(config->linger, "off") != 0 ? config->linger_max : 0;
     protocol->linger_blocks = (uint32_t)config->linger_blocks;
     protocol->zerocopy = config->zerocopy;
     protocol->shared_gpu = strcmp(config->shared_gpu, "kernels") == 0 ? MSCCLPP_SHARED_GPU_KERNELS
@@ -438,7 +439,10 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     if (params->concurrent) {
         team->room = params->room != NULL ? params->room : mscclpp_room_process();
     }
-    /* Its kernel waits for hosts, which might be waiting for other kernels to let theirs begin, or for its end. */
+    /*
+     * Their memory is allocated in the middle of a call, which may wait for kernels of other threads; and where
+     * launches wait for their kernels, copies wait for one another.
+     */
     team->engines = !team->meet_first && nodes == NULL && !launches_block(team, hellos);
     *own_p = attach(team, hellos);
     status = agree(team, *own_p, "what peers share");

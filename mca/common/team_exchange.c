@@ -129,14 +129,25 @@ void mscclpp_team_hold_mappings(mscclpp_team_t *team, mscclpp_mapping_t **mappin
         if (holds == NULL) {
             /* Mappings that are never put back stay valid, which is the safe side. */
             mscclpp_warn("%s: no memory to keep count of %d mappings", team->oob.label, count);
+            team->hold_last = team->hold_count;
             return;
         }
         team->holds = holds;
         team->hold_capacity = capacity;
     }
+    team->hold_last = team->hold_count;
     for (i = 0; i < count; ++i) {
         team->holds[team->hold_count].mapping = mappings[i];
         team->holds[team->hold_count++].launch = team->launches + 1;
+    }
+}
+
+void mscclpp_team_keep_mappings(mscclpp_team_t *team, bool in_use)
+{
+    int i;
+
+    for (i = team->hold_last; i < team->hold_count; ++i) {
+        team->holds[i].launch = in_use ? UINT64_MAX : 0;
     }
 }
 

@@ -97,6 +97,7 @@ struct mscclpp_team {
 
     mscclpp_team_hold_t *holds; /* oldest first */
     int hold_count;
+    int hold_last; /* where those of the last exchange begin */
     int hold_capacity;
 
     /* team.c: once it has ended. */
@@ -183,6 +184,12 @@ bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait);
 /* The word of another rank's control line that corresponds to `word` of this rank's. */
 const uint64_t *mscclpp_team_word_of(const mscclpp_team_t *team, const uint64_t *word, int rank);
 
+/*
+ * Looks at a launch in the team's stream whose end is overdue: one that crashed never writes the mailbox. An error is
+ * logged.
+ */
+mscclpp_status_t mscclpp_team_look_at_kernel(const mscclpp_team_t *team, const char *what);
+
 /* Waits until the same word of every rank's control line is at least `target` (`word`: this rank's own). */
 mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
                                          uint64_t target);
@@ -250,6 +257,9 @@ mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, voi
 
 /* Ties the mappings of the last exchange to the launch that comes next. */
 void mscclpp_team_hold_mappings(mscclpp_team_t *team, mscclpp_mapping_t **mappings, int count);
+
+/* Those of the last exchange are in use, or no longer, whatever launches have ended. */
+void mscclpp_team_keep_mappings(mscclpp_team_t *team, bool in_use);
 
 /* Lets go of mappings whose launches have ended; all of them if `all` is set. */
 void mscclpp_team_release_mappings(mscclpp_team_t *team, bool all);

@@ -155,8 +155,7 @@ static mscclpp_status_t look_at_device(const mscclpp_team_t *team)
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/* Looks at a kernel whose end is overdue: one that crashed never writes the mailbox. */
-static mscclpp_status_t look_at_kernel(const mscclpp_team_t *team, const char *what)
+mscclpp_status_t mscclpp_team_look_at_kernel(const mscclpp_team_t *team, const char *what)
 {
     mscclpp_status_t status;
 
@@ -196,7 +195,7 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch
         } else {
             status = mscclpp_team_wait_turn(&wait);
             if (status == MSCCLPP_OK && wait.next_look > look && mscclpp_team_may_ask(&wait)) {
-                status = look_at_kernel(team, what);
+                status = mscclpp_team_look_at_kernel(team, what);
             }
         }
         if (status != MSCCLPP_OK) {

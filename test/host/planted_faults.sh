@@ -400,6 +400,9 @@ plant engine-empty-chunks engines $engine $engine 's/(return) ended == engine->k
 plant engine-result-early engines $engine $engine 's/(peer->returned) < reduced/\1 <= reduced/'
 plant engine-returned-early engines $engine $engine '/status = look\(team, engine->result/d'
 plant engine-end-early engines $engine $engine 's/all && least\(team, word\) >= .*\) \{/all) {/'
+plant engine-event-early engines $engine $engine \
+    '/event_record\(engine->operand/s/\[k % MSCCLPP_DEV_ENGINE_DEPTH/[(k + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
+plant queue-mark-early engines $launcher $launcher 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
 nodes=device/kern/allreduce_nodes.h
 tile=device/kern/allreduce_nodes_tile.h
 plant nodes-one-set nodes $tile $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 1/'
@@ -469,6 +472,8 @@ plant linger-bystander-sync packets $linger $launcher \
     '/What is known of this operation may be overwritten/{n;s/.*//}'
 plant linger-set-unknown linger mca/common/linger.c mca/common/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
+plant linger-few-blocks linger mca/common/linger.c mca/common/linger.c \
+    's/(lingering\.nblocks = least > 1) && least < linger->wide_blocks/\1/'
 plant linger-first-word-alone linger $launch $launch 's/b < team->linger.others/b < 0/'
 plant linger-own-count linger $barrier $launcher 's/ctx->lingers \? args->(launches|epoch) : //'
 

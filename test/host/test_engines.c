@@ -249,6 +249,45 @@ static void run_without(rank_t *rank)
     traffic_close(&traffic);
 }
 
+/* By turns with packets, engines for buffers that can be mapped, and for others what would be without engines. */
+static void run_chosen(rank_t *rank)
+{
+    const user_kind_t kind = *(const user_kind_t *)rank->argument;
+    traffic_t traffic;
+    int i;
+
+    traffic_open(&traffic, create_team(rank), 5000, kind);
+    for (i = 0; i < 6; ++i) {
+        bool right = false;
+
+        CHECK_EQ(traffic_call(&traffic, i % 2 != 0 ? 5000 : 100, &right), MSCCLPP_OK);
+        CHECK(right);
+        CHECK_TEXT(mscclpp_team_last_algorithm(traffic.team), i % 2 == 0            ? "oneshot"
+                                                              : kind == USER_DEVICE ? "engines"
+                                                                                    : "oneshot_put");
+        meet(rank);
+    }
+    traffic_close(&traffic);
+}
+
+static void test_chosen(void)
+{
+    user_kind_t kind;
+    mscclpp_config_t config;
+    int ranks;
+
+    for (ranks = 2; ranks <= 3; ++ranks) {
+        for (kind = USER_EXACT; kind <= USER_DEVICE; ++kind) {
+            configure(&config, 1, 2);
+            config.algorithm = "auto";
+            config.engine_min = 1;
+            config.put_max = (size_t)1 << 20;
+            CHECK_EQ(run_ranks(ranks, &config, run_chosen, &kind), 0);
+        }
+    }
+    mscclpp_team_finalize(1.0);
+}
+
 static void test_leftovers(void)
 {
     mscclpp_config_t config;
@@ -259,7 +298,7 @@ static void test_leftovers(void)
     config.engine_scratch = 0;
     CHECK_EQ(run_ranks(2, &config, run_without, NULL), 0);
     /* Room for one slot less than there have to be. */
-    config.engine_scratch = (size_t)128 * 2 * MSCCLPP_DEV_ENGINE_DEPTH - 1;
+    config.engine_scratch = MSCCLPP_DEV_ENGINE_SLOTS + (size_t)128 * 2 * MSCCLPP_DEV_ENGINE_DEPTH - 1;
     CHECK_EQ(run_ranks(3, &config, run_without, NULL), 0);
     mscclpp_team_finalize(1.0);
 }
@@ -273,6 +312,7 @@ int main(int argc, char **argv)
     mscclpp_log_set(log_sink, NULL, MSCCLPP_LOG_INFO);
     mscclpp_gpu_host_set_filter(user_is_host);
     test_leftovers();
+    test_chosen();
     /* Everything that is made once has been made. */
     process_state_read(&before);
     test_many_calls(process_state_slow() ? 60 : 300);

@@ -15,6 +15,7 @@ static inline void fill_protocol(mscclpp_protocol_t *protocol)
     protocol->algorithm = -1;
     protocol->twin_blocks = 1;
     protocol->twin_threads = 1;
+    protocol->linger_max = 16 * 1024 * KIB;
     protocol->linger_blocks = 16;
     protocol->zerocopy = 1;
     protocol->scratch_size = 1024 * KIB;

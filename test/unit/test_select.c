@@ -164,6 +164,13 @@ static void test_thresholds(void)
     input.engines = false;
     CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "oneshot_put");
     input.engines = true;
+    protocol.put_max = 100 * 1024 * KIB;
+    CHECK_TEXT(selected(&input, 100 * 1024 * KIB), "oneshot_put");
+    CHECK_TEXT(selected(&input, 100 * 1024 * KIB + 1), "engines");
+    protocol.engine_min = 64 * 1024 * KIB;
+    CHECK_TEXT(selected(&input, 64 * 1024 * KIB), "engines");
+    protocol.engine_min = 0;
+    protocol.put_max = 0;
     input.nranks = 4;
 
     /* The table has a row for every number of ranks, and ever larger messages never go back to an earlier algorithm. */

@@ -346,7 +346,8 @@ static void test_nodes(void)
 static void test_plans(void)
 {
     static const uint64_t chunks[] = {0, 1, 128, 1000, 65536, 1024 * KIB, 1024 * 1024 * KIB};
-    static const uint64_t scratches[] = {0, 511, 512, 5000, 192 * 1024 * KIB};
+    static const uint64_t head = MSCCLPP_DEV_ENGINE_SLOTS;
+    static const uint64_t scratches[] = {head, head + 511, head + 512, head + 5000, 192 * 1024 * KIB};
     mscclpp_protocol_t protocol;
     uint32_t nranks;
     uint64_t bytes;
@@ -363,7 +364,8 @@ static void test_plans(void)
                 const uint64_t slots = (uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
                 const uint64_t largest = mscclpp_engine_chunk_max(nranks, &protocol);
 
-                good = good && largest * slots <= scratches[k] && (largest != 0 || scratches[k] / slots < 128);
+                good = good && largest * slots <= scratches[k] - head &&
+                       (largest != 0 || (scratches[k] - head) / slots < 128);
                 for (bytes = 1; bytes <= (uint64_t)1 << 40; bytes = next_bytes(bytes)) {
                     mscclpp_engine_plan_t plan = {0, 0, 0};
 

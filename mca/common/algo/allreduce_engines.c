@@ -21,8 +21,10 @@ static uint64_t round_up(uint64_t value, uint64_t grain)
 uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *protocol)
 {
     const uint64_t wanted = round_up(protocol->engine_chunk, MSCCLPP_DEV_ENGINE_GRAIN);
-    uint64_t room = protocol->engine_scratch / ((uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH);
+    uint64_t room = protocol->engine_scratch;
 
+    room = room > MSCCLPP_DEV_ENGINE_SLOTS ? room - MSCCLPP_DEV_ENGINE_SLOTS : 0;
+    room /= (uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
     room = room / MSCCLPP_DEV_ENGINE_GRAIN * MSCCLPP_DEV_ENGINE_GRAIN;
     return wanted != 0 && wanted < room ? wanted : room;
 }

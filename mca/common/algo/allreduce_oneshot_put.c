@@ -12,7 +12,7 @@ static uint32_t wanted_blocks(const mscclpp_select_input_t *input)
 {
     const uint32_t lingering = 2 * input->protocol->linger_blocks;
 
-    if (input->bytes > LINGER_MAX || input->queued) {
+    if (input->bytes > LINGER_MAX || input->bytes > input->protocol->linger_max || input->queued) {
         return MSCCLPP_DEV_PUT_BLOCKS;
     }
     return lingering < MSCCLPP_DEV_LINGER_BLOCKS ? lingering : MSCCLPP_DEV_LINGER_BLOCKS;

@@ -11,6 +11,11 @@
 #define SPLIT_MIN (64u << 20)
 #define TWIN_SPLIT_MIN (256u << 10)
 
+static bool may_linger(const mscclpp_select_input_t *input)
+{
+    return input->bytes <= LINGER_MAX && input->bytes <= input->protocol->linger_max && !input->queued;
+}
+
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -20,7 +25,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
                          ? MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT
                          : MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
     return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks,
-                             input->bytes > LINGER_MAX ? MAX_BLOCKS : input->protocol->linger_blocks, 0, false, choice);
+                             may_linger(input) ? input->protocol->linger_blocks : MAX_BLOCKS, 0, false, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy = {
