@@ -402,6 +402,7 @@ plant engine-returned-early engines $engine $engine '/status = look\(team, engin
 plant engine-end-early engines $engine $engine 's/all && least\(team, word\) >= .*\) \{/all) {/'
 plant engine-event-early engines $engine $engine \
     '/event_record\(engine->operand/s/\[k % MSCCLPP_DEV_ENGINE_DEPTH/[(k + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
+plant engine-mappings-held engines $engine $engine 's/(mscclpp_team_keep_mappings\(team,) team->stuck\)/\1 true)/'
 plant queue-mark-early engines $launcher $launcher 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
 nodes=device/kern/allreduce_nodes.h
 tile=device/kern/allreduce_nodes_tile.h

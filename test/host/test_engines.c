@@ -9,6 +9,7 @@
 
 #include "mca/common/engine.h"
 #include "mca/common/log.h"
+#include "mca/common/team_internal.h"
 #include "test/host/elements.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/process_state.h"
@@ -187,6 +188,12 @@ static void run_many(rank_t *rank)
             nanosleep(&(struct timespec){.tv_nsec = (long)random_below(&own, 2000000)}, NULL);
         }
         if (traffic_call(&traffic, count, &right) != MSCCLPP_OK || !right || !is_engines(&traffic)) {
+            ++rank->failures;
+        }
+        /* Whether the rank had a chunk to reduce or not. */
+        if (traffic.team->hold_count != 0) {
+            fprintf(stderr, "    call %d of %llu numbers leaves %d mappings held\n", i, (unsigned long long)count,
+                    traffic.team->hold_count);
             ++rank->failures;
         }
         if (meet_any(rank, rank->failures != 0)) {
