@@ -149,6 +149,10 @@ run_engines() {
         run test_engines --calls
 }
 
+run_unsettled() {
+    run test_engines
+}
+
 run_schedule() {
     run test_schedule
 }
@@ -306,7 +310,7 @@ limit=900
 deadline=120
 took=$work/took
 mkdir "$took"
-for runs in barriers scratch put late zerocopy engines nodes ring packets lines \
+for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets lines \
     schedule chains renewal linger room fifo ports transport; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
@@ -402,6 +406,7 @@ plant engine-returned-early engines $engine $engine '/status = look\(team, engin
 plant engine-end-early engines $engine $engine 's/all && least\(team, word\) >= .*\) \{/all) {/'
 plant engine-event-early engines $engine $engine \
     '/event_record\(engine->operand/s/\[k % MSCCLPP_DEV_ENGINE_DEPTH/[(k + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
+plant engine-unsettled unsettled $engine $engine 's/^ *settle_all\(team\);$//'
 plant engine-mappings-held engines $engine $engine 's/(mscclpp_team_keep_mappings\(team,) team->stuck\)/\1 true)/'
 plant queue-mark-early engines $launcher $launcher 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
 nodes=device/kern/allreduce_nodes.h
