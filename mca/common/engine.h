@@ -70,8 +70,8 @@ typedef struct mscclpp_engine {
 
     /* Of the call in hand. */
     mscclpp_engine_plan_t plan;
-    mscclpp_dev_launch_t launch; /* of a chunk's reduction; the arguments' buffers are those of the message */
-    const mscclpp_dev_args_t *args;
+    mscclpp_dev_launch_t launch;    /* of a chunk's reduction, but for its arguments */
+    const mscclpp_dev_args_t *args; /* with the buffers of the message */
     char *const *peer_out;
     mscclpp_engine_peer_t peer[MSCCLPP_DEV_MAX_RANKS];
     uint64_t begun;    /* own chunks whose reduction is over or under way */

@@ -16,7 +16,7 @@
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 9u
+#define PROTOCOL_VERSION 10u
 
 /* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
 #define PROBE_DEADLINE 10.0
