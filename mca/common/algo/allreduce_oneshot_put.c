@@ -3,8 +3,8 @@
 #include "mca/common/algo.h"
 
 /*
- * Up to so many bytes the few blocks of a lingering kernel lose no more than a launch costs. Beyond, and where there is a
- * launch in any case, there are as many as fill the links.
+ * Up to so many bytes the few blocks of a lingering kernel lose no more than a launch costs. Beyond, and where there is
+ * a launch in any case, there are as many as fill the links.
  */
 #define LINGER_MAX (4u << 20)
 
