@@ -42,14 +42,10 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/*
- * What an operation goes on from: how many there were, and the flag of the last packets. A block of a lingering kernel
- * keeps count by itself, since the first one may have ended an operation, and changed the state, which others are still
- * to begin.
- */
+/* How many operations there were. A lingering kernel keeps count by itself. */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
-    return ctx->lingers ? args->launches : args->state->launches;
+    return ctx->lingers ? args->launches : args->state->progress[ctx->block].launches;
 }
 
 /*
@@ -59,13 +55,15 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const
  */
 MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
-    ctx->failed = ctx->failed || (!ctx->lingers && args->state->failed != 0);
+    /* Another block may give up meanwhile. */
+    ctx->failed = ctx->failed || (!ctx->lingers && mscclpp_dev_ld_relaxed_sys_u64(&args->state->failed) != 0);
 }
 
+/* The flag of the last packets. */
 MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     mscclpp_dev_recall_failure(ctx, args);
-    return ctx->lingers ? args->epoch : args->state->epoch;
+    return ctx->lingers ? args->epoch : args->state->progress[ctx->block].epoch;
 }
 
 /* How often the block has met its namesakes. */
@@ -75,9 +73,11 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscc
     return args->state->barrier[ctx->block];
 }
 
-/* A word of the mailbox that tells of an end. */
-MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint64_t *word, uint64_t launches)
+/* The block's word of the mailbox. */
+MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
 {
+    uint64_t *word = &args->mailbox->ended[block];
+
     if (args->release == MSCCLPP_DEV_RELEASE_STREAM) {
         mscclpp_dev_st_relaxed_sys_u64(word, launches);
     } else if (args->release == MSCCLPP_DEV_RELEASE_DEVICE) {
@@ -88,70 +88,66 @@ MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint64_t *word
 }
 
 /*
- * Ends an operation without barriers: the last block to arrive advances the state and tells the host. `launches` is
- * what the state said at its beginning, when the read could be had for nothing; `epoch` is the flag of the last
- * packets. To be called by all threads, after they have met, and failed if one of them had.
- *
- * All blocks have read the state before any of them arrives here, so the last one may change it. Blocks that need not
- * read it tell the host each of its own end, which spares them the meeting.
+ * Advances the copies of the progress but the own one, by threads that have nothing else to do after short messages.
+ * See mscclpp_dev_state_t.
  */
-MSCCLPP_DEV void mscclpp_dev_end(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
-                                 uint32_t epoch)
+MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool rung,
+                                            mscclpp_dev_progress_t after)
 {
-    mscclpp_dev_state_t *state = args->state;
-    bool failed = ctx->failed;
+    const uint32_t step = rung ? 1 : ctx->nblocks;
+    uint32_t b;
 
-    if (ctx->tid != 0) {
+    if (rung && ctx->block != 0) {
         return;
     }
-    if (ctx->nblocks > 1) {
-        if (ctx->lingers && args->apart != 0) {
-            mscclpp_dev_ctx_t self = *ctx;
-
-            mscclpp_dev_ctx_renew(&self); /* nobody has remembered the block's number for this */
-            if (self.block != 0) {
-                mscclpp_dev_tell(args, &args->mailbox->others[self.block - 1], launches + 1);
-                return;
-            }
-        } else {
-            const uint32_t own = failed ? 1 + MSCCLPP_DEV_TICKET_FAILED : 1;
-            const uint32_t ticket = mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->ticket, own) + own;
-
-            if (ticket % MSCCLPP_DEV_TICKET_FAILED != ctx->nblocks) {
-                return;
-            }
-            state->ticket = 0;
-            failed = ticket >= MSCCLPP_DEV_TICKET_FAILED;
-        }
+    for (b = ctx->block + (ctx->nthreads - ctx->tid) * step; b < MSCCLPP_DEV_MAX_BLOCKS; b += ctx->nthreads * step) {
+        state->progress[b] = after;
     }
-    if (failed) {
-        state->failed = 1;
-    }
-    state->epoch = epoch;
-    state->launches = launches + 1;
-    mscclpp_dev_tell(args, &args->mailbox->done, launches + 1);
-}
-
-/* The same by threads that have not met yet. */
-MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
-                                            uint32_t epoch)
-{
-    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    mscclpp_dev_end(ctx, args, launches, epoch);
 }
 
 /*
- * The same for operations in which each block met its namesakes: `before` times since the team began, as the state says
- * of the block, and `barriers` with this operation; `epoch` is the state's own if there were no packets.
+ * Ends an operation: each block advances its part of the state and tells the host. `launches` is what the state said at
+ * its beginning, when the read could be had for nothing; `epoch` is the flag of the last packets, the state's own if
+ * there were none. The block has met its namesakes `before` times since the team began, as the state says, and
+ * `barriers` times with this operation. To be called by all threads, which have all failed after it if one of them had.
  */
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                     uint32_t epoch, uint64_t before, uint64_t barriers)
 {
-    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    if (ctx->tid == 0 && before != barriers) {
-        args->state->barrier[ctx->block] = barriers;
+    const bool rung = ctx->lingers && args->rung != 0;
+    mscclpp_dev_state_t *state = args->state;
+    mscclpp_dev_progress_t after;
+    mscclpp_dev_ctx_t self = *ctx;
+
+    after.launches = launches + 1;
+    after.epoch = epoch;
+    after.reserved = 0;
+    if (ctx->lingers) {
+        mscclpp_dev_ctx_renew(&self); /* nobody has remembered the block's number for this */
+        self.nblocks = ctx->nblocks;
     }
-    mscclpp_dev_end(ctx, args, launches, epoch);
+    mscclpp_dev_advance_others(&self, state, rung, after);
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    if (self.tid != 0) {
+        return;
+    }
+    if (before != barriers) {
+        state->barrier[self.block] = barriers;
+    }
+    if (ctx->failed) {
+        mscclpp_dev_st_relaxed_sys_u64(&state->failed, 1);
+    }
+    if (!rung || self.block == 0) {
+        state->progress[self.block] = after;
+    }
+    mscclpp_dev_tell(args, self.block, launches + 1);
+}
+
+/* The same for operations without barriers. */
+MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
+                                            uint32_t epoch)
+{
+    mscclpp_dev_finish(ctx, args, launches, epoch, 0, 0);
 }
 
 #endif

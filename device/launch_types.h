@@ -19,21 +19,26 @@
 #define MSCCLPP_DEV_UNIT 16
 #define MSCCLPP_DEV_PACKET_UNIT 32
 
-/* What a block that has given up adds to the ticket beside 1. */
-#define MSCCLPP_DEV_TICKET_FAILED ((uint32_t)1 << 16)
+/* What an operation goes on from. */
+typedef struct {
+    uint64_t launches; /* operations that have ended */
+    uint32_t epoch;    /* flag of the last packets sent; never 0 once used */
+    uint32_t reserved; /* 0 */
+} mscclpp_dev_progress_t;
 
 /*
  * A rank's own counters, in its device memory. Kernels advance them; the host writes them only where it clears the
  * packet area. Kernels of one team run one after another; between two of them all fields but `failed`, `expected` and
  * `relay` are equal on all ranks.
+ *
+ * Of `progress` each block has a copy. It reads and writes no other one but those of blocks that the kernel does not
+ * have, which it only writes; so no block has to wait until others have read what it changes. After operations that a
+ * lingering kernel was rung for, whose blocks read none, the first one writes all.
  */
 typedef struct {
-    uint64_t launches;                        /* operations that have ended */
-    uint32_t epoch;                           /* flag of the last packets sent; never 0 once used */
-    uint32_t ticket;                          /* blocks of the running kernel that have ended */
-    uint32_t failed;                          /* not 0: an operation has given up, and so do all that follow it */
-    uint32_t reserved;                        /* 0 */
-    uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS]; /* barriers that each block has passed */
+    mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS]; /* all alike between two kernels */
+    uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS];                /* barriers that each block has passed */
+    uint64_t failed; /* not 0: an operation has given up, and so do all that follow it */
     uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS]; /* of the semaphores of memory channels */
     uint64_t relay[8]; /* between blocks, 0 without a lingering kernel: linger_types.h */
     uint32_t leavers;  /* blocks of a lingering kernel that have left */
@@ -43,13 +48,11 @@ typedef struct {
 typedef struct {
     uint64_t abort; /* written by the host: not 0 makes every wait of a kernel end */
     uint64_t pad0[7];
-    uint64_t done; /* written by the last block of a kernel: state->launches after it */
     /*
-     * Written by the blocks 1, 2 and so on of a lingering kernel, likewise, for an operation for more than one block
-     * that was rung for; of that one `done` is the first block's word. In as few lines as they fit in, since the host
-     * reads them all.
+     * Written by each block at the end of an operation: how many have ended with this one. In as few lines as they fit
+     * in, since the host reads them all. Of operations for one block the others of a lingering kernel say nothing.
      */
-    uint64_t others[MSCCLPP_DEV_MAX_BLOCKS - 1];
+    uint64_t ended[MSCCLPP_DEV_MAX_BLOCKS];
     uint64_t left; /* written by a lingering kernel that leaves: its number */
     uint64_t pad1[7];
     uint64_t failed; /* written by a kernel whose wait ended early: 1 + the rank that it waited for */
@@ -138,9 +141,9 @@ typedef struct {
     uint64_t put_offset;        /* bytes from the scratch's start */
     mscclpp_dev_state_t *state;
     mscclpp_dev_mailbox_t *mailbox;
-    uint64_t launches; /* this and the next two of a lingering kernel alone: `launches` of its state, */
-    uint32_t epoch;    /* `epoch` of its state, both as they were before the operation, and */
-    uint32_t apart;    /* not 0: each of its blocks tells its own end, 0: the last one that of all */
+    uint64_t launches;                    /* this and the next two of a lingering kernel alone: its progress */
+    uint32_t epoch;                       /* before the operation, and */
+    uint32_t rung;                        /* not 0: the operation was rung for */
     char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* every rank's, the own one included */
 } mscclpp_dev_args_t;
 

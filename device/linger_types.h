@@ -85,8 +85,8 @@ typedef struct {
         mscclpp_dev_nodes_args_t nodes;
     };
     uint64_t started_ns;
-    uint64_t relayed; /* of the first block: number of the last operation that it handed on; 0: none */
-    uint32_t place;   /* of the other blocks: that of the last operation that they took from the relay */
+    uint64_t wide;  /* of the first block: number of the last operation for more than one; 0: none */
+    uint32_t place; /* of the other blocks: that of the last operation that they took from the relay */
     uint64_t relay[MSCCLPP_DEV_RELAY_WORDS]; /* of the other blocks of a cluster: the first one writes it */
     uint32_t words[MSCCLPP_DEV_BELL_WORDS];
     uint32_t heard;  /* of the first block: the bell has rung, or it is time to leave */

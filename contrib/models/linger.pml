@@ -51,9 +51,8 @@ byte done_apart[BLOCKS]; /* the other blocks' own words */
 byte left;
 bit abort;
 
-/* The state in device memory. */
-byte launches;
-byte ticket;
+/* The state in device memory: each block's copy of the progress, and what they share. */
+byte progress[BLOCKS];
 byte leavers;
 byte relay_number[2];
 byte relay_payload[2];
@@ -85,7 +84,7 @@ bit team_freed;
 #ifdef FAULT_FIRST_WORD_ALONE
 #define HAS_ENDED done >= n
 #else
-#define HAS_ENDED done >= n && (rung == 0 || code_of[n] == NARROW || ALL_APART(n))
+#define HAS_ENDED done >= n && (code_of[n] == NARROW || ALL_APART(n))
 #endif
 
 #define DISMISSABLE assert(number == 0 || owner == TEAM)
@@ -104,29 +103,28 @@ inline execute(n_, code_, arg_, block_)
     fi
 }
 
-inline tell(n_)
-{
-    assert(launches + 1 == n_);
-    launches = n_;
-    d_step { assert(!freed); done = n_ }
-}
+#if BLOCKS == 2
+#define OTHERS_AT(n_) (progress[1] == (n_))
+#define ADVANCE_OTHERS(n_) progress[1] = n_
+#define TELL_OTHERS(n_) done_apart[1] = n_
+#else
+#define OTHERS_AT(n_) (progress[1] == (n_) && progress[2] == (n_))
+#define ADVANCE_OTHERS(n_) progress[1] = n_; progress[2] = n_
+#define TELL_OTHERS(n_) done_apart[1] = n_; done_apart[2] = n_
+#endif
 
-/* The first operation of a wide kernel: the last block tells its end. */
-inline meet(n_)
+/* The first block; the others' copies, too, if none of them reads its own in this operation. */
+inline tell(n_, all_)
 {
     d_step {
-        assert(!freed);
-        ticket++;
-        last = (ticket == BLOCKS);
+        assert(!freed && progress[0] + 1 == n_);
+        progress[0] = n_;
         if
-        :: last -> ticket = 0
+        :: all_ -> ADVANCE_OTHERS(n_)
         :: else
         fi
     }
-    if
-    :: last -> tell(n_)
-    :: else
-    fi
+    d_step { assert(!freed); done = n_ }
 }
 
 /* The last block to leave clears the relay and tells. */
@@ -156,10 +154,10 @@ inline leave(self_, blocks_, first_)
     fi
 }
 
-/* A kernel that does not linger; its blocks do not meet but at the end. */
+/* A kernel that does not linger, of all blocks at once but for what each of them tells. */
 proctype plain(byte n)
 {
-    assert(launches + 1 == n);
+    assert(progress[0] + 1 == n && OTHERS_AT(n - 1));
     if
     :: d_step {
         n != late ->
@@ -169,23 +167,26 @@ proctype plain(byte n)
        }
     :: abort
     fi;
-    launches = n;
+    d_step { progress[0] = n; ADVANCE_OTHERS(n) }
+    if
+    :: code_of[n] == WIDE -> d_step { assert(!freed); TELL_OTHERS(n) }
+    :: else
+    fi;
     d_step { assert(!freed); done = n }
 }
 
 proctype first_block(byte self; byte blocks)
 {
-    byte n = self, code = code_of[self], arg = ARG(self), relayed = 0;
+    byte n = self, code = code_of[self], arg = ARG(self), wide = (blocks > 1 -> self : 0);
     bit heard, last;
 
     do
     :: execute(n, code, arg, 0);
-        if
-#ifndef FAULT_APART_AT_ONCE
-        :: blocks > 1 && n == self -> meet(n)
+#ifdef FAULT_ADVANCE_ALL_AT_ONCE
+        tell(n, true);
+#else
+        tell(n, blocks == 1 || n > self);
 #endif
-        :: else -> tell(n)
-        fi;
         n++;
         heard = 0;
         do
@@ -198,7 +199,7 @@ proctype first_block(byte self; byte blocks)
 #ifdef FAULT_QUIT_OVER_WORDS
         :: true -> break
 #else
-        :: done + 1 >= n && (blocks == 1 || ALL_APART(relayed)) -> break
+        :: done + 1 >= n && (blocks == 1 || ALL_APART(wide)) -> break
 #endif
         od;
         assert(!freed);
@@ -214,7 +215,7 @@ proctype first_block(byte self; byte blocks)
                 relay_payload[1] = (heard -> code : QUIT);
                 relay_number[1] = n - self
             }
-            relayed = n
+            wide = n
         :: else
         fi;
         if
@@ -230,20 +231,22 @@ proctype other_block(byte self; byte block)
     byte n, code = WIDE, arg = ARG(self), first, place = 0, next;
     bit last;
 
-    first = launches + 1; /* as it finds its epoch */
+    first = progress[block] + 1; /* as it finds its epoch */
     do
 #ifdef FAULT_STATE_READ
-    :: n = launches + 1;
+    :: n = progress[block] + 1;
 #else
     :: n = first + place;
 #endif
         execute(n, code, arg, block);
-        if
-#ifndef FAULT_APART_AT_ONCE
-        :: place == 0 -> meet(n)
-#endif
-        :: else -> d_step { assert(!freed); done_apart[block] = n }
-        fi;
+        d_step {
+            assert(!freed);
+            if
+            :: place == 0 -> progress[block] = n
+            :: else
+            fi
+        }
+        d_step { assert(!freed); done_apart[block] = n }
         d_step { relay_number[0] != place -> assert(!freed); arg = relay_payload[0]; next = relay_number[0] }
         d_step {
             relay_number[1] != place ->

@@ -129,8 +129,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
     const uint64_t shard = (units + args->nranks - 1) / args->nranks;
     const uint64_t tile = mscclpp_dev_scratch_tile(args, ctx->nblocks);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    const uint64_t launches = args->state->launches;
-    const uint32_t epoch = args->state->epoch;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
     const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
     uint64_t barriers = before;
     uint64_t base;

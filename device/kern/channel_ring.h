@@ -55,7 +55,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (!ctx->failed) {
         mscclpp_dev_block_copy(ctx, (char *)args->out + first, to_next.local + arrived + first, size);
     }
-    mscclpp_dev_finish(ctx, args, args->state->launches, args->state->epoch, barriers - 1, barriers);
+    mscclpp_dev_finish(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args), barriers - 1,
+                       barriers);
 }
 
 #endif

@@ -6,11 +6,10 @@
  * at the bell: a host that sees the word and not the end of what it rang for knows that nobody will serve it, and
  * launches anew. So neither side ever has to ask the other twice. contrib/models/linger.pml is a model of it.
  *
- * The end of an operation that was handed on each block tells by a word of its own, one without a part in it at once,
- * and the host reads all of them: that is quicker than a meeting of the blocks, and says that all have taken the words
- * of the relay, which the next operation's overwrite. They are alike in what they count, so none needs the state,
- * which the first one keeps for the kernels to come. Of the operation that came with the launch the last block tells,
- * since until then another may not have read the state.
+ * The end of an operation for more than one block all of them tell, one without a part in it at once, and the host
+ * reads all their words, which also say that all have taken those of the relay, which the next operation's overwrite.
+ * They are alike in what they count, so none needs the state but for the operation that came with the launch; the first
+ * block advances it for the kernels to come.
  *
  * Of zero-copy operations the kernel knows the buffers beforehand: some sets of them are among its arguments.
  *
@@ -79,9 +78,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
     uint32_t b;
 
     for (b = ctx->tid; b < ctx->nblocks && ended; b += MSCCLPP_DEV_WARP) {
-        const uint64_t *word = b == 0 ? &mailbox->done : &mailbox->others[b - 1];
+        const uint64_t *word = &mailbox->ended[b];
 
-        ended = mscclpp_dev_ld_acquire_sys_u64(word) >= (b == 0 ? own->args.launches + 1 : own->relayed);
+        ended = mscclpp_dev_ld_acquire_sys_u64(word) >= (b == 0 ? own->args.launches + 1 : own->wide);
     }
     return !mscclpp_dev_warp_or(!ended);
 }
@@ -128,6 +127,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
         if (ctx->tid == 0) {
             own->heard = heard;
             ++own->args.launches;
+            own->args.rung = 1;
         }
     }
     mscclpp_dev_block_sync(ctx);
@@ -164,8 +164,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
         }
     }
     if (ctx->tid == 0) {
-        own->relayed = number;
-        own->args.apart = 1;
+        own->wide = number;
     }
 }
 
@@ -191,7 +190,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
         if (w == MSCCLPP_DEV_RELAY_EPOCH) {
             own->args.launches = args->number - 1 + (uint32_t)(word >> 32);
             own->args.epoch = (uint32_t)word;
-            own->args.apart = 1;
+            own->args.rung = 1;
         } else {
             mscclpp_dev_linger_take(own, w, (uint32_t)word);
         }
@@ -371,8 +370,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
 
     mine.nblocks = MSCCLPP_DEV_BELL_BLOCKS(code);
     if (mine.block >= mine.nblocks) {
-        if (mine.tid == 0 && own->args.apart != 0) {
-            mscclpp_dev_st_release_sys_u64(&own->args.mailbox->others[mine.block - 1], own->args.launches + 1);
+        if (mine.tid == 0 && mine.nblocks > 1) {
+            mscclpp_dev_st_release_sys_u64(&own->args.mailbox->ended[mine.block], own->args.launches + 1);
         }
         /* What is known of this operation may be overwritten after it. */
         mscclpp_dev_block_sync(&mine);
@@ -452,16 +451,14 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
             own->args = args->common;
         }
         own->args.launches = args->number - 1;
-        /* Blocks change the state once all that have a part in the first operation, and so look at this, have ended. */
+        own->args.rung = 0;
+        /* Whoever has no part in the first operation learns the epoch with the next one. */
         if (ctx->block < MSCCLPP_DEV_BELL_BLOCKS(args->code)) {
-            own->args.epoch = args->common.state->epoch;
-            own->failed = args->common.state->failed;
-        } else {
-            own->failed = 0;
+            own->args.epoch = args->common.state->progress[ctx->block].epoch;
         }
-        own->args.apart = 0;
+        own->failed = mscclpp_dev_ld_relaxed_sys_u64(&args->common.state->failed) != 0;
         own->started_ns = mscclpp_dev_now_ns();
-        own->relayed = 0;
+        own->wide = MSCCLPP_DEV_BELL_BLOCKS(args->code) > 1 ? args->number : 0;
         own->place = 0;
         own->words[MSCCLPP_DEV_BELL_CODE] = args->code;
     }

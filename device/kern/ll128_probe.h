@@ -44,8 +44,8 @@ MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *a, const 
 MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ll128_probe_args_t *probe)
 {
     const mscclpp_dev_args_t *args = &probe->common;
-    const uint64_t launches = args->state->launches;
-    const uint32_t last = args->state->epoch + probe->rounds;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    const uint32_t before = mscclpp_dev_last_epoch(ctx, args), last = before + probe->rounds;
     mscclpp_dev_bundle_t sent, got;
     mscclpp_dev_twophase_t epoch;
     bool torn = false;
@@ -54,7 +54,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     epoch.args = args;
     epoch.shard = epoch.base = 0;
     epoch.capacity = args->ll128_capacity;
-    for (epoch.flag = args->state->epoch; epoch.flag != last && !ctx->failed;) {
+    for (epoch.flag = before; epoch.flag != last && !ctx->failed;) {
         ++epoch.flag;
         mscclpp_dev_ll128_pattern(ctx, args->rank, epoch.flag, &sent);
         for (r = 1; r < args->nranks; ++r) {

@@ -70,7 +70,7 @@ MSCCLPP_DEV void mscclpp_dev_port_pair(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         }
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    mscclpp_dev_finish_packets(ctx, args, args->state->launches, args->state->epoch);
+    mscclpp_dev_finish_packets(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args));
 }
 
 #endif

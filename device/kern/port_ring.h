@@ -66,7 +66,7 @@ MSCCLPP_DEV void mscclpp_dev_port_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         mscclpp_dev_block_copy(ctx, (char *)args->out + first,
                                ring->region + ring->rounds % 2 * ring->slot_size + first, size);
     }
-    mscclpp_dev_finish_packets(ctx, args, args->state->launches, args->state->epoch);
+    mscclpp_dev_finish_packets(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args));
 }
 
 #endif

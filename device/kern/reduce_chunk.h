@@ -103,7 +103,7 @@ MSCCLPP_DEV void mscclpp_dev_reduce_chunk(mscclpp_dev_ctx_t *ctx, const mscclpp_
         u = mscclpp_dev_chunk_batches(args, 8, 1, hot, dtype, op, u, threads);
     }
     mscclpp_dev_chunk_units(args, hot, dtype, op, u, threads);
-    mscclpp_dev_finish_packets(ctx, common, common->state->launches, common->state->epoch);
+    mscclpp_dev_finish_packets(ctx, common, mscclpp_dev_last_launch(ctx, common), mscclpp_dev_last_epoch(ctx, common));
 }
 
 #endif

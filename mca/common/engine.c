@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mca/common/log.h"
+#include "mca/common/mailbox.h"
 #include "mca/common/stream.h"
 #include "mca/common/team_internal.h"
 
@@ -100,7 +101,9 @@ static mscclpp_status_t reduce(mscclpp_team_t *team)
         launch.args = &args;
         mscclpp_linger_clear(team);
         status = team->gpu->launch(team->stream, &launch);
-        team->launches += status == MSCCLPP_OK;
+        if (status == MSCCLPP_OK) {
+            mscclpp_team_note_launch(team, launch.nblocks);
+        }
         ++engine->kernels;
     }
     engine->begun = k + 1;
@@ -111,8 +114,7 @@ static mscclpp_status_t reduce(mscclpp_team_t *team)
 static uint64_t reduced_chunks(const mscclpp_team_t *team)
 {
     const mscclpp_engine_t *engine = team->engine;
-    /* Acquire: the engines read the reduced chunks next. */
-    const uint64_t done = __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE);
+    const uint64_t done = mscclpp_mailbox_count(team->mailbox, engine->launch.nblocks);
     const uint64_t ended = done > engine->launches ? done - engine->launches : 0; /* before, what a stream holds */
 
     return ended == engine->kernels ? engine->begun : ended;

@@ -229,7 +229,7 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
 static mscclpp_status_t enqueue(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch,
                                 const char *what)
 {
-    mscclpp_status_t status = mscclpp_proxy_begin_launch(team->fabric->proxy, team->launches + 1);
+    mscclpp_status_t status = mscclpp_proxy_begin_launch(team->fabric->proxy, team->launches + 1, launch->nblocks);
 
     return status == MSCCLPP_OK ? mscclpp_team_launch(team, stream, launch, what) : status;
 }

@@ -239,9 +239,14 @@ static uint32_t encode(const mscclpp_team_t *team, const mscclpp_dev_launch_t *l
                                    is_packets(launch) && least > 1 ? nblocks : least, args->release, variant);
 }
 
-static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant)
+/* Of operations for several blocks all tell, since all must have taken the relay's words before there are others. */
+static uint32_t tellers(const mscclpp_linger_t *linger, uint32_t code)
 {
-    const uint32_t code = encode(team, launch, variant, team->linger.nblocks);
+    return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
+}
+
+static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t code)
+{
     const mscclpp_dev_args_t *args = launch->args;
     uint64_t flag = (team->launches + 1) << 32;
     uint64_t in = (uintptr_t)args->in, out = (uintptr_t)args->out;
@@ -257,8 +262,6 @@ static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint3
     for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
         __atomic_store_n(&team->mailbox->bell[w], flag | words[w], __ATOMIC_RELEASE);
     }
-    /* Those that have no part in it, too: all must have taken the relay's words before there are others. */
-    team->linger.others = MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? team->linger.nblocks - 1 : 0;
 }
 
 /*
@@ -290,7 +293,8 @@ static bool pays(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *lau
     return (linger->gaps & 3) != 0 && (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown < 2);
 }
 
-static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant)
+static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant,
+                                         uint32_t *tellers_p)
 {
     const mscclpp_dev_args_t *args = launch->args;
     const uint32_t least = blocks_for(team, launch);
@@ -330,11 +334,12 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     linger->new_sets = 0;
     linger->started = linger_args.number;
     linger->nblocks = lingering.nblocks;
+    *tellers_p = tellers(linger, linger_args.code);
     settle(team, linger_args.number);
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t *tellers_p)
 {
     mscclpp_linger_t *linger = &team->linger;
     const bool suitable = can_serve(team, launch);
@@ -348,12 +353,15 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
         linger->gaps = linger->gaps << 1 | (1e9 * (mscclpp_team_now() - linger->ended) < (double)linger->idle_ns);
     }
     linger->rung = 0;
-    linger->others = 0;
+    *tellers_p = launch->nblocks;
     /* What the team's stream holds already must come first. */
     if (suitable && known && team->stream == NULL && number != 0 && left(team) < number &&
         linger->nblocks >= blocks_for(team, launch)) {
-        ring(team, launch, variant);
+        const uint32_t code = encode(team, launch, variant, linger->nblocks);
+
+        ring(team, launch, code);
         linger->rung = number;
+        *tellers_p = tellers(linger, code);
         return MSCCLPP_OK;
     }
     status = mscclpp_team_take_stream(team);
@@ -361,7 +369,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
         return status;
     }
     if (suitable && pays(linger, launch)) {
-        return launch_lingering(team, launch, variant);
+        return launch_lingering(team, launch, variant, tellers_p);
     }
     mscclpp_linger_clear(team);
     return team->gpu->launch(team->stream, launch);
@@ -383,7 +391,6 @@ void mscclpp_linger_note_end(mscclpp_team_t *team)
 {
     team->linger.rings += team->linger.rung != 0;
     team->linger.rung = 0;
-    team->linger.others = 0;
     team->linger.ended = mscclpp_team_now();
 }
 

@@ -32,7 +32,6 @@ typedef struct {
     uint64_t started; /* number of the last kernel launched */
     uint64_t rung;    /* number of the kernel that was rung for the operation in hand; 0: it was launched */
     uint32_t nblocks; /* of the last kernel launched */
-    uint32_t others;  /* blocks besides the first one that tell of their own end of the operation in hand */
     uint32_t gaps;    /* the latest gaps between calls, a bit each: 1 if the kernel would have stayed. Last: bit 0 */
     double ended;     /* when the last operation ended; 0: none has */
     uint64_t rings;   /* operations served without a launch */
@@ -52,9 +51,10 @@ void mscclpp_linger_init(struct mscclpp_team *team, const mscclpp_config_t *conf
 
 /*
  * Starts an operation that the host waits for: rings, or launches a kernel in the team's stream, which lingers where
- * that is likely to pay. The caller counts the operation in team->launches.
+ * that is likely to pay. *tellers_p: how many blocks tell of the operation's end. The caller notes the launch.
  */
-mscclpp_status_t mscclpp_linger_start(struct mscclpp_team *team, const mscclpp_dev_launch_t *launch);
+mscclpp_status_t mscclpp_linger_start(struct mscclpp_team *team, const mscclpp_dev_launch_t *launch,
+                                      uint32_t *tellers_p);
 
 /* A lingering kernel of the team has not left yet. */
 bool mscclpp_linger_present(const struct mscclpp_team *team);

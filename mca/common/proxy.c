@@ -8,12 +8,16 @@
 #include <string.h>
 
 #include "mca/common/log.h"
+#include "mca/common/mailbox.h"
 #include "mca/common/proxy_internal.h"
 
 static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 {
     return (mscclpp_status_t)__atomic_load_n(&proxy->failure, __ATOMIC_ACQUIRE);
 }
+
+/* What a launch is multiplied by where one word says it and the blocks that tell of its end. */
+#define UNTIL_BLOCKS ((uint64_t)256)
 
 /* The first failure counts; who sees it knows that the kernels are told. With the lock held. */
 static void fail(mscclpp_proxy_t *proxy, mscclpp_status_t status)
@@ -26,8 +30,10 @@ static void fail(mscclpp_proxy_t *proxy, mscclpp_status_t status)
 
 static bool is_idle(const mscclpp_proxy_t *proxy)
 {
+    const uint64_t until = __atomic_load_n(&proxy->until, __ATOMIC_ACQUIRE);
+
     return __atomic_load_n(&proxy->in_flight, __ATOMIC_ACQUIRE) == 0 &&
-           __atomic_load_n(&proxy->mailbox->done, __ATOMIC_ACQUIRE) >= __atomic_load_n(&proxy->until, __ATOMIC_ACQUIRE);
+           mscclpp_mailbox_says(proxy->mailbox, (uint32_t)(until % UNTIL_BLOCKS), until / UNTIL_BLOCKS);
 }
 
 static bool has_work(const mscclpp_proxy_t *proxy)
@@ -130,7 +136,6 @@ mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscc
     proxy->failure = MSCCLPP_OK;
     pthread_mutex_init(&proxy->lock, NULL);
     pthread_cond_init(&proxy->work, NULL);
-    proxy->until = __atomic_load_n(&proxy->mailbox->done, __ATOMIC_RELAXED);
     status = mscclpp_fifo_create(proxy->gpu, proxy->device, (uint64_t)params->config->fifo_size, &proxy->fifo);
     if (status != MSCCLPP_OK) {
         goto err_free;
@@ -204,7 +209,7 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
     }
 }
 
-mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch)
+mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
 {
     mscclpp_status_t status = failure_of(proxy);
 
@@ -216,7 +221,7 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
     if (status == MSCCLPP_OK) {
         /* In this order for the same reason as in mscclpp_proxy_begin. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
-        __atomic_store_n(&proxy->until, launch, __ATOMIC_RELEASE);
+        __atomic_store_n(&proxy->until, launch * UNTIL_BLOCKS + blocks, __ATOMIC_RELEASE);
         pthread_cond_signal(&proxy->work);
     }
     mscclpp_proxy_unlock(proxy);

@@ -89,11 +89,11 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy);
 void mscclpp_proxy_end(mscclpp_proxy_t *proxy);
 
 /*
- * One operation more in flight whose end nobody will wait for: it has ended once the mailbox counts `launch` kernels.
- * Called before that kernel is launched. A thread of the proxy looks after it, which is started if there is none, and
- * stays to the proxy's end. By one thread at a time. Fails like mscclpp_proxy_create.
+ * One operation more in flight whose end nobody will wait for: it has ended once so many blocks have told the mailbox
+ * of the end of kernel `launch`. Called before that kernel is launched. A thread of the proxy looks after it, which is
+ * started if there is none, and stays to the proxy's end. By one thread at a time. Fails like mscclpp_proxy_create.
  */
-mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch);
+mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks);
 
 /*
  * Moves everything on. MSCCLPP_OK: there is nothing to do until the next begin; MSCCLPP_IN_PROGRESS: call it again;

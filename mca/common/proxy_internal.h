@@ -75,7 +75,7 @@ struct mscclpp_proxy {
     uint32_t wanted;    /* atomic: threads that wait for the lock; the proxy's thread lets them pass */
     uint32_t in_flight; /* atomic */
     uint32_t unsettled; /* atomic: something may be left to do though nothing is in flight */
-    uint64_t until;     /* atomic: kernels up to this one, as the mailbox counts them, are in flight as well */
+    uint64_t until;     /* atomic: the last kernel that is in flight as well, times UNTIL_BLOCKS, and its blocks */
     int failure;        /* atomic: mscclpp_status_t, of the first failure */
 
     mscclpp_fifo_t *fifo;

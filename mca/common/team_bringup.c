@@ -99,7 +99,7 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    ++team->launches;
+    mscclpp_team_note_launch(team, launch.nblocks);
     return team->gpu->stream_sync(team->stream);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mca/common/log.h"
+#include "mca/common/mailbox.h"
 #include "mca/common/team_internal.h"
 
 mscclpp_control_buffers_t *mscclpp_team_begin_exchange(mscclpp_team_t *team)
@@ -159,9 +160,9 @@ void mscclpp_team_release_mappings(mscclpp_team_t *team, bool all)
     if (team->hold_count == 0) {
         return;
     }
-    done = __atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE);
-    /* Of the last operation other blocks may tell their ends later. */
-    done = done >= team->launches && team->launches > 0 && !mscclpp_team_has_ended(team) ? team->launches - 1 : done;
+    done = mscclpp_mailbox_of(team->mailbox, 0);
+    /* Of the operation that the first block ended last, others may be still at work. */
+    done = mscclpp_team_has_ended(team) ? team->launches : done > 0 ? done - 1 : 0;
     for (i = 0; i < team->hold_count; ++i) {
         if (all || team->holds[i].launch <= done) {
             mscclpp_mapping_put(team->holds[i].mapping);

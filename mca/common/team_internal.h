@@ -78,6 +78,7 @@ struct mscclpp_team {
     int leader_count;
 
     uint64_t launches; /* operations started on the device; the mailbox counts those that ended */
+    uint32_t tellers;  /* blocks that tell of the last one's end */
     mscclpp_linger_t linger;
     uint64_t epochs; /* packet flags used since the last renewal */
     uint64_t exchanges;
@@ -227,7 +228,10 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
 mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream,
                                      const mscclpp_dev_launch_t *launch, const char *what);
 
-/* The last operation started on the device has ended, by the word of all blocks that give one of their own. */
+/* Counts an operation that was started, of whose end so many blocks tell. */
+void mscclpp_team_note_launch(mscclpp_team_t *team, uint32_t blocks);
+
+/* The last operation started on the device has ended. */
 bool mscclpp_team_has_ended(const mscclpp_team_t *team);
 
 /* The kernels' own word on how they ended; logs a failure. */

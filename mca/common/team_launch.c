@@ -4,6 +4,7 @@
 
 #include "mca/common/fabric.h"
 #include "mca/common/log.h"
+#include "mca/common/mailbox.h"
 #include "mca/common/stream.h"
 #include "mca/common/team_internal.h"
 
@@ -44,18 +45,13 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
 
 bool mscclpp_team_has_ended(const mscclpp_team_t *team)
 {
-    uint32_t b;
+    return mscclpp_mailbox_says(team->mailbox, team->tellers, team->launches);
+}
 
-    /* Acquire: the result and the user's buffers are looked at next. */
-    if (__atomic_load_n(&team->mailbox->done, __ATOMIC_ACQUIRE) < team->launches) {
-        return false;
-    }
-    for (b = 0; b < team->linger.others; ++b) {
-        if (__atomic_load_n(&team->mailbox->others[b], __ATOMIC_ACQUIRE) < team->launches) {
-            return false;
-        }
-    }
-    return true;
+void mscclpp_team_note_launch(mscclpp_team_t *team, uint32_t blocks)
+{
+    ++team->launches;
+    team->tellers = blocks;
 }
 
 mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team)
@@ -117,20 +113,21 @@ static mscclpp_status_t start(mscclpp_team_t *team, const mscclpp_dev_launch_t *
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
     inline_wait_t turn;
     mscclpp_status_t status;
+    uint32_t tellers;
 
     turn.status = MSCCLPP_OK;
     if (team->on_host) {
         mscclpp_team_wait_init(&turn.wait, team, what, args->bytes);
         mscclpp_gpu_host_set_progress(inline_turn, &turn);
     }
-    status = mscclpp_linger_start(team, launch);
+    status = mscclpp_linger_start(team, launch, &tellers);
     if (team->on_host) {
         mscclpp_gpu_host_set_progress(NULL, NULL);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    ++team->launches;
+    mscclpp_team_note_launch(team, tellers);
     return turn.status;
 }
 
@@ -232,7 +229,9 @@ mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t 
         mscclpp_linger_note_enqueue();
         mscclpp_linger_clear(team);
         status = team->gpu->launch(stream, launch);
-        team->launches += status == MSCCLPP_OK;
+        if (status == MSCCLPP_OK) {
+            mscclpp_team_note_launch(team, launch->nblocks);
+        }
         return status;
     }
     status = start(team, launch, what);
@@ -256,9 +255,10 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
 {
     const uint64_t size = 3 * team->layout.packet_half; /* LL128 included */
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);
-    uint32_t first = 0;
+    mscclpp_dev_progress_t first[MSCCLPP_DEV_MAX_BLOCKS];
     mscclpp_status_t status;
     void *zeros;
+    int b;
 
     if (team->epochs + epochs <= team->protocol.epoch_limit) {
         team->epochs += epochs;
@@ -287,7 +287,10 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
         status = team->gpu->copy(stream, team->scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
     }
     if (status == MSCCLPP_OK) {
-        status = team->gpu->copy(stream, &state->epoch, &first, sizeof(first));
+        for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
+            first[b] = (mscclpp_dev_progress_t){.launches = team->launches};
+        }
+        status = team->gpu->copy(stream, state->progress, first, sizeof(first));
     }
     if (status == MSCCLPP_OK) {
         status = team->gpu->stream_sync(stream);

@@ -423,7 +423,7 @@ static mscclpp_status_t serve(bench_pair_t *pair, uint64_t done_before)
     mscclpp_status_t status;
     unsigned turn;
 
-    for (turn = 1; __atomic_load_n(&pair->mailbox->done, __ATOMIC_ACQUIRE) == done_before; ++turn) {
+    for (turn = 1; __atomic_load_n(&pair->mailbox->ended[0], __ATOMIC_ACQUIRE) == done_before; ++turn) {
         status = mscclpp_proxy_progress(pair->proxy);
         if (status < 0) {
             return status;
@@ -440,7 +440,7 @@ static mscclpp_status_t serve(bench_pair_t *pair, uint64_t done_before)
 
 bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts, double *seconds_p)
 {
-    const uint64_t done = __atomic_load_n(&pair->mailbox->done, __ATOMIC_ACQUIRE);
+    const uint64_t done = __atomic_load_n(&pair->mailbox->ended[0], __ATOMIC_ACQUIRE);
     mscclpp_status_t status;
     uint64_t elapsed;
 

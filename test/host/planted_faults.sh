@@ -140,6 +140,10 @@ run_put() {
         run test_allreduce --algo oneshot_put --ranks 2 --grid 2x2 --cases 60 --timeout "$deadline"
 }
 
+run_stream() {
+    run test_enqueue --quick --timeout "$deadline" nodes
+}
+
 run_late() {
     run test_enqueue late
 }
@@ -347,13 +351,11 @@ plant barrier-head-sync barriers $barrier $launcher \
 plant finish-head-sync barriers $barrier $launcher \
     '/void mscclpp_dev_finish\(/,/^}/s/mscclpp_dev_block_sync_or\(ctx, ctx->failed\)/false/'
 plant finish-packets-head-sync lines $barrier $launcher \
-    '/void mscclpp_dev_finish_packets\(/,/^}/s/mscclpp_dev_block_sync_or\(ctx, ctx->failed\)/ctx->failed/'
-plant failure-forgotten late $barrier $launcher 's/^( *)state->failed = 1;/\1;/'
+    '/void mscclpp_dev_finish\(/,/^}/s/mscclpp_dev_block_sync_or\(ctx, ctx->failed\)/ctx->failed/'
+plant failure-forgotten late $barrier $launcher 's/mscclpp_dev_st_relaxed_sys_u64\(&state->failed, 1\)//'
 plant failure-not-recalled late $barrier $launcher \
     '/uint32_t mscclpp_dev_last_epoch\(/,/^}/s/mscclpp_dev_recall_failure\(ctx, args\);//'
-ticket='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->ticket, own\)'
-plant ticket-relaxed barriers $barrier $launcher "s/$ticket/__atomic_fetch_add(\&state->ticket, own, __ATOMIC_RELAXED)/"
-plant ticket-not-atomic barriers $barrier $launcher "s/$ticket/(state->ticket += own) - own/"
+plant progress-of-others barriers $barrier $launcher 's/step = rung \? 1 : ctx->nblocks/step = 1/'
 plant done-relaxed barriers $barrier $launcher \
     's/st_release_(home|sys)_u64\(word/st_relaxed_sys_u64(word/'
 plant oneshot-one-half schedule device/kern/allreduce_oneshot.h $schedule 's/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
@@ -473,14 +475,15 @@ leavers='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->leavers, 1\)'
 plant linger-leavers-relaxed linger $linger $launcher \
     "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"
 plant linger-quit-over-words linger $linger $launcher 's/ && mscclpp_dev_linger_all_ended\(&ctx, args, own\)//'
-plant linger-apart-at-once linger $linger $launcher 's/own->args.apart = 0;/own->args.apart = 1;/'
+plant linger-rung-at-once linger $linger $launcher 's/own->args.rung = 0;/own->args.rung = 1;/'
 plant linger-bystander-sync packets $linger $launcher \
     '/What is known of this operation may be overwritten/{n;s/.*//}'
 plant linger-set-unknown linger mca/common/linger.c mca/common/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
 plant linger-few-blocks linger mca/common/linger.c mca/common/linger.c \
     's/(lingering\.nblocks = least > 1) && least < linger->wide_blocks/\1/'
-plant linger-first-word-alone linger $launch $launch 's/b < team->linger.others/b < 0/'
+plant linger-first-word-alone linger mca/common/mailbox.h $launch 's/b = 0; b < blocks/b = 0; b < 1/'
+plant proxy-first-word-alone stream mca/common/mailbox.h mca/common/proxy.c 's/b = 0; b < blocks/b = 0; b < 1/'
 plant linger-own-count linger $barrier $launcher 's/ctx->lingers \? args->(launches|epoch) : //'
 
 fifo_test=test/unit/test_fifo.c # pushes itself

@@ -482,102 +482,6 @@ static void test_failures(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* One rank's device, with a kernel driven by hand. */
-typedef struct {
-    mscclpp_dev_host_queue_t *queue;
-    mscclpp_dev_state_t state;
-    mscclpp_dev_mailbox_t mailbox;
-    mscclpp_dev_linger_args_t args;
-    int32_t in[64];
-    int32_t out[64];
-} bench_t;
-
-static bool reaches(const uint64_t *word, uint64_t value)
-{
-    const struct timespec pause = {0, 100000};
-    int i;
-
-    for (i = 0; i < 50000 && __atomic_load_n(word, __ATOMIC_ACQUIRE) < value; ++i) {
-        nanosleep(&pause, NULL);
-    }
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE) == value;
-}
-
-/* A kernel of two blocks serves operation `number`, is rung for the next one if `rung` is set, and leaves. */
-static void serve(bench_t *bench, uint64_t number, bool rung)
-{
-    const mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_LINGER, 2, 1, &bench->args};
-    const uint64_t payloads[MSCCLPP_DEV_BELL_WORDS] = {
-        (uint32_t)(uintptr_t)bench->in, (uintptr_t)bench->in >> 32, (uint32_t)(uintptr_t)bench->out,
-        (uintptr_t)bench->out >> 32,    sizeof(bench->in),          bench->args.code,
-    };
-    int i;
-
-    bench->args.number = number;
-    CHECK_EQ(mscclpp_dev_host_launch(bench->queue, &launch), 0);
-    CHECK(reaches(&bench->mailbox.done, number));
-    for (i = 0; i < 64; ++i) {
-        bench->in[i] = (int32_t)((uint32_t)number + (uint32_t)i);
-    }
-    for (i = 0; rung && i < MSCCLPP_DEV_BELL_WORDS; ++i) {
-        __atomic_store_n(&bench->mailbox.bell[i], (number + 1) << 32 | payloads[i], __ATOMIC_RELEASE);
-    }
-    CHECK(reaches(&bench->mailbox.done, number + rung));
-    CHECK(!rung || reaches(&bench->mailbox.others[0], number + 1));
-    CHECK(!rung || memcmp(bench->in, bench->out, sizeof(bench->in)) == 0);
-    __atomic_store_n(&bench->mailbox.bell[MSCCLPP_DEV_BELL_LEAVE], number, __ATOMIC_RELAXED);
-    CHECK(reaches(&bench->mailbox.left, number));
-}
-
-/* Two kernels of one team, whose first operations have these numbers, with others in between that did not linger. */
-static void serve_both(uint64_t first, uint64_t next, bool rung, bool cluster)
-{
-    bench_t *bench = calloc(1, sizeof(*bench));
-
-    CHECK_EQ(mscclpp_dev_host_queue_create(&bench->queue), 0);
-    bench->args.common.in = bench->in;
-    bench->args.common.out = bench->out;
-    bench->args.common.bytes = sizeof(bench->in);
-    bench->args.common.dtype = MSCCLPP_DTYPE_INT32;
-    bench->args.common.op = MSCCLPP_OP_SUM;
-    bench->args.common.nranks = 1;
-    bench->args.common.packet_half = 1 << 16;
-    bench->args.common.oneshot_capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(1 << 16, 1);
-    bench->args.common.timeout_ns = UINT64_C(3000000000);
-    bench->args.common.state = &bench->state;
-    bench->args.common.mailbox = &bench->mailbox;
-    bench->args.cluster = cluster;
-    bench->args.window_ns = bench->args.idle_ns = UINT64_C(2000000000);
-    bench->args.code = MSCCLPP_DEV_BELL_ENCODE(MSCCLPP_KERNEL_ALLREDUCE_ONESHOT, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, 2,
-                                               MSCCLPP_DEV_RELEASE_DEVICE, 0);
-    bench->state.launches = bench->mailbox.done = first - 1;
-    serve(bench, first, rung);
-    /* What was launched in between did not linger. */
-    if (next > first) {
-        bench->state.launches = bench->mailbox.done = next + 1;
-        serve(bench, next + 2, true);
-    }
-    mscclpp_dev_host_queue_destroy(bench->queue);
-    free(bench);
-}
-
-/* None of the numbers ends a period. Kernels of a team that has been at work for long meet old words in the relay, or
- * none, in any distance of numbers. */
-static void test_wraps(int scale)
-{
-    static const uint64_t numbers[] = {1,           0x7ffffff0u,           0x80000005u,
-                                       0xfffffff0u, UINT64_C(0x100000005), UINT64_C(0x17ffffff4)};
-    size_t first, next;
-
-    (void)scale;
-    for (first = 0; first < sizeof(numbers) / sizeof(numbers[0]); ++first) {
-        for (next = first; next < sizeof(numbers) / sizeof(numbers[0]); ++next) {
-            serve_both(numbers[first], numbers[next], (next - first) % 2 == 0, false);
-            serve_both(numbers[first], numbers[next], (next - first) % 2 == 0, true);
-        }
-    }
-}
-
 static const part_t parts[] = {
     {"rings", test_rings},
     {"race", test_race},
@@ -587,7 +491,6 @@ static const part_t parts[] = {
     {"absence", test_absence},
     {"threads", test_threads},
     {"failures", test_failures},
-    {"wraps", test_wraps},
     {"sets", test_sets},
     {NULL, NULL},
 };

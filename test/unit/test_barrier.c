@@ -105,7 +105,7 @@ static void *meet_main(void *argument)
         __atomic_add_fetch(&world->failed, 1, __ATOMIC_RELAXED);
     }
     __atomic_add_fetch(&world->wrong, wrong, __ATOMIC_RELAXED);
-    mscclpp_dev_finish(&ctx, &args, args.state->launches, 77, before, barriers);
+    mscclpp_dev_finish(&ctx, &args, mscclpp_dev_last_launch(&ctx, &args), 77, before, barriers);
     return NULL;
 }
 
@@ -146,10 +146,11 @@ static void test_meetings(uint32_t ranks, uint32_t blocks, uint32_t threads, uin
         for (r = 0; r < ranks; ++r) {
             const mscclpp_dev_sync_t *sync = (const mscclpp_dev_sync_t *)world->scratch[r];
 
-            CHECK_EQ(world->state[r].launches, launch);
-            CHECK_EQ(world->state[r].epoch, 77);
-            CHECK_EQ(world->state[r].ticket, 0);
-            CHECK_EQ(world->mailbox[r].done, launch);
+            for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
+                CHECK_EQ(world->state[r].progress[b].launches, launch);
+                CHECK_EQ(world->state[r].progress[b].epoch, 77);
+            }
+            CHECK_EQ(world->mailbox[r].ended[0], launch);
             CHECK_EQ(world->mailbox[r].failed, 0);
             for (b = 0; b < blocks; ++b) {
                 CHECK_EQ(world->state[r].barrier[b], world->first);
@@ -180,8 +181,7 @@ static void test_missing(bool by_word)
     for (r = 0; r < RANKS - 1; ++r) {
         /* Told to leave, threads may do so before the peer that does come is there. */
         CHECK(world->mailbox[r].failed == RANKS || (by_word && world->mailbox[r].failed != 0));
-        CHECK_EQ(world->mailbox[r].done, 1);
-        CHECK_EQ(world->state[r].ticket, 0);
+        CHECK_EQ(world->mailbox[r].ended[0], 1);
     }
     CHECK_EQ(world->mailbox[RANKS - 1].failed, 0);
     world_free(world);

@@ -348,7 +348,7 @@ static void test_stream(void)
     CHECK_EQ(launch_barrier(streams[0], &ranks[0], 2, 2), MSCCLPP_OK);
     usleep(20000);
     CHECK_EQ(ops->stream_query(streams[0]), MSCCLPP_IN_PROGRESS);
-    CHECK_EQ(__atomic_load_n(&ranks[0].mailbox->done, __ATOMIC_ACQUIRE), 0);
+    CHECK_EQ(__atomic_load_n(&ranks[0].mailbox->ended[0], __ATOMIC_ACQUIRE), 0);
 
     /* Temporary memory freed in the order of a busy stream is still there for the kernel: a sanitizer would say so. */
     REQUIRE(ops->temp_alloc(streams[0], 1000, &temporary) == MSCCLPP_OK);
@@ -359,12 +359,12 @@ static void test_stream(void)
     CHECK_EQ(launch_barrier(streams[1], &ranks[1], 2, 2), MSCCLPP_OK);
     memset(from, 5, sizeof(from));
     CHECK_EQ(ops->copy(streams[0], to, from, sizeof(to)), MSCCLPP_OK);
-    CHECK_EQ(__atomic_load_n(&ranks[0].mailbox->done, __ATOMIC_ACQUIRE), 1);
+    CHECK_EQ(__atomic_load_n(&ranks[0].mailbox->ended[0], __ATOMIC_ACQUIRE), 1);
     CHECK_EQ(ops->stream_sync(streams[0]), MSCCLPP_OK);
     CHECK(memcmp(to, from, sizeof(to)) == 0);
     CHECK_EQ(ops->stream_sync(streams[1]), MSCCLPP_OK);
     CHECK_EQ(ops->stream_query(streams[1]), MSCCLPP_OK);
-    CHECK_EQ(__atomic_load_n(&ranks[1].mailbox->done, __ATOMIC_ACQUIRE), 1);
+    CHECK_EQ(__atomic_load_n(&ranks[1].mailbox->ended[0], __ATOMIC_ACQUIRE), 1);
     CHECK_EQ(ops->copy(streams[0], to, to, sizeof(to)), MSCCLPP_OK);
     CHECK_EQ(ops->copy(streams[0], to, NULL, 0), MSCCLPP_OK);
     for (size_t i = 0; i < sizeof(to); ++i) {
@@ -413,7 +413,7 @@ static void test_stream(void)
     ops->stream_destroy(NULL);
     for (int rank = 0; rank < 2; ++rank) {
         ops->stream_destroy(streams[rank]);
-        CHECK_EQ(__atomic_load_n(&ranks[rank].mailbox->done, __ATOMIC_ACQUIRE), 2);
+        CHECK_EQ(__atomic_load_n(&ranks[rank].mailbox->ended[0], __ATOMIC_ACQUIRE), 2);
         CHECK_EQ(ranks[rank].mailbox->failed, 0);
     }
     free_ranks(ranks);
