@@ -21,6 +21,7 @@ typedef struct __align__(16)
 mscclpp_dev_vec_t;
 
 typedef uint32_t mscclpp_dev_word_t;
+typedef uint16_t mscclpp_dev_half_t;
 
 typedef struct {
     uint32_t tid;

@@ -23,6 +23,7 @@ typedef struct {
 
 /* A word of a user's buffer, whatever its elements are. */
 typedef uint32_t __attribute__((may_alias)) mscclpp_dev_word_t;
+typedef uint16_t __attribute__((may_alias)) mscclpp_dev_half_t;
 
 /* Where the threads of one block meet. */
 typedef struct {

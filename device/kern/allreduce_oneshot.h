@@ -171,12 +171,12 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
     epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
     mscclpp_dev_oneshot_begin(&epoch, 0);
     if (thread < mscclpp_dev_units(args->bytes)) {
-        mscclpp_dev_vec_t v = mscclpp_dev_ld_unit(epoch.in, thread, epoch.bytes);
+        mscclpp_dev_vec_t v = mscclpp_dev_ld_unit_by(epoch.in, thread, epoch.bytes, false);
 
         mscclpp_dev_oneshot_put(ctx, &epoch, n, thread, width, v);
         v = mscclpp_dev_oneshot_gather(ctx, &epoch, n, hot, dtype, op, width, thread, v);
         if (!ctx->failed) {
-            mscclpp_dev_st_unit(epoch.out, thread, epoch.bytes, v, mscclpp_dev_unit_mask(dtype));
+            mscclpp_dev_st_unit_by(epoch.out, thread, epoch.bytes, v, mscclpp_dev_unit_mask(dtype), false);
         }
     }
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);

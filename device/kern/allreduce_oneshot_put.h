@@ -72,7 +72,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args,
 
     return !plain                     ? mscclpp_dev_ld_unit(args->in, index, args->bytes)
            : left >= MSCCLPP_DEV_UNIT ? mscclpp_dev_ld_vec(p)
-                                      : mscclpp_dev_ld_part((const unsigned char *)p, (uint32_t)left);
+                                      : mscclpp_dev_ld_words(p, (uint32_t)left);
 }
 
 MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, int dtype, uint64_t index,
@@ -86,7 +86,7 @@ MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, 
     } else if (left >= MSCCLPP_DEV_UNIT) {
         mscclpp_dev_st_vec(p, v);
     } else {
-        mscclpp_dev_st_part((unsigned char *)p, v, (uint32_t)left, 0xffffu);
+        mscclpp_dev_st_words(p, v, (uint32_t)left);
     }
 }
 
