@@ -34,16 +34,16 @@ enum {
  */
 #define MSCCLPP_DEV_BELL_ENCODE(kernel_, dtype_, op_, blocks_, release_, variant_)                                     \
     ((uint32_t)(kernel_) | (uint32_t)(dtype_) << 5 | (uint32_t)(op_) << 11 | ((uint32_t)(blocks_)-1) << 15 |           \
-     (uint32_t)(release_) << 20 | (uint32_t)(variant_) << 22)
+     (uint32_t)(release_) << 21 | (uint32_t)(variant_) << 23)
 #define MSCCLPP_DEV_BELL_KERNEL(code_) ((code_)&31u)
 #define MSCCLPP_DEV_BELL_DTYPE(code_) ((code_) >> 5 & 63u)
 #define MSCCLPP_DEV_BELL_OP(code_) ((code_) >> 11 & 15u)
-#define MSCCLPP_DEV_BELL_BLOCKS(code_) (((code_) >> 15 & 31u) + 1)
-#define MSCCLPP_DEV_BELL_RELEASE(code_) ((code_) >> 20 & 3u)
-#define MSCCLPP_DEV_BELL_VARIANT(code_) ((code_) >> 22 & 3u)
+#define MSCCLPP_DEV_BELL_BLOCKS(code_) (((code_) >> 15 & 63u) + 1)
+#define MSCCLPP_DEV_BELL_RELEASE(code_) ((code_) >> 21 & 3u)
+#define MSCCLPP_DEV_BELL_VARIANT(code_) ((code_) >> 23 & 3u)
 #define MSCCLPP_DEV_BELL_QUIT 0xffffffffu /* in the relay: the kernel leaves */
 
-#define MSCCLPP_DEV_LINGER_BLOCKS 32 /* at most */
+#define MSCCLPP_DEV_LINGER_BLOCKS 64 /* at most */
 
 /*
  * Kernels do not stay beyond a number that this divides. So all ranks launch anew for the same call, and not each for

@@ -100,11 +100,12 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_DOUBLE(linger_window, "1000", 4, 1, 1e6,
                   "Microseconds after its start in which a lingering kernel takes up calls; then it leaves."),
     CONFIG_DOUBLE(linger_idle, "50", 5, 1, 1e6, "Microseconds without a call after which a lingering kernel leaves."),
-    CONFIG_SIZE(linger_max, "16m", 5, 0, 16 * MIB,
+    CONFIG_SIZE(linger_max, "16m", 5, 0, 64 * MIB,
                 "Largest all-reduce in bytes that lingering kernels serve, if they have as many blocks as it takes."),
     CONFIG_INT(linger_blocks, "16", 6, 1, 32,
                "Thread blocks of lingering kernels that serve more than a few KiB, and of what they serve; of puts "
-               "twice as many, but 32 at most."),
+               "twice as many, but 32 at most, and where it is 16 at least, of puts of more than 4 MiB 64, which leave "
+               "after 5 microseconds without a call."),
     CONFIG_BOOL(linger_cluster, "1", 6,
                 "The thread blocks of a lingering kernel form a cluster, on GPUs that have room for one so large and "
                 "that neither other ranks nor other threads use: quicker, but they start only where they can all do so "

@@ -19,6 +19,13 @@
 #define SINGLE_MAX 8192u
 #define TWIN_SINGLE_MAX 256u
 
+/*
+ * Kernels of more blocks than this hold so much of the device that they stay for calls that follow at once, and for no
+ * others: they leave after so many nanoseconds without a call.
+ */
+#define FEW_BLOCKS 32u
+#define MANY_IDLE_NS 5000u
+
 /* Seconds that a kernel has to leave, which it does in microseconds: before memory is freed, and before a launch. */
 #define LEAVE_TIME 10.0
 #define SOON 100e-6
@@ -74,7 +81,7 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
     linger->single_max = team->on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
     /* The twin's operations have all blocks that it has; packets do with fewer, so that there are kernels of both. */
     linger->wide_blocks = limit_blocks(team, team->on_host && blocks > 2 ? blocks - 1 : blocks);
-    linger->most_blocks = limit_blocks(team, team->on_host ? blocks : 2 * blocks);
+    linger->most_blocks = limit_blocks(team, team->on_host ? blocks : 4 * blocks);
     linger->nthreads = team->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
      * A cluster starts only where it finds all its processors free side by side, while shared GPUs count processors
@@ -178,6 +185,12 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
 static bool is_packets(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
+}
+
+/* How long a kernel of so many blocks stays without a call. */
+static uint64_t idle_of(const mscclpp_linger_t *linger, uint32_t nblocks)
+{
+    return nblocks > FEW_BLOCKS && linger->idle_ns > MANY_IDLE_NS ? MANY_IDLE_NS : linger->idle_ns;
 }
 
 /* How many blocks an operation takes at least. */
@@ -312,10 +325,10 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     memcpy(linger_args.sets, linger->sets, sizeof(linger_args.sets));
     linger_args.number = team->launches + 1;
     linger_args.window_ns = linger->window_ns;
-    linger_args.idle_ns = linger->idle_ns;
     linger_args.cluster = linger->cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
     lingering.nblocks = least > 1 && least < linger->wide_blocks ? linger->wide_blocks : least;
+    linger_args.idle_ns = idle_of(linger, lingering.nblocks);
     linger_args.code = encode(team, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
@@ -350,8 +363,9 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     mscclpp_status_t status;
 
     if (linger->ended > 0 && linger->rung == 0) {
-        linger->gaps = linger->gaps << 1 | (1e9 * (mscclpp_team_now() - linger->ended) < (double)linger->idle_ns);
+        linger->gaps = linger->gaps << 1 | (1e9 * (mscclpp_team_now() - linger->ended) < (double)linger->stay_ns);
     }
+    linger->stay_ns = idle_of(linger, suitable ? blocks_for(team, launch) : 1);
     linger->rung = 0;
     *tellers_p = launch->nblocks;
     /* What the team's stream holds already must come first. */

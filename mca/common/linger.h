@@ -22,6 +22,7 @@ typedef struct {
     bool allowed;
     uint64_t window_ns;
     uint64_t idle_ns;
+    uint64_t stay_ns; /* how long the kernel of the last operation stays without a call, or would have stayed */
     uint64_t max_bytes;
     uint64_t single_max;  /* bytes up to which one block serves */
     uint32_t wide_blocks; /* of a kernel that has several, unless an operation wants more: */

@@ -1,21 +1,22 @@
 /* Host side of the one-shot all-reduce by puts (device/kern/allreduce_oneshot_put.h). */
-#include "device/linger_types.h"
 #include "mca/common/algo.h"
 
 /*
- * Up to so many bytes the few blocks of a lingering kernel lose no more than a launch costs. Beyond, and where there is
- * a launch in any case, there are as many as fill the links.
+ * Up to so many bytes a lingering kernel of few blocks loses no more than some microseconds, for which the application
+ * keeps the other multiprocessors. Beyond, and where there is a launch in any case, there are as many as fill the
+ * links.
  */
-#define LINGER_MAX (4u << 20)
+#define FEW_MAX (4u << 20)
+#define FEW_BLOCKS 32u
 
 static uint32_t wanted_blocks(const mscclpp_select_input_t *input)
 {
     const uint32_t lingering = 2 * input->protocol->linger_blocks;
 
-    if (input->bytes > LINGER_MAX || input->bytes > input->protocol->linger_max || input->queued) {
+    if (input->bytes > FEW_MAX || input->bytes > input->protocol->linger_max || input->queued) {
         return MSCCLPP_DEV_PUT_BLOCKS;
     }
-    return lingering < MSCCLPP_DEV_LINGER_BLOCKS ? lingering : MSCCLPP_DEV_LINGER_BLOCKS;
+    return lingering < FEW_BLOCKS ? lingering : FEW_BLOCKS;
 }
 
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
