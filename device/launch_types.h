@@ -31,8 +31,8 @@ typedef struct {
  * packet area. Kernels of one team run one after another; between two of them all fields but `failed`, `expected` and
  * `relay` are equal on all ranks.
  *
- * Of `progress` each block has a copy. It reads and writes no other one but those of blocks that the kernel does not
- * have, which it only writes; so no block has to wait until others have read what it changes. After operations that a
+ * Of `progress` each block has a copy. It reads and writes no other one but those of blocks that have no part in the
+ * operation, and so read none; so no block has to wait until others have read what it changes. After operations that a
  * lingering kernel was rung for, whose blocks read none, the first one writes all.
  */
 typedef struct {

@@ -169,7 +169,8 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
         return launch->nblocks <= team->linger.most_blocks;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
-        return launch->nblocks <= team->linger.most_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
+        return launch->nblocks <= team->linger.most_blocks && launch->nblocks <= FEW_BLOCKS &&
+               args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         shard = (units + nodes->shards - 1) / nodes->shards;
         return launch->nblocks <= team->linger.most_blocks &&
@@ -202,6 +203,14 @@ static uint32_t blocks_for(const mscclpp_team_t *team, const mscclpp_dev_launch_
         return launch->nblocks;
     }
     return args->bytes > team->linger.single_max && team->linger.wide_blocks > 1 ? 2 : 1;
+}
+
+/* How many a kernel has that is launched for an operation, and lingers. */
+static uint32_t kernel_blocks(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+{
+    const uint32_t least = blocks_for(team, launch);
+
+    return least > 1 && least < team->linger.wide_blocks ? team->linger.wide_blocks : least;
 }
 
 /*
@@ -310,7 +319,6 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
                                          uint32_t *tellers_p)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    const uint32_t least = blocks_for(team, launch);
     mscclpp_linger_t *linger = &team->linger;
     mscclpp_dev_linger_args_t linger_args;
     mscclpp_dev_launch_t lingering;
@@ -327,7 +335,7 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     linger_args.window_ns = linger->window_ns;
     linger_args.cluster = linger->cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
-    lingering.nblocks = least > 1 && least < linger->wide_blocks ? linger->wide_blocks : least;
+    lingering.nblocks = kernel_blocks(team, launch);
     linger_args.idle_ns = idle_of(linger, lingering.nblocks);
     linger_args.code = encode(team, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
@@ -365,7 +373,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     if (linger->ended > 0 && linger->rung == 0) {
         linger->gaps = linger->gaps << 1 | (1e9 * (mscclpp_team_now() - linger->ended) < (double)linger->stay_ns);
     }
-    linger->stay_ns = idle_of(linger, suitable ? blocks_for(team, launch) : 1);
+    linger->stay_ns = idle_of(linger, suitable ? kernel_blocks(team, launch) : 1);
     linger->rung = 0;
     *tellers_p = launch->nblocks;
     /* What the team's stream holds already must come first. */
@@ -375,6 +383,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
 
         ring(team, launch, code);
         linger->rung = number;
+        linger->stay_ns = idle_of(linger, linger->nblocks);
         *tellers_p = tellers(linger, code);
         return MSCCLPP_OK;
     }
@@ -406,6 +415,14 @@ void mscclpp_linger_note_end(mscclpp_team_t *team)
     team->linger.rings += team->linger.rung != 0;
     team->linger.rung = 0;
     team->linger.ended = mscclpp_team_now();
+}
+
+void mscclpp_linger_note_miss(mscclpp_team_t *team)
+{
+    /* Others miss rings now and then, where all ranks leave for a new kernel. */
+    if (team->linger.nblocks > FEW_BLOCKS) {
+        team->linger.gaps <<= 1;
+    }
 }
 
 mscclpp_status_t mscclpp_linger_end(mscclpp_team_t *team)

@@ -66,6 +66,9 @@ bool mscclpp_linger_missed(const struct mscclpp_team *team);
 /* The operation in hand has ended. */
 void mscclpp_linger_note_end(struct mscclpp_team *team);
 
+/* The kernel that was rung for had left. */
+void mscclpp_linger_note_miss(struct mscclpp_team *team);
+
 /* Sends away whatever lingers on the team's device, this team's kernel or another's; returns at once. */
 void mscclpp_linger_clear(struct mscclpp_team *team);
 

@@ -135,6 +135,8 @@ static mscclpp_status_t start(mscclpp_team_t *team, const mscclpp_dev_launch_t *
 static mscclpp_status_t start_again(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, const char *what)
 {
     --team->launches;
+    team->tellers = 1; /* those before it have ended, whoever told of the last one */
+    mscclpp_linger_note_miss(team);
     return start(team, launch, what);
 }
 

@@ -315,7 +315,7 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets lines \
-    schedule chains renewal linger room fifo ports transport; do
+    schedule chains renewal stream linger room fifo ports transport; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
 tell
@@ -481,7 +481,7 @@ plant linger-bystander-sync packets $linger $launcher \
 plant linger-set-unknown linger mca/common/linger.c mca/common/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
 plant linger-few-blocks linger mca/common/linger.c mca/common/linger.c \
-    's/(lingering\.nblocks = least > 1) && least < linger->wide_blocks/\1/'
+    's/least > 1 && least < team->linger\.wide_blocks/least > 1/'
 plant linger-first-word-alone linger mca/common/mailbox.h $launch 's/b = 0; b < blocks/b = 0; b < 1/'
 plant proxy-first-word-alone stream mca/common/mailbox.h mca/common/proxy.c 's/b = 0; b < blocks/b = 0; b < 1/'
 plant linger-own-count linger $barrier $launcher 's/ctx->lingers \? args->(launches|epoch) : //'
