@@ -58,7 +58,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *p, uint32_t size)
         rest = *(const mscclpp_dev_half_t *)(p + 4 * whole);
     }
     if (size & 1) {
-        rest |= (uint32_t) * (const unsigned char *)(p + size - 1) << 8 * (size & 2);
+        rest |= (uint32_t)((const unsigned char *)p)[size - 1] << 8 * (size & 2);
     }
     MSCCLPP_DEV_UNROLL
     for (w = 0; w < 4; ++w) {
@@ -84,7 +84,7 @@ MSCCLPP_DEV void mscclpp_dev_st_words(char *p, mscclpp_dev_vec_t v, uint32_t siz
         *(mscclpp_dev_half_t *)(p + 4 * whole) = (uint16_t)rest;
     }
     if (size & 1) {
-        *(unsigned char *)(p + size - 1) = (unsigned char)(rest >> 8 * (size & 2));
+        ((unsigned char *)p)[size - 1] = (unsigned char)(rest >> 8 * (size & 2));
     }
 }
 
