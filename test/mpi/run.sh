@@ -465,7 +465,7 @@ bar() {
 cases_tune() {
     local file=$scratch/tuned tune
     tune=(-n 2 "${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --output "$file"
-        --warmup 2 --rounds 3)
+        --warmup 2 --rounds 5)
     interrupted "tune:SIGINT to a rank" INT rank "${tune[@]}" --max 64k --factor 4
     run_saying "tune:goes on" '^# [1-5] of 6 sizes were measured by earlier runs' 240 \
         "${tune[@]}" --max 64k --factor 4
