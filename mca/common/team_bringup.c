@@ -356,7 +356,7 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hell
     double seconds;
 
     if (shared && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
-        mscclpp_info("%s: ranks share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
+        mscclpp_info("%s: processes share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
                      team->oob.label);
         *own_p = MSCCLPP_ERR_NOT_SUPPORTED;
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -365,7 +365,7 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hell
     status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->on_host ? 1 : 64, &args, PROBE_ROUNDS, &seconds);
     if (status == MSCCLPP_OK && shared && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
-        mscclpp_info("%s: ranks share a GPU and their kernels take %.0f us to meet: device buffers are staged",
+        mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",
                      team->oob.label, 1e6 * seconds);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }

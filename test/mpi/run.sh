@@ -523,7 +523,7 @@ cases_selection() {
         "${device[@]}" "$bindir/test_basic" served
     # A bad value of a parameter is named, and the job goes on as if nothing were said of it.
     run_saying "selection:bad device" 'device: "gpu" is not allowed; use one of auto\|cuda\|host' 60 -n 2 \
-        --mca coll mscclpp --mca coll_mscclpp_device gpu "$bindir/test_basic" "$unsaid"
+        --mca coll mscclpp "${device[@]:3}" --mca coll_mscclpp_device gpu "$bindir/test_basic" "$unsaid"
 }
 
 # Kernels, proxy and transports between processes; mscclpp_bench verifies what arrives.
