@@ -390,28 +390,30 @@ cases_linger() {
 # A rules file changes what is chosen, a bad one changes nothing, and where ranks have different ones rank 0's counts.
 cases_rules() {
     local file=$scratch/rules rule="ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=1m" verbose rules each
+    local builtin=scratch
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || builtin=oneshot
     verbose=(-n 3 "${forced[@]}" --mca coll_mscclpp_verbose 3)
     rules=("${verbose[@]}" --mca coll_mscclpp_rules "$file")
-    echo "$rule algorithm=scratch" >"$file"
-    run_saying "rules:none" 'call 1: oneshot, ' 60 "${verbose[@]}" "$bindir/test_basic" served
-    run_saying "rules:obeyed" 'call 1: scratch, ' 60 "${rules[@]}" "$bindir/test_basic" served
+    echo "$rule algorithm=oneshot_put" >"$file"
+    run_saying "rules:none" "call 1: $builtin, " 60 "${verbose[@]}" "$bindir/test_basic" served
+    run_saying "rules:obeyed" 'call 1: oneshot_put, ' 60 "${rules[@]}" "$bindir/test_basic" served
     run_saying "rules:a size by hand wins" 'call 1: twophase, ' 60 "${rules[@]}" --mca coll_mscclpp_oneshot_max 1 \
-        "$bindir/test_basic" served
-    run_saying "rules:other ranks" 'call 1: oneshot, ' 60 -n 2 "${rules[@]:2}" "$bindir/test_basic" served
-    printf '%s\n' "$rule algorithm=scratch" "${rule/3/2} algorithm=fastest" >"$file"
+        --mca coll_mscclpp_twophase_max 64k "$bindir/test_basic" served
+    run_saying "rules:other ranks" "call 1: $builtin, " 60 -n 2 "${rules[@]:2}" "$bindir/test_basic" served
+    printf '%s\n' "$rule algorithm=oneshot_put" "${rule/3/2} algorithm=fastest" >"$file"
     run_saying "rules:nonsense is named" 'error: rules .*rules:2: algorithm: "fastest" is not allowed; use one of' 60 \
         "${rules[@]}" "$bindir/test_basic" served
-    run_saying "rules:nonsense is not used" 'call 1: oneshot, ' 60 "${rules[@]}" "$bindir/test_basic" served
+    run_saying "rules:nonsense is not used" "call 1: $builtin, " 60 "${rules[@]}" "$bindir/test_basic" served
     rm "$file"
     run_saying "rules:missing" 'error: rules .*rules: cannot be opened: No such file' 60 "${rules[@]}" \
         "$bindir/test_basic" served
     # shellcheck disable=SC2016 # each rank's own shell expands it
     each='export OMPI_MCA_coll_mscclpp_rules="$0.$OMPI_COMM_WORLD_RANK" && exec "$@"'
-    echo "$rule algorithm=scratch" | tee "$file.0" >"$file.2"
+    echo "$rule algorithm=oneshot_put" | tee "$file.0" >"$file.2"
     echo "$rule algorithm=twophase" >"$file.1"
     run_saying "rules:rank 0's count" 'warning: .*the rules of rank 1 for 3 ranks differ from those of rank 0' 60 \
         "${verbose[@]}" sh -c "$each" "$file" "$bindir/test_basic" served
-    run_never_saying "rules:on all ranks" 'call 1: (twophase|oneshot), ' 60 "${verbose[@]}" sh -c "$each" "$file" \
+    run_never_saying "rules:on all ranks" "call 1: (twophase|$builtin), " 60 "${verbose[@]}" sh -c "$each" "$file" \
         "$bindir/test_basic" served
 }
 
