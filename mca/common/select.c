@@ -50,13 +50,13 @@ static const thresholds_t cuda_thresholds[] = {
 
 /*
  * The twin: processors that share caches, and ranks that share processors. A CPU thread moves packets one at a time but
- * rows of units as fast as memory allows: the scratch is faster from a few hundred bytes on, with 8 ranks on 2
- * processors eight times at 4 KiB. Measured with 2, 3, 4, 5, 8 and 16 ranks there.
+ * rows of units as fast as memory allows: beyond some hundred bytes the scratch is faster, with 8 ranks on 2 processors
+ * five times at 4 KiB.
  */
 static const thresholds_t host_thresholds[] = {
-    {2, 128, 128, 0, NEVER, NEVER, 128, false},
-    {4, 512, 512, 0, NEVER, NEVER, 512, false},
-    {MSCCLPP_DEV_MAX_RANKS, 128, 128, 0, NEVER, NEVER, 128, false},
+    {2, 128, 128, 0, NEVER, NEVER, 4 * KIB, false},
+    {4, 512, 512, 0, NEVER, NEVER, 4 * KIB, false},
+    {MSCCLPP_DEV_MAX_RANKS, 128, 128, 0, NEVER, NEVER, 64 * KIB, false},
 };
 
 /*

@@ -287,6 +287,7 @@ static void test_chosen(void)
         for (kind = USER_EXACT; kind <= USER_DEVICE; ++kind) {
             configure(&config, 1, 2);
             config.algorithm = "auto";
+            config.oneshot_max = 2048;
             config.engine_min = 1;
             config.put_max = (size_t)1 << 20;
             CHECK_EQ(run_ranks(ranks, &config, run_chosen, &kind), 0);

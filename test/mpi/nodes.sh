@@ -14,7 +14,8 @@ cases_nodes() {
         # All counts where there is one shard, where there are two, and where nodes differ.
         quick=(quick)
         [[ $shape != @(2/1|4/2|5/2) && ${MSCCLPP_TEST_LONG:-0} != 1 ]] || quick=()
-        run "nodes:counts:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_counts" "${quick[@]}"
+        run "nodes:counts:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_counts" \
+            ${quick[@]+"${quick[@]}"}
         run "nodes:bitwise:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_bitwise"
         # What does not depend on how many of each there are.
         [[ $shape == @(2/1|4/1|4/2|5/2) ]] || continue
@@ -34,7 +35,8 @@ cases_nodes() {
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_transport network)
     [ "${MSCCLPP_TEST_LONG:-0}" = 1 ] || skip "nodes:counts, all of them" \
         "few stand for them with 3/1, 3/2, 4/1 and 5/1; set MSCCLPP_TEST_LONG=1"
-    run "nodes:many_comms" 240 -n 3 "${nodes[@]}" "$bindir/test_many_comms" 10
+    run "nodes:many_comms" 240 -n 3 "${nodes[@]}" "$bindir/test_many_comms" \
+        "$([ "${MSCCLPP_TEST_LONG:-0}" = 1 ] && echo 100 || echo 10)"
     # shellcheck disable=SC2016 # each rank's own shell expands it
     run_saying "nodes:ranks_per_node differs" 'warning: .*ranks_per_node is 2 on rank 1 and 0 on rank 0' \
         60 -n 3 "${forced[@]}" \

@@ -7,7 +7,7 @@
 #   MSCCLPP_TEST_BINDIR     folder of the test programs (default: test/mpi, in the current folder)
 #   MSCCLPP_TEST_DEVICE     host (the twin) or cuda (default: cuda where there is a GPU)
 #   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, one call beyond 2 GiB, more than 4 ranks a GPU, and all
-#                           counts where few stand for them
+#                           counts and numbers of ranks where few stand for them
 #   MSCCLPP_TEST_LANES      1 (default) to 4: so many groups of cases at once, but for those that measure times
 #   MPIRUN                  (default: mpirun)
 set -u
@@ -203,6 +203,9 @@ cases_programs() {
         run "memory:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_memory"
         run "userop:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_userop"
     done
+    # Packets, in both ways, and what is too large for them, by turns.
+    run "counts:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
+        --mca coll_mscclpp_twophase_max 16k "$bindir/test_counts" quick
     for n in 1 2 4; do
         run "bitwise:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_bitwise"
         run "errors:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_errors"
@@ -238,7 +241,8 @@ cases_stages() {
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     for n in 2 3; do
         if [ "$n" -gt 2 ] && [ "$long" != 1 ]; then
-            skip "stage_shared:$n" "the same as with 2 ranks, and more to compare; set MSCCLPP_TEST_LONG=1"
+            skip "stage_shared:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
+            skip "stage_shared:layout:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
             continue
         fi
         run "stage_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
@@ -339,6 +343,11 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 $when
     done
+    # Who waits for packets names whose they are.
+    for when in oneshot twophase; do
+        run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+            --mca coll_mscclpp_algorithm $when "$bindir/test_late" timeout 5 later
+    done
 }
 
 # Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.
@@ -397,7 +406,7 @@ cases_rules() {
     echo "$rule algorithm=oneshot_put" >"$file"
     run_saying "rules:none" "call 1: $builtin, " 60 "${verbose[@]}" "$bindir/test_basic" served
     run_saying "rules:obeyed" 'call 1: oneshot_put, ' 60 "${rules[@]}" "$bindir/test_basic" served
-    run_saying "rules:a size by hand wins" 'call 1: twophase, ' 60 "${rules[@]}" --mca coll_mscclpp_oneshot_max 1 \
+    run_saying "rules:sizes by hand win" 'call 1: twophase, ' 60 "${rules[@]}" --mca coll_mscclpp_oneshot_max 1 \
         --mca coll_mscclpp_twophase_max 64k "$bindir/test_basic" served
     run_saying "rules:other ranks" "call 1: $builtin, " 60 -n 2 "${rules[@]:2}" "$bindir/test_basic" served
     printf '%s\n' "$rule algorithm=oneshot_put" "${rule/3/2} algorithm=fastest" >"$file"

@@ -324,16 +324,20 @@ static void test_rules(void)
     CHECK_TEXT(selected(&input, 101), "scratch");
 }
 
-/* The built-in table for GPUs, to the byte: measured rows stay as they are, and more ranks never take one-shot longer.
- */
+/* The built-in tables, to the byte: measured rows stay as they are, and more GPUs never take one-shot longer. */
 static void test_table(void)
 {
+    static const struct {
+        uint32_t nranks;
+        uint64_t oneshot_max;
+    } twin[] = {{2, 128}, {3, 512}, {4, 512}, {5, 128}, {64, 128}};
     /* KiB, from 2 ranks on */
     static const uint64_t oneshot_max[] = {256, 256, 128, 64, 32, 32, 32, 8};
     static const uint64_t twophase_max[] = {512, 768, 1024, 512, 512, 512, 512, 256};
     mscclpp_protocol_t protocol;
     mscclpp_layout_t layout;
     mscclpp_select_input_t input;
+    size_t i;
 
     fill_protocol(&protocol);
     mscclpp_layout_init(&layout, 16 * 1024 * KIB);
@@ -348,6 +352,17 @@ static void test_table(void)
         bytes = twophase_max[input.nranks - 2] * KIB;
         CHECK_TEXT(selected(&input, bytes), "twophase");
         CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "oneshot_put" : "zerocopy");
+    }
+    input.on_host = true;
+    for (i = 0; i < sizeof(twin) / sizeof(twin[0]); ++i) {
+        input.nranks = twin[i].nranks;
+        input.ll128 = i % 2 != 0; /* all the same, unless it is asked for */
+        CHECK_TEXT(selected(&input, twin[i].oneshot_max), "oneshot");
+        CHECK_TEXT(selected(&input, twin[i].oneshot_max + 1), "zerocopy");
+        protocol.packet_width = 128;
+        input.ll128 = true;
+        CHECK_TEXT(selected(&input, 4 * KIB), "twophase");
+        protocol.packet_width = 0;
     }
 }
 
