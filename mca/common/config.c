@@ -91,7 +91,8 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Seconds that a call waits for a peer before a warning names it; 0 never warns."),
     CONFIG_STRING(
         shared_gpu, "auto", 4, "auto|kernels|stage",
-        "What ranks that share a GPU do: auto (kernels only where they can run together), kernels, or stage."),
+        "What is done where processes share a GPU: auto (kernels only where they can run together), kernels, or "
+        "stage."),
     CONFIG_STRING(
         linger, "auto", 4, "auto|on|off",
         "Kernels of calls up to linger_max stay for a while, as long as calls follow closely, to serve the next "
