@@ -86,9 +86,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * The threads that listen: until there is an operation, or it is time to leave, which is false. Nobody calls while some
- * block is still at the last operation, so the time without a call begins when none is seen to be any more. Out of line
- * like operations, below.
+ * The threads that listen: until there is an operation, or it is time to leave, which is false. Out of line like
+ * operations, below.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
                                                         mscclpp_dev_linger_block_t *own)
@@ -96,21 +95,19 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
     /* Arguments of a kernel are out of its cache after each look, too. */
     const uint64_t *bell = args->common.mailbox->bell;
     const uint64_t number = own->args.launches + 2, kernel = args->number, now = mscclpp_dev_now_ns();
-    const uint64_t last = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now : own->started_ns + args->window_ns;
     uint64_t until = now + args->idle_ns;
     bool leave;
 
+    until = until < own->started_ns + args->window_ns ? until : own->started_ns + args->window_ns;
+    until = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now : until;
     for (;;) {
         leave = false;
         if (mscclpp_dev_linger_listen(&ctx, bell, own, number, kernel, &leave)) {
             return true;
         }
-        leave = leave || (ctx.tid == 0 && mscclpp_dev_now_ns() >= (until < last ? until : last));
-        if (mscclpp_dev_warp_or(leave)) {
-            if (mscclpp_dev_linger_all_ended(&ctx, args, own)) {
-                return false;
-            }
-            until = mscclpp_dev_now_ns() + args->idle_ns;
+        leave = leave || (ctx.tid == 0 && mscclpp_dev_now_ns() >= until);
+        if (mscclpp_dev_warp_or(leave) && mscclpp_dev_linger_all_ended(&ctx, args, own)) {
+            return false;
         }
         mscclpp_dev_pause(&ctx);
     }
