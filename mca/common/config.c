@@ -96,7 +96,7 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(
         linger, "auto", 4, "auto|on|off",
         "Kernels of calls up to linger_max stay for a while, as long as calls follow closely, to serve the next "
-        "one without a launch: auto (on GPUs that no other rank shares, and unless a debugger or profiler "
+        "one without a launch: auto (on GPUs that no other process shares, and unless a debugger or profiler "
         "watches), on or off."),
     CONFIG_DOUBLE(linger_window, "1000", 4, 1, 1e6,
                   "Microseconds after its start in which a lingering kernel takes up calls; then it leaves."),
