@@ -71,11 +71,14 @@ bool mscclpp_dev_host_queue_passed(mscclpp_dev_host_queue_t *queue, uint64_t mar
 void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *context);
 
 #ifdef MSCCLPP_HAVE_CUDA
-/* A cudaStream_t as void *, on the current device; both return a cudaError_t as int. */
-int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t *launch);
+/* A cudaStream_t as void *, of `device`, which is current; both return a cudaError_t as int. */
+int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch);
 
-/* Loads every kernel into the current device's context. */
-int mscclpp_dev_cuda_preload(void);
+/*
+ * Loads every kernel into the context of `device`, which is current, and is the only one that launches use there.
+ * `launch`: the driver's cuLaunchKernelEx, or NULL without one. One thread a device, and before its first launch.
+ */
+int mscclpp_dev_cuda_preload(int device, void *launch);
 #endif
 
 #ifdef __cplusplus

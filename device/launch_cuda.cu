@@ -17,6 +17,8 @@
 #include "device/launch.h"
 #include "device/launch_cuda_linger.h"
 
+#include <cuda.h>
+#include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
 #define DEVICES 64
@@ -208,12 +210,30 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     }
 }
 
-static const void *find_function(mscclpp_dev_kernel_t kernel, uint32_t dtype, uint32_t op)
+/* Kernels of one algorithm: one for each hot combination, and last the one for all others. */
+#define ONE_MORE(dtype_, op_) +1
+enum { VARIANTS = 1 MSCCLPP_DEV_HOT(ONE_MORE) };
+#undef ONE_MORE
+
+static int find_variant(uint32_t dtype, uint32_t op)
 {
-    int hot = MSCCLPP_DEV_HOT_DTYPE(dtype);
+    const int hot = MSCCLPP_DEV_HOT_DTYPE(dtype);
+    int variant = 0;
 
 #define MATCH(dtype_, op_)                                                                                             \
     if (hot == (int)dtype_ && op == (uint32_t)op_) {                                                                   \
+        return variant;                                                                                                \
+    }                                                                                                                  \
+    ++variant;
+    MSCCLPP_DEV_HOT(MATCH)
+#undef MATCH
+    return variant;
+}
+
+static const void *function_of_variant(mscclpp_dev_kernel_t kernel, int variant)
+{
+#define MATCH(dtype_, op_)                                                                                             \
+    if (variant-- == 0) {                                                                                              \
         return function_of<(int)dtype_, (int)op_>(kernel);                                                             \
     }
     MSCCLPP_DEV_HOT(MATCH)
@@ -221,8 +241,13 @@ static const void *find_function(mscclpp_dev_kernel_t kernel, uint32_t dtype, ui
     return function_of<ANY, ANY>(kernel);
 }
 
-/* Devices whose kernels can wait for the end of others by themselves; written by preload, before their first launch. */
-static bool overlaps[DEVICES];
+/* Of each device; written by preload, before the first launch there. */
+static struct {
+    bool overlaps; /* kernels can wait for the end of others by themselves */
+    /* The driver's, which takes less of the host's time than the runtime's, as nothing is looked up. NULL: none. */
+    PFN_cuLaunchKernelEx_v11060 launch;
+    cudaFunction_t functions[MSCCLPP_KERNEL_LAST][VARIANTS];
+} devices[DEVICES];
 
 /* Kernels that call mscclpp_dev_await_stream. */
 static bool awaits_stream(mscclpp_dev_kernel_t kernel)
@@ -232,18 +257,29 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
            kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
 }
 
-static bool may_overlap(mscclpp_dev_kernel_t kernel)
+/* The driver's numbers of errors are the runtime's. */
+static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t *launch, int variant, bool overlaps)
 {
-    int device;
+    void *parameters[] = {(void *)launch->args};
+    CUlaunchAttribute attribute;
+    CUlaunchConfig config = {};
 
-    return awaits_stream(kernel) && cudaGetDevice(&device) == cudaSuccess && device < DEVICES && overlaps[device];
+    config.gridDimX = launch->nblocks;
+    config.blockDimX = launch->nthreads;
+    config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+    config.hStream = (CUstream)stream;
+    attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attribute.value.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &attribute;
+    config.numAttrs = overlaps ? 1 : 0;
+    return (int)devices[device].launch(&config, devices[device].functions[launch->kernel][variant], parameters, NULL);
 }
 
-extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t *launch)
+extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch)
 {
     const args_t *args = (const args_t *)launch->args; /* the zero-copy arguments begin with the common ones */
+    const int variant = find_variant(args->dtype, args->op);
     void *parameters[] = {(void *)launch->args};
-    cudaLaunchAttribute attribute;
     cudaLaunchConfig_t config = {};
 
     config.gridDim = dim3(launch->nblocks);
@@ -252,38 +288,39 @@ extern "C" int mscclpp_dev_cuda_launch(void *stream, const mscclpp_dev_launch_t 
     if (launch->kernel == MSCCLPP_KERNEL_LINGER) {
         return (int)mscclpp_dev_cuda_launch_lingering(&config, (const mscclpp_dev_linger_args_t *)launch->args);
     }
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &attribute;
-    config.numAttrs = args->release == MSCCLPP_DEV_RELEASE_STREAM && may_overlap(launch->kernel) ? 1 : 0;
-    return (int)cudaLaunchKernelExC(&config, find_function(launch->kernel, args->dtype, args->op), parameters);
+    if (device < DEVICES && devices[device].launch != NULL) {
+        return launch_by_driver(device, stream, launch, variant,
+                                args->release == MSCCLPP_DEV_RELEASE_STREAM && devices[device].overlaps &&
+                                    awaits_stream(launch->kernel));
+    }
+    return (int)cudaLaunchKernelExC(&config, function_of_variant(launch->kernel, variant), parameters);
 }
 
-extern "C" int mscclpp_dev_cuda_preload(void)
+extern "C" int mscclpp_dev_cuda_preload(int device, void *launch)
 {
     cudaFuncAttributes attributes;
-    cudaError_t error;
-    bool overlap = true;
-    int kernel, device;
+    cudaError_t error = cudaSuccess;
+    bool overlaps = true;
+    int kernel, variant;
 
-    error = cudaGetDevice(&device);
-    if (error != cudaSuccess) {
-        return (int)error;
-    }
     for (kernel = 0; kernel < MSCCLPP_KERNEL_LAST; ++kernel) {
-#define LOAD(dtype_, op_)                                                                                              \
-    error = cudaFuncGetAttributes(&attributes, function_of<(int)dtype_, (int)op_>((mscclpp_dev_kernel_t)kernel));      \
-    if (error != cudaSuccess) {                                                                                        \
-        return (int)error;                                                                                             \
-    }                                                                                                                  \
-    overlap = overlap && (attributes.ptxVersion >= 90 || !awaits_stream((mscclpp_dev_kernel_t)kernel));
-        MSCCLPP_DEV_HOT(LOAD)
-        LOAD(ANY, ANY)
-#undef LOAD
+        for (variant = 0; variant < VARIANTS; ++variant) {
+            const void *function = function_of_variant((mscclpp_dev_kernel_t)kernel, variant);
+
+            error = cudaFuncGetAttributes(&attributes, function);
+            if (error == cudaSuccess && device < DEVICES) {
+                error = cudaGetFuncBySymbol(&devices[device].functions[kernel][variant], function);
+            }
+            if (error != cudaSuccess) {
+                return (int)error;
+            }
+            /* What was compiled for less does not wait, whatever device it runs on. */
+            overlaps = overlaps && (attributes.ptxVersion >= 90 || !awaits_stream((mscclpp_dev_kernel_t)kernel));
+        }
     }
-    /* What was compiled for less does not wait, whatever device it runs on. */
     if (device < DEVICES) {
-        overlaps[device] = overlap;
+        devices[device].overlaps = overlaps;
+        devices[device].launch = (PFN_cuLaunchKernelEx_v11060)launch;
     }
     mscclpp_dev_cuda_find_clusters(device);
     return (int)cudaSuccess;

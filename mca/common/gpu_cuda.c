@@ -78,7 +78,9 @@ static mscclpp_status_t cuda_preload(int device)
     entry = &mscclpp_cuda_driver()->devices[device];
     pthread_mutex_lock(&entry->lock);
     if (!entry->preloaded) {
-        status = mscclpp_cuda_status(CUDA_CALL(MSCCLPP_LOG_ERROR, (cudaError_t)mscclpp_dev_cuda_preload()));
+        status = mscclpp_cuda_status(
+            CUDA_CALL(MSCCLPP_LOG_ERROR,
+                      (cudaError_t)mscclpp_dev_cuda_preload(device, (void *)mscclpp_cuda_driver()->launch_kernel)));
         entry->preloaded = MSCCLPP_OK == status;
     }
     pthread_mutex_unlock(&entry->lock);

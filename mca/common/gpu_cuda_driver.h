@@ -35,11 +35,9 @@
     X(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010)
 
 /* Of newer drivers; NULL where there is none. */
-#if CUDA_VERSION >= 11070
-#define CUDA_DRIVER_OPTIONAL_ENTRIES(X) X(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, 11070)
-#else
-#define CUDA_DRIVER_OPTIONAL_ENTRIES(X)
-#endif
+#define CUDA_DRIVER_OPTIONAL_ENTRIES(X)                                                                                \
+    X(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, 11070)                                          \
+    X(launch_kernel, cuLaunchKernelEx, 11060)
 
 typedef struct {
     pthread_mutex_t lock;       /* of the fields' first setting */

@@ -336,7 +336,7 @@ mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp
     mscclpp_status_t status = mscclpp_cuda_enter(stream->device, &scope);
 
     if (MSCCLPP_OK == status) {
-        cudaError_t error = (cudaError_t)mscclpp_dev_cuda_launch(stream->stream, launch);
+        cudaError_t error = (cudaError_t)mscclpp_dev_cuda_launch(stream->device, stream->stream, launch);
         if (cudaSuccess != error) {
             mscclpp_error("launch of kernel %d with %u blocks of %u threads on CUDA device %d failed: %s (%s)",
                           (int)launch->kernel, launch->nblocks, launch->nthreads, stream->device,

@@ -10,7 +10,6 @@
 #include "device/linger_types.h"
 #include "mca/common/log.h"
 #include "mca/common/team_internal.h"
-#include "mca/common/tool.h"
 
 #define DEVICES 64
 #define NS_PER_US 1000.0
@@ -71,10 +70,9 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
     mscclpp_linger_t *linger = &team->linger;
     uint32_t blocks = team->on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
 
-    linger->allowed =
-        team->device >= 0 && team->device < DEVICES && (team->size > 1 || spans) &&
-        strcmp(config->linger, "off") != 0 &&
-        (strcmp(config->linger, "on") == 0 || (!team->on_host && !shared && !mscclpp_tool_watches_kernels()));
+    linger->allowed = team->device >= 0 && team->device < DEVICES && (team->size > 1 || spans) &&
+                      strcmp(config->linger, "off") != 0 &&
+                      (strcmp(config->linger, "on") == 0 || (!team->on_host && !shared && !team->watched));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;

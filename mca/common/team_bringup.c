@@ -436,6 +436,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->id = hellos[0].team_id;
     team->block_limit = find_block_limit(team, hellos, nodes == NULL);
     team->meet_first = must_meet_first(team, hellos);
+    team->watched = !team->on_host && mscclpp_tool_watches_kernels();
     if (params->concurrent) {
         team->room = params->room != NULL ? params->room : mscclpp_room_process();
     }

@@ -95,6 +95,7 @@ struct mscclpp_team {
     mscclpp_engine_t *engine; /* NULL until they first do */
     /* What the host has to move on while a kernel runs, called over and over by the wait for it; NULL: nothing. */
     mscclpp_status_t (*pump)(mscclpp_team_t *team);
+    bool watched; /* a tool watches the kernels of this rank */
 
     mscclpp_team_hold_t *holds; /* oldest first */
     int hold_count;
@@ -178,7 +179,9 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait);
 
 /*
  * The GPU's runtime may let a thread wait while another one frees memory, which waits for kernels; and those of a team
- * with a pump wait for this thread. So it is asked only when something seems to be wrong: true then, or without a pump.
+ * with a pump wait for this thread. compute-sanitizer does work of its own on the device before it lets an answer
+ * through, while which kernels of other ranks of the process do not begin. So the runtime is asked only when something
+ * seems to be wrong: true then, or where there is neither a pump nor a tool.
  */
 bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait);
 

@@ -12,8 +12,8 @@
 /* Seconds between two looks at what is slow to look at. */
 #define LOOK_PERIOD 1e-3
 
-/* Seconds for which nobody asks the runtime about a kernel that this thread has to keep supplied. */
-#define PUMP_SECONDS 5.0
+/* Seconds for which nobody asks the runtime about kernels that such a question may keep from ending. */
+#define PATIENT_SECONDS 5.0
 
 /* Seconds of a wait after which other nodes are told of it: ordinary delays cost no messages. */
 #define TELL_AFTER 0.5
@@ -154,7 +154,8 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
 
 bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait)
 {
-    return wait->team->pump == NULL || (wait->started > 0 && mscclpp_team_now() - wait->started > PUMP_SECONDS);
+    return (wait->team->pump == NULL && !wait->team->watched) ||
+           (wait->started > 0 && mscclpp_team_now() - wait->started > PATIENT_SECONDS);
 }
 
 mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
