@@ -138,8 +138,10 @@ static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **addres
     }
     error = cudaMalloc(&address, size);
     if (cudaSuccess != error) {
-        mscclpp_error("cannot allocate %zu bytes on CUDA device %d: %s (%s)", size, device, cudaGetErrorName(error),
-                      cudaGetErrorString(error));
+        /* Of memory that is short callers make do with less, and say so. */
+        mscclpp_log(cudaErrorMemoryAllocation == error ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_ERROR,
+                    "cannot allocate %zu bytes on CUDA device %d: %s (%s)", size, device, cudaGetErrorName(error),
+                    cudaGetErrorString(error));
         (void)cudaGetLastError();
     } else {
         error = zero(address, size);
