@@ -177,8 +177,9 @@ const mscclpp_param_t mscclpp_params[] = {
         "Comma-separated ranks whose buffers the host twin looks upon as ordinary host memory; RANK/CALLS: once "
         "kernels have served so many calls of that rank."),
     CONFIG_BOOL(twin_shared_only, "0", 9,
-                "Let the host twin look upon shared mappings as device memory, each as one allocation, and upon all "
-                "else of the application as ordinary host memory; 0 takes everything for device memory."),
+                "Let the host twin look upon shared mappings as device memory, each as one allocation, which ranks map "
+                "one another's of where another copy of this component's library has made it, and upon all else of "
+                "the application as ordinary host memory; 0 takes everything for device memory."),
     CONFIG_SIZE(epoch_limit, "2147483648", 9, 16, 4294967295.0,
                 "Number of packet operations after which a communicator's packet memory is cleared."),
     CONFIG_STRING(verbs_library, "libibverbs.so.1", 7, NULL, "File of libibverbs that the transport verbs opens."),

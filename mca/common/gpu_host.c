@@ -311,27 +311,32 @@ static void host_host_unregister(void *host_address)
 
 static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
+    const bool shared = NULL != atomic_load_explicit(&host_bounds, memory_order_acquire);
     mscclpp_shmseg_descriptor_t descriptor;
-    mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
     const host_memory_t *memory;
+    uint64_t offset = 0;
+    bool found;
 
     pthread_mutex_lock(&host_lock);
     memory = *find(address, false);
-    if (NULL != memory) {
-        char *base = mscclpp_shmseg_base(memory->segment);
+    found = NULL != memory;
+    if (found) {
         mscclpp_shmseg_describe(memory->segment, &descriptor);
-        memset(handle_p, 0, sizeof(*handle_p));
-        handle_p->buffer_id = descriptor.id;
-        handle_p->offset = (uint64_t)((const char *)address - base);
-        handle_p->length = descriptor.length;
-        handle_p->pid = descriptor.pid;
-        handle_p->token = descriptor.token;
-        handle_p->address = (uint64_t)(uintptr_t)base;
-        memcpy(handle_p->opaque, &descriptor, sizeof(descriptor));
-        status = MSCCLPP_OK;
+        offset = (uint64_t)((const char *)address - (const char *)mscclpp_shmseg_base(memory->segment));
     }
     pthread_mutex_unlock(&host_lock);
-    return status;
+    if (!found && !(shared && mscclpp_shmseg_recognise(address, &descriptor, &offset))) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    memset(handle_p, 0, sizeof(*handle_p));
+    handle_p->buffer_id = descriptor.id;
+    handle_p->offset = offset;
+    handle_p->length = descriptor.length;
+    handle_p->pid = descriptor.pid;
+    handle_p->token = descriptor.token;
+    handle_p->address = (uint64_t)((uintptr_t)address - offset);
+    memcpy(handle_p->opaque, &descriptor, sizeof(descriptor));
+    return MSCCLPP_OK;
 }
 
 /* In the exporter itself this yields the exporter's address, as everything held twice in a process has one address. */

@@ -81,6 +81,7 @@ static void *thread_main(void *argument)
 {
     mscclpp_proxy_t *proxy = argument;
 
+    (void)pthread_setname_np(pthread_self(), "mscclpp-proxy");
     pthread_mutex_lock(&proxy->lock);
     while (!proxy->closing) {
         if (!has_work(proxy)) {

@@ -1,7 +1,9 @@
 #include "mca/common/shmseg.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -160,6 +162,65 @@ static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
     file_name(name, descriptor);
     snprintf(expected, sizeof(expected), "/memfd:%s (deleted)", name);
     return 0 == strcmp(found, expected);
+}
+
+/* The segment's identity by its file's name, and the address's place in that file. False if no segment is mapped there.
+ */
+static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descriptor, uint64_t *offset_p)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    bool found = false;
+
+    while (NULL != maps && !found && NULL != fgets(line, sizeof(line), maps)) {
+        uintptr_t low, high;
+        uint64_t begin;
+
+        if (6 == sscanf(line,
+                        "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNx64 " %*s %" SCNu64 " /memfd:mscclpp-%" SCNx64 "-%" SCNu64,
+                        &low, &high, &begin, &descriptor->ino, &descriptor->token, &descriptor->id) &&
+            (uintptr_t)address >= low && (uintptr_t)address < high) {
+            *offset_p = begin + ((uintptr_t)address - low);
+            found = true;
+        }
+    }
+    if (NULL != maps) {
+        fclose(maps);
+    }
+    return found;
+}
+
+bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p)
+{
+    mscclpp_shmseg_descriptor_t descriptor = {.pid = (int64_t)getpid()};
+    bool found = false;
+    struct dirent *entry;
+    DIR *files;
+
+    if (!read_mapping(address, &descriptor, offset_p)) {
+        return false;
+    }
+    files = opendir("/proc/self/fd");
+    while (NULL != files && !found && NULL != (entry = readdir(files))) {
+        char *end;
+        long fd = strtol(entry->d_name, &end, 10);
+        struct stat file;
+
+        if (end != entry->d_name && '\0' == *end && 0 == fstat((int)fd, &file) &&
+            (uint64_t)file.st_ino == descriptor.ino) {
+            descriptor.fd = fd;
+            descriptor.dev = (uint64_t)file.st_dev;
+            descriptor.length = (uint64_t)file.st_size;
+            found = is_described((int)fd, &descriptor);
+        }
+    }
+    if (NULL != files) {
+        closedir(files);
+    }
+    if (found) {
+        *descriptor_p = descriptor;
+    }
+    return found;
 }
 
 static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descriptor, void **base_p)

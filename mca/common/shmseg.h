@@ -40,6 +40,12 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
                            uint64_t *offset_p);
 
 /*
+ * The same for one address, and for a segment that another copy of this library in the process has made. Asks the
+ * kernel about all mappings and files of the process, which takes long.
+ */
+bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p);
+
+/*
  * Maps a segment. All holders within one process share one mapping and so one address, the creator included.
  * MSCCLPP_ERR_NOT_SUPPORTED if the segment cannot be reached: its creator has dropped it, is gone, or belongs to
  * another user, container or node.

@@ -168,6 +168,19 @@ run_never_saying() {
     fi
 }
 
+# The job must pass, and all calls that it tells of, of which there are some, must be served by algorithms that match.
+run_by() {
+    local name=$1 expression=$2 before=$passed served
+    shift 2
+    run "$name" "$@"
+    [ "$passed" -gt "$before" ] || return 0
+    served=$(grep -aEo 'call [0-9]+: [a-z_]+, ' "$log" | sed 's/.*: \(.*\), /\1/' | sort -u)
+    if [ -z "$served" ] || grep -Evxq "$expression" <<<"$served"; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but by $(paste -sd, <<<"${served:-no kernel}") in place of $expression"
+    fi
+}
+
 # The job must fail by itself within LIMIT, and print a line that matches.
 run_failing() {
     local name=$1 expression=$2 limit=$3 start=$SECONDS status
@@ -253,16 +266,25 @@ cases_stages() {
 
 # Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.
 cases_algorithms() {
-    local algorithm n
+    local algorithm n by named shared=()
+    # So that ranks can map one another's buffers on the twin, too.
+    [ "$MSCCLPP_TEST_DEVICE" = cuda ] || shared=(--mca coll_mscclpp_twin_shared_only 1)
     for algorithm in oneshot twophase oneshot_put zerocopy engines scratch stage; do
+        by=$algorithm
+        # Not where ranks share a GPU.
+        [ "$MSCCLPP_TEST_DEVICE:$algorithm" != cuda:engines ] || by='engines|zerocopy'
         for n in 1 2 3 4 5 8; do
-            run "algorithm:$algorithm:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
-                "$bindir/test_counts" quick
+            named=("${forced[@]}" ${shared[@]+"${shared[@]}"} --mca coll_mscclpp_algorithm "$algorithm")
+            # A single rank copies, and what is staged is no kernel's.
+            if [ "$n" = 1 ] || [ $algorithm = stage ]; then
+                run "algorithm:$algorithm:$n" 240 -n "$n" "${named[@]}" "$bindir/test_counts" quick
+            else
+                run_by "algorithm:$algorithm:$n" "$by" 240 -n "$n" "${named[@]}" --mca coll_mscclpp_verbose 3 \
+                    "$bindir/test_counts" quick
+            fi
         done
-        run "algorithm:$algorithm:types_ops" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
-            "$bindir/test_types_ops"
-        run "algorithm:$algorithm:bitwise" 120 -n 4 "${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
-            "$bindir/test_bitwise"
+        run "algorithm:$algorithm:types_ops" 240 -n 3 "${named[@]}" "$bindir/test_types_ops"
+        run "algorithm:$algorithm:bitwise" 120 -n 4 "${named[@]}" "$bindir/test_bitwise"
     done
     for n in 1 2 3 5 8; do
         run "algorithm:oneshot-ll8:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
@@ -343,6 +365,14 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 $when
     done
+    # This layer of Open MPI keeps messages that a communicator has left behind for the next one with its id.
+    if "$ompi_info" --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then
+        UCX_TLS=tcp,self,sm run_saying "late:timeout:first:pml ucx" "$named" 60 -n 3 "${forced[@]}" \
+            --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca coll_mscclpp_timeout 2 \
+            "$bindir/test_late" timeout 5 first
+    else
+        skip "late:timeout:first:pml ucx" "Open MPI has no pml ucx"
+    fi
     # Who waits for packets names whose they are.
     for when in oneshot twophase; do
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
@@ -352,12 +382,20 @@ cases_late() {
 
 # Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.
 cases_idle() {
-    local proxy
+    local proxy engines=engines shared=()
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        shared=(--mca coll_mscclpp_twin_shared_only 1)
+    elif [ "${gpus:-2}" -lt 2 ]; then
+        engines=zerocopy # as ranks share a GPU
+    fi
     for proxy in progress thread; do
-        run "idle:$proxy" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_proxy "$proxy" "$bindir/test_idle"
+        run_saying "idle:$proxy" 'inter-node transport ' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_proxy "$proxy" \
+            --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_verbose 2 "$bindir/test_idle"
     done
+    run "idle:one node" 60 -n 3 "${forced[@]}" "$bindir/test_idle"
     run "idle:linger" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_idle"
-    run "idle:engines" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm engines "$bindir/test_idle"
+    run_by "idle:engines" "$engines" 60 -n 2 "${forced[@]}" ${shared[@]+"${shared[@]}"} --mca coll_mscclpp_verbose 3 \
+        --mca coll_mscclpp_algorithm engines "$bindir/test_idle"
     run "idle:stage" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_idle"
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run_failing "idle:seen" 'test_idle.c:[0-9]+: after .* of CPU time' 60 -n 2 "${forced[@]}" \

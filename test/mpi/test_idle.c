@@ -72,6 +72,25 @@ static void print_threads(void)
     }
 }
 
+/* Where nodes exchange and the parameter asks for it, a thread of its own moves the proxy on, and else there is none. */
+static void check_proxy(void)
+{
+    const bool expected = mt_parameter_is("proxy", "thread") && !mt_parameter_is("ranks_per_node", "0");
+    DIR *folder = opendir("/proc/self/task");
+    struct dirent *entry;
+    bool found = false;
+    char name[64];
+
+    while (NULL != folder && NULL != (entry = readdir(folder))) {
+        read_line(entry->d_name, "comm", name, sizeof(name));
+        found = found || 0 == strcmp(name, "mscclpp-proxy");
+    }
+    if (NULL != folder) {
+        closedir(folder);
+    }
+    MT_CHECK(expected == found, "a proxy's thread is %s", found ? "there" : "missing");
+}
+
 static void rest(double seconds, const char *when)
 {
     double used;
@@ -130,6 +149,7 @@ int main(int argc, char **argv)
         }
     }
     MT_CHECK(1 == mt_size || mt_served(comms[0]) > 0 || mt_staged(comms[0]) > 0, "the component served no call");
+    check_proxy();
     rest(seconds, "after blocking calls");
     start_and_end(comms[1]);
     rest(seconds, "after nonblocking calls");

@@ -2,8 +2,8 @@
  * The last rank comes late to a call.
  * Usage: test_late warn SECONDS:    the call ends well; the runner looks for the warning that names the rank
  *        test_late timeout SECONDS: coll_mscclpp_timeout is shorter: the others get an error within SECONDS, and so
- * does the late rank; the communicator stays broken, others go on working A third argument "first" makes the late call
- * the first of its communicator.
+ * does the late rank; the communicator stays broken, others go on working, and so do those that come after its end. A
+ * third argument "first" makes the late call the first of its communicator.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +75,10 @@ int main(int argc, char **argv)
     }
     mt_barrier(MPI_COMM_WORLD);
     call = mt_call(MPI_COMM_WORLD, 1000, 2);
+    mt_verify(&call);
+    MT_MPI(MPI_Comm_free(&comm));
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    call = mt_call(comm, 1000, 3);
     mt_verify(&call);
     MT_MPI(MPI_Comm_free(&comm));
     return mt_finish();

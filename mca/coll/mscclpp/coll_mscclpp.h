@@ -123,6 +123,7 @@ typedef struct mca_coll_mscclpp_module_t {
     mca_coll_mscclpp_team_state_t team_state;
     mscclpp_team_t *team;        /* shared, atomic */
     mca_coll_mscclpp_oob_t *oob; /* oob.c's state, made when first needed; guarded by the component's lock */
+    bool keeps_comm;             /* oob_message.c's */
     uint64_t calls;              /* shared, atomic: blocking all-reduce calls, host and device buffers alike */
     int in_host_call;            /* shared, atomic: not 0 while the previous component serves a call on host buffers */
     int watchers;                /* shared, atomic: not 0 while another thread may look at the fields above */

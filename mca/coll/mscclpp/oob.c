@@ -171,6 +171,9 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
             status = look_at_clock(&gather);
         }
     }
+    if (MSCCLPP_OK != status) {
+        mca_coll_mscclpp_oob_break_off(oob->module);
+    }
     return status;
 }
 

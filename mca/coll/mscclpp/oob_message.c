@@ -133,6 +133,14 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_
     return status;
 }
 
+void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module)
+{
+    if (!module->keeps_comm && !OMPI_COMM_IS_INTRINSIC(module->comm)) {
+        module->keeps_comm = true;
+        OBJ_RETAIN(module->comm);
+    }
+}
+
 void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number)
 {
     mca_coll_mscclpp_oob_header_t header = {
@@ -145,6 +153,7 @@ void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t nu
                                     MCA_PML_BASE_SEND_STANDARD, module->comm));
         }
     }
+    mca_coll_mscclpp_oob_break_off(module);
 }
 
 /* True for a complete request, which is freed then; *rc_p is how it ended. */

@@ -58,6 +58,13 @@ void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob);
 void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
 
 /*
+ * Messages of an exchange that ends badly may still come, and not every point-to-point layer forgets them with the
+ * communicator: the next one with the same context id would receive them. Open MPI gives the id to no other while
+ * somebody holds the communicator, so from now on this module does, for the life of the process.
+ */
+void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module);
+
+/*
  * The functions below are called with the lock held and never wait.
  */
 
