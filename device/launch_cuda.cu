@@ -278,22 +278,25 @@ static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t
 extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch)
 {
     const args_t *args = (const args_t *)launch->args; /* the zero-copy arguments begin with the common ones */
-    const int variant = find_variant(args->dtype, args->op);
     void *parameters[] = {(void *)launch->args};
-    cudaLaunchConfig_t config = {};
+    int variant;
 
-    config.gridDim = dim3(launch->nblocks);
-    config.blockDim = dim3(launch->nthreads);
-    config.stream = (cudaStream_t)stream;
     if (launch->kernel == MSCCLPP_KERNEL_LINGER) {
+        cudaLaunchConfig_t config = {};
+
+        config.gridDim = dim3(launch->nblocks);
+        config.blockDim = dim3(launch->nthreads);
+        config.stream = (cudaStream_t)stream;
         return (int)mscclpp_dev_cuda_launch_lingering(&config, (const mscclpp_dev_linger_args_t *)launch->args);
     }
+    variant = find_variant(args->dtype, args->op);
     if (device < DEVICES && devices[device].launch != NULL) {
         return launch_by_driver(device, stream, launch, variant,
                                 args->release == MSCCLPP_DEV_RELEASE_STREAM && devices[device].overlaps &&
                                     awaits_stream(launch->kernel));
     }
-    return (int)cudaLaunchKernelExC(&config, function_of_variant(launch->kernel, variant), parameters);
+    return (int)cudaLaunchKernel(function_of_variant(launch->kernel, variant), dim3(launch->nblocks),
+                                 dim3(launch->nthreads), parameters, 0, (cudaStream_t)stream);
 }
 
 extern "C" int mscclpp_dev_cuda_preload(int device, void *launch)
@@ -308,7 +311,7 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *launch)
             const void *function = function_of_variant((mscclpp_dev_kernel_t)kernel, variant);
 
             error = cudaFuncGetAttributes(&attributes, function);
-            if (error == cudaSuccess && device < DEVICES) {
+            if (error == cudaSuccess && device < DEVICES && launch != NULL) {
                 error = cudaGetFuncBySymbol(&devices[device].functions[kernel][variant], function);
             }
             if (error != cudaSuccess) {

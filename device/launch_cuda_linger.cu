@@ -83,7 +83,8 @@ cudaError_t mscclpp_dev_cuda_launch_lingering(cudaLaunchConfig_t *config, const 
         (void)__atomic_fetch_and(&cluster_sizes[device], ~(1u << size), __ATOMIC_RELAXED);
         config->numAttrs = 0;
     }
-    return cudaLaunchKernelExC(config, (const void *)linger_kernel, parameters);
+    return cudaLaunchKernel((const void *)linger_kernel, config->gridDim, config->blockDim, parameters, 0,
+                            config->stream);
 }
 
 void mscclpp_dev_cuda_find_clusters(int device)

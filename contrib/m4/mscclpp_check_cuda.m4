@@ -81,13 +81,13 @@ AC_DEFUN([_MSCCLPP_CUDA_LIBRARY], [
          AS_CASE([$host_os], [linux*], [mscclpp_cuda_libs="$mscclpp_cuda_libs -ldl -lrt -lpthread"])
          LIBS="$mscclpp_cuda_libs $LIBS"
          AC_MSG_CHECKING([whether it links])
-         AC_LINK_IFELSE([AC_LANG_PROGRAM([[extern int cudaGetDeviceCount(int *);]],
-             [[int n; return cudaGetDeviceCount(&n);]])],
+         AC_LINK_IFELSE([AC_LANG_PROGRAM([[extern int cudaGetDeviceCount(int *), cudaLaunchKernelExC(void);]],
+             [[int n; return cudaGetDeviceCount(&n) + cudaLaunchKernelExC();]])],
              [AC_MSG_RESULT([yes])
               CUDA_CPPFLAGS="-isystem $mscclpp_cuda_incdir"
               CUDA_LIBS=$mscclpp_cuda_libs],
              [AC_MSG_RESULT([no])
-              mscclpp_cuda_why="cannot link with -lcudart_static; the end of config.log tells why"])
+              mscclpp_cuda_why="cannot link with -lcudart_static of CUDA 11.8 or later; the end of config.log tells why"])
          LIBS=$mscclpp_save_LIBS])
 ])
 

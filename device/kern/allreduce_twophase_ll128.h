@@ -365,6 +365,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     epoch.shard = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
     epoch.capacity = args->ll128_capacity;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
+    ctx->failed = mscclpp_dev_warp_or(ctx->failed); /* lanes of a warp go through the loops below together */
     bundles = mscclpp_dev_share(epoch.shard, MSCCLPP_DEV_BUNDLE_UNITS);
     for (base = 0; base < bundles; base += chunk) {
         ++epoch.flag;

@@ -262,7 +262,7 @@ static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
         if (status == MSCCLPP_OK && (team->on_host || ++turns % TURNS == 0)) {
             status = mscclpp_team_wait_turn(&wait);
         }
-        if (status == MSCCLPP_OK && wait.next_look > next) {
+        if (status == MSCCLPP_OK && wait.next_look > next && mscclpp_team_may_ask(&wait)) {
             status = mscclpp_team_look_at_kernel(team, what);
         }
         if (status != MSCCLPP_OK) {

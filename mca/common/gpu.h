@@ -220,8 +220,8 @@ void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address));
 
 /*
  * Testing: what the twin tells of the allocation behind an address of the application's device memory. `bounds` leaves
- * its results alone where it knows nothing. NULL: all bounds are unknown. With it peers can map such memory that another
- * copy of this library in the process has allocated.
+ * its results alone where it knows nothing. NULL: all bounds are unknown. With it peers can map such memory that
+ * another copy of this library in the process has allocated.
  */
 void mscclpp_gpu_host_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p));
 

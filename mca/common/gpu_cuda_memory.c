@@ -367,7 +367,6 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
     }
 }
 
-#if CUDA_VERSION >= 11070
 /* Of whole pages, which is what the driver lends. With the owner's device entered. */
 static mscclpp_status_t lend_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 {
@@ -420,13 +419,3 @@ mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, 
     }
     return status;
 }
-#else
-mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
-{
-    (void)address;
-    (void)length;
-    (void)fd_p;
-    (void)offset_p;
-    return MSCCLPP_ERR_NOT_SUPPORTED;
-}
-#endif

@@ -140,19 +140,25 @@ static bool is_above(const mscclpp_mapping_limit_t *limit)
     return memory_total > limit->count || (limit->bytes != 0 && memory_bytes > limit->bytes);
 }
 
-/* Closes stale mappings, and the least recently used ones above the limit. The list may change with each close. */
-static void trim(mscclpp_mapping_limit_t limit)
+/*
+ * Closes stale mappings, and the least recently used ones above the limit; returns how many. The list may change with
+ * each close.
+ */
+static int trim(mscclpp_mapping_limit_t limit)
 {
     mscclpp_mapping_t *mapping = memory_oldest;
+    int closed = 0;
 
     while (NULL != mapping) {
         if (is_unused(mapping) && (mapping->stale || is_above(&limit))) {
             close_unused(mapping);
+            ++closed;
             mapping = memory_oldest;
         } else {
             mapping = mapping->newer;
         }
     }
+    return closed;
 }
 
 /* A new allocation where an older one of the same process lay proves that the older one was freed. */
@@ -200,11 +206,17 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
     mapping->stale = 0 == handle->buffer_id;
     mark_replaced(handle);
     insert(mapping);
-    trim(memory_limit);
+    (void)trim(memory_limit);
 
     pthread_mutex_unlock(&memory_lock);
     status = ops->import_memory(device, handle, &base);
     pthread_mutex_lock(&memory_lock);
+    /* What nobody uses may hold the room that this one needs. */
+    if (MSCCLPP_ERR_NO_MEMORY == status && trim((mscclpp_mapping_limit_t){0, 0}) > 0) {
+        pthread_mutex_unlock(&memory_lock);
+        status = ops->import_memory(device, handle, &base);
+        pthread_mutex_lock(&memory_lock);
+    }
     if (MSCCLPP_OK == status) {
         mapping->base = base;
         mapping->busy = false;
@@ -232,30 +244,17 @@ void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
     }
     pthread_mutex_lock(&memory_lock);
     if (0 == --mapping->references && (mapping->stale || is_above(&memory_limit))) {
-        trim(memory_limit);
+        (void)trim(memory_limit);
     }
-    pthread_mutex_unlock(&memory_lock);
-}
-
-void mscclpp_mapping_drop_peer(int64_t pid, uint64_t token)
-{
-    pthread_mutex_lock(&memory_lock);
-    for (mscclpp_mapping_t *mapping = memory_newest; NULL != mapping; mapping = mapping->older) {
-        if (mapping->handle.pid == pid && mapping->handle.token == token) {
-            mapping->stale = true;
-        }
-    }
-    trim(memory_limit);
     pthread_mutex_unlock(&memory_lock);
 }
 
 int mscclpp_mapping_drain(void)
 {
-    const mscclpp_mapping_limit_t none = {0, 0};
     int left;
 
     pthread_mutex_lock(&memory_lock);
-    trim(none);
+    (void)trim((mscclpp_mapping_limit_t){0, 0});
     left = memory_total;
     pthread_mutex_unlock(&memory_lock);
     return left;

@@ -24,7 +24,8 @@ mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config);
 
 /*
  * Maps the allocation of a handle for kernels of `device`, unless it is mapped already: one allocation is mapped at
- * most once a device, whoever asks for it. The limit last given counts. Fails as `ops->import_memory` does.
+ * most once a device, whoever asks for it. The limit last given counts. Where memory is
+ * short, mappings that nobody uses are closed and it is tried again; fails as `ops->import_memory` does.
  */
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p);
@@ -34,9 +35,6 @@ void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);
 
 /* Ends one get. NULL is allowed. */
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping);
-
-/* Closes what is mapped of a process; what is in use is closed by its last put. */
-void mscclpp_mapping_drop_peer(int64_t pid, uint64_t token);
 
 /* Closes whatever is not in use. Returns how many mappings are left, which is none once all teams are destroyed. */
 int mscclpp_mapping_drain(void);

@@ -55,12 +55,12 @@ cases_nodes_algorithms() {
     for algorithm in nodes nodes_split nodes_ring nodes_packets; do
         # Over what serves between real nodes, else over shared memory.
         for n in 2 3 4; do
-            run "nodes:$algorithm:$n/1" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
-                --mca coll_mscclpp_transport network --mca coll_mscclpp_algorithm "$algorithm" \
-                "$bindir/test_counts" quick
+            run_saying "nodes:$algorithm:$n/1" "call [0-9]+: $algorithm, " 240 -n "$n" "${forced[@]}" \
+                --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport network \
+                --mca coll_mscclpp_algorithm "$algorithm" --mca coll_mscclpp_verbose 3 "$bindir/test_counts" quick
         done
-        run "nodes:$algorithm:5/2" 240 -n 5 "${nodes[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
-            "$bindir/test_counts" quick
+        run_saying "nodes:$algorithm:5/2" "call [0-9]+: $algorithm, " 240 -n 5 "${nodes[@]}" \
+            --mca coll_mscclpp_algorithm "$algorithm" --mca coll_mscclpp_verbose 3 "$bindir/test_counts" quick
         run "nodes:$algorithm:bitwise" 120 -n 4 "${nodes[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
             "$bindir/test_bitwise"
     done

@@ -28,6 +28,8 @@ trap 'rm -rf "$scratch"' EXIT
 . "$(dirname "$0")/lanes.sh"
 # shellcheck source=test/mpi/nodes.sh
 . "$(dirname "$0")/nodes.sh"
+# shellcheck source=test/mpi/tune.sh
+. "$(dirname "$0")/tune.sh"
 
 if [ "${1:-}" != --list ]; then
     [ -e "${component_dir:-/nonexistent}/mca_coll_mscclpp.so" ] || {
@@ -181,7 +183,7 @@ run_by() {
     fi
 }
 
-# The job must fail by itself within LIMIT, and print a line that matches.
+# The job must fail by itself within LIMIT, and print a line that matches; or, if any will do, not die of a signal.
 run_failing() {
     local name=$1 expression=$2 limit=$3 start=$SECONDS status
     shift 3
@@ -195,6 +197,8 @@ run_failing() {
         report_failure "$name" "no error within $limit s"
     elif ! grep -aEq "$expression" "$log"; then
         report_failure "$name" "exit status $status, but no line matches: $expression"
+    elif [ -z "$expression" ] && grep -aq 'exited on signal' "$log"; then
+        report_failure "$name" "ended by a signal"
     else
         passed=$((passed + 1))
         echo "ok   $name ($((SECONDS - start)) s)"
@@ -266,25 +270,27 @@ cases_stages() {
 
 # Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.
 cases_algorithms() {
-    local algorithm n by named shared=()
-    # So that ranks can map one another's buffers on the twin, too.
-    [ "$MSCCLPP_TEST_DEVICE" = cuda ] || shared=(--mca coll_mscclpp_twin_shared_only 1)
+    local algorithm n by job
     for algorithm in oneshot twophase oneshot_put zerocopy engines scratch stage; do
         by=$algorithm
+        job=("${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm")
+        case $MSCCLPP_TEST_DEVICE:$algorithm in
+        # So that ranks can map one another's buffers.
+        host:zerocopy | host:engines) job+=(--mca coll_mscclpp_twin_shared_only 1) ;;
         # Not where ranks share a GPU.
-        [ "$MSCCLPP_TEST_DEVICE:$algorithm" != cuda:engines ] || by='engines|zerocopy'
+        cuda:engines) by='engines|zerocopy' ;;
+        esac
         for n in 1 2 3 4 5 8; do
-            named=("${forced[@]}" ${shared[@]+"${shared[@]}"} --mca coll_mscclpp_algorithm "$algorithm")
             # A single rank copies, and what is staged is no kernel's.
             if [ "$n" = 1 ] || [ $algorithm = stage ]; then
-                run "algorithm:$algorithm:$n" 240 -n "$n" "${named[@]}" "$bindir/test_counts" quick
+                run "algorithm:$algorithm:$n" 240 -n "$n" "${job[@]}" "$bindir/test_counts" quick
             else
-                run_by "algorithm:$algorithm:$n" "$by" 240 -n "$n" "${named[@]}" --mca coll_mscclpp_verbose 3 \
+                run_by "algorithm:$algorithm:$n" "$by" 240 -n "$n" "${job[@]}" --mca coll_mscclpp_verbose 3 \
                     "$bindir/test_counts" quick
             fi
         done
-        run "algorithm:$algorithm:types_ops" 240 -n 3 "${named[@]}" "$bindir/test_types_ops"
-        run "algorithm:$algorithm:bitwise" 120 -n 4 "${named[@]}" "$bindir/test_bitwise"
+        run "algorithm:$algorithm:types_ops" 240 -n 3 "${job[@]}" "$bindir/test_types_ops"
+        run "algorithm:$algorithm:bitwise" 120 -n 4 "${job[@]}" "$bindir/test_bitwise"
     done
     for n in 1 2 3 5 8; do
         run "algorithm:oneshot-ll8:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
@@ -464,86 +470,6 @@ cases_rules() {
         "$bindir/test_basic" served
 }
 
-# interrupted NAME SIGNAL WHOM ARGUMENT...: a run of mscclpp_tune that gets a signal, sent to a rank or to mpirun, once
-# it has measured something. It must end soon, a rank's with the signal's status and after a word of its own.
-interrupted() {
-    local name=$1 signal=$2 whom=$3 measured=$scratch/tuned.2-$MSCCLPP_TEST_DEVICE.measured start=$SECONDS pid target
-    local status expected=$((128 + $(kill -l "$2")))
-    shift 3
-    begin "$name" || return 0
-    timeout -k 10 120 "${launch[@]}" "$@" >"$log" 2>&1 </dev/null &
-    pid=$!
-    until grep -q '^bytes=' "$measured" 2>/dev/null || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
-    target=$(pgrep -P $pid)
-    [ "$whom" = mpirun ] || target=$(pgrep -P "$target" mscclpp_tune | tail -n 1)
-    start=$SECONDS
-    kill -s "$signal" "$target"
-    wait $pid
-    status=$?
-    if [ $status -eq 0 ] || [ $((SECONDS - start)) -gt 20 ]; then
-        report_failure "$name" "exit status $status after $((SECONDS - start)) s"
-    elif [ "$whom" = rank ] && [ $status -ne $expected ]; then
-        report_failure "$name" "exit status $status in place of $expected"
-    elif [ "$whom" = rank ] && ! grep -q '^# interrupted after [1-9]' "$log"; then
-        report_failure "$name" "no line that tells how far it came"
-    elif [ "$whom" = rank ] && ! grep -q '^ranks=2 ' "$scratch/tuned"; then
-        report_failure "$name" "no rules"
-    else
-        passed=$((passed + 1))
-        echo "ok   $name ($((SECONDS - start)) s)"
-    fi
-}
-
-# bar NAME ARGUMENT...: mpirun in a terminal, where mscclpp_tune has to draw a bar.
-bar() {
-    local name=$1
-    shift
-    command -v script >/dev/null || { skip "$name" "no script(1), which makes a terminal" && return 0; }
-    begin "$name" || return 0
-    printf '%q ' "${launch[@]}" "$@" >"$scratch/bar.sh"
-    timeout -k 10 60 script -qefc "sh $scratch/bar.sh" /dev/null >"$log" 2>&1 </dev/null
-    if grep -Eq $'\r\\[#+\\.+\\] 1 of 3 sizes' "$log" && ! grep -q 'mscclpp_tune: 1 of 3 sizes' "$log"; then
-        passed=$((passed + 1))
-        echo "ok   $name"
-    else
-        report_failure "$name" "no bar"
-    fi
-}
-
-# The program that writes rules: whole, interrupted and gone on, and what it refuses.
-cases_tune() {
-    local file=$scratch/tuned tune
-    tune=(-n 2 "${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --output "$file"
-        --warmup 2 --rounds 5)
-    interrupted "tune:SIGINT to a rank" INT rank "${tune[@]}" --max 64k --factor 4
-    run_saying "tune:goes on" '^# [1-5] of 6 sizes were measured by earlier runs' 240 \
-        "${tune[@]}" --max 64k --factor 4
-    run_saying "tune:goes on, all measured" '^# 6 of 6 sizes were measured by earlier runs' 240 \
-        "${tune[@]}" --max 64k --factor 4
-    run_never_saying "tune:anew" 'by earlier runs' 240 "${tune[@]}" --max 64k --factor 8 --rounds 1 --fresh
-    rm -f "$file.2-$MSCCLPP_TEST_DEVICE.measured"
-    interrupted "tune:SIGTERM to mpirun" TERM mpirun "${tune[@]}" --max 64k --factor 4
-    # mpirun may take longer to pass it on than the ranks to measure the rest.
-    run_saying "tune:goes on after mpirun" '^# [1-6] of 6 sizes were measured by earlier runs' 240 \
-        "${tune[@]}" --max 64k --factor 4 --progress lines
-    # Half of a line, as a run that is killed can leave it, is forgotten.
-    [ ! -e "$file.2-$MSCCLPP_TEST_DEVICE.measured" ] || printf 'bytes=6553' >>"$file.2-$MSCCLPP_TEST_DEVICE.measured"
-    run_saying "tune:more sizes" '^mscclpp_tune: 7 of 7 sizes' 240 "${tune[@]}" --max 256k --factor 4
-    run_saying "tune:other ranks" '^# [1-9][0-9]* rules' 240 -n 3 "${tune[@]:2}" --max 1k --factor 16 --rounds 1
-    run "tune:keeps the rules of others" 30 -n 1 grep -q '^ranks=2 ' "$file"
-    run_never_saying "tune:rules are obeyed" 'rules .*(not allowed|differ)' 60 -n 2 "${forced[@]}" \
-        --mca coll_mscclpp_rules "$file" --mca coll_mscclpp_verbose 3 "$bindir/test_basic" served
-    run_failing "tune:another run's times" 'holds the times of another run; --fresh' 30 "${tune[@]}" --rounds 4
-    echo 'bytes=8 algorithm=fastest seconds=1' >>"$file.2-$MSCCLPP_TEST_DEVICE.measured"
-    run_failing "tune:nonsense in the times" 'measured:[0-9]+: .*fastest.* is no time; use' 30 "${tune[@]}"
-    echo 'ranks=2' >>"$file"
-    run_failing "tune:no rules file" 'rules .*: missing: "device=" is not allowed' 30 "${tune[@]}" --fresh
-    run_failing "tune:one rank" 'rules are for 2 to 64 ranks on one node' 30 -n 1 "${tune[@]:2}"
-    run_failing "tune:bad option" "mscclpp_tune: --rounds: '0' is not allowed; use a whole number from 1 to" 30 \
-        "${tune[@]}" --rounds 0
-    bar "tune:bar" "${tune[@]}" --max 256 --rounds 2 --output "$file.bar"
-}
-
 # Every list of components that a user might write.
 cases_selection() {
     local list unsaid=idle
@@ -577,10 +503,11 @@ cases_selection() {
 
 # Kernels, proxy and transports between processes; mscclpp_bench verifies what arrives.
 cases_ports() {
-    local n proxy bench=$bindir/../../mscclpp_bench
+    local n proxy local=shm bench=$bindir/../../mscclpp_bench
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || local=cuda_ipc
     for proxy in progress thread; do
         for n in 2 3; do
-            run_saying "port:$proxy:$n" '^# transport (shm|cuda_ipc)$' 120 -n "$n" "${forced[@]}" \
+            run_saying "port:$proxy:$n" "^# transport $local\$" 120 -n "$n" "${forced[@]}" \
                 --mca coll_mscclpp_proxy "$proxy" "$bench" --device "$MSCCLPP_TEST_DEVICE" --mode port \
                 --min 1 --max 3m --factor 37 --iterations 3 --rounds 1 --check 3
         done

@@ -72,7 +72,7 @@ static void print_threads(void)
     }
 }
 
-/* Where nodes exchange and the parameter asks for it, a thread of its own moves the proxy on, and else there is none. */
+/* Where nodes exchange and the parameter asks for it, a thread moves the proxy on, and else there is none. */
 static void check_proxy(void)
 {
     const bool expected = mt_parameter_is("proxy", "thread") && !mt_parameter_is("ranks_per_node", "0");

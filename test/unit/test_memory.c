@@ -15,6 +15,7 @@ static int fake_open[BUFFERS];
 static int fake_opened, fake_closed, fake_twice, fake_bad_close;
 static bool fake_fails;
 static unsigned fake_delay_us;
+static int fake_room; /* so many may be open at once; 0: any number */
 
 static mscclpp_status_t fake_import(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
@@ -22,6 +23,10 @@ static mscclpp_status_t fake_import(int device, const mscclpp_gpu_handle_t *hand
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     pthread_mutex_lock(&fake_lock);
+    if (fake_room != 0 && fake_opened - fake_closed >= fake_room) {
+        pthread_mutex_unlock(&fake_lock);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
     fake_twice += ++fake_open[handle->buffer_id] > 1;
     ++fake_opened;
     pthread_mutex_unlock(&fake_lock);
@@ -53,6 +58,7 @@ static void fake_reset(void)
     fake_opened = fake_closed = fake_twice = fake_bad_close = 0;
     fake_fails = false;
     fake_delay_us = 0;
+    fake_room = 0;
 }
 
 static mscclpp_gpu_handle_t handle_of(int pid, uint64_t buffer_id, uint64_t address, uint64_t length)
@@ -233,17 +239,7 @@ static void test_stale(void)
     mscclpp_mapping_put(mapping);
     CHECK_EQ(fake_open[0], 0);
 
-    mapping = get(&apart, 64);
-    mscclpp_mapping_drop_peer(5, 5000);
-    CHECK_EQ(fake_open[2], 1);
-    CHECK_EQ(fake_open[3], 1);
-    CHECK_EQ(fake_open[5], 0);
-    mscclpp_mapping_put(mapping);
-    CHECK_EQ(fake_open[2], 0);
-    mscclpp_mapping_drop_peer(6, 5000); /* another process of that number */
-    CHECK_EQ(fake_open[3], 1);
-    mscclpp_mapping_drop_peer(6, 6000);
-    CHECK_EQ(mscclpp_mapping_count(), 0);
+    CHECK_EQ(mscclpp_mapping_drain(), 0);
     CHECK_EQ(fake_opened, fake_closed);
 }
 
@@ -260,6 +256,25 @@ static void test_failure(void)
     fake_fails = false;
     mscclpp_mapping_put(get(&handle, 4));
     CHECK_EQ(fake_opened, 1);
+}
+
+/* Mappings that nobody uses give way where there is no room for another one; those in use do not. */
+static void test_room(void)
+{
+    mscclpp_gpu_handle_t first = numbered(1), second = numbered(2), third = numbered(3);
+    mscclpp_mapping_t *held, *mapping;
+
+    fake_reset();
+    fake_room = 2;
+    mscclpp_mapping_put(get(&first, 64));
+    held = get(&second, 64);
+    mapping = get(&third, 64);
+    CHECK_EQ(fake_open[1], 0);
+    CHECK_EQ(fake_open[2], 1);
+    CHECK_EQ(mscclpp_mapping_get(&fake_ops, 0, &first, count_of(64), &mapping), MSCCLPP_ERR_NO_MEMORY);
+    CHECK_EQ(mscclpp_mapping_count(), 2);
+    mscclpp_mapping_put(held);
+    mscclpp_mapping_put(mapping);
 }
 
 #define THREADS 6
@@ -327,8 +342,7 @@ static void child_maps(void *argument)
         mscclpp_mapping_put(mapping);
         REQUIRE(write(to_parent[1], "x", 1) == 1);
     }
-    mscclpp_mapping_drop_peer(handle.pid, handle.token);
-    CHECK_EQ(mscclpp_mapping_count(), 0);
+    CHECK_EQ(mscclpp_mapping_drain(), 0);
 }
 
 static void test_twin(void)
@@ -361,6 +375,7 @@ int main(void)
     test_bytes();
     test_stale();
     test_failure();
+    test_room();
     test_threads();
     test_twin();
     return unit_end();

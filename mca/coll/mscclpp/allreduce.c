@@ -185,7 +185,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
                                mca_coll_base_module_t *base)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
-    bool device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
+    bool device;
 
     if (0 == count) {
         return OMPI_SUCCESS;
@@ -194,6 +194,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
         /* Its data need not lie where the pointers do; staging looks there, and steps aside for host memory. */
         return stage(module, sendbuf, recvbuf, count, datatype, op);
     }
+    device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
     __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
     if (OPAL_UNLIKELY(mca_coll_mscclpp_component.config.mixed_buffers) && ompi_comm_size(comm) > 1) {
         int rc = agree_on_kind(module, &device);

@@ -1,0 +1,83 @@
+# shellcheck shell=bash
+# The cases of mscclpp_tune, for run.sh, which has the functions that run one, and sets what these read and count.
+# shellcheck disable=SC2034,SC2154 # these
+
+# interrupted NAME SIGNAL WHOM ARGUMENT...: a run of mscclpp_tune that gets a signal, sent to a rank or to mpirun, once
+# it has measured something. It must end soon, a rank's with the signal's status and after a word of its own.
+interrupted() {
+    local name=$1 signal=$2 whom=$3 measured=$scratch/tuned.2-$MSCCLPP_TEST_DEVICE.measured start=$SECONDS pid target
+    local status expected=$((128 + $(kill -l "$2")))
+    shift 3
+    begin "$name" || return 0
+    timeout -k 10 120 "${launch[@]}" "$@" >"$log" 2>&1 </dev/null &
+    pid=$!
+    until grep -q '^bytes=' "$measured" 2>/dev/null || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
+    target=$(pgrep -P $pid)
+    [ "$whom" = mpirun ] || target=$(pgrep -P "$target" mscclpp_tune | tail -n 1)
+    start=$SECONDS
+    kill -s "$signal" "$target"
+    wait $pid
+    status=$?
+    if [ $status -eq 0 ] || [ $((SECONDS - start)) -gt 20 ]; then
+        report_failure "$name" "exit status $status after $((SECONDS - start)) s"
+    elif [ "$whom" = rank ] && [ $status -ne $expected ]; then
+        report_failure "$name" "exit status $status in place of $expected"
+    elif [ "$whom" = rank ] && ! grep -q '^# interrupted after [1-9]' "$log"; then
+        report_failure "$name" "no line that tells how far it came"
+    elif [ "$whom" = rank ] && ! grep -q '^ranks=2 ' "$scratch/tuned"; then
+        report_failure "$name" "no rules"
+    else
+        passed=$((passed + 1))
+        echo "ok   $name ($((SECONDS - start)) s)"
+    fi
+}
+
+# bar NAME ARGUMENT...: mpirun in a terminal, where mscclpp_tune has to draw a bar.
+bar() {
+    local name=$1
+    shift
+    command -v script >/dev/null || { skip "$name" "no script(1), which makes a terminal" && return 0; }
+    begin "$name" || return 0
+    printf '%q ' "${launch[@]}" "$@" >"$scratch/bar.sh"
+    timeout -k 10 60 script -qefc "sh $scratch/bar.sh" /dev/null >"$log" 2>&1 </dev/null
+    if grep -Eq $'\r\\[#+\\.+\\] 1 of 3 sizes' "$log" && ! grep -q 'mscclpp_tune: 1 of 3 sizes' "$log"; then
+        passed=$((passed + 1))
+        echo "ok   $name"
+    else
+        report_failure "$name" "no bar"
+    fi
+}
+
+# The program that writes rules: whole, interrupted and gone on, and what it refuses.
+cases_tune() {
+    local file=$scratch/tuned tune
+    tune=(-n 2 "${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --output "$file"
+        --warmup 2 --rounds 5)
+    interrupted "tune:SIGINT to a rank" INT rank "${tune[@]}" --max 64k --factor 4
+    run_saying "tune:goes on" '^# [1-5] of 6 sizes were measured by earlier runs' 240 \
+        "${tune[@]}" --max 64k --factor 4
+    run_saying "tune:goes on, all measured" '^# 6 of 6 sizes were measured by earlier runs' 240 \
+        "${tune[@]}" --max 64k --factor 4
+    run_never_saying "tune:anew" 'by earlier runs' 240 "${tune[@]}" --max 64k --factor 8 --rounds 1 --fresh
+    rm -f "$file.2-$MSCCLPP_TEST_DEVICE.measured"
+    interrupted "tune:SIGTERM to mpirun" TERM mpirun "${tune[@]}" --max 64k --factor 4
+    # mpirun may take longer to pass it on than the ranks to measure the rest.
+    run_saying "tune:goes on after mpirun" '^# [1-6] of 6 sizes were measured by earlier runs' 240 \
+        "${tune[@]}" --max 64k --factor 4 --progress lines
+    # Half of a line, as a run that is killed can leave it, is forgotten.
+    [ ! -e "$file.2-$MSCCLPP_TEST_DEVICE.measured" ] || printf 'bytes=6553' >>"$file.2-$MSCCLPP_TEST_DEVICE.measured"
+    run_saying "tune:more sizes" '^mscclpp_tune: 7 of 7 sizes' 240 "${tune[@]}" --max 256k --factor 4
+    run_saying "tune:other ranks" '^# [1-9][0-9]* rules' 240 -n 3 "${tune[@]:2}" --max 1k --factor 16 --rounds 1
+    run "tune:keeps the rules of others" 30 -n 1 grep -q '^ranks=2 ' "$file"
+    run_never_saying "tune:rules are obeyed" 'rules .*(not allowed|differ)' 60 -n 2 "${forced[@]}" \
+        --mca coll_mscclpp_rules "$file" --mca coll_mscclpp_verbose 3 "$bindir/test_basic" served
+    run_failing "tune:another run's times" 'holds the times of another run; --fresh' 30 "${tune[@]}" --rounds 4
+    echo 'bytes=8 algorithm=fastest seconds=1' >>"$file.2-$MSCCLPP_TEST_DEVICE.measured"
+    run_failing "tune:nonsense in the times" 'measured:[0-9]+: .*fastest.* is no time; use' 30 "${tune[@]}"
+    echo 'ranks=2' >>"$file"
+    run_failing "tune:no rules file" 'rules .*: missing: "device=" is not allowed' 30 "${tune[@]}" --fresh
+    run_failing "tune:one rank" 'rules are for 2 to 64 ranks on one node' 30 -n 1 "${tune[@]:2}"
+    run_failing "tune:bad option" "mscclpp_tune: --rounds: '0' is not allowed; use a whole number from 1 to" 30 \
+        "${tune[@]}" --rounds 0
+    bar "tune:bar" "${tune[@]}" --max 256 --rounds 2 --output "$file.bar"
+}
