@@ -87,7 +87,7 @@ AC_DEFUN([_MSCCLPP_CUDA_LIBRARY], [
               CUDA_CPPFLAGS="-isystem $mscclpp_cuda_incdir"
               CUDA_LIBS=$mscclpp_cuda_libs],
              [AC_MSG_RESULT([no])
-              mscclpp_cuda_why="cannot link with -lcudart_static of CUDA 11.8 or later; the end of config.log tells why"])
+              mscclpp_cuda_why="cannot link with -lcudart_static of CUDA 11.8 or later; see the end of config.log"])
          LIBS=$mscclpp_save_LIBS])
 ])
 
