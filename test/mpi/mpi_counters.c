@@ -50,17 +50,11 @@ static void find(counter_t *counter)
 }
 
 /* Open MPI takes a level asked for here for the program's own, which some of what is tested depends on. */
-static void init_tools(void)
+void mt_counters_open(int level)
 {
-    int level, provided;
+    int provided;
 
-    MPI_Query_thread(&level);
     MPI_T_init_thread(level, &provided);
-}
-
-void mt_counters_open(void)
-{
-    init_tools();
     MPI_T_pvar_session_create(&session);
     find(&served);
     find(&staged);
@@ -118,7 +112,7 @@ static bool choice_is(MPI_T_enum enumtype, int number, const char *value)
 bool mt_parameter_is(const char *name, const char *value)
 {
     char full[128];
-    int index, count, bind, verbosity, scope, unused_name = 0, unused_text = 0;
+    int level, index, count, bind, verbosity, scope, unused_name = 0, unused_text = 0;
     MPI_Datatype datatype;
     MPI_T_enum enumtype;
     MPI_T_cvar_handle handle;
@@ -129,7 +123,8 @@ bool mt_parameter_is(const char *name, const char *value)
         char text[4096];
     } content;
 
-    init_tools();
+    MPI_Query_thread(&level);
+    MPI_T_init_thread(level, &level);
     snprintf(full, sizeof(full), "coll_mscclpp_%s", name);
     memset(&content, 0, sizeof(content));
     if (MPI_SUCCESS == MPI_T_cvar_get_index(full, &index) &&

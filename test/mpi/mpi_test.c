@@ -85,7 +85,7 @@ void mt_init(int *argc, char ***argv, int thread_level)
     if (MSCCLPP_OK != mscclpp_gpu_open(wanted, &gpu) || MSCCLPP_OK != gpu->probe(&count) || count < 1) {
         die("MSCCLPP_TEST_DEVICE names a device that cannot be used here");
     }
-    mt_counters_open();
+    mt_counters_open(provided);
     device = mt_twin ? 0 : local_rank() % count;
     devices = count;
     if (!mt_twin && !bench_cuda_select(device)) {

@@ -91,8 +91,8 @@ uint64_t mt_served(MPI_Comm comm);
 uint64_t mt_staged(MPI_Comm comm);
 uint64_t mt_rung(MPI_Comm comm);
 
-/* Called by mt_init: counting starts. */
-void mt_counters_open(void);
+/* Called by mt_init: counting starts. `level`: MPI's thread level, which is not to change by it. */
+void mt_counters_open(int level);
 
 /* True if coll_mscclpp_<name> has this value as text; parameters with choices by their name. */
 bool mt_parameter_is(const char *name, const char *value);

@@ -220,6 +220,7 @@ cases_programs() {
         run "memory:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_memory"
         run "userop:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_userop"
     done
+    run "session" 60 -n 3 "${forced[@]}" "$bindir/test_session"
     # Packets, in both ways, and what is too large for them, by turns.
     run "counts:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
         --mca coll_mscclpp_twophase_max 16k "$bindir/test_counts" quick

@@ -4,6 +4,7 @@
  * so many at a time, of which those that the process has no descriptors for are to be right all the same.
  */
 #include <dirent.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,14 @@
 #define MORE_MAPPINGS 24
 #define MORE_KIB 16384
 
+/* Open MPI itself keeps some tens of bytes of a communicator. */
+#define MORE_HEAP_KIB(cycles_) (256 + (cycles_) / 5)
+
 typedef struct {
     long descriptors;
     long mappings;
-    long kib; /* resident */
+    long kib;  /* resident */
+    long heap; /* KiB that malloc has given and not got back; 0 where the library does not tell */
 } usage_t;
 
 static long lines(const char *path, const char *key)
@@ -47,7 +52,7 @@ static long lines(const char *path, const char *key)
 
 static usage_t measure(void)
 {
-    usage_t usage = {0, lines("/proc/self/maps", NULL), lines("/proc/self/status", "VmRSS:")};
+    usage_t usage = {0, lines("/proc/self/maps", NULL), lines("/proc/self/status", "VmRSS:"), 0};
     DIR *directory = opendir("/proc/self/fd");
 
     while (NULL != directory && NULL != readdir(directory)) {
@@ -56,6 +61,10 @@ static usage_t measure(void)
     if (NULL != directory) {
         closedir(directory);
     }
+#if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 33)
+    struct mallinfo2 heap = mallinfo2();
+    usage.heap = (long)((heap.uordblks + heap.hblkhd) / 1024);
+#endif
     return usage;
 }
 
@@ -146,9 +155,13 @@ int main(int argc, char **argv)
              before.mappings, after.mappings, cycles);
     MT_CHECK(after.kib <= before.kib + MORE_KIB, "%ld KiB resident before and %ld after %d cycles", before.kib,
              after.kib, cycles);
+    MT_CHECK(after.heap <= before.heap + MORE_HEAP_KIB(cycles), "%ld KiB allocated before and %ld after %d cycles",
+             before.heap, after.heap, cycles);
     if (0 == mt_rank) {
-        printf("%d cycles: descriptors %ld -> %ld, mappings %ld -> %ld, resident %ld -> %ld KiB\n", cycles,
-               before.descriptors, after.descriptors, before.mappings, after.mappings, before.kib, after.kib);
+        printf("%d cycles: descriptors %ld -> %ld, mappings %ld -> %ld, resident %ld -> %ld KiB, allocated %ld -> %ld "
+               "KiB\n",
+               cycles, before.descriptors, after.descriptors, before.mappings, after.mappings, before.kib, after.kib,
+               before.heap, after.heap);
     }
     mt_buffer_free(&send, "send buffer");
     mt_buffer_free(&recv, "receive buffer");
