@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef int (*cu_init_fn_t)(unsigned flags);
 typedef int (*cu_device_get_fn_t)(int *device, int ordinal);
@@ -19,8 +20,45 @@ typedef int (*cu_alloc_async_fn_t)(uintptr_t *address, size_t size, void *stream
 typedef int (*cu_free_fn_t)(uintptr_t address);
 typedef int (*cu_free_async_fn_t)(uintptr_t address, void *stream);
 
+typedef int (*cu_get_device_fn_t)(int *device);
+
 #define CU_STREAM_NON_BLOCKING 1u
 #define CU_MEM_ATTACH_GLOBAL 1u
+
+/* As in cuda.h: CUmemLocation, CUmemAllocationProp, CUmemAccessDesc. */
+typedef struct {
+    int type;
+    int id;
+} cu_location_t;
+
+typedef struct {
+    int type;
+    int handle_types;
+    cu_location_t location;
+    void *windows;
+    unsigned char flags[8];
+} cu_memory_t;
+
+typedef struct {
+    cu_location_t location;
+    int flags;
+} cu_access_t;
+
+typedef int (*cu_granularity_fn_t)(size_t *granularity, const cu_memory_t *memory, int option);
+typedef int (*cu_mem_create_fn_t)(unsigned long long *handle, size_t size, const cu_memory_t *memory,
+                                  unsigned long long flags);
+typedef int (*cu_mem_release_fn_t)(unsigned long long handle);
+typedef int (*cu_reserve_fn_t)(uintptr_t *address, size_t size, size_t alignment, uintptr_t wanted,
+                               unsigned long long flags);
+typedef int (*cu_map_fn_t)(uintptr_t address, size_t size, size_t offset, unsigned long long handle,
+                           unsigned long long flags);
+typedef int (*cu_set_access_fn_t)(uintptr_t address, size_t size, const cu_access_t *access, size_t count);
+typedef int (*cu_range_fn_t)(uintptr_t address, size_t size);
+
+#define CU_MEM_ALLOCATION_TYPE_PINNED 1
+#define CU_MEM_LOCATION_TYPE_DEVICE 1
+#define CU_MEM_ALLOC_GRANULARITY_MINIMUM 0
+#define CU_MEM_ACCESS_FLAGS_PROT_READWRITE 3
 
 void *bench_cuda_find(const char *name)
 {
@@ -124,5 +162,70 @@ void bench_cuda_pool_free(void *address)
 
     if (NULL != release) {
         succeeded("cuMemFreeAsync", release((uintptr_t)address, NULL));
+    }
+}
+
+/* `size` rounded up to what the device maps at once; 0 if it does not tell. */
+static size_t mapped_size(size_t size, cu_memory_t *memory)
+{
+    cu_get_device_fn_t get = (cu_get_device_fn_t)bench_cuda_find("cuCtxGetDevice");
+    cu_granularity_fn_t ask = (cu_granularity_fn_t)bench_cuda_find("cuMemGetAllocationGranularity");
+    size_t grain = 0;
+
+    memset(memory, 0, sizeof(*memory));
+    memory->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    memory->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    if (NULL == get || NULL == ask || !succeeded("cuCtxGetDevice", get(&memory->location.id)) ||
+        !succeeded("cuMemGetAllocationGranularity", ask(&grain, memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM)) ||
+        0 == grain) {
+        return 0;
+    }
+    return (size + grain - 1) / grain * grain;
+}
+
+/* Maps a new allocation at a reserved address; the mapping keeps it. */
+static bool map_at(uintptr_t address, size_t size, const cu_memory_t *memory)
+{
+    cu_mem_create_fn_t create = (cu_mem_create_fn_t)bench_cuda_find("cuMemCreate");
+    cu_mem_release_fn_t release = (cu_mem_release_fn_t)bench_cuda_find("cuMemRelease");
+    cu_map_fn_t map = (cu_map_fn_t)bench_cuda_find("cuMemMap");
+    cu_set_access_fn_t allow = (cu_set_access_fn_t)bench_cuda_find("cuMemSetAccess");
+    const cu_access_t access = {memory->location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    unsigned long long handle;
+    bool mapped;
+
+    if (NULL == create || NULL == release || NULL == map || NULL == allow ||
+        !succeeded("cuMemCreate", create(&handle, size, memory, 0))) {
+        return false;
+    }
+    mapped = succeeded("cuMemMap", map(address, size, 0, handle, 0));
+    return succeeded("cuMemRelease", release(handle)) && mapped &&
+           succeeded("cuMemSetAccess", allow(address, size, &access, 1));
+}
+
+bool bench_cuda_mapped_alloc(size_t size, void **address_p)
+{
+    cu_reserve_fn_t reserve = (cu_reserve_fn_t)bench_cuda_find("cuMemAddressReserve");
+    cu_memory_t memory;
+    uintptr_t address;
+
+    size = mapped_size(size, &memory);
+    if (0 == size || NULL == reserve || !succeeded("cuMemAddressReserve", reserve(&address, size, 0, 0, 0)) ||
+        !map_at(address, size, &memory)) {
+        return false;
+    }
+    *address_p = (void *)address;
+    return true;
+}
+
+void bench_cuda_mapped_free(void *address, size_t size)
+{
+    cu_range_fn_t unmap = (cu_range_fn_t)bench_cuda_find("cuMemUnmap");
+    cu_range_fn_t release = (cu_range_fn_t)bench_cuda_find("cuMemAddressFree");
+    cu_memory_t memory;
+
+    size = mapped_size(size, &memory);
+    if (0 != size && NULL != unmap && NULL != release && succeeded("cuMemUnmap", unmap((uintptr_t)address, size))) {
+        succeeded("cuMemAddressFree", release((uintptr_t)address, size));
     }
 }

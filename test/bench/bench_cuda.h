@@ -25,4 +25,8 @@ void bench_cuda_managed_free(void *address);
 bool bench_cuda_pool_alloc(size_t size, void **address_p);
 void bench_cuda_pool_free(void *address);
 
+/* Memory of the current device that the application maps by itself (cuMemCreate, cuMemMap). `size`: as allocated. */
+bool bench_cuda_mapped_alloc(size_t size, void **address_p);
+void bench_cuda_mapped_free(void *address, size_t size);
+
 #endif

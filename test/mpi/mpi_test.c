@@ -148,14 +148,14 @@ void *mt_host_alloc(size_t size)
 
 const char *mt_kind_name(mt_kind_t kind)
 {
-    static const char *const names[] = {"host", "device", "pinned", "managed", "pool"};
+    static const char *const names[] = {"host", "device", "pinned", "managed", "pool", "mapped"};
 
     return names[kind];
 }
 
 bool mt_kind_exists(mt_kind_t kind)
 {
-    return MT_MANAGED == kind || MT_POOL == kind ? !mt_twin : true;
+    return MT_MANAGED == kind || MT_POOL == kind || MT_MAPPED == kind ? !mt_twin : true;
 }
 
 static void copy(void *to, const void *from, size_t size)
@@ -193,6 +193,9 @@ static void *allocate(mt_kind_t kind, size_t length)
         break;
     case MT_POOL:
         ok = bench_cuda_pool_alloc(length, &address);
+        break;
+    case MT_MAPPED:
+        ok = bench_cuda_mapped_alloc(length, &address);
         break;
     default:
         ok = 0 == posix_memalign(&address, 64, length);
@@ -249,6 +252,9 @@ void mt_buffer_free(mt_buffer_t *buffer, const char *what)
         break;
     case MT_POOL:
         bench_cuda_pool_free(buffer->base);
+        break;
+    case MT_MAPPED:
+        bench_cuda_mapped_free(buffer->base, buffer->length);
         break;
     default:
         free(buffer->base);

@@ -51,7 +51,8 @@ int mt_failures(void);
     } while (0)
 
 /* Memory */
-typedef enum { MT_HOST, MT_DEVICE, MT_PINNED, MT_MANAGED, MT_POOL, MT_KIND_LAST } mt_kind_t;
+/* Mapped: by the application itself, as virtual memory of the device. */
+typedef enum { MT_HOST, MT_DEVICE, MT_PINNED, MT_MANAGED, MT_POOL, MT_MAPPED, MT_KIND_LAST } mt_kind_t;
 
 typedef struct {
     mt_kind_t kind;

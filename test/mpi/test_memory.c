@@ -1,6 +1,6 @@
 /*
  * Send and receive buffers of different kinds of memory, and ranks whose kinds differ. A call counts as one on device
- * memory if either buffer of a rank is device, managed or pool memory; every rank has one such here.
+ * memory if either buffer of a rank is device, managed, pool or mapped memory; every rank has one such here.
  */
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ static void verify(mt_call_t *call)
 
 static bool is_device(mt_kind_t kind)
 {
-    return mt_twin || MT_DEVICE == kind || MT_MANAGED == kind || MT_POOL == kind;
+    return mt_twin || MT_DEVICE == kind || MT_MANAGED == kind || MT_POOL == kind || MT_MAPPED == kind;
 }
 
 static void pair(mt_kind_t send, mt_kind_t recv)
