@@ -1,6 +1,7 @@
 /*
- * A process that never calls MPI_Init: a session, twice, with communicators of its group, calls on device buffers, and
- * the end of all of it. MPI 4. On GPUs rank r takes the GPU of that number, modulo how many there are.
+ * A process that never calls MPI_Init: a session and another one within its life, with communicators of their groups,
+ * calls on device buffers, and the end of all of it. MPI 4. On GPUs rank r takes the GPU of that number, modulo how
+ * many there are.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +76,8 @@ static void use(MPI_Comm comm, const memory_t *memory, int seed)
     MT_CHECK(CALLS == served, "kernels served %llu of %d calls", (unsigned long long)served, CALLS);
 }
 
-static void run_session(memory_t *memory, int seed)
+/* One within the other: Open MPI 5.0 does not start again after its last session while the tool interface is in use. */
+static void run_session(memory_t *memory, int seed, bool outer)
 {
     MPI_Session session;
     MPI_Group group;
@@ -98,6 +100,10 @@ static void run_session(memory_t *memory, int seed)
     use(again, memory, seed + 1);
     MT_MPI(MPI_Comm_free(&comm));
     use(again, memory, seed + 2);
+    if (outer) {
+        run_session(memory, seed + 100, false);
+        use(again, memory, seed + 3);
+    }
     MT_MPI(MPI_Comm_free(&again));
     MT_MPI(MPI_Group_free(&group));
     MT_MPI(MPI_Session_finalize(&session));
@@ -107,8 +113,7 @@ int main(void)
 {
     memory_t memory = {NULL, NULL, NULL, NULL, NULL};
 
-    run_session(&memory, 1);
-    run_session(&memory, 100);
+    run_session(&memory, 1, true);
     return 0 == mt_failures() ? 0 : 1;
 }
 
