@@ -18,8 +18,8 @@ typedef struct mscclpp_fabric mscclpp_fabric_t;
 
 /*
  * Collective over all ranks of `oob`, with the node's team made. Ends on all ranks alike: MSCCLPP_OK,
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason logged, or the error of the exchange. `one_host`: all nodes are imitated
- * ones. Settings and limits that have to be equal on all nodes are, from then on.
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason logged, or the error of the exchange. Settings and limits that have to be
+ * equal on all nodes are, from then on.
  */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                        const mscclpp_nodes_t *nodes, mscclpp_fabric_t **fabric_p);

@@ -261,16 +261,15 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     return status;
 }
 
-static bool may_take(const mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
-                     const mscclpp_transport_ops_t *ops)
+static bool may_take(const mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
 {
     const char *wanted = fabric->config.transport;
 
-    if (!ops->between_nodes && !params->single_node) {
+    if (!ops->between_nodes && !fabric->nodes.one_host) {
         return false;
     }
     if (strcmp(wanted, "auto") == 0) {
-        return ops->between_nodes || (ops->within_host && fabric->nodes.one_host);
+        return ops->between_nodes || ops->within_host;
     }
     return strcmp(wanted, "network") == 0 ? ops->between_nodes : strcmp(wanted, ops->name) == 0;
 }
@@ -285,7 +284,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
         const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
         mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
 
-        if (may_take(fabric, params, ops)) {
+        if (may_take(fabric, ops)) {
             status = fabric->owner ? open_transport(fabric, params, ops) : MSCCLPP_OK;
         }
         status = mscclpp_vote(oob, status, &vote);

@@ -2,7 +2,6 @@
  */
 #include "mca/common/gpu_host_internal.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mca/common/host.h"
 #include "mca/common/log.h"
 #include "mca/common/shmseg.h"
 
@@ -71,31 +71,12 @@ static mscclpp_status_t host_current_device(int *device_p)
     return MSCCLPP_OK;
 }
 
-/* One number a node: every process of a node uses the same CPUs, so the twin's device is one GPU that they share. */
+/* One number a machine: all its processes use the same CPUs, so the twin's device is one GPU that they share. */
 static void host_uuid(unsigned char *uuid)
 {
-    static const char label[] = "mscclpp host twin";
-    char text[256] = "";
-    uint64_t hash[2] = {UINT64_C(0xcbf29ce484222325), UINT64_C(0x84222325cbf29ce4)};
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    const uint64_t words[2] = {mscclpp_host_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU's is like this */
 
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (length <= 0) {
-        memset(text, 0, sizeof(text));
-        gethostname(text, sizeof(text) - 1);
-    }
-    for (int half = 0; half < 2; ++half) {
-        for (const char *at = label; '\0' != *at; ++at) {
-            hash[half] = (hash[half] ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-        }
-        for (const char *at = text; '\0' != *at; ++at) {
-            hash[half] = (hash[half] ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-        }
-    }
-    memcpy(uuid, hash, MSCCLPP_GPU_UUID_SIZE);
+    memcpy(uuid, words, MSCCLPP_GPU_UUID_SIZE);
 }
 
 static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)

@@ -5,6 +5,23 @@ static bool on_one_node(const int *leaders, int a, int b, int ranks_per_node)
     return leaders[a] == leaders[b] && (ranks_per_node == 0 || a / ranks_per_node == b / ranks_per_node);
 }
 
+void mscclpp_nodes_join_jobs(int *leaders, const uint64_t *jobs, const uint64_t *hosts, int size)
+{
+    bool leads[MSCCLPP_DEV_MAX_RANKS];
+    int i, j;
+
+    for (i = 0; i < size; ++i) {
+        leads[i] = leaders[i] == i;
+        if (leads[i]) {
+            for (j = 0; j < i && (jobs[j] == jobs[i] || hosts[j] != hosts[i] || hosts[i] == 0); ++j) {
+            }
+            leaders[i] = j < i ? leaders[j] : i;
+        } else if (leaders[i] >= 0 && leaders[i] < i && leads[leaders[i]]) {
+            leaders[i] = leaders[leaders[i]];
+        }
+    }
+}
+
 bool mscclpp_nodes_map(const int *leaders, int size, int rank, int ranks_per_node, mscclpp_nodes_t *nodes)
 {
     int sizes[MSCCLPP_DEV_MAX_RANKS] = {0}, i, j;

@@ -3,6 +3,7 @@
 #define MCA_COMMON_NODES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "device/launch_types.h"
 
@@ -19,6 +20,13 @@ typedef struct {
     int members[MSCCLPP_DEV_MAX_RANKS]; /* its ranks, ascending */
     int owners[MSCCLPP_DEV_MAX_RANKS];  /* of each node the rank with the number `rank` there, -1 if it has none */
 } mscclpp_nodes_t;
+
+/*
+ * What one launch tells its ranks of one another ends with that job: the first rank of a job on a host, its leader
+ * there, becomes one of those that the lowest rank of another job on this host (host.h; 0: unknown) leads. Changes
+ * `leaders`, which is as below; what contradicts itself there still does.
+ */
+void mscclpp_nodes_join_jobs(int *leaders, const uint64_t *jobs, const uint64_t *hosts, int size);
 
 /*
  * `leaders` holds, for each of `size` ranks, the lowest rank on its node as that rank knows it. With `ranks_per_node`

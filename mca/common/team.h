@@ -26,8 +26,8 @@ typedef struct {
     /* For `concurrent`; NULL: the process's. Ranks that are threads of one process need one of their own each. */
     mscclpp_room_t *room;
     mscclpp_oob_t oob; /* copied; its context and label outlive the team */
-    bool single_node;  /* the caller knows that all ranks are on this node; equal on all ranks */
-    int leader;        /* else: the lowest rank that the caller knows to be on this node, the own one included */
+    int leader;        /* the lowest rank that the caller knows to be on this node, the own one included */
+    uint64_t job; /* of the ranks of others, which the caller knows nothing of, those on this machine share the node */
 } mscclpp_team_params_t;
 
 /*

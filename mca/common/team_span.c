@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "mca/common/fabric.h"
+#include "mca/common/host.h"
 #include "mca/common/log.h"
 #include "mca/common/oob_part.h"
 #include "mca/common/select.h"
@@ -19,6 +20,8 @@
 #define PROBE_DEADLINE 10.0
 
 typedef struct {
+    uint64_t job;
+    uint64_t host;
     int32_t leader;
     int32_t ranks_per_node;
     int32_t status; /* of the sender so far */
@@ -27,15 +30,24 @@ typedef struct {
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_nodes_t *nodes)
 {
     const mscclpp_oob_t *oob = &params->oob;
-    const place_t own = {params->single_node ? 0 : params->leader, params->config->ranks_per_node, (int32_t)mine};
-    place_t places[MSCCLPP_DEV_MAX_RANKS];
+    uint64_t jobs[MSCCLPP_DEV_MAX_RANKS], hosts[MSCCLPP_DEV_MAX_RANKS];
+    place_t places[MSCCLPP_DEV_MAX_RANKS], own;
     int leaders[MSCCLPP_DEV_MAX_RANKS], rank;
-    mscclpp_status_t status = oob->allgather(oob->context, &own, places, sizeof(own));
+    mscclpp_status_t status;
 
+    memset(&own, 0, sizeof(own)); /* its padding travels, too */
+    own.job = params->job;
+    own.host = mscclpp_host_id();
+    own.leader = params->leader;
+    own.ranks_per_node = params->config->ranks_per_node;
+    own.status = (int32_t)mine;
+    status = oob->allgather(oob->context, &own, places, sizeof(own));
     if (status != MSCCLPP_OK) {
         return status;
     }
     for (rank = 0; rank < oob->size; ++rank) {
+        jobs[rank] = places[rank].job;
+        hosts[rank] = places[rank].host;
         leaders[rank] = places[rank].leader;
         if (places[rank].status != MSCCLPP_OK) {
             mscclpp_info("%s: rank %d: memory for the set-up of nodes: %s: device buffers are staged", oob->label, rank,
@@ -49,6 +61,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
     }
+    mscclpp_nodes_join_jobs(leaders, jobs, hosts, oob->size);
     if (!mscclpp_nodes_map(leaders, oob->size, oob->rank, places[0].ranks_per_node, nodes)) {
         mscclpp_info("%s: ranks contradict one another on who shares a node: device buffers are staged", oob->label);
         return MSCCLPP_ERR_NOT_SUPPORTED;

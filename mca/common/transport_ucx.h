@@ -272,10 +272,6 @@ void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport);
 bool mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport);
 void mscclpp_transport_ucx_endpoint_drop(mscclpp_transport_t *transport);
 
-/* What this process's number is a number in: a hash of the boot and the namespace, equal where numbers mean the same.
- */
-uint64_t mscclpp_transport_ucx_pids(void);
-
 /* _ops: the operations of transport.h, and what moves them on. */
 mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                            mscclpp_region_t *region, uint64_t from, uint64_t length);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mca/common/host.h"
 #include "mca/common/log.h"
 #include "mca/common/transport_ucx.h"
 
@@ -61,7 +62,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
     const mscclpp_transport_t *transport = conn->transport;
     const ucx_address_t head = {.magic = UCX_MAGIC,
                                 .conn = conn->id,
-                                .pids = mscclpp_transport_ucx_pids(),
+                                .pids = mscclpp_host_pids(),
                                 .pid = getpid(),
                                 .token_count = transport->params.token_count,
                                 .ring_size = conn->landing_size,

@@ -3,45 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mca/common/host.h"
 #include "mca/common/log.h"
 #include "mca/common/transport_ucx.h"
 
 #define UCX_CLOSE_SECONDS 1.0 /* for endpoints to close */
 #define UCX_DRAIN_SECONDS 0.1 /* for good-byes to leave */
 #define UCX_WATCH_SECONDS 0.1 /* between two looks at the processes of peers */
-
-static void hash(uint64_t *sum, const void *bytes, size_t length)
-{
-    for (size_t i = 0; i < length; ++i) {
-        *sum = (*sum ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
-    }
-}
-
-uint64_t mscclpp_transport_ucx_pids(void)
-{
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    struct stat space;
-    char boot[64];
-    size_t length;
-
-    if (file == NULL) {
-        return 0;
-    }
-    length = fread(boot, 1, sizeof(boot), file);
-    fclose(file);
-    if (length == 0 || stat("/proc/self/ns/pid", &space) != 0) {
-        return 0;
-    }
-    hash(&sum, boot, length);
-    hash(&sum, &space.st_dev, sizeof(space.st_dev));
-    hash(&sum, &space.st_ino, sizeof(space.st_ino));
-    return sum;
-}
 
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
@@ -70,7 +41,7 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
 static bool start_watching(mscclpp_conn_t *conn)
 {
 #ifdef SYS_pidfd_open
-    if (conn->watch < 0 && conn->to.pids != 0 && conn->to.pids == mscclpp_transport_ucx_pids()) {
+    if (conn->watch < 0 && conn->to.pids != 0 && conn->to.pids == mscclpp_host_pids()) {
         conn->watch = (int)syscall(SYS_pidfd_open, (pid_t)conn->to.pid, 0);
     }
 #endif

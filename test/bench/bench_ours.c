@@ -92,7 +92,6 @@ bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_t
                                     .gpu = env->gpu,
                                     .device = env->device,
                                     .oob = bench_oob(&env->control),
-                                    .single_node = 1 == env->nodes,
                                     .leader = find_leader(env)};
     mscclpp_team_t *team = NULL;
 

@@ -209,7 +209,6 @@ mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_
     params.concurrent = rank->concurrent;
     params.room = rank->room;
     params.oob = rank->oob;
-    params.single_node = true;
     return mscclpp_team_create(&params, team_p);
 }
 

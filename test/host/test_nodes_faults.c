@@ -155,7 +155,6 @@ static int run_rank(const plan_t *plan)
     params.config = &config;
     params.gpu = &mscclpp_gpu_host_ops;
     params.oob = oob;
-    params.single_node = true;
     if (in == NULL || out == NULL || mscclpp_team_create(&params, &team) != MSCCLPP_OK) {
         return 2;
     }

@@ -216,7 +216,9 @@ cases_programs() {
     for n in 1 2 3 4; do
         run "types_ops:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_types_ops"
         run "counts:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_counts"
-        run "comms:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_comms" --spawn
+        # By what serves within a node, spawned processes, too.
+        run_by "comms:$n" '[^n][a-z_]*' 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_verbose 3 \
+            "$bindir/test_comms" --spawn
         run "memory:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_memory"
         run "userop:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_userop"
     done

@@ -1,4 +1,8 @@
-/* Which ranks share a node, from what each of them says. */
+/* Which ranks share a node, from what each of them says, and what each says of its host. */
+#include <sched.h>
+#include <string.h>
+
+#include "mca/common/host.h"
 #include "mca/common/nodes.h"
 #include "test/unit/unit.h"
 
@@ -86,11 +90,59 @@ static void test_contradictions(void)
     CHECK(!mscclpp_nodes_map(beyond, 2, 0, 0, &nodes));
 }
 
+/* Leaders as they become once jobs have been joined. */
+static bool joined(const int *leaders, const uint64_t *jobs, const uint64_t *hosts, int size, const int *expected)
+{
+    int found[MSCCLPP_DEV_MAX_RANKS];
+
+    memcpy(found, leaders, sizeof(int) * (size_t)size);
+    mscclpp_nodes_join_jobs(found, jobs, hosts, size);
+    return memcmp(found, expected, sizeof(int) * (size_t)size) == 0;
+}
+
+static void test_jobs(void)
+{
+    static const uint64_t one[4], hosts[] = {7, 7, 7, 7}, unknown[4], apart[] = {7, 8, 7, 8};
+    static const uint64_t jobs[] = {1, 1, 2, 2}, by_turns[] = {1, 2, 1, 2}, three[] = {1, 2, 3, 3};
+    static const int own[] = {0, 1, 2, 3}, two[] = {0, 0, 2, 2}, turns[] = {0, 1, 0, 1}, all[] = {0, 0, 0, 0};
+    static const int last[] = {0, 1, 2, 2}, wrong[] = {0, 1, 1, 2}, two_hosts[] = {0, 1, 0, 1};
+    int found[4];
+    mscclpp_nodes_t nodes;
+
+    /* Of one job the launcher's word stands. */
+    CHECK(joined(own, one, hosts, 4, own));
+    CHECK(joined(two, jobs, hosts, 4, all));
+    CHECK(joined(turns, by_turns, hosts, 4, all));
+    CHECK(joined(last, three, hosts, 4, all));
+    CHECK(joined(two, jobs, unknown, 4, two));
+    CHECK(joined(own, jobs, apart, 4, two_hosts));
+    memcpy(found, wrong, sizeof(found));
+    mscclpp_nodes_join_jobs(found, by_turns, hosts, 4);
+    CHECK(!mscclpp_nodes_map(found, 4, 0, 0, &nodes));
+}
+
+static void test_host(void)
+{
+    CHECK(mscclpp_host_boot() != 0 && mscclpp_host_boot() == mscclpp_host_boot());
+    CHECK(mscclpp_host_pids() != 0 && mscclpp_host_pids() == mscclpp_host_pids());
+    CHECK(mscclpp_host_id() != 0 && mscclpp_host_id() == mscclpp_host_id());
+    CHECK(mscclpp_host_id() != mscclpp_host_pids() && mscclpp_host_pids() != mscclpp_host_boot());
+    /* Where a process may leave its namespaces. */
+    if (unshare(CLONE_NEWIPC) == 0) {
+        const uint64_t pids = mscclpp_host_pids(), id = mscclpp_host_id();
+
+        CHECK(unshare(CLONE_NEWIPC) == 0);
+        CHECK(mscclpp_host_pids() == pids && mscclpp_host_id() != id);
+    }
+}
+
 int main(void)
 {
     unit_begin();
     test_one_host();
     test_dealt_out();
     test_contradictions();
+    test_jobs();
+    test_host();
     return unit_end();
 }

@@ -43,20 +43,18 @@ static int agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p)
 
 /*
  * Which ranks are on this node. What Open MPI knows of its own job is the same on all ranks. Of processes of other
- * jobs, which joined later, each side may know something else; they count as being on other nodes.
+ * jobs, which joined later, each side may know something else; the team compares their machines by itself.
  */
 static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
 {
     const ompi_proc_t *self = ompi_proc_local();
 
-    params->single_node = true;
+    params->job = (uint64_t)self->super.proc_name.jobid;
     params->leader = ompi_comm_rank(comm);
-    for (int i = 0; i < ompi_comm_size(comm); ++i) {
+    for (int i = 0; i < params->leader; ++i) {
         const ompi_proc_t *peer = ompi_comm_peer_lookup(comm, i);
-        if (NULL == peer || peer->super.proc_name.jobid != self->super.proc_name.jobid ||
-            !OPAL_PROC_ON_LOCAL_NODE(peer->super.proc_flags)) {
-            params->single_node = false;
-        } else if (i < params->leader) {
+        if (NULL != peer && peer->super.proc_name.jobid == self->super.proc_name.jobid &&
+            OPAL_PROC_ON_LOCAL_NODE(peer->super.proc_flags)) {
             params->leader = i;
         }
     }
