@@ -199,7 +199,10 @@ EXPORTED struct ibv_device **ibv_get_device_list(int *count_p)
     struct ibv_device **list = calloc(MOCK_DEVICES_MAX + 1, sizeof(*list));
 
     for (int i = 0; i < mock_verbs.devices; ++i) {
+        const char *path = mock_verbs.paths[i];
+
         snprintf(devices[i].name, sizeof(devices[i].name), "mock%d", i);
+        snprintf(devices[i].ibdev_path, sizeof(devices[i].ibdev_path), "%s", path != NULL ? path : "");
         list[i] = &devices[i];
     }
     *count_p = mock_verbs.devices;

@@ -18,11 +18,12 @@ typedef struct {
     int devices;
     int atomic_cap;
     int link_layer;
-    int link_layers[MOCK_DEVICES_MAX]; /* of single devices; 0: link_layer */
-    uint32_t max_message;              /* bytes */
-    uint32_t max_inline;               /* bytes; more is refused when a queue pair is made */
-    uint32_t max_depth;                /* work requests of a send queue, though the device says more; 0: as it says */
-    int rate[MOCK_DEVICES_MAX];        /* code of the speed */
+    int link_layers[MOCK_DEVICES_MAX];   /* of single devices; 0: link_layer */
+    const char *paths[MOCK_DEVICES_MAX]; /* in sysfs; NULL: none */
+    uint32_t max_message;                /* bytes */
+    uint32_t max_inline;                 /* bytes; more is refused when a queue pair is made */
+    uint32_t max_depth;                  /* work requests of a send queue, though the device says more; 0: as it says */
+    int rate[MOCK_DEVICES_MAX];          /* code of the speed */
     bool active[MOCK_DEVICES_MAX];
     union ibv_gid gids[4]; /* of every port; zero: none */
     int gid_types[4];

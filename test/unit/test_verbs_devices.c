@@ -1,7 +1,9 @@
 /* Which HCAs, ports and GIDs the transport verbs takes, how it sets them up, and what memory it registers how. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "test/unit/verbs_pair.h"
 
@@ -384,6 +386,75 @@ static void test_distance(void)
     CHECK_EQ(mscclpp_verbs_path_distance("", gpu), INT_MAX);
 }
 
+static char bus_id[sizeof(((mscclpp_gpu_info_t *)NULL)->pci_bus_id)]; /* of a device that stands for the GPU */
+
+static mscclpp_status_t fake_info(int device, mscclpp_gpu_info_t *info_p)
+{
+    const mscclpp_status_t status = mscclpp_gpu_host_ops.device_info(device, info_p);
+
+    memcpy(info_p->pci_bus_id, bus_id, sizeof(bus_id));
+    return status;
+}
+
+/* The bus id of any device on the machine's buses, and its path; false if there is none. */
+static bool find_device(char *path, size_t size)
+{
+    DIR *folder = opendir("/sys/bus/pci/devices");
+    struct dirent *entry = NULL;
+
+    path[0] = '\0';
+    while (folder != NULL && (entry = readdir(folder)) != NULL && entry->d_name[0] == '.') {
+    }
+    if (entry != NULL && strlen(entry->d_name) < sizeof(bus_id)) {
+        memcpy(bus_id, entry->d_name, strlen(entry->d_name) + 1);
+        mscclpp_verbs_path_of_gpu(bus_id, path, size);
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return path[0] != '\0';
+}
+
+/* Of two HCAs in sysfs the one beside the GPU, though the other one is faster and comes first. */
+static void test_nearest(void)
+{
+    static const char *const names[] = {"mock0", "mock1"};
+    char folder[] = "/tmp/mscclpp-hca-XXXXXX", far[64], near[64], link[80], path[PATH_MAX];
+    side_t side;
+
+    if (!find_device(path, sizeof(path))) {
+        printf("nearest HCA: not tested, as this machine has no device on a PCI bus\n");
+        return;
+    }
+    REQUIRE(mkdtemp(folder) != NULL);
+    snprintf(far, sizeof(far), "%s/far", folder);
+    snprintf(near, sizeof(near), "%s/near", folder);
+    snprintf(link, sizeof(link), "%s/device", far);
+    REQUIRE(mkdir(far, 0700) == 0 && mkdir(near, 0700) == 0 && symlink("/sys/devices/system/cpu", link) == 0);
+    snprintf(link, sizeof(link), "%s/device", near);
+    REQUIRE(symlink(path, link) == 0);
+
+    for (int i = 0; i < 2; ++i) {
+        reset();
+        fake_gpu.name = "cuda";
+        fake_gpu.device_info = fake_info;
+        mock->devices = 2;
+        mock->rate[1 - i] = 64;
+        mock->paths[1 - i] = far;
+        mock->paths[i] = near;
+        for (int rank = 0; rank < 2; ++rank) {
+            CHECK_EQ(create(&side, rank), MSCCLPP_OK);
+            CHECK_EQ(side.transport->rail_count, 1);
+            CHECK_TEXT(side.transport->rails[0].name, names[i]);
+            destroy(&side);
+        }
+    }
+    unlink(link);
+    snprintf(link, sizeof(link), "%s/device", far);
+    unlink(link);
+    CHECK(rmdir(far) == 0 && rmdir(near) == 0 && rmdir(folder) == 0);
+}
+
 int main(void)
 {
     open_mock(MOCK_VERBS_LIBRARY);
@@ -398,5 +469,6 @@ int main(void)
     test_fork();
     test_device_memory();
     test_distance();
+    test_nearest();
     return unit_end();
 }
