@@ -110,6 +110,10 @@ static const char *why_not(const end_t *end, int i)
     if (!end->alone && cases[i].frees_first && (end->flags & MSCCLPP_LENT_REGIONS) != 0) {
         return "within one process this transport writes where the peer's memory lies";
     }
+    if (cases[i].frees_first && !cases[i].needs_processes && strcmp(end->ops->name, "ucx") == 0 &&
+        (end->flags & MSCCLPP_WHOLE_WORDS) == 0 && access("/sys/class/infiniband", F_OK) != 0) {
+        return "UCX puts by itself, and without an RDMA device where a region once was";
+    }
     return NULL;
 }
 
@@ -252,26 +256,32 @@ static int run_transport(const mscclpp_transport_ops_t *ops, bool processes)
     return results[0] != 0 || results[1] != 0;
 }
 
-/* What leaves over sockets that take little, which is the end of a message now and then; 0, 1 or SKIPPED. */
-static int run_small_sockets(const mscclpp_transport_ops_t *ops)
+/* Two processes with variables of the environment set, up to a NULL; 0, 1 or SKIPPED. */
+static int run_with(const mscclpp_transport_ops_t *ops, const char *what, const char *const (*variables)[2],
+                    const char *chosen)
 {
-    static const char *const names[] = {"UCX_TLS", "UCX_TCP_SNDBUF", "UCX_TCP_RCVBUF"};
-    static const char *const values[] = {"tcp", "4k", "4k"};
-    const char *cases_before = options.cases;
+    const char *const before = options.cases;
     int i, result;
 
-    for (i = 0; i < 3; ++i) {
-        setenv(names[i], values[i], 1);
+    for (i = 0; variables[i][0] != NULL; ++i) {
+        setenv(variables[i][0], variables[i][1], 1);
     }
-    options.cases = "leaving";
-    printf("small sockets: ");
+    options.cases = chosen;
+    printf("%s: ", what);
     result = run_transport(ops, true);
-    options.cases = cases_before;
-    for (i = 0; i < 3; ++i) {
-        unsetenv(names[i]);
+    options.cases = before;
+    for (i = 0; variables[i][0] != NULL; ++i) {
+        unsetenv(variables[i][0]);
     }
     return result;
 }
+
+/* What leaves over sockets that take little, which is the end of a message now and then. */
+static const char *const small_sockets[][2] = {
+    {"UCX_TLS", "tcp"}, {"UCX_TCP_SNDBUF", "4k"}, {"UCX_TCP_RCVBUF", "4k"}, {NULL, NULL}};
+
+/* What UCX does where there are RDMA devices: it puts by itself. */
+static const char *const direct[][2] = {{"MSCCLPP_UCX_BOUNCE", "device"}, {NULL, NULL}};
 
 static void count(int result, int *ran, int *failed, int *skipped)
 {
@@ -366,9 +376,14 @@ int main(int argc, char **argv)
             }
             count(run_transport(candidate(i), processes), &ran, &failed, &skipped);
         }
-        if (strcmp(candidate(i)->name, "ucx") == 0 && options.ends == NULL && options.cases == NULL &&
-            getenv("UCX_TLS") == NULL) {
-            count(run_small_sockets(candidate(i)), &ran, &failed, &skipped);
+        if (strcmp(candidate(i)->name, "ucx") != 0 || options.ends != NULL || options.cases != NULL) {
+            continue;
+        }
+        if (getenv("UCX_TLS") == NULL) {
+            count(run_with(candidate(i), "small sockets", small_sockets, "leaving"), &ran, &failed, &skipped);
+        }
+        if (getenv("MSCCLPP_UCX_BOUNCE") == NULL) {
+            count(run_with(candidate(i), "puts by UCX itself", direct, NULL), &ran, &failed, &skipped);
         }
     }
     printf("%d passed, %d failed, %d skipped\n", ran, failed, skipped);
