@@ -70,6 +70,19 @@ missing_build_packages() {
     fi
 }
 
+# What the build can do without, but then nothing carries all-reduces between nodes that have no HCA. Tried once for a
+# build folder, by root where apt-get is.
+install_optional_packages() {
+    if [ -e "$1/Makefile" ] || [ -e /usr/include/ucp/api/ucp.h ] || pkg-config --exists ucx 2>/dev/null; then
+        return 0
+    fi
+    if ! have apt-get || [ "$(id -u)" -ne 0 ]; then
+        say "Building without UCX, for which there are no headers (Debian: libucx-dev)."
+    elif ! install_packages "transports between nodes" libucx-dev; then
+        say "Going on without UCX."
+    fi
+}
+
 missing_check_packages() {
     local pair
     for pair in g++:g++ clang:clang python3:python3 shellcheck:shellcheck nm:binutils ps:procps setarch:util-linux \

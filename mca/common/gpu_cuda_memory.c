@@ -273,8 +273,12 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
                                      int device)
 {
     bool unreachable = is_unreachable(error);
+    /* Where memory is short, the caller may have some to give back, or another way. */
+    bool is_short = cudaErrorMemoryAllocation == error;
 
-    mscclpp_log(unreachable ? MSCCLPP_LOG_DEBUG : MSCCLPP_LOG_ERROR,
+    mscclpp_log(unreachable ? MSCCLPP_LOG_DEBUG
+                : is_short  ? MSCCLPP_LOG_WARN
+                            : MSCCLPP_LOG_ERROR,
                 "%s for %llu bytes of process %lld on CUDA device %d failed: %s (%s)", call,
                 (unsigned long long)handle->length, (long long)handle->pid, device, cudaGetErrorName(error),
                 cudaGetErrorString(error));

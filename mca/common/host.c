@@ -1,5 +1,6 @@
 #include "mca/common/host.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ static void hash(uint64_t *sum, const void *bytes, size_t length)
     }
 }
 
-/* False if the system does not say which namespace it is. */
+/* Where the system has but one of a kind, there is no file. False if it does not say which namespace it is. */
 static bool hash_namespace(uint64_t *sum, const char *kind)
 {
     char path[32];
@@ -25,7 +26,7 @@ static bool hash_namespace(uint64_t *sum, const char *kind)
 
     snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
     if (stat(path, &space) != 0) {
-        return false;
+        return errno == ENOENT && access("/proc/self/ns", F_OK) == 0;
     }
     hash(sum, &space.st_dev, sizeof(space.st_dev));
     hash(sum, &space.st_ino, sizeof(space.st_ino));

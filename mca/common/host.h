@@ -11,8 +11,8 @@ uint64_t mscclpp_host_boot(void);
 uint64_t mscclpp_host_pids(void);
 
 /*
- * Where it is equal, processes can share all that processes of one machine can, since they have its name and namespaces
- * in common, too. 0: unknown, and equal to nobody's.
+ * Where it is equal, processes of one user can share all that processes of one machine can, since they have its name
+ * and namespaces in common, too. 0: unknown, and equal to nobody's.
  */
 uint64_t mscclpp_host_id(void);
 

@@ -180,8 +180,8 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait);
 /*
  * The GPU's runtime may let a thread wait while another one frees memory, which waits for kernels; and those of a team
  * with a pump wait for this thread. compute-sanitizer does work of its own on the device before it lets an answer
- * through, while which kernels of other ranks of the process do not begin. So the runtime is asked only when something
- * seems to be wrong: true then, or where there is neither a pump nor a tool.
+ * through, while which kernels of other ranks of the process do not begin. So the runtime is asked about kernels that
+ * wait for other ranks only when something seems to be wrong: true then, or where there is neither a pump nor a tool.
  */
 bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait);
 

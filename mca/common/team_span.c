@@ -1,8 +1,8 @@
 /*
  * Creation of teams: on which nodes the ranks lie, and how a team over several comes about: each node's ranks make one
- * as if they were alone, and a fabric joins them. All decisions are votes of all ranks; also where a rank knows that
- * all are on its node, as another one may have been told to imitate several. Last, an all-reduce is tried: what a
- * transport promises is no proof.
+ * as if they were alone, and a fabric joins them. All decisions are votes of all ranks; also where all are on one node,
+ * as one of them may have been told to imitate several. Last, an all-reduce is tried: what a transport promises is no
+ * proof.
  */
 #include <stdlib.h>
 #include <string.h>

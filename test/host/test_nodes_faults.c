@@ -197,7 +197,7 @@ static int run_rank(const plan_t *plan)
 
 /*
  * An assertion of UCX 1.13 does not hold where a peer dies while a message that wires up waits for it; that may be a
- * control message. Nobody else may abort.
+ * control message. Nobody else may abort: the first caller outside the C library is who did.
  */
 static void on_abort(int number)
 {
@@ -205,12 +205,16 @@ static void on_abort(int number)
     const int count = backtrace(frames, 64);
     int i;
 
-    for (i = 0; i < count; ++i) {
+    for (i = 1; i < count; ++i) {
         Dl_info info;
 
-        if (dladdr(frames[i], &info) != 0 && info.dli_fname != NULL && strstr(info.dli_fname, "/libuc") != NULL) {
+        if (dladdr(frames[i], &info) == 0 || info.dli_fname == NULL || strstr(info.dli_fname, "/libc.") != NULL) {
+            continue;
+        }
+        if (strstr(info.dli_fname, "/libuc") != NULL) {
             _exit(UCX_ABORTED);
         }
+        break;
     }
     signal(number, SIG_DFL);
     raise(number);
@@ -287,12 +291,14 @@ int main(int argc, char **argv)
     for (i = 0; i < count; ++i) {
         run(&plans[i]);
     }
+    CHECK(survivors >= count / 2);
     /* Where only the deadline tells of a peer's end. */
+    survivors = 0;
     transport = "shm";
     deadline = 3;
     for (i = 0; i < count && all; i += 2) {
         run(&plans[i]);
     }
-    CHECK(survivors >= count / 2);
+    CHECK(!all || survivors >= count / 2);
     return unit_end();
 }

@@ -75,11 +75,14 @@ device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
 # Ranks may outnumber GPUs; their kernels take turns then, which is slow, but is what is to be tested.
 [ "$MSCCLPP_TEST_DEVICE" = host ] || device+=(--mca coll_mscclpp_shared_gpu kernels)
 forced=(--mca coll mscclpp "${device[@]}")
+ucx=yes
+grep -aqs ucp_worker_create "$component_dir/mca_coll_mscclpp.so" || ucx=no
 most_ranks=64
-if [ "$MSCCLPP_TEST_DEVICE" = cuda ] && [ "$long" != 1 ]; then
+gpus=0
+if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
     visible=${CUDA_VISIBLE_DEVICES-$(compgen -G '/dev/nvidia[0-9]*' | tr '\n' ',')}
     gpus=$(tr ',' '\n' <<<"${visible%%-*}" | grep -c .)
-    [ "$gpus" -eq 0 ] || most_ranks=$((4 * gpus))
+    [ "$long" = 1 ] || [ "$gpus" -eq 0 ] || most_ranks=$((4 * gpus))
 fi
 
 wanted() {
@@ -120,17 +123,23 @@ ranks_of() {
     echo "${2:-1}"
 }
 
-# skip_crowd NAME [mpirun argument]...: true, and a skip, if these are too many ranks for the GPUs.
-skip_crowd() {
-    [ "$(ranks_of "${@:2}")" -gt "$most_ranks" ] || return 1
-    skip "$1" "more than 4 ranks would take turns on a GPU, for minutes; set MSCCLPP_TEST_LONG=1"
+# leave_out NAME [mpirun argument]...: true, and a skip, if these are too many ranks for the GPUs, or exchange between
+# nodes by what was not built in.
+leave_out() {
+    if [ "$(ranks_of "${@:2}")" -gt "$most_ranks" ]; then
+        skip "$1" "more than 4 ranks would take turns on a GPU, for minutes; set MSCCLPP_TEST_LONG=1"
+    elif [ "$ucx" = no ] && grep -Eqx 'ucx|network' < <(printf '%s\n' "${@:2}"); then
+        skip "$1" "built without UCX"
+    else
+        return 1
+    fi
 }
 
 # run NAME LIMIT [mpirun argument]... PROGRAM [argument]...: must pass.
 run() {
     local name=$1 limit=$2 start=$SECONDS status
     shift 2
-    skip_crowd "$name" "$@" && return 0
+    leave_out "$name" "$@" && return 0
     begin "$name" || return 0
     launch "$limit" "$@"
     status=$?
@@ -187,7 +196,7 @@ run_by() {
 run_failing() {
     local name=$1 expression=$2 limit=$3 start=$SECONDS status
     shift 3
-    skip_crowd "$name" "$@" && return 0
+    leave_out "$name" "$@" && return 0
     begin "$name" || return 0
     launch "$limit" "$@"
     status=$?
@@ -271,6 +280,19 @@ cases_stages() {
     done
 }
 
+# engines_for N: what serves N ranks that ask for engines. Those want a GPU without other processes for each of them.
+engines_for() {
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        echo engines
+    elif [ "$gpus" -gt 0 ] && [ "$1" -gt "$gpus" ]; then
+        echo zerocopy
+    elif [ "$gpus" -gt 0 ] && [ "$lanes" = 1 ]; then
+        echo engines
+    else
+        echo 'engines|zerocopy'
+    fi
+}
+
 # Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.
 cases_algorithms() {
     local algorithm n by job most
@@ -284,10 +306,9 @@ cases_algorithms() {
             job+=(--mca coll_mscclpp_twin_shared_only 1)
             most=2
             ;;
-        # Not where ranks share a GPU.
-        cuda:engines) by='engines|zerocopy' ;;
         esac
         for n in 1 2 3 4 5 8; do
+            [ "$algorithm" != engines ] || by=$(engines_for "$n")
             # A single rank copies, and what is staged is no kernel's.
             if [ "$n" = 1 ] || [ $algorithm = stage ]; then
                 run "algorithm:$algorithm:$n" 240 -n "$n" "${job[@]}" "$bindir/test_counts" quick
@@ -378,6 +399,8 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 $when
     done
+    run_saying "late:timeout:spawned" 'ranks that have not come: 1' 60 -n 1 "${forced[@]}" \
+        --mca coll_mscclpp_timeout 1 "$bindir/test_late" spawned 3
     # This layer of Open MPI keeps messages that a communicator has left behind for the next one with its id.
     if "$ompi_info" --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then
         UCX_TLS=tcp,self,sm run_saying "late:timeout:first:pml ucx" "$named" 60 -n 3 "${forced[@]}" \
@@ -395,20 +418,16 @@ cases_late() {
 
 # Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.
 cases_idle() {
-    local proxy engines=engines shared=()
-    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
-        shared=(--mca coll_mscclpp_twin_shared_only 1)
-    elif [ "${gpus:-2}" -lt 2 ]; then
-        engines=zerocopy # as ranks share a GPU
-    fi
+    local proxy shared=()
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || shared=(--mca coll_mscclpp_twin_shared_only 1)
     for proxy in progress thread; do
         run_saying "idle:$proxy" 'inter-node transport ' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_proxy "$proxy" \
             --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_verbose 2 "$bindir/test_idle"
     done
     run "idle:one node" 60 -n 3 "${forced[@]}" "$bindir/test_idle"
     run "idle:linger" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_idle"
-    run_by "idle:engines" "$engines" 60 -n 2 "${forced[@]}" ${shared[@]+"${shared[@]}"} --mca coll_mscclpp_verbose 3 \
-        --mca coll_mscclpp_algorithm engines "$bindir/test_idle"
+    run_by "idle:engines" "$(engines_for 2)" 60 -n 2 "${forced[@]}" ${shared[@]+"${shared[@]}"} \
+        --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_algorithm engines "$bindir/test_idle"
     run "idle:stage" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_idle"
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run_failing "idle:seen" 'test_idle.c:[0-9]+: after .* of CPU time' 60 -n 2 "${forced[@]}" \

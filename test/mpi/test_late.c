@@ -4,7 +4,10 @@
  *        test_late timeout SECONDS: coll_mscclpp_timeout is shorter: the others get an error within SECONDS, and so
  * does the late rank; the communicator stays broken, others go on working, and so do those that come after its end. A
  * third argument "first" makes the late call the first of its communicator.
+ *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
+ * some are left to MPI_Finalize
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,10 +37,13 @@ static void warn(MPI_Comm comm, int seconds)
 static void time_out(MPI_Comm comm, int seconds)
 {
     mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, 400, 0), recv = mt_buffer_alloc(MT_DEVICE, 400, 0);
-    bool late = mt_rank == mt_size - 1;
+    int rank, size, code;
     double took;
-    int code;
+    bool late;
 
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    late = rank == size - 1;
     mt_buffer_set(&send, 0);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     if (late) {
@@ -53,14 +59,54 @@ static void time_out(MPI_Comm comm, int seconds)
     mt_buffer_free(&recv, "receive buffer");
 }
 
+#define DUPLICATES 3
+
+/* What was given up holds up nobody who disconnects from the other job, which MPI_Finalize does of itself. */
+static void with_other_job(MPI_Comm inter, int high, int seconds)
+{
+    MPI_Comm merged, comms[DUPLICATES];
+
+    MT_MPI(MPI_Intercomm_merge(inter, high, &merged));
+    for (int i = 0; i < DUPLICATES; ++i) {
+        MT_MPI(MPI_Comm_dup(merged, &comms[i]));
+    }
+    for (int i = 0; i < DUPLICATES; ++i) {
+        time_out(comms[i], seconds);
+        mt_barrier(merged);
+    }
+    MT_MPI(MPI_Comm_free(&comms[0]));
+    MT_MPI(MPI_Comm_free(&comms[1]));
+}
+
+static int spawned(const char *program, MPI_Comm parents, int seconds)
+{
+    char option[] = "spawned", number[16];
+    char *arguments[] = {option, number, NULL};
+    int error;
+
+    snprintf(number, sizeof(number), "%d", seconds);
+    if (MPI_COMM_NULL == parents) {
+        MT_MPI(MPI_Comm_spawn(program, arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &parents, &error));
+        with_other_job(parents, 0, seconds);
+    } else {
+        with_other_job(parents, 1, seconds);
+    }
+    return mt_finish();
+}
+
 int main(int argc, char **argv)
 {
+    MPI_Comm parents;
     bool first = argc > 3 && 0 == strcmp(argv[3], "first");
     int seconds = argc > 2 ? atoi(argv[2]) : 3;
     mt_call_t call;
     MPI_Comm comm;
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    MPI_Comm_get_parent(&parents);
+    if (argc > 1 && 0 == strcmp(argv[1], "spawned")) {
+        return spawned(argv[0], parents, seconds);
+    }
     if (mt_too_small(2)) {
         MPI_Finalize();
         return MT_SKIPPED;

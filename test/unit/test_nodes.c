@@ -123,7 +123,12 @@ static void test_jobs(void)
 
 static void test_host(void)
 {
-    CHECK(mscclpp_host_boot() != 0 && mscclpp_host_boot() == mscclpp_host_boot());
+    if (mscclpp_host_boot() == 0) {
+        CHECK(mscclpp_host_pids() == 0 && mscclpp_host_id() == 0);
+        printf("hosts: not tested, as this system has no number of its own\n");
+        return;
+    }
+    CHECK(mscclpp_host_boot() == mscclpp_host_boot());
     CHECK(mscclpp_host_pids() != 0 && mscclpp_host_pids() == mscclpp_host_pids());
     CHECK(mscclpp_host_id() != 0 && mscclpp_host_id() == mscclpp_host_id());
     CHECK(mscclpp_host_id() != mscclpp_host_pids() && mscclpp_host_pids() != mscclpp_host_boot());

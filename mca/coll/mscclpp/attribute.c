@@ -6,6 +6,7 @@
  */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
+#include "mca/coll/mscclpp/oob_message.h"
 #include "mca/common/log.h"
 
 /* How long MPI_Finalize waits for peers that have not given up this process's memory yet. */
@@ -35,6 +36,18 @@ static mca_coll_mscclpp_module_t *next_with_team(void)
     return module;
 }
 
+static mca_coll_mscclpp_module_t *next_with_comm(void)
+{
+    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    mca_coll_mscclpp_module_t *module;
+
+    pthread_mutex_lock(&component->lock);
+    for (module = component->modules; NULL != module && !module->keeps_comm; module = module->next) {
+    }
+    pthread_mutex_unlock(&component->lock);
+    return module;
+}
+
 static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
 {
     mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
@@ -50,6 +63,10 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
     pthread_mutex_unlock(&component->lock);
     while (NULL != (module = next_with_team())) {
         mca_coll_mscclpp_module_release_team(module);
+    }
+    /* Open MPI does not reckon with communicators that are left once it disconnects from other jobs. */
+    while (NULL != (module = next_with_comm())) {
+        mca_coll_mscclpp_oob_let_go(module);
     }
     mscclpp_team_finalize(FINALIZE_SECONDS);
     return MPI_SUCCESS;

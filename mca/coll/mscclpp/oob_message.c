@@ -141,6 +141,16 @@ void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module)
     }
 }
 
+void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module)
+{
+    struct ompi_communicator_t *comm = module->comm;
+
+    if (module->keeps_comm) {
+        module->keeps_comm = false;
+        OBJ_RELEASE(comm);
+    }
+}
+
 void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number)
 {
     mca_coll_mscclpp_oob_header_t header = {

@@ -60,9 +60,13 @@ void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
 /*
  * Messages of an exchange that ends badly may still come, and not every point-to-point layer forgets them with the
  * communicator: the next one with the same context id would receive them. Open MPI gives the id to no other while
- * somebody holds the communicator, so from now on this module does, for the life of the process.
+ * somebody holds the communicator, so from now on this module does, until MPI_Finalize begins. A rank that never came
+ * to the exchange does not know of it: only its own communicators can then meet what it was sent.
+ *
+ * _let_go ends that, and frees a communicator that nobody else holds, module included.
  */
 void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module);
+void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module);
 
 /*
  * The functions below are called with the lock held and never wait.
