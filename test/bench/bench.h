@@ -73,6 +73,9 @@ bool bench_refuse(const char *option, const char *value, const char *allowed);
 /* True on the one rank that speaks for all before MPI_Init. */
 bool bench_speaks(void);
 
+/* The exit status of a run that ends before MPI_Init: of one that failed, once that rank has had time to speak. */
+int bench_leave(int status);
+
 /* Options */
 typedef enum {
     BENCH_MODE_BLOCKING, /* MPI_Allreduce, one call at a time */

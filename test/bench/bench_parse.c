@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The launchers of the common MPI libraries tell the rank before MPI_Init. */
 bool bench_speaks(void)
@@ -18,6 +19,15 @@ bool bench_speaks(void)
         }
     }
     return true;
+}
+
+int bench_leave(int status)
+{
+    /* At the first process that fails the launcher ends the others. */
+    if (0 != status && !bench_speaks()) {
+        sleep(1);
+    }
+    return status;
 }
 
 bool bench_refuse(const char *option, const char *value, const char *allowed)

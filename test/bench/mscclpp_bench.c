@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 
     memset(&env, 0, sizeof(env));
     if (!bench_options_parse(argc, argv, &options, &status)) {
-        return status;
+        return bench_leave(status);
     }
     if (!bench_env_choose_device(&env, options.device)) {
         return BENCH_EXIT_WRONG;

@@ -348,7 +348,7 @@ int main(int argc, char **argv)
 
     memset(&env, 0, sizeof(env));
     if (!tune_options_parse(argc, argv, &options, &status)) {
-        return status;
+        return bench_leave(status);
     }
     if (!bench_env_choose_device(&env, options.device)) {
         return BENCH_EXIT_WRONG;
@@ -361,7 +361,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "%s: --min, --max and --factor make no size or more than %d; take other ones\n",
                     bench_program, TUNE_MAX_SIZES);
         }
-        return BENCH_EXIT_USAGE;
+        return bench_leave(BENCH_EXIT_USAGE);
     }
     tune.env = &env;
     tune.options = &options;

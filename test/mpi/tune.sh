@@ -8,6 +8,7 @@ interrupted() {
     local name=$1 signal=$2 whom=$3 measured=$scratch/tuned.2-$MSCCLPP_TEST_DEVICE.measured start=$SECONDS pid target
     local status expected=$((128 + $(kill -l "$2")))
     shift 3
+    command -v pgrep >/dev/null || { skip "$name" "no pgrep(1), which finds the process" && return 0; }
     begin "$name" || return 0
     timeout -k 10 120 "${launch[@]}" "$@" >"$log" 2>&1 </dev/null &
     pid=$!
