@@ -24,8 +24,8 @@ mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config);
 
 /*
  * Maps the allocation of a handle for kernels of `device`, unless it is mapped already: one allocation is mapped at
- * most once a device, whoever asks for it. The limit last given counts. Where memory is
- * short, mappings that nobody uses are closed and it is tried again; fails as `ops->import_memory` does.
+ * most once a device, whoever asks for it. The limit last given counts. Where memory is short, mappings that nobody
+ * uses are closed and it is tried again; fails as `ops->import_memory` does.
  */
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p);
