@@ -136,6 +136,12 @@ make_configure() {
 configure_in() {
     local dir=$1 wanted
     shift
+    case $top in
+    *[[:space:]]*)
+        say "The path of this clone, '$top', has white space in it, which Autoconf cannot do with; move it elsewhere."
+        return 1
+        ;;
+    esac
     make_configure || return 1
     mkdir -p "$dir"
     wanted="CC=${CC:-} CFLAGS=${CFLAGS:-} $*"

@@ -23,8 +23,8 @@ AC_DEFUN([MSCCLPP_CHECK_OMPI], [
     ])
     AS_CASE([$with_componentdir],
         [default], [componentdir=$OMPI_PKGLIBDIR],
-        [yes|no], [AC_MSG_ERROR([--with-componentdir needs a folder])],
-        [componentdir=$with_componentdir])
+        [/*|'$'*], [componentdir=$with_componentdir],
+        [AC_MSG_ERROR([--with-componentdir=$with_componentdir is not allowed; use an absolute path])])
     AM_CONDITIONAL([HAVE_OMPI], [test "x$mscclpp_have_ompi" = xyes])
     AM_CONDITIONAL([HAVE_MPIRUN], [test "x$mscclpp_have_mpirun" = xyes])
     AC_SUBST([componentdir])

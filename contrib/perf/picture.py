@@ -28,7 +28,7 @@ def read(paths):
     for path in paths:
         data = load(path)
         if data["mode"] == "port":
-            rates = [row["copy"]["GB_per_s"] for row in data["results"] if "copy" in row]
+            rates = [row["copy"]["GB_per_s"] for row in data["results"] if row.get("copy")]
             copy = max(rates + [copy or 0]) or None
             continue
         if data["mode"] not in COLOURS or data.get("compare") != "nccl":

@@ -3,8 +3,9 @@
 
 Usage: regress.py [--tolerance FRACTION] STORED NEW
 
-One line for each ratio that is worse by more than the tolerance (default 0.1), each result that is wrong and each size
-of the stored run that the new one lacks. Exit status 0 without any, 1 with some, 2 if the two cannot be compared.
+One line for each ratio that is worse by more than the tolerance (default 0.1), each result that is wrong or was not
+verified and each size of the stored run that the new one lacks. Exit status 0 without any, 1 with some, 2 if the two
+cannot be compared.
 Ratios and not times, since machines of one kind differ from one another, and both sides of a ratio are of one run.
 """
 import argparse
@@ -46,7 +47,9 @@ def regressions(stored, new, tolerance):
             yield (f"regression: {name(key)}: ratio {after['ratio']:.2f}, stored {before['ratio']:.2f} "
                    f"({100 * (after['ratio'] / before['ratio'] - 1):+.0f} %, {100 * tolerance:.0f} % allowed)")
     for key, after in new.items():
-        if after["wrong"]:
+        if after["wrong"] is None:
+            yield f"not verified: {name(key)}: run with --check 0"
+        elif after["wrong"]:
             yield f"wrong: {name(key)}: {after['wrong']} wrong elements"
 
 

@@ -1,5 +1,6 @@
 """What the scripts beside this one share: reading the results of mscclpp_bench --json, and naming them."""
 import json
+import math
 
 
 class Unusable(Exception):
@@ -14,7 +15,46 @@ def load(path):
         raise Unusable(f"{path}: {error}") from error
     if not isinstance(data, dict) or data.get("program") != "mscclpp_bench" or "results" not in data:
         raise Unusable(f"{path}: not written by mscclpp_bench --json")
+    check(path, data)
     return data
+
+
+def is_positive(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def check(path, data):
+    """Raises Unusable, with the place, unless all is there that the scripts read, and of its kind."""
+    def demand(good, where):
+        if not good:
+            raise Unusable(f"{path}: {where} is missing or not what mscclpp_bench writes; is the file damaged?")
+
+    def median(row, key, where):
+        demand(isinstance(row.get(key), dict) and is_positive(row[key].get("median")), f"{where}, {key}")
+
+    demand(isinstance(data.get("mode"), str), "mode")
+    demand(isinstance(data.get("ranks"), list) and data["ranks"] and
+           all(isinstance(rank, dict) and isinstance(rank.get("device_name"), str) for rank in data["ranks"]), "ranks")
+    demand(isinstance(data["results"], list) and all(isinstance(row, dict) for row in data["results"]), "results")
+    if not data["results"]:
+        raise Unusable(f"{path}: no results")
+    compared = data.get("compare") == "nccl"
+    demand(not compared or isinstance(data.get("nccl_version"), str), "nccl_version")
+    for index, row in enumerate(data["results"]):
+        where = f"result {index + 1}"
+        demand(isinstance(row.get("bytes"), int) and row["bytes"] > 0, f"{where}, bytes")
+        demand(row.get("wrong", "") is None or isinstance(row.get("wrong"), int), f"{where}, wrong")
+        if data["mode"] == "port":
+            demand(row.get("copy") is None or
+                   isinstance(row["copy"], dict) and is_positive(row["copy"].get("GB_per_s")), f"{where}, copy")
+            continue
+        demand(isinstance(row.get("type"), str) and isinstance(row.get("op"), str), f"{where}, type and op")
+        demand(isinstance(row.get("in_place"), bool), f"{where}, in_place")
+        demand(isinstance(row.get("busbw"), (int, float)), f"{where}, busbw")
+        median(row, "time_us", where)
+        if compared:
+            median(row, "rival_time_us", where)
+            demand(is_positive(row.get("ratio")), f"{where}, ratio")
 
 
 def size(count):

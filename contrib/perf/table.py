@@ -23,8 +23,9 @@ def table(path):
         in_place = f"{row[True]['ratio']:.2f}" if True in row else ""
         print(f"| {size(count)} | {kind} | {result['time_us']['median']:.1f} | {rival:.1f} | {result['ratio']:.2f} | "
               f"{in_place} | {result['busbw']:.1f} | {count / rival * 1e-3 * bus_factor(data):.1f} |")
-    wrong = sum(result["wrong"] for result in data["results"])
-    print(f"\nWrong elements: {wrong}\n")
+    wrong = sum(result["wrong"] or 0 for result in data["results"])
+    unverified = sum(result["wrong"] is None for result in data["results"])
+    print(f"\nWrong elements: {wrong}{f', but {unverified} results were not verified' if unverified else ''}\n")
 
 
 if len(sys.argv) < 2:
