@@ -2,15 +2,17 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/algo.h"
 #include "mca/common/config.h"
+#include "mca/common/file.h"
 #include "mca/common/log.h"
 
-/* Far more than a rule needs: what is longer is no such file, and perhaps has no end. */
+/* Far more than a rule needs: what is longer is no such file, and perhaps too large for memory. */
 #define LINE_MAX_LENGTH 500
 #define BYTES_MAX ((uint64_t)1 << 40)
 
@@ -182,15 +184,16 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
 
 static bool parse_file(place_t *place, FILE *file, mscclpp_rules_t *rules)
 {
+    static const char allowed[] = "lines of text of at most 500 characters";
     char text[LINE_MAX_LENGTH + 2];
+    size_t length;
     bool ok = true;
 
-    memset(text, 0, sizeof(text));
-    for (place->line = 1; ok && NULL != fgets(text, sizeof(text), file); ++place->line) {
-        size_t length = strlen(text);
-        /* Neither a newline nor the end behind it: the line is too long, or has a zero byte within. */
-        if ((0 == length || '\n' != text[length - 1]) && (!feof(file) || 0 == length)) {
-            ok = refuse(place, "line", text, "lines of text of at most 500 characters");
+    for (place->line = 1; ok && 0 != (length = mscclpp_file_line(file, text, sizeof(text))); ++place->line) {
+        if (strlen(text) != length) {
+            ok = refuse(place, "has a zero byte", text, allowed);
+        } else if (length > LINE_MAX_LENGTH && '\n' != text[length - 1]) {
+            ok = refuse(place, "is too long", text, allowed);
         } else {
             ok = parse_line(place, text, rules);
         }
@@ -203,14 +206,15 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
     mscclpp_rules_t *rules = mscclpp_rules_create();
     mscclpp_status_t status = MSCCLPP_OK;
     place_t place = {path, 0};
+    const char *reason;
     FILE *file;
 
     if (NULL == rules) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    file = fopen(path, "re");
+    file = mscclpp_file_open(path, O_RDONLY, &reason);
     if (NULL == file) {
-        mscclpp_error("rules %s: cannot be opened: %s", path, strerror(errno));
+        mscclpp_error("rules %s: cannot be opened: %s", path, reason);
         mscclpp_rules_destroy(rules);
         return MSCCLPP_ERR_SYSTEM;
     }

@@ -38,7 +38,8 @@ mscclpp_rules_t *mscclpp_rules_create(void);
 
 /*
  * Reads a file. MSCCLPP_ERR_INVALID if anything in it is not a rule, after one logged line with the file, the number
- * of the line, the value and what is allowed; MSCCLPP_ERR_SYSTEM, likewise logged, if it cannot be read.
+ * of the line, the value and what is allowed; MSCCLPP_ERR_SYSTEM, likewise logged, if it cannot be read or is neither a
+ * regular file nor a link to one.
  */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p);
 void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */

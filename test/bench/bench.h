@@ -70,8 +70,15 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
 /* Prints that line, and returns false. */
 bool bench_refuse(const char *option, const char *value, const char *allowed);
 
+/* The same for an option that getopt_long refuses with "?" or ":" as its result, by its name. */
+struct option;
+bool bench_refuse_option(int result, char *const *argv, const struct option *table);
+
 /* True on the one rank that speaks for all before MPI_Init. */
 bool bench_speaks(void);
+
+/* The exit status of a run that ends with `status`: never 0 if standard output got lost, of which a line is printed. */
+int bench_end(int status);
 
 /* The exit status of a run that ends before MPI_Init: of one that failed, once that rank has had time to speak. */
 int bench_leave(int status);

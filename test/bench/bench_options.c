@@ -285,11 +285,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
             return false;
         }
         if ('?' == option || ':' == option) {
-            if (bench_speaks()) {
-                fprintf(stderr, "mscclpp_bench: %s: %s; see --help\n", argv[optind - 1],
-                        '?' == option ? "no such option, or a value where none is taken" : "needs a value");
-            }
-            return false;
+            return bench_refuse_option(option, argv, table);
         }
         if (!take(option, optarg, &options)) {
             return false;

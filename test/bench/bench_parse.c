@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,8 +22,18 @@ bool bench_speaks(void)
     return true;
 }
 
+int bench_end(int status)
+{
+    if (0 == fflush(stdout) && !ferror(stdout)) {
+        return status;
+    }
+    fprintf(stderr, "%s: standard output cannot be written, what it should have got is lost\n", bench_program);
+    return 0 == status ? BENCH_EXIT_WRONG : status;
+}
+
 int bench_leave(int status)
 {
+    status = bench_end(status);
     /* At the first process that fails the launcher ends the others. */
     if (0 != status && !bench_speaks()) {
         sleep(1);
@@ -34,6 +45,23 @@ bool bench_refuse(const char *option, const char *value, const char *allowed)
 {
     if (bench_speaks()) {
         fprintf(stderr, "%s: %s: '%s' is not allowed; use %s\n", bench_program, option, value, allowed);
+    }
+    return false;
+}
+
+bool bench_refuse_option(int result, char *const *argv, const struct option *table)
+{
+    char letter[] = {'-', (char)optopt, '\0'};
+    bool is_letter = 0 != optopt;
+
+    /* In a group of letters getopt_long is not past the argument yet. Of a long option optopt is the value, or 0. */
+    for (; '?' == result && NULL != table->name; ++table) {
+        is_letter = is_letter && table->val != optopt;
+    }
+    if (bench_speaks()) {
+        fprintf(stderr, "%s: %s: %s; see --help\n", bench_program,
+                '?' == result && is_letter ? letter : argv[optind - 1],
+                '?' == result ? "no such option, or a value where none is taken" : "needs a value");
     }
     return false;
 }

@@ -374,5 +374,5 @@ int main(int argc, char **argv)
     }
     bench_env_close(&env);
     MPI_Finalize();
-    return status;
+    return bench_end(status);
 }

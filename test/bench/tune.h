@@ -2,6 +2,8 @@
 #ifndef TEST_BENCH_TUNE_H
 #define TEST_BENCH_TUNE_H
 
+#include <limits.h>
+
 #include "mca/common/rules.h"
 #include "test/bench/bench.h"
 #include "test/bench/tune_choose.h"
@@ -29,10 +31,9 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
  * ended in any way loses one size at most.
  */
 typedef struct {
-    const char *output;
-    char path[4096]; /* of the measurements */
-    FILE *measured;
-    mscclpp_rules_t *rules; /* what the rules file held; NULL: nothing yet */
+    char output[PATH_MAX]; /* no link */
+    char path[PATH_MAX];   /* of the measurements */
+    FILE *measured;        /* locked, so that no other run adds to it or begins it anew */
     uint32_t nranks;
     bool on_host;
 } tune_files_t;
@@ -43,7 +44,7 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
 /* Appends the times of a size. */
 bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size);
 
-/* Writes the rules file anew, with those of other numbers of ranks and devices that it held. *count_p of its own. */
+/* Writes the rules file anew, with those of other numbers of ranks and devices that it holds. *count_p of its own. */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p);
 void tune_files_close(tune_files_t *files);
 

@@ -25,7 +25,8 @@ static const char help[] =
     "\n"
     "Interrupted (SIGINT, SIGTERM), it writes the rules for the sizes measured so far; the same command goes on "
     "later.\n"
-    "Exit status: 0 for success, 1 for a wrong result or a failure, 2 for a bad option, 130 or 143 if interrupted.\n"
+    "Exit status: 0 for success, 1 for a wrong result or a failure, 2 for a bad option, 130 or 143 if a rank got\n"
+    "SIGINT or SIGTERM. If mpirun got it, its status is of its own choice: 1 with Open MPI 4.1.\n"
     "\n"
     "Examples:\n"
     "  mpirun -n 4 mscclpp_tune -o tuned.rules\n"
@@ -96,14 +97,6 @@ static bool take(int option, const char *value, tune_options_t *options)
     return ok;
 }
 
-static bool complain(const char *argument, const char *what)
-{
-    if (bench_speaks()) {
-        fprintf(stderr, "%s: %s: %s; see --help\n", bench_program, argument, what);
-    }
-    return false;
-}
-
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p)
 {
     tune_options_t options = {
@@ -121,18 +114,18 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
             *status_p = 0;
             return false;
         }
-        if ('?' == option) {
-            return complain(argv[optind - 1], "no such option, or a value where none is taken");
-        }
-        if (':' == option) {
-            return complain(argv[optind - 1], "needs a value");
+        if ('?' == option || ':' == option) {
+            return bench_refuse_option(option, argv, table);
         }
         if (!take(option, optarg, &options)) {
             return false;
         }
     }
     if (optind < argc) {
-        return complain(argv[optind], "no option");
+        if (bench_speaks()) {
+            fprintf(stderr, "mscclpp_tune: '%s' is no option; see --help\n", argv[optind]);
+        }
+        return false;
     }
     if (0 != options.max && options.min > options.max) {
         char max[32];

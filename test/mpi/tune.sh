@@ -49,6 +49,92 @@ bar() {
     fi
 }
 
+# meanwhile NAME RULE ARGUMENT...: a run of mscclpp_tune, in the course of which somebody else writes a rule into its
+# file. The file must have it at the end.
+meanwhile() {
+    local name=$1 rule=$2 measured=$scratch/shared.2-$MSCCLPP_TEST_DEVICE.measured pid
+    shift 2
+    begin "$name" || return 0
+    rm -f "$measured"
+    timeout -k 10 120 "${launch[@]}" "$@" --output "$scratch/shared" >"$log" 2>&1 </dev/null &
+    pid=$!
+    until grep -q '^bytes=' "$measured" 2>/dev/null || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
+    echo "$rule" >"$scratch/shared"
+    if ! wait $pid; then
+        report_failure "$name" "no success"
+    elif ! grep -qx "$rule" "$scratch/shared" || ! grep -q '^ranks=2 ' "$scratch/shared"; then
+        report_failure "$name" "rules are lost: $(paste -sd, "$scratch/shared")"
+    else
+        passed=$((passed + 1))
+        echo "ok   $name"
+    fi
+}
+
+# damaged NAME EXPRESSION TEXT ARGUMENT...: what printf makes of TEXT, behind the times that there are, must be refused
+# with a line that matches, and the file must stay as it is.
+damaged() {
+    local name=$1 expression=$2 measured=$scratch/tuned.2-$MSCCLPP_TEST_DEVICE.measured before=$passed
+    if [ -e "$measured" ]; then
+        cp "$measured" "$scratch/whole"
+        # shellcheck disable=SC2059 # a format it is
+        printf "$3" >>"$measured"
+        cp "$measured" "$scratch/damaged"
+    fi
+    run_failing "$name" "$expression" 30 "${@:4}"
+    if [ "$passed" -gt "$before" ] && ! cmp -s "$measured" "$scratch/damaged"; then
+        passed=$((passed - 1))
+        report_failure "$name" "refused, but changed"
+    fi
+    [ ! -e "$scratch/whole" ] || mv "$scratch/whole" "$measured"
+}
+
+# What a name may lead to, and what of it stays.
+cases_tune_kinds() {
+    local file=$scratch/kinds tune
+    tune=(-n 2 "${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --max 64 --rounds 1)
+    mkfifo "$file.fifo" "$file.times.2-$MSCCLPP_TEST_DEVICE.measured"
+    run_failing "tune:rules in a FIFO" "cannot write '.*kinds.fifo': neither a regular file nor a link" 30 \
+        "${tune[@]}" --output "$file.fifo"
+    run_failing "tune:times in a FIFO" "cannot write '.*measured': neither a regular file nor a link" 30 \
+        "${tune[@]}" --output "$file.times"
+    echo 'no newline' | tr -d '\n' >"$file.foreign.2-$MSCCLPP_TEST_DEVICE.measured"
+    run_failing "tune:times of another program" "measured' does not begin with '# mscclpp_tune '" 30 \
+        "${tune[@]}" --output "$file.foreign"
+    run_failing "tune:times of another program, --fresh" "measured' does not begin with '# mscclpp_tune '" 30 \
+        "${tune[@]}" --output "$file.foreign" --fresh
+    run "tune:leaves those alone" 30 -n 1 grep -qx 'no newline' "$file.foreign.2-$MSCCLPP_TEST_DEVICE.measured"
+    mkdir "$file.folder"
+    : >"$file.folder/rules"
+    chmod 640 "$file.folder/rules"
+    ln -s kinds.folder/rules "$file.link"
+    run_saying "tune:by way of a link" '^# [1-9][0-9]* rules' 60 "${tune[@]}" --output "$file.link"
+    # shellcheck disable=SC2016 # the rank's own shell expands it
+    run "tune:keeps link and mode" 30 -n 1 sh -c \
+        '[ -L "$0.link" ] && [ "$(stat -c %a "$0.folder/rules")" = 640 ] && grep "^ranks=2 " "$0.folder/rules"' "$file"
+    # shellcheck disable=SC2016
+    run "tune:leaves nothing else" 30 -n 1 sh -c '[ "$(ls "$0.folder")" = rules ]' "$file"
+}
+
+# Command line and standard output of both programs.
+cases_tune_program() {
+    local program
+    for program in mscclpp_tune mscclpp_bench; do
+        run_failing "tune:$program:bad letter of several" "^$program: -z: no such option" 30 -n 2 \
+            "$bindir/../../$program" --device host -zq
+        run_failing "tune:$program:bad letter" "^$program: -z: no such option" 30 -n 2 "$bindir/../../$program" -z
+        run_failing "tune:$program:bad word" "^$program: --hel=3: no such option, or a value" 30 -n 2 \
+            "$bindir/../../$program" --hel=3
+        run_failing "tune:$program:no value" "^$program: -b: needs a value" 30 -n 2 "$bindir/../../$program" -b
+        # shellcheck disable=SC2016 # the rank's own shell expands it
+        run_failing "tune:$program:help, standard output full" "^$program: standard output cannot be written" 30 -n 1 \
+            sh -c 'exec "$0" --help >/dev/full' "$bindir/../../$program"
+    done
+    # shellcheck disable=SC2016
+    run_failing "tune:mscclpp_bench:standard output full" "^mscclpp_bench: standard output cannot be written" 30 -n 1 \
+        "${forced[@]}" sh -c 'exec "$@" >/dev/full' sh "$bindir/../../mscclpp_bench" --device "$MSCCLPP_TEST_DEVICE" \
+        --max 64 --rounds 1
+}
+
 # The program that writes rules: whole, interrupted and gone on, and what it refuses.
 cases_tune() {
     local file=$scratch/tuned tune
@@ -73,12 +159,21 @@ cases_tune() {
     run_never_saying "tune:rules are obeyed" 'rules .*(not allowed|differ)' 60 -n 2 "${forced[@]}" \
         --mca coll_mscclpp_rules "$file" --mca coll_mscclpp_verbose 3 "$bindir/test_basic" served
     run_failing "tune:another run's times" 'holds the times of another run; --fresh' 30 "${tune[@]}" --rounds 4
-    echo 'bytes=8 algorithm=fastest seconds=1' >>"$file.2-$MSCCLPP_TEST_DEVICE.measured"
-    run_failing "tune:nonsense in the times" 'measured:[0-9]+: .*fastest.* is no time; use' 30 "${tune[@]}"
+    damaged "tune:nonsense in the times" 'measured:[0-9]+: .*fastest.* is no time; use' \
+        'bytes=8 algorithm=fastest seconds=1\n' "${tune[@]}"
+    damaged "tune:several nodes in the times" 'measured:[0-9]+: .*nodes.* is no time; use .* of one node' \
+        'bytes=8 algorithm=nodes seconds=1\n' "${tune[@]}"
+    damaged "tune:zero byte in the times" "measured:[0-9]+: 'bytes=8 ' has a zero byte" \
+        'bytes=8 \0\nbytes=8 algorithm=oneshot seconds=1\n' "${tune[@]}"
+    damaged "tune:long line in the times" "measured:[0-9]+: 'bytes=00*' is too long" 'bytes=%0400d\n' "${tune[@]}"
     echo 'ranks=2' >>"$file"
     run_failing "tune:no rules file" 'rules .*: missing: "device=" is not allowed' 30 "${tune[@]}" --fresh
     run_failing "tune:one rank" 'rules are for 2 to 64 ranks on one node' 30 -n 1 "${tune[@]:2}"
     run_failing "tune:bad option" "mscclpp_tune: --rounds: '0' is not allowed; use a whole number from 1 to" 30 \
         "${tune[@]}" --rounds 0
     bar "tune:bar" "${tune[@]}" --max 256 --rounds 2 --output "$file.bar"
+    meanwhile "tune:rules of another run" "ranks=5 device=cuda bytes<=1024 algorithm=scratch" "${tune[@]}" --max 4k \
+        --factor 4
+    cases_tune_kinds
+    cases_tune_program
 }

@@ -1,4 +1,5 @@
 /* The rules file: what it may hold, and that everything else is refused with its line and changes nothing. */
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mca/common/algo.h"
@@ -60,6 +61,7 @@ static void test_accepted(void)
                                     "ranks=4 device=host bytes<=1 algorithm=zerocopy\n"
                                     "ranks=4 device=cuda bytes<=1024g algorithm=engines"); /* no newline */
     const mscclpp_rule_set_t *set = mscclpp_rules_find(rules, 4, false);
+    char longest[502] = ""; /* with a newline */
 
     CHECK_EQ(set->count, 3);
     CHECK_EQ(set->rule[0].bytes, 128 << 10);
@@ -78,6 +80,11 @@ static void test_accepted(void)
     CHECK_EQ(mscclpp_rules_find(rules, 65, false)->count, 0);
     CHECK_EQ(mscclpp_rules_find(NULL, 4, false)->count, 0);
     mscclpp_rules_destroy(rules);
+
+    memset(longest, '#', sizeof(longest) - 2);
+    mscclpp_rules_destroy(accept(longest));
+    longest[sizeof(longest) - 2] = '\n';
+    mscclpp_rules_destroy(accept(longest));
 
     rules = accept("");
     CHECK_EQ(mscclpp_rules_find(rules, 2, true)->count, 0);
@@ -136,9 +143,11 @@ static void test_refused(void)
     /* What is no text at all. */
     memset(long_line, '#', sizeof(long_line));
     long_line[sizeof(long_line) - 1] = '\0';
-    refuse(long_line, 1, "###", "at most 500");
-    refuse_bytes("# good\nranks=4 dev\0ice=cuda\n", 28, 2, "ranks=4 dev", "lines of text");
-    refuse_bytes("\0\n", 2, 1, "\"\"", "lines of text");
+    refuse(long_line, 1, "is too long: \"###", "at most 500");
+    refuse_bytes("# good\nranks=4 dev\0ice=cuda\n", 28, 2, "has a zero byte: \"ranks=4 dev\"", "lines of text");
+    refuse_bytes("\0\n", 2, 1, "has a zero byte: \"\"", "lines of text");
+    refuse_bytes("# a comment\0ranks=4", 19, 1, "has a zero byte: \"# a comment\"", "lines of text");
+    refuse_bytes("# good\n\0", 8, 2, "has a zero byte", "lines of text");
     refuse("\x7f\x45LF\n", 1, "\"?ELF\"", "ranks=N");
 }
 
@@ -153,8 +162,37 @@ static void test_unreadable(void)
     unit_expect_log();
     CHECK_EQ(mscclpp_rules_read(".", &rules), MSCCLPP_ERR_SYSTEM);
     CHECK_EQ(unit_logged(), 1);
-    CHECK(strstr(unit_last_line, "directory") != NULL);
+    CHECK(strstr(unit_last_line, ".: cannot be opened: neither a regular file") != NULL);
+    unit_expect_log();
+    CHECK_EQ(mscclpp_rules_read("/dev/null", &rules), MSCCLPP_ERR_SYSTEM);
+    CHECK_EQ(unit_logged(), 1);
+    CHECK(strstr(unit_last_line, "/dev/null: cannot be opened: neither a regular file") != NULL);
     CHECK(rules == NULL);
+}
+
+/* Where nobody writes, whoever opens a FIFO or reads from it would wait for ever. A link is as good as its file. */
+static void test_kinds(void)
+{
+    static char link_path[sizeof(path) + 8];
+    mscclpp_rules_t *rules = NULL;
+
+    snprintf(link_path, sizeof(link_path), "%s.link", path);
+    put("ranks=2 device=cuda bytes<=1k algorithm=oneshot\n", 48);
+    REQUIRE(symlink(path, link_path) == 0);
+    CHECK_EQ(mscclpp_rules_read(link_path, &rules), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_rules_find(rules, 2, false)->count, 1);
+    mscclpp_rules_destroy(rules);
+    rules = NULL;
+
+    REQUIRE(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+    alarm(20);
+    unit_expect_log();
+    CHECK_EQ(mscclpp_rules_read(link_path, &rules), MSCCLPP_ERR_SYSTEM);
+    CHECK_EQ(unit_logged(), 1);
+    CHECK(strstr(unit_last_line, link_path) != NULL && strstr(unit_last_line, "neither a regular file") != NULL);
+    CHECK(rules == NULL);
+    alarm(0);
+    unlink(link_path);
 }
 
 /* What is written is what is read, and a set can be put in place of another. */
@@ -197,6 +235,7 @@ int main(void)
     test_refused();
     test_unreadable();
     test_written();
+    test_kinds();
     unlink(path);
     return unit_end();
 }
