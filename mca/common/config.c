@@ -113,7 +113,7 @@ const mscclpp_param_t mscclpp_params[] = {
                 "side by side."),
     CONFIG_BOOL(mixed_buffers, "0", 3,
                 "Allow device buffers on some ranks and host buffers on others, at the cost of an exchange in each "
-                "call."),
+                "call, which takes this component, and so a device, on every rank."),
     CONFIG_STRING(stage, "auto", 4, "auto|always|never",
                   "Copy device buffers of collectives without kernels through host memory: auto (where Open MPI cannot "
                   "take them), always or never."),
@@ -163,8 +163,8 @@ const mscclpp_param_t mscclpp_params[] = {
         "are, and watch their processes itself; 0 leaves both to UCX, which takes sockets where it is to tell of "
         "lost peers."),
     CONFIG_SIZE(bounce_size, "4m", 6, 65536, GIB,
-                "Bytes of pinned host memory that a connection of a transport with bounce memory takes in each "
-                "direction."),
+                "Bytes of pinned host memory that a connection of the transport ucx takes where bytes may come through "
+                "bounce memory; as many again where it also sends device memory."),
     CONFIG_BOOL(widen_selection, "1", 6,
                 "When the list of coll components holds only this one, also load those of widen_list, which a "
                 "communicator cannot do without."),

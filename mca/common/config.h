@@ -52,7 +52,7 @@ typedef struct {
     int fifo_size;            /* triggers */
     const char *ucx_bounce;   /* "auto", "always", "device" */
     bool ucx_shared_memory;
-    size_t bounce_size; /* bytes a connection and direction */
+    size_t bounce_size; /* bytes a connection and direction that bounces */
     bool widen_selection;
     const char *widen_list;
     int twin_blocks;

@@ -76,17 +76,22 @@ const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo)
     return &fifo->on_device;
 }
 
-bool mscclpp_fifo_poll(const mscclpp_fifo_t *fifo, mscclpp_dev_trigger_t *trigger_p)
+bool mscclpp_fifo_look(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p)
 {
-    const mscclpp_dev_trigger_t *slot = &fifo->ring[fifo->next & (fifo->on_device.size - 1)];
+    const mscclpp_dev_trigger_t *slot = &fifo->ring[position & (fifo->on_device.size - 1)];
     const uint64_t commit = __atomic_load_n(&slot->word[1], __ATOMIC_ACQUIRE);
 
-    if ((commit & MSCCLPP_DEV_TRIGGER_PARITY) != mscclpp_dev_trigger_parity(fifo->next, fifo->on_device.size)) {
+    if ((commit & MSCCLPP_DEV_TRIGGER_PARITY) != mscclpp_dev_trigger_parity(position, fifo->on_device.size)) {
         return false;
     }
     trigger_p->word[0] = __atomic_load_n(&slot->word[0], __ATOMIC_RELAXED);
     trigger_p->word[1] = commit;
     return true;
+}
+
+bool mscclpp_fifo_poll(const mscclpp_fifo_t *fifo, mscclpp_dev_trigger_t *trigger_p)
+{
+    return mscclpp_fifo_look(fifo, fifo->next, trigger_p);
 }
 
 uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo)

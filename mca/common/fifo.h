@@ -26,6 +26,12 @@ bool mscclpp_fifo_poll(const mscclpp_fifo_t *fifo, mscclpp_dev_trigger_t *trigge
 /* Position of the next trigger. */
 uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo);
 
+/*
+ * The same for a trigger that is not yet the next one: of the positions from the next one's on as many as there are
+ * slots. One may be there while one before it is not, as kernels push side by side.
+ */
+bool mscclpp_fifo_look(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p);
+
 /* Gives the slot of the trigger polled last back to the kernels. */
 void mscclpp_fifo_pop(mscclpp_fifo_t *fifo);
 

@@ -126,15 +126,34 @@ static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
     return MSCCLPP_OK;
 }
 
+/*
+ * Whoever waits for a handler's flush waits for all before it: what the transport was given before there was a handler
+ * has left its sources first.
+ */
+static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (channel->dirty && channel->flush_count == 0) {
+        status = begin_flush(channel, channel->done - 1);
+    }
+    return status == MSCCLPP_OK && channel->flush_count > 0 ? MSCCLPP_IN_PROGRESS : status;
+}
+
 static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                      const mscclpp_proxy_job_t *job)
 {
-    mscclpp_status_t status = channel->handler(channel->context, &job->request);
+    const bool flush = (job->request.type & MSCCLPP_TRIGGER_FLUSH) != 0;
+    mscclpp_status_t status = flush ? end_transfers(channel) : MSCCLPP_OK;
 
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    status = channel->handler(channel->context, &job->request);
     if (status < 0) {
         mscclpp_error("%s: the handler of port channel %u failed: %s", proxy->label, channel->number,
                       mscclpp_status_string(status));
-    } else if (status == MSCCLPP_OK && (job->request.type & MSCCLPP_TRIGGER_FLUSH) != 0) {
+    } else if (status == MSCCLPP_OK && flush) {
         publish_flushed(channel, job->position + 1);
     }
     return status;
@@ -159,6 +178,11 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
     if (status == MSCCLPP_OK && request->type == MSCCLPP_TRIGGER_ADD) {
         status = params->ops->add(params->conn, params->remote, request->to, request->value);
         channel->dirty = channel->dirty || status == MSCCLPP_OK;
+        if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+            mscclpp_error("%s: a kernel asked port channel %u for an addition, which transport %s cannot do at rank %d",
+                          proxy->label, channel->number, params->ops->name, params->peer);
+            return MSCCLPP_ERR_INVALID;
+        }
         return status;
     }
     if (status == MSCCLPP_OK && (request->type & both) == both && params->ops->put_signal != NULL) {
@@ -220,6 +244,9 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     mscclpp_proxy_channel_t *channel = mscclpp_proxy_find(proxy, job.request.channel);
     mscclpp_status_t status = MSCCLPP_OK;
 
+    if (job.request.channel < proxy->table_size && job.position < proxy->gone_before[job.request.channel]) {
+        return MSCCLPP_OK;
+    }
     if (channel == NULL) {
         mscclpp_error("%s: a kernel used port channel %u, which does not exist", proxy->label, job.request.channel);
         return MSCCLPP_ERR_INVALID;

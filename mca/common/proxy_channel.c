@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/trigger.h"
 #include "mca/common/log.h"
 #include "mca/common/proxy_internal.h"
 
@@ -22,6 +23,7 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
     const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;
     mscclpp_proxy_channel_t **channels, **busy;
+    uint64_t *gone_before;
     uint32_t *numbers, i;
 
     if (size > MSCCLPP_DEV_PORT_CHANNELS) {
@@ -31,17 +33,20 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     }
     channels = calloc(size, sizeof(*channels)); /* NOLINT(bugprone-sizeof-expression) */
     busy = calloc(size, sizeof(*busy));         /* NOLINT(bugprone-sizeof-expression) */
+    gone_before = calloc(size, sizeof(*gone_before));
     numbers = calloc(size, sizeof(*numbers));
-    if (channels == NULL || busy == NULL || numbers == NULL) {
+    if (channels == NULL || busy == NULL || gone_before == NULL || numbers == NULL) {
         mscclpp_error("%s: out of memory for %u port channels", proxy->label, size);
         free(channels);
         free(busy);
+        free(gone_before);
         free(numbers);
         return MSCCLPP_ERR_NO_MEMORY;
     }
     for (i = 0; i < proxy->table_size; ++i) {
         channels[i] = proxy->channels[i];
         busy[i] = proxy->busy[i];
+        gone_before[i] = proxy->gone_before[i];
     }
     /* The lowest numbers on top; none is free, else the table would not grow. */
     for (i = size; i-- > proxy->table_size;) {
@@ -49,9 +54,11 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     }
     free(proxy->channels);
     free(proxy->busy);
+    free(proxy->gone_before);
     free(proxy->free_numbers);
     proxy->channels = channels;
     proxy->busy = busy;
+    proxy->gone_before = gone_before;
     proxy->free_numbers = numbers;
     proxy->table_size = size;
     return MSCCLPP_OK;
@@ -188,6 +195,22 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
     return status;
 }
 
+/* What kernels have pushed for the channel and nobody has taken yet is not for the next one with its number. */
+static void disown_triggers(mscclpp_proxy_t *proxy, uint32_t number)
+{
+    const uint64_t next = mscclpp_fifo_position(proxy->fifo);
+    const uint64_t size = mscclpp_fifo_device(proxy->fifo)->size;
+    mscclpp_dev_trigger_t trigger;
+    uint64_t i;
+
+    for (i = 0; i < size; ++i) {
+        if (mscclpp_fifo_look(proxy->fifo, next + i, &trigger) &&
+            mscclpp_dev_trigger_unpack(&trigger).channel == number) {
+            proxy->gone_before[number] = next + i + 1;
+        }
+    }
+}
+
 /* With the lock held. */
 static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
@@ -208,6 +231,7 @@ void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
     mscclpp_proxy_lock(proxy);
     channel = mscclpp_proxy_find(proxy, number);
     if (channel != NULL) {
+        disown_triggers(proxy, number);
         destroy_channel(proxy, channel);
     }
     mscclpp_proxy_unlock(proxy);
@@ -251,6 +275,7 @@ void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy)
     }
     free(proxy->channels);
     free(proxy->busy);
+    free(proxy->gone_before);
     free(proxy->free_numbers);
     free(proxy->transports);
 }

@@ -83,6 +83,7 @@ struct mscclpp_proxy {
     /* Tables of `table_size` entries, but for the pages. Entries of `channels` without a channel are NULL. */
     mscclpp_proxy_channel_t **channels;
     mscclpp_proxy_channel_t **busy;
+    uint64_t *gone_before;  /* triggers of a number at positions below this are of a channel that was destroyed */
     uint32_t *free_numbers; /* a stack */
     uint32_t table_size;
     uint32_t busy_count;

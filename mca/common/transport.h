@@ -2,9 +2,9 @@
  * Transports: ways to move bytes from this rank's memory into a peer's without a kernel of either. The proxy uses them
  * to carry out what kernels asked for; nothing above this file names one. Sideways they know nothing of one another.
  *
- * An instance serves one team and is used by one thread at a time. No function waits for a peer. All that is sent over
- * one connection happens in the order of the calls, as far as signals tell: whoever sees a signal sees all puts that
- * were made before it on that connection.
+ * An instance serves one team and is used by one thread at a time. No function waits for a peer, except that those
+ * which destroy something may give it a second or two. All that is sent over one connection happens in the order of the
+ * calls, as far as signals tell: whoever sees a signal sees all puts that were made before it on that connection.
  */
 #ifndef MCA_COMMON_TRANSPORT_H
 #define MCA_COMMON_TRANSPORT_H
@@ -29,7 +29,7 @@ typedef struct mscclpp_remote mscclpp_remote_t;
 enum {
     MSCCLPP_REACH_NODE = 1,      /* peers on this node */
     MSCCLPP_REACH_NETWORK = 2,   /* peers on other nodes */
-    MSCCLPP_CAN_ADD = 4,         /* the operation `add` */
+    MSCCLPP_CAN_ADD = 4,         /* the operation `add`, to peers whose instances can as well */
     MSCCLPP_DEVICE_TOKENS = 8,   /* tokens may lie in device memory; else they must in host memory */
     MSCCLPP_DEVICE_REGIONS = 16, /* regions may lie in device memory of its runtime, bounced or not */
     /*
@@ -103,14 +103,20 @@ typedef struct {
     mscclpp_status_t (*conn_address)(const mscclpp_conn_t *conn, void *address, size_t *length_p);
     mscclpp_status_t (*conn_connect)(mscclpp_conn_t *conn, const void *address, size_t length);
 
-    /* What is under way is given up. NULL is allowed. */
+    /* What is under way is given up, but may still be carried out until the regions go. NULL is allowed. */
     void (*conn_destroy)(mscclpp_conn_t *conn);
 
     /* MSCCLPP_OK, or why the connection no longer works. */
     mscclpp_status_t (*conn_status)(const mscclpp_conn_t *conn);
 
-    /* Memory that puts are made from and that peers may put into. The key (at most MSCCLPP_TRANSPORT_KEY_MAX bytes)
-     * goes to the peers. */
+    /*
+     * Memory that puts are made from and that peers may put into. The key (at most MSCCLPP_TRANSPORT_KEY_MAX bytes)
+     * goes to the peers. The memory stays until region_destroy has returned; then nothing of this rank reads or writes
+     * it any more, whatever connections, even destroyed ones, had under way there. Where a transport cannot be sure of
+     * that otherwise, it breaks them, and where need be all connections of the instance. Device memory comes before the
+     * addresses of the connections that it is for: what bounces it is then made with these, else as it is first used,
+     * when a kernel may be waiting.
+     */
     mscclpp_status_t (*region_create)(mscclpp_transport_t *transport, void *address, size_t length,
                                       mscclpp_region_t **region_p);
     mscclpp_status_t (*region_key)(const mscclpp_region_t *region, void *key, size_t *length_p);
@@ -153,7 +159,8 @@ typedef struct {
 
     /*
      * Adds `value` to the aligned 64-bit word at offset `to` of a peer's region; atomic among adds of this transport.
-     * Ordered as a signal is. MSCCLPP_ERR_NOT_SUPPORTED without MSCCLPP_CAN_ADD.
+     * Ordered as a signal is. MSCCLPP_ERR_NOT_SUPPORTED, unlogged and from the first add on, without MSCCLPP_CAN_ADD,
+     * and on a connection to a peer whose instance does not have it.
      */
     mscclpp_status_t (*add)(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value);
 

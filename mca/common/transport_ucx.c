@@ -86,6 +86,11 @@ void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id)
     }
 }
 
+unsigned mscclpp_transport_ucx_drive(mscclpp_transport_t *transport)
+{
+    return transport->stranded ? 0 : transport->ucx.ucp_worker_progress(transport->worker);
+}
+
 /* True if the call went well. */
 static bool succeeded(const mscclpp_transport_t *transport, const char *call, ucs_status_t status)
 {
@@ -198,7 +203,7 @@ static void ucx_destroy(mscclpp_transport_t *transport)
     }
     mscclpp_copier_fini(&transport->out, transport->params.gpu);
     mscclpp_copier_fini(&transport->in, transport->params.gpu);
-    if (transport->worker != NULL && !mscclpp_transport_ucx_endpoint_close_all(transport)) {
+    if (transport->worker != NULL && (transport->stranded || !mscclpp_transport_ucx_endpoint_close_all(transport))) {
         mscclpp_info("%s: UCX does not close a connection or end what was under way; its memory is not freed",
                      transport->params.label);
         return;
@@ -285,7 +290,7 @@ static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    for (int i = 0; i < UCX_PROGRESS_MAX && transport->ucx.ucp_worker_progress(transport->worker) != 0; ++i) {
+    for (int i = 0; i < UCX_PROGRESS_MAX && mscclpp_transport_ucx_drive(transport) != 0; ++i) {
     }
     mscclpp_transport_ucx_execute(transport);
     mscclpp_transport_ucx_copy_out(transport);
@@ -327,6 +332,7 @@ static mscclpp_status_t ucx_region_create(mscclpp_transport_t *transport, void *
         free(region);
         return MSCCLPP_ERR_SYSTEM;
     }
+    transport->devices += region->on_device;
     *region_p = region;
     return MSCCLPP_OK;
 }
@@ -369,8 +375,12 @@ static void ucx_region_destroy(mscclpp_region_t *region)
     }
     transport = region->transport;
     mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
+    transport->devices -= region->on_device;
     if (transport->pid == getpid()) {
         mscclpp_transport_ucx_end_copies(transport);
+        if (!mscclpp_transport_ucx_vacate(region)) {
+            return; /* kept with the instance, and registered: requests name both */
+        }
         if (region->memory != NULL) {
             (void)transport->ucx.ucp_mem_unmap(transport->context, region->memory);
         }
@@ -415,15 +425,31 @@ static mscclpp_status_t ucx_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
+static void free_remote(mscclpp_remote_t *remote)
+{
+    if (remote->rkey != NULL && remote->conn->transport->pid == getpid()) {
+        remote->conn->transport->ucx.ucp_rkey_destroy(remote->rkey);
+    }
+    free(remote);
+}
+
 static void ucx_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote == NULL) {
         return;
     }
-    if (remote->rkey != NULL && remote->conn->transport->pid == getpid()) {
-        remote->conn->transport->ucx.ucp_rkey_destroy(remote->rkey);
+    remote->destroyed = true;
+    if (remote->users == 0) {
+        free_remote(remote);
     }
-    free(remote);
+}
+
+void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote)
+{
+    --remote->users;
+    if (remote->users == 0 && remote->destroyed) {
+        free_remote(remote);
+    }
 }
 
 extern const mscclpp_transport_ops_t mscclpp_transport_ucx;

@@ -50,8 +50,10 @@ typedef struct {
     int64_t pid;
     uint64_t token_count;
     uint64_t ring_size;
-    uint32_t forced; /* endpoints of its instance that have been closed by force so far */
-    uint32_t busy;   /* not 0: another of its connections to the reader is in use */
+    uint32_t forced;  /* endpoints of its instance that have been closed by force so far */
+    uint32_t busy;    /* not 0: another of its connections to the reader is in use */
+    uint32_t direct;  /* not 0: it gives host memory to UCX */
+    uint32_t devices; /* regions in device memory that it has */
 } ucx_address_t;
 
 /* The first bytes of a region's key; its remote key follows. */
@@ -90,11 +92,15 @@ struct mscclpp_remote {
     uint64_t address;
     uint64_t length;
     ucp_rkey_h rkey; /* NULL: only the owner's CPU reaches it */
+    unsigned users;  /* operations that name it */
+    bool destroyed;  /* by its user; kept until none does */
 };
 
 typedef struct {
+    mscclpp_conn_t *conn;
     ucx_kind_t kind; /* UCX_PUT, UCX_SIGNAL or UCX_ADD */
     bool by_message;
+    bool sending; /* a direct put that UCX has not let go of */
     mscclpp_remote_t *remote;
     mscclpp_region_t *region;
     uint64_t to;     /* offset, or token */
@@ -111,7 +117,8 @@ typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
     const char *data;
-    uint64_t ring_end; /* how far the bounce memory is used up to this message */
+    mscclpp_region_t *region; /* where these bytes lie; NULL: in the bounce memory, or there are none */
+    uint64_t ring_end;        /* how far the bounce memory is used up to this message */
     bool sending;
 } ucx_message_t;
 
@@ -119,10 +126,11 @@ typedef struct {
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
-    bool coming;  /* seen */
-    bool here;    /* with all its bytes */
-    bool placed;  /* these went to their target, not to the bounce memory */
-    bool copying; /* a put with a signal, which waits for the copy from the bounce memory to end */
+    mscclpp_region_t *region; /* where UCX writes its bytes to; NULL: it does not, or writes to the bounce memory */
+    bool coming;              /* seen */
+    bool here;                /* with all its bytes */
+    bool placed;              /* these went to their target, not to the bounce memory */
+    bool copying;             /* a put with a signal, which waits for the copy from the bounce memory to end */
 } ucx_arrival_t;
 
 /* A message without number: it is sent again only when the last one of its kind has left. */
@@ -188,7 +196,8 @@ struct mscclpp_conn {
     /* Messages to the peer: [acked, sent) were sent, [sent, ready) can be, [ready, packed) wait for their bytes. */
     ucx_message_t messages[UCX_MESSAGES_MAX];
     uint64_t acked, sent, ready, packed;
-    char *ring;              /* pinned; the peer has as much for this connection */
+    uint64_t laid;           /* one past the last one with a put or an addition */
+    char *ring;              /* pinned, NULL if there is none yet; the peer has as much for this connection */
     size_t ring_size, chunk; /* bytes */
     /* Bytes ever given back, used by messages that are ready, and used at all. */
     uint64_t ring_begin, ring_ready, ring_end;
@@ -206,10 +215,12 @@ struct mscclpp_conn {
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_ucx_functions_t ucx;
-    int pid;        /* of the creator; a forked child must leave UCX alone */
-    bool direct;    /* regions of host memory are given to UCX */
-    bool copies;    /* device memory is copied by the gpu operations */
-    bool unwatched; /* of some endpoints UCX cannot tell that the peer is lost */
+    int pid;          /* of the creator; a forked child must leave UCX alone */
+    bool direct;      /* regions of host memory are given to UCX */
+    bool copies;      /* device memory is copied by the gpu operations */
+    uint32_t devices; /* regions that are */
+    bool unwatched;   /* of some endpoints UCX cannot tell that the peer is lost */
+    bool stranded;    /* the worker could touch memory that is gone: it is never driven again */
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address; /* of the worker */
@@ -231,6 +242,12 @@ uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object);
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);
 
+/* Lets the worker move on: the only way to do so. 0: it did nothing. */
+unsigned mscclpp_transport_ucx_drive(mscclpp_transport_t *transport);
+
+/* An operation does not name the remote any more. */
+void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote);
+
 /* True if peers are reached over shared memory, and their processes watched, where that is possible. */
 bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params);
 
@@ -247,6 +264,13 @@ void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why);
 /* Breaks the connection, with one line about what went wrong; later troubles are not logged. */
 void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what);
 
+/*
+ * Sees to it that UCX reads and writes the region no more: waits for it, breaks the connections that it does so for,
+ * and as the last resort strands the instance. False: it would, if it went on, so nothing of the region may go but its
+ * memory.
+ */
+bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region);
+
 /* Looks at endpoints that were lost, and frees destroyed connections whose endpoint has closed. */
 void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport);
 
@@ -257,8 +281,8 @@ void mscclpp_transport_ucx_drop_conns(mscclpp_transport_t *transport);
 mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const void *address, size_t length);
 
 /*
- * Ends its use. `by_force`: UCX gives up what is under way in it, and it is closed; this ends without the peer, but not
- * at once.
+ * Ends its use. `by_force`: UCX gives up what is under way in it, and it is closed. That is not at once; it ends
+ * without the peer but where UCX does not tell that peers are lost, for then it does not give up anything.
  */
 void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force);
 
@@ -285,6 +309,9 @@ mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *tic
 mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket);
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn);
 
+/* Gives up the operations that are left. */
+void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn);
+
 /* _bounce: turns (part of) an operation into messages; true if all of it was. */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op);
 
@@ -301,8 +328,15 @@ bool mscclpp_transport_ucx_note(mscclpp_conn_t *conn, ucx_kind_t kind);
 bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, void *to, const void *from,
                                 size_t size);
 
-/* Makes bounce memory, of the size and some bytes more. False, with the connection broken, if there is none. */
-bool mscclpp_transport_ucx_alloc(mscclpp_conn_t *conn, char **memory_p, size_t size);
+/*
+ * Makes what a connection whose peer is known is going to bounce through, and the streams for that: later a kernel may
+ * be waiting, and the runtime make an allocation wait for the kernel. Only what regions make necessary that come later
+ * is left to the first put from or to them. Not MSCCLPP_OK: the connection is broken.
+ */
+mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn);
+
+/* The memory that messages land in, unless there is one already. False, with the connection broken, if it cannot be. */
+bool mscclpp_transport_ucx_make_landing(mscclpp_conn_t *conn);
 
 /* Waits for the copies that have begun, before memory goes that they may read or write. */
 void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport);

@@ -25,17 +25,52 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
     return true;
 }
 
-bool mscclpp_transport_ucx_alloc(mscclpp_conn_t *conn, char **memory_p, size_t size)
+static bool make_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
 {
     void *host, *device;
-    mscclpp_status_t status = conn->transport->params.gpu->host_alloc(size, &host, &device);
+    mscclpp_status_t status;
 
+    if (*memory_p != NULL) {
+        return true;
+    }
+    status = conn->transport->params.gpu->host_alloc(size, &host, &device);
     if (status != MSCCLPP_OK) {
         mscclpp_transport_ucx_fail(conn, status, "no bounce memory");
         return false;
     }
     *memory_p = host;
     return true;
+}
+
+bool mscclpp_transport_ucx_make_landing(mscclpp_conn_t *conn)
+{
+    return make_memory(conn, &conn->landing, conn->landing_size + sizeof(uint64_t));
+}
+
+static bool make_stream(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
+{
+    const mscclpp_transport_params_t *params = &conn->transport->params;
+    mscclpp_status_t status = mscclpp_copier_open(copier, params->gpu, params->device);
+
+    if (status != MSCCLPP_OK) {
+        mscclpp_transport_ucx_fail(conn, status, "no stream for copies of device memory");
+    }
+    return status == MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
+{
+    mscclpp_transport_t *transport = conn->transport;
+    const bool bounces = transport->devices > 0;
+    /* Bytes come in messages unless they go from host memory to host memory that both sides have given to UCX. */
+    const bool lands = bounces || conn->to.devices > 0 || !transport->direct || conn->to.direct == 0;
+
+    if ((!lands || mscclpp_transport_ucx_make_landing(conn)) &&
+        (!bounces || (make_memory(conn, &conn->ring, conn->ring_size) && make_stream(conn, &transport->out) &&
+                      make_stream(conn, &transport->in)))) {
+        return MSCCLPP_OK;
+    }
+    return conn->status;
 }
 
 bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
@@ -130,7 +165,7 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
     const char *source = op->region->address + op->from;
     const bool device = op->region->on_device;
 
-    if (device && conn->ring == NULL && !mscclpp_transport_ucx_alloc(conn, &conn->ring, conn->ring_size)) {
+    if (device && !make_memory(conn, &conn->ring, conn->ring_size)) {
         return false;
     }
     while (op->packed < op->length) {
@@ -149,6 +184,7 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
         message->header.signal = op->packed + size == op->length ? op->signal : 0;
         message->header.at = at;
         message->data = device ? conn->ring + at : source + op->packed;
+        message->region = device ? NULL : op->region;
         add_message(conn, device);
         op->packed += size;
     }

@@ -15,6 +15,7 @@ static void free_conn(mscclpp_conn_t *conn)
 {
     const mscclpp_gpu_ops_t *gpu = conn->transport->params.gpu;
 
+    mscclpp_transport_ucx_drop_ops(conn);
     if (conn->ring != NULL) {
         gpu->host_free(conn->ring);
     }
@@ -27,8 +28,14 @@ static void free_conn(mscclpp_conn_t *conn)
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     size_t room = transport->params.config->bounce_size / (UCX_CHUNKS * UCX_RING_ALIGN) * UCX_CHUNKS * UCX_RING_ALIGN;
-    mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
+    mscclpp_conn_t *conn;
 
+    if (transport->stranded) {
+        mscclpp_error("%s: no ucx connection to rank %d: UCX has not let go of memory that was freed",
+                      transport->params.label, peer);
+        return MSCCLPP_ERR_SYSTEM;
+    }
+    conn = calloc(1, sizeof(*conn));
     if (conn != NULL) {
         conn->id = mscclpp_transport_ucx_enter(&transport->conn_ids, conn);
     }
@@ -68,6 +75,8 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
                                 .ring_size = conn->landing_size,
                                 .forced = transport->forced,
                                 .busy = is_busy(transport, conn->peer),
+                                .direct = transport->direct,
+                                .devices = transport->devices,
                                 .worker_length = (uint32_t)transport->address_length};
     char *at = address;
 
@@ -100,16 +109,22 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
-    mscclpp_status_t status;
+    mscclpp_status_t status = conn->status;
 
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
     memcpy(&conn->to, address, length < sizeof(conn->to) ? length : sizeof(conn->to));
     if (!is_sound(conn, length)) {
         return MSCCLPP_ERR_INVALID;
     }
     conn->ring_size = conn->to.ring_size < conn->landing_size ? conn->to.ring_size : conn->landing_size;
     conn->chunk = conn->ring_size / UCX_CHUNKS;
-    status =
-        mscclpp_transport_ucx_endpoint_take(conn, (const char *)address + sizeof(conn->to), conn->to.worker_length);
+    status = mscclpp_transport_ucx_equip(conn);
+    if (status == MSCCLPP_OK) {
+        status =
+            mscclpp_transport_ucx_endpoint_take(conn, (const char *)address + sizeof(conn->to), conn->to.worker_length);
+    }
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -187,6 +202,84 @@ void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport)
     }
 }
 
+/* True if UCX reads or writes the region for the connection. */
+static bool uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
+{
+    for (int i = 0; i < UCX_MESSAGES_MAX; ++i) {
+        if ((conn->messages[i].sending && conn->messages[i].region == region) || conn->arrivals[i].region == region) {
+            return true;
+        }
+    }
+    for (int i = 0; i < UCX_OPS_MAX; ++i) {
+        if (conn->ops[i].sending && conn->ops[i].region == region) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_used(const mscclpp_region_t *region)
+{
+    const mscclpp_conn_t *conn = region->transport->conns;
+
+    while (conn != NULL && (conn->outstanding == 0 || !uses(conn, region))) {
+        conn = conn->next;
+    }
+    return conn != NULL;
+}
+
+/* Drives the worker for a while; false if the region is still used. */
+static bool await_end(const mscclpp_region_t *region)
+{
+    const double deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
+
+    while (is_used(region)) {
+        if (region->transport->stranded || mscclpp_transport_ucx_now() >= deadline) {
+            return false;
+        }
+        (void)mscclpp_transport_ucx_drive(region->transport);
+    }
+    return true;
+}
+
+/* Breaks it, and has UCX give up what is under way. */
+static void shut(mscclpp_conn_t *conn)
+{
+    mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");
+    if (conn->tell && mscclpp_transport_ucx_note(conn, UCX_TROUBLE)) {
+        conn->tell = false;
+    }
+    conn->connected = false;
+    mscclpp_transport_ucx_endpoint_release(conn, true);
+}
+
+static void strand(mscclpp_transport_t *transport)
+{
+    transport->stranded = true;
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
+        mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_SYSTEM, "UCX does not let go of memory that is freed");
+        conn->connected = false;
+    }
+}
+
+bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
+{
+    mscclpp_transport_t *transport = region->transport;
+    bool unused = await_end(region), shuts = false;
+
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL && !unused; conn = conn->next) {
+        if (!conn->destroyed && conn->endpoint != NULL && uses(conn, region)) {
+            shut(conn);
+            shuts = true;
+        }
+    }
+    unused = unused || (shuts && await_end(region));
+    if (!unused && !transport->stranded) {
+        strand(transport);
+    }
+    return unused;
+}
+
 void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport;
@@ -211,14 +304,14 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
     }
     conn->connected = false;
     /*
-     * By force, and waited for, where UCX may still read and write memory that its owner frees next; that does not
-     * depend on the peer.
+     * By force, and waited for, where UCX may still read and write regions, so that it does not when their owner goes
+     * on with them. Where it gives nothing up that depends on the peer; then it matters only once a region goes.
      */
     by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing != 0;
     mscclpp_transport_ucx_endpoint_release(conn, by_force);
     deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
-    while (by_force && conn->outstanding > 0 && mscclpp_transport_ucx_now() < deadline) {
-        (void)transport->ucx.ucp_worker_progress(transport->worker);
+    while (by_force && conn->outstanding > 0 && !transport->stranded && mscclpp_transport_ucx_now() < deadline) {
+        (void)mscclpp_transport_ucx_drive(transport);
     }
 }
 

@@ -121,7 +121,7 @@ static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpo
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = by_force && !endpoint->unwatched ? UCP_EP_CLOSE_FLAG_FORCE : 0};
 
-    if (endpoint->closes) {
+    if (endpoint->closes || transport->stranded) {
         return;
     }
     transport->forced += by_force;
@@ -192,7 +192,7 @@ void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport)
 
 static bool progress_until(mscclpp_transport_t *transport, double deadline)
 {
-    (void)transport->ucx.ucp_worker_progress(transport->worker);
+    (void)mscclpp_transport_ucx_drive(transport);
     return mscclpp_transport_ucx_now() < deadline;
 }
 

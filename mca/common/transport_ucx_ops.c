@@ -21,10 +21,11 @@ static void on_done(void *request, ucs_status_t status, void *user_data)
 
 static void on_put(void *request, ucs_status_t status, void *user_data)
 {
-    mscclpp_conn_t *conn = user_data;
+    ucx_op_t *op = user_data;
 
-    --conn->sending;
-    on_done(request, status, user_data);
+    op->sending = false;
+    --op->conn->sending;
+    on_done(request, status, op->conn);
 }
 
 static void on_flushed(void *request, ucs_status_t status, void *user_data)
@@ -54,16 +55,18 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                        UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH,
                                        .cb.send = on_put,
-                                       .user_data = conn,
+                                       .user_data = op,
                                        .memory_type = UCS_MEMORY_TYPE_HOST,
                                        .memh = op->region->memory};
     ucs_status_ptr_t request;
 
+    op->sending = true;
     ++conn->outstanding;
     ++conn->sending;
     request = conn->transport->ucx.ucp_put_nbx(conn->ep, op->region->address + op->from, op->length,
                                                op->remote->address + op->to, op->remote->rkey, &param);
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
+        op->sending = false;
         --conn->sending;
     }
     check_request(conn, request);
@@ -89,14 +92,36 @@ static void begin_flush(mscclpp_conn_t *conn)
 }
 
 /*
- * Begins the operation `op_next`; false if (part of) it has to wait. *blocked_p: for a flush, as signals and adds wait
- * until the direct puts before them are in the peer's memory.
+ * True if bytes that the direct put writes are also those of a message that the peer has not carried out: the message
+ * would overwrite them later. There was a signal between the two, else the order does not matter.
+ */
+static bool overtakes(const mscclpp_conn_t *conn, const ucx_op_t *op)
+{
+    if (conn->acked >= conn->laid) {
+        return false;
+    }
+    for (uint64_t number = conn->op_begin; number < conn->op_next; ++number) {
+        const ucx_op_t *before = &conn->ops[number % UCX_OPS_MAX];
+        const uint64_t length = before->kind == UCX_ADD ? sizeof(uint64_t) : before->length;
+
+        if (before->by_message && before->kind != UCX_SIGNAL && conn->acked < before->last &&
+            before->remote->region == op->remote->region && before->to < op->to + op->length &&
+            op->to < before->to + length) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Begins the operation `op_next`; false if (part of) it has to wait. *blocked_p: for a flush, as signals, whether or
+ * not they come with bytes, and adds wait until the direct puts before them are in the peer's memory.
  */
 static bool begin(mscclpp_conn_t *conn, bool *blocked_p)
 {
     ucx_op_t *op = op_at(conn, conn->op_next);
 
-    if (op->kind != UCX_PUT && conn->flushed < conn->direct) {
+    if ((op->kind != UCX_PUT || op->signal != 0) && conn->flushed < conn->direct) {
         *blocked_p = true;
         return false;
     }
@@ -104,21 +129,43 @@ static bool begin(mscclpp_conn_t *conn, bool *blocked_p)
         bool packed = mscclpp_transport_ucx_pack(conn, op);
 
         mscclpp_transport_ucx_send(conn); /* before the direct puts that follow, which may be long */
+        conn->laid = packed && op->kind != UCX_SIGNAL ? op->last : conn->laid;
         return packed;
+    }
+    if (overtakes(conn, op)) {
+        return false;
     }
     put_directly(conn, op);
     conn->direct = conn->op_next + 1;
     return true;
 }
 
+/* The first operation is over, or given up. */
+static void drop(mscclpp_conn_t *conn)
+{
+    const ucx_op_t *op = op_at(conn, conn->op_begin);
+
+    if (op->remote != NULL) {
+        mscclpp_transport_ucx_drop_remote(op->remote);
+    }
+    ++conn->op_begin;
+}
+
 static void retire(mscclpp_conn_t *conn)
 {
     while (conn->op_begin < conn->op_next) {
         const ucx_op_t *op = op_at(conn, conn->op_begin);
-        if (op->by_message ? conn->acked < op->last : conn->flushed <= conn->op_begin) {
+        if (op->by_message ? conn->acked < op->last : op->sending || conn->flushed <= conn->op_begin) {
             break;
         }
-        ++conn->op_begin;
+        drop(conn);
+    }
+}
+
+void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
+{
+    while (conn->op_begin < conn->op_end) {
+        drop(conn);
     }
 }
 
@@ -178,6 +225,10 @@ static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *what
 static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
 {
     *op_at(conn, conn->op_end) = *op;
+    op_at(conn, conn->op_end)->conn = conn;
+    if (op->remote != NULL) {
+        ++op->remote->users;
+    }
     ++conn->op_end;
     mscclpp_transport_ucx_advance(conn);
 }

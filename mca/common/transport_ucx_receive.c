@@ -29,6 +29,7 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 
     --conn->outstanding;
     conn->placing -= arrival->placed;
+    arrival->region = NULL;
     if (status == UCS_OK && length != arrival->header.value) {
         reject(conn, "a message has not the length that it announced");
     } else if (status == UCS_OK) {
@@ -104,12 +105,16 @@ static void fetch(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor
 
     ++conn->outstanding;
     conn->placing += arrival->placed;
+    if (arrival->placed) {
+        arrival->region = mscclpp_transport_ucx_find(&conn->transport->region_ids, arrival->header.region);
+    }
     request = conn->transport->ucx.ucp_am_recv_data_nbx(conn->transport->worker, descriptor, to, length, &param);
     if (request != NULL && !UCS_PTR_IS_ERR(request)) {
         return;
     }
     --conn->outstanding;
     conn->placing -= arrival->placed;
+    arrival->region = NULL;
     if (request == NULL) {
         arrival->here = true;
     } else {
@@ -138,9 +143,7 @@ static void arrive(mscclpp_conn_t *conn, const ucx_header_t *header, void *data,
     if (length > 0 && (!announced || header->loose != 0)) {
         place = find_place(conn, header);
     }
-    if (conn->status != MSCCLPP_OK ||
-        (length > 0 && place == NULL && conn->landing == NULL &&
-         !mscclpp_transport_ucx_alloc(conn, &conn->landing, conn->landing_size + sizeof(uint64_t)))) {
+    if (conn->status != MSCCLPP_OK || (length > 0 && place == NULL && !mscclpp_transport_ucx_make_landing(conn))) {
         return;
     }
     arrival->conn = conn;
@@ -268,8 +271,7 @@ static bool add_to_device(mscclpp_conn_t *conn, char *target, uint64_t value)
     mscclpp_transport_t *transport = conn->transport;
     uint64_t *word;
 
-    if (conn->landing == NULL &&
-        !mscclpp_transport_ucx_alloc(conn, &conn->landing, conn->landing_size + sizeof(uint64_t))) {
+    if (!mscclpp_transport_ucx_make_landing(conn)) {
         return false;
     }
     word = (uint64_t *)(void *)(conn->landing + conn->landing_size);

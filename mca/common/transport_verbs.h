@@ -110,7 +110,7 @@ struct mscclpp_transport {
     int connected[2];          /* connections by mode: [0] no_atomic, [1] atomic */
     unsigned rounds;           /* of progress */
     double probed_at;          /* mscclpp_verbs_now, when the peers last were */
-    double patience;           /* seconds that all good-byes together may still wait for the peers' HCAs */
+    double patience;           /* seconds that all good-byes together may still wait, beyond the least of each */
     mscclpp_status_t failed;   /* of a connection, not yet returned by progress */
 };
 
@@ -248,6 +248,9 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
  */
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands);
 
+/* Waits for the copies under way, before memory goes that they read or write. */
+void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport);
+
 /* After the queue pairs. Does nothing if there is nothing. */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn);
 
@@ -262,6 +265,12 @@ bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn);
 
 /* True if nothing is under way. */
 bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
+
+/*
+ * The connection has broken, or its peer has left: what it was sent is carried out no more. An add that is in the
+ * middle of its way holds those of other connections up no longer.
+ */
+void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn);
 
 /* A control message other than good-bye has come. */
 void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message);
@@ -359,7 +368,11 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport);
 /* Takes what the HCA has done on one queue pair. */
 void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp);
 
-/* Breaks a connection for good, unless it is broken already; the caller has logged why. */
-void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status);
+/*
+ * Breaks a connection for good, with one line that says why. Does nothing if it is broken already, or if the peer has
+ * left; of one that this side is leaving neither the log nor the instance's progress tells.
+ */
+void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

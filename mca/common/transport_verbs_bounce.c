@@ -7,18 +7,17 @@
 
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
-/* With one line about it; the peer is told, for otherwise it would wait for an acknowledgement. */
+/* The peer is told, for otherwise it would wait for an acknowledgement. */
 static void fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
 {
     if (MSCCLPP_OK != conn->status || conn->left) {
         return;
     }
-    mscclpp_error("%s: verbs: the connection to rank %d failed: %s", conn->transport->params.label, conn->peer, what);
     if (conn->connected && mscclpp_verbs_room(conn->qps[0]) > 0) {
         mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_TROUBLE);
         mscclpp_verbs_ring(conn->qps[0]);
     }
-    mscclpp_verbs_fail(conn, status);
+    mscclpp_verbs_fail(conn, status, "the connection to rank %d failed: %s", conn->peer, what);
 }
 
 static bool make_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
@@ -76,6 +75,21 @@ mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
     return lands ? open_copiers(conn->transport) : MSCCLPP_OK;
 }
 
+void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
+{
+    /* Where its sum is still being copied, others wait for the end of that batch before they read the word. */
+    if (conn == conn->transport->adding) {
+        conn->bounce->add_stage = 0;
+        conn->transport->adding = NULL;
+    }
+}
+
+void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
+{
+    mscclpp_copier_wait(&transport->out, transport->params.gpu);
+    mscclpp_copier_wait(&transport->in, transport->params.gpu);
+}
+
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -83,11 +97,8 @@ void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
     if (NULL == conn->bounce) {
         return;
     }
-    mscclpp_copier_wait(&transport->out, transport->params.gpu);
-    mscclpp_copier_wait(&transport->in, transport->params.gpu);
-    if (conn == transport->adding) {
-        transport->adding = NULL;
-    }
+    mscclpp_verbs_bounce_wait(transport);
+    mscclpp_verbs_bounce_give_up(conn);
     free_slots(conn, &conn->bounce->out);
     free_slots(conn, &conn->bounce->in);
     free(conn->bounce);
@@ -301,8 +312,8 @@ static bool copy_in(mscclpp_conn_t *conn, void *to, const void *from, size_t siz
 }
 
 /*
- * The CPU cannot add to device memory, so the word goes out and in again, with the slot's data between. No other add of
- * this instance runs meanwhile. True when it is over.
+ * The CPU cannot add to device memory, so the word goes out and in again, with the slot's data between. Nothing else of
+ * this instance is carried out meanwhile. True when it is over.
  */
 static bool add_on(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {
@@ -310,11 +321,14 @@ static bool add_on(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
     void *word = (void *)(uintptr_t)slot->header.to;
 
-    if (bounce->issued != bounce->executed || transport->in.busy ||
-        (NULL != transport->adding && conn != transport->adding)) {
+    if (bounce->issued != bounce->executed || (NULL != transport->adding && conn != transport->adding)) {
         return false;
     }
+    /* Before the batch under way has ended, which no copy joins any more: puts that keep coming would never let it. */
     transport->adding = conn;
+    if (transport->in.busy) {
+        return false;
+    }
     if (0 == bounce->add_stage) {
         bounce->add_stage = copy_in(conn, slot->data, word, sizeof(uint64_t)) ? 1 : 0;
         return false;
@@ -349,8 +363,11 @@ static void execute(mscclpp_conn_t *conn)
                 break;
             }
             ++bounce->executed;
-        } else if (0 != bounce->add_stage ||
-                   !copy_in(conn, (void *)(uintptr_t)slot->header.to, slot->data, slot->header.length)) {
+            ++bounce->issued;
+            break; /* the turn of the others */
+        }
+        if (NULL != conn->transport->adding ||
+            !copy_in(conn, (void *)(uintptr_t)slot->header.to, slot->data, slot->header.length)) {
             break;
         }
         ++bounce->issued;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #define ADDRESS_MAGIC 0x6d737662u /* changes with conn_address_t */
+#define GOOD_BYE_SECONDS 0.01     /* the least of each: an HCA that answers takes microseconds */
 
 /* What travels to the peer. */
 typedef struct {
@@ -67,17 +68,23 @@ double mscclpp_verbs_now(void)
 
 /*
  * Over when the peer's HCA has taken it: the queue pair may go then, as all that the peer may still ask for again has
- * come. A peer that does not answer is a dead one, and not to be waited for at the end of each connection to it.
+ * come. A peer that does not answer is a dead one, and not to be waited for at the end of each connection to it; but
+ * those that live are told, however much of the patience dead ones have cost.
  */
 static void say_good_bye(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];
+    const double patience = conn->transport->patience;
+    const double limit = patience > GOOD_BYE_SECONDS ? patience : GOOD_BYE_SECONDS;
     const double started = mscclpp_verbs_now();
     double waited = 0;
     uint64_t number = 0;
 
     conn->leaving = true;
-    while (MSCCLPP_OK == conn->status && !conn->left && waited < conn->transport->patience) {
+    /* Work requests that are only listed would never make room for it. */
+    mscclpp_verbs_ring(qp);
+    mscclpp_verbs_poll(qp);
+    while (MSCCLPP_OK == conn->status && !conn->left && waited < limit) {
         if (0 == number && mscclpp_verbs_room(qp) > 0) {
             mscclpp_verbs_send_control(qp, MSCCLPP_VERBS_GOOD_BYE);
             (void)mscclpp_verbs_signal_last(qp);
@@ -91,7 +98,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
         (void)sched_yield();
         waited = mscclpp_verbs_now() - started;
     }
-    conn->transport->patience -= waited;
+    conn->transport->patience = patience - waited;
 }
 
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)

@@ -2,20 +2,36 @@
 #include "mca/common/transport_verbs.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #define POLL_BATCH 16
 #define POLL_ROUNDS 4        /* batches of one queue pair at a time, so that the others have their turn */
 #define EVENT_INTERVAL 1024u /* rounds of progress between two looks for events and at the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
+#define LINE_BYTES 512       /* of what is said of a failure */
 
-void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status)
+void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
 {
-    if (MSCCLPP_OK == conn->status) {
-        conn->status = status;
-        if (MSCCLPP_OK == conn->transport->failed) {
-            conn->transport->failed = status;
-        }
+    mscclpp_transport_t *transport = conn->transport;
+    char line[LINE_BYTES];
+    va_list arguments;
+
+    if (MSCCLPP_OK != conn->status || conn->left) {
+        return;
     }
+    conn->status = status;
+    mscclpp_verbs_bounce_give_up(conn);
+    if (conn->leaving) {
+        return;
+    }
+    if (MSCCLPP_OK == transport->failed) {
+        transport->failed = status;
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    mscclpp_error("%s: verbs: %s", transport->params.label, line);
 }
 
 static mscclpp_status_t status_of(enum ibv_wc_status status)
@@ -40,6 +56,7 @@ static void peer_left(mscclpp_conn_t *conn)
 {
     mscclpp_debug("%s: verbs: rank %d has closed its connection", conn->transport->params.label, conn->peer);
     conn->left = true;
+    mscclpp_verbs_bounce_give_up(conn);
     for (int i = 0; i < conn->qp_count; ++i) {
         mscclpp_verbs_qp_t *qp = conn->qps[i];
         qp->rest = (mscclpp_verbs_rest_t){0};
@@ -57,21 +74,14 @@ static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     if (MSCCLPP_OK != conn->status || conn->left) {
         return;
     }
-    if (conn->leaving) {
-        conn->status = status_of(wc->status);
-        return;
-    }
     if (IBV_WC_WR_FLUSH_ERR == wc->status) {
         /* Only follows from something else, of which there may be an event. */
         look_for_events(conn->transport);
-        if (MSCCLPP_OK != conn->status) {
-            return;
-        }
     }
-    mscclpp_error("%s: verbs: the connection to rank %d over %s port %d failed: %s (status %d, vendor code 0x%x)",
-                  transport->params.label, conn->peer, qp->rail->name, qp->rail->port,
-                  transport->ibv.wc_status_str(wc->status), (int)wc->status, wc->vendor_err);
-    mscclpp_verbs_fail(conn, status_of(wc->status));
+    mscclpp_verbs_fail(conn, status_of(wc->status),
+                       "the connection to rank %d over %s port %d failed: %s (status %d, vendor code 0x%x)", conn->peer,
+                       qp->rail->name, qp->rail->port, transport->ibv.wc_status_str(wc->status), (int)wc->status,
+                       wc->vendor_err);
 }
 
 /* The data of puts before a signal is in memory: the HCA reports the receipt after it. */
@@ -91,9 +101,8 @@ static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
         return;
     }
     if (token >= params->token_count) {
-        mscclpp_error("%s: verbs: rank %d signalled token %u, and there are %zu", params->label, conn->peer, token,
-                      params->token_count);
-        mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER);
+        mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER, "rank %d signalled token %u, and there are %zu", conn->peer, token,
+                           params->token_count);
         return;
     }
     (void)__atomic_add_fetch(&params->tokens[token], 1, __ATOMIC_RELEASE);
@@ -118,9 +127,8 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
     for (int round = 0; round < POLL_ROUNDS && MSCCLPP_OK == conn->status; ++round) {
         int count = ibv_poll_cq(qp->cq, POLL_BATCH, wcs);
         if (count < 0) {
-            mscclpp_error("%s: verbs: the completions of rank %d on %s port %d cannot be read",
-                          conn->transport->params.label, conn->peer, qp->rail->name, qp->rail->port);
-            mscclpp_verbs_fail(conn, MSCCLPP_ERR_SYSTEM);
+            mscclpp_verbs_fail(conn, MSCCLPP_ERR_SYSTEM, "the completions of rank %d on %s port %d cannot be read",
+                               conn->peer, qp->rail->name, qp->rail->port);
         }
         for (int i = 0; i < count; ++i) {
             take_completion(qp, &wcs[i]);
@@ -175,10 +183,9 @@ static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_
     }
     mscclpp_debug("%s: verbs: %s: %s", transport->params.label, rail->name, text);
     for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
-        if (is_about(conn, rail, event) && MSCCLPP_OK == conn->status && !conn->left) {
-            mscclpp_error("%s: verbs: the connection to rank %d over %s port %d failed: %s", transport->params.label,
-                          conn->peer, rail->name, rail->port, text);
-            mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER);
+        if (is_about(conn, rail, event)) {
+            mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER, "the connection to rank %d over %s port %d failed: %s",
+                               conn->peer, rail->name, rail->port, text);
         }
     }
 }

@@ -10,13 +10,8 @@ uint32_t mscclpp_verbs_room(const mscclpp_verbs_qp_t *qp)
 
 static void post_failed(mscclpp_verbs_qp_t *qp, const char *what, int error)
 {
-    mscclpp_conn_t *conn = qp->conn;
-
-    if (MSCCLPP_OK == conn->status) {
-        mscclpp_error("%s: verbs: %s for rank %d on %s port %d was refused: %s", conn->transport->params.label, what,
-                      conn->peer, qp->rail->name, qp->rail->port, strerror(error));
-        mscclpp_verbs_fail(conn, MSCCLPP_ERR_SYSTEM);
-    }
+    mscclpp_verbs_fail(qp->conn, MSCCLPP_ERR_SYSTEM, "%s for rank %d on %s port %d was refused: %s", what,
+                       qp->conn->peer, qp->rail->name, qp->rail->port, strerror(error));
 }
 
 void mscclpp_verbs_ring(mscclpp_verbs_qp_t *qp)

@@ -161,6 +161,7 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
     for (mscclpp_region_t **link = &region->transport->bounced; NULL != *link; link = &(*link)->next) {
         if (region == *link) {
             *link = region->next;
+            mscclpp_verbs_bounce_wait(region->transport);
             break;
         }
     }

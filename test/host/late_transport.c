@@ -45,6 +45,11 @@ void late_hold(mscclpp_conn_t *conn, bool hold)
     __atomic_store_n(&conn->held, hold, __ATOMIC_RELEASE);
 }
 
+uint64_t late_begun(const mscclpp_conn_t *conn)
+{
+    return __atomic_load_n(&conn->begun, __ATOMIC_RELAXED);
+}
+
 void late_break(mscclpp_conn_t *conn, mscclpp_status_t status)
 {
     __atomic_store_n(&conn->broken, (int)status, __ATOMIC_RELEASE);
@@ -204,7 +209,8 @@ static mscclpp_status_t begin(mscclpp_conn_t *conn, const late_op_t *op)
     if (conn->begun - conn->done == ROOM || random_below(conn->transport, 4) == 0) {
         return MSCCLPP_IN_PROGRESS;
     }
-    conn->ops[conn->begun++ % ROOM] = *op;
+    conn->ops[conn->begun % ROOM] = *op;
+    __atomic_store_n(&conn->begun, conn->begun + 1, __ATOMIC_RELAXED);
     return MSCCLPP_OK;
 }
 

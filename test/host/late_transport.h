@@ -12,6 +12,9 @@ extern const mscclpp_transport_ops_t late_transport;
 /* Nothing that a connection has begun is done until it is let go, and soon it has no room. Any thread. */
 void late_hold(mscclpp_conn_t *conn, bool hold);
 
+/* Operations that a connection has begun so far. */
+uint64_t late_begun(const mscclpp_conn_t *conn);
+
 /* The connection breaks with `status` at its next progress. */
 void late_break(mscclpp_conn_t *conn, mscclpp_status_t status);
 

@@ -178,6 +178,76 @@ static void test_handler(rank_t *rank)
     port_rank_close(&port);
 }
 
+/* What a kernel pushed for a channel that is gone is for no other with its number, and no failure. */
+static void test_left_behind(rank_t *rank)
+{
+    const mscclpp_port_params_t params = {.peer = 0};
+    mscclpp_dev_port_channel_t first, second;
+    handler_t handlers[2] = {{.busy = 0}, {.busy = 0}};
+    mscclpp_dev_args_t args;
+    mscclpp_dev_ctx_t ctx;
+    port_rank_t port;
+
+    port_rank_open(&port, rank, rank->argument, 4096);
+    kernel_begin(&port, &ctx, &args, SOON);
+    check(rank, mscclpp_proxy_channel_create(port.proxy, &params, &first) == MSCCLPP_OK, "channel");
+    check(rank, mscclpp_proxy_set_handler(port.proxy, first.number, handle, &handlers[0]) == MSCCLPP_OK, "handler");
+    /* Nothing is in flight, so nobody takes it. */
+    mscclpp_dev_port_put(&ctx, &args, &first, 1, 1, 1);
+    mscclpp_proxy_channel_destroy(port.proxy, first.number);
+    check(rank, mscclpp_proxy_channel_create(port.proxy, &params, &second) == MSCCLPP_OK, "channel");
+    check(rank, second.number == first.number, "the number that was free");
+    check(rank, mscclpp_proxy_set_handler(port.proxy, second.number, handle, &handlers[1]) == MSCCLPP_OK, "handler");
+    mscclpp_dev_port_put(&ctx, &args, &second, 2, 2, 2);
+    check(rank, soon(&port, drained, NULL), "drain");
+    check(rank, handlers[0].calls == 0 && handlers[1].calls == 1 && handlers[1].last.to == 2, "whose triggers");
+    mscclpp_dev_port_put(&ctx, &args, &second, 3, 3, 3);
+    mscclpp_proxy_channel_destroy(port.proxy, second.number);
+    check(rank, soon(&port, drained, NULL) && handlers[1].calls == 1, "drain without a channel");
+    meet(rank);
+    port_rank_close(&port);
+}
+
+static bool has_begun(port_rank_t *port, const void *argument)
+{
+    (void)argument;
+    return late_begun(port->conns[0]) != 0;
+}
+
+/* A handler's flush ends no sooner than what the transport was given before there was a handler. */
+static void test_handler_after_put(rank_t *rank)
+{
+    const mscclpp_dev_port_channel_t *channel;
+    handler_t handler = {.busy = 0};
+    mscclpp_dev_args_t args;
+    mscclpp_dev_ctx_t ctx;
+    port_rank_t port;
+    uint64_t position;
+    int turn;
+
+    port_rank_open(&port, rank, &late_transport, 4096);
+    channel = &port.channels[0][0];
+    kernel_begin(&port, &ctx, &args, SOON);
+    late_hold(port.conns[0], true);
+    mscclpp_proxy_begin(port.proxy);
+    mscclpp_dev_port_put(&ctx, &args, channel, 0, 0, 64);
+    check(rank, soon(&port, has_begun, NULL), "put");
+    check(rank, mscclpp_proxy_set_handler(port.proxy, channel->number, handle, &handler) == MSCCLPP_OK, "handler");
+    position = mscclpp_dev_port_push(&ctx, &args, channel, MSCCLPP_TRIGGER_FLUSH, 0, 0, 0);
+    for (turn = 0; turn < 100; ++turn) {
+        (void)mscclpp_proxy_progress(port.proxy);
+        pause_for(0.0005);
+    }
+    check(rank, __atomic_load_n(channel->flushed, __ATOMIC_ACQUIRE) <= position, "flush while a put is under way");
+    late_hold(port.conns[0], false);
+    mscclpp_dev_port_wait_flushed(&ctx, &args, channel, position);
+    check(rank, !ctx.failed && handler.calls == 1, "flush of the handler");
+    mscclpp_proxy_end(port.proxy);
+    check(rank, soon(&port, drained, NULL), "drain");
+    meet(rank);
+    port_rank_close(&port);
+}
+
 /* A handler that fails in the middle of a kernel: the kernel sees it at once, and so does the host. */
 static void test_failing_handler(rank_t *rank)
 {
@@ -227,20 +297,31 @@ static void test_stop(rank_t *rank)
     port_rank_close(&port);
 }
 
+static mscclpp_status_t refuse_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
+{
+    (void)conn;
+    (void)remote;
+    (void)to;
+    (void)value;
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
 /* What a kernel asks for and may not have ends in an error that names it. */
 static void test_nonsense(rank_t *rank)
 {
     const mscclpp_status_t wanted = MSCCLPP_ERR_INVALID;
+    mscclpp_transport_ops_t without_add = late_transport;
     int k;
 
-    for (k = 0; k < 6; ++k) {
+    without_add.add = refuse_add;
+    for (k = 0; k < 7; ++k) {
         mscclpp_dev_port_channel_t channel;
         mscclpp_dev_args_t args;
         mscclpp_dev_ctx_t ctx;
         port_rank_t port;
 
         provoke(rank, true);
-        port_rank_open(&port, rank, rank->argument, 4096);
+        port_rank_open(&port, rank, k == 6 ? &without_add : rank->argument, 4096);
         kernel_begin(&port, &ctx, &args, SOON);
         mscclpp_proxy_begin(port.proxy);
         channel = port.channels[0][0];
@@ -252,7 +333,7 @@ static void test_nonsense(rank_t *rank)
         } else if (k == 3) {
             mscclpp_dev_port_put(&ctx, &args, &channel, UINT64_C(0xffffffffff), 0, 2);
         } else {
-            mscclpp_dev_port_add(&ctx, &args, &channel, k == 4 ? port.region_size - 4 : 4, 1);
+            mscclpp_dev_port_add(&ctx, &args, &channel, k == 4 ? port.region_size - 4 : k == 5 ? 4 : 0, 1);
         }
         check(rank, soon(&port, failed_as, &wanted), "refusal");
         mscclpp_dev_port_flush(&ctx, &args, &channel);
@@ -475,9 +556,18 @@ static int open_files(void)
 int main(void)
 {
     static const char *const modes[] = {"progress", "thread"};
-    static void (*const tests[])(rank_t * rank) = {
-        test_handler,           test_failing_handler, test_stop, test_nonsense, test_busy_connection,
-        test_broken_connection, test_many_channels,   test_idle, test_settle};
+    static void (*const tests[])(rank_t * rank) = {test_handler,
+                                                   test_left_behind,
+                                                   test_handler_after_put,
+
+                                                   test_failing_handler,
+                                                   test_stop,
+                                                   test_nonsense,
+                                                   test_busy_connection,
+                                                   test_broken_connection,
+                                                   test_many_channels,
+                                                   test_idle,
+                                                   test_settle};
     const mscclpp_transport_ops_t *const transports[] = {mscclpp_transport_find("shm"), &late_transport};
     int mode, k, failures = 0, files;
     mscclpp_config_t config;

@@ -154,6 +154,101 @@ static void test_closed_busy(void)
     }
 }
 
+/* Puts between all regions, additions and signals. */
+static void send_all(side_t *sides, int from)
+{
+    side_t *side = &sides[from];
+    double deadline = now() + DEADLINE;
+    uint64_t ticket = 0;
+
+    for (unsigned i = 0; i < 4; ++i) {
+        mscclpp_remote_t *remote = side->remotes[i & 1];
+        REQUIRE(side->ops->put(side->conn, remote, 0, side->regions[i >> 1], 0, side->length) == MSCCLPP_OK);
+        REQUIRE(side->ops->add(side->conn, remote, 0, 1) == MSCCLPP_OK);
+        REQUIRE(side->ops->signal(side->conn, 1) == MSCCLPP_OK);
+    }
+    REQUIRE(side->ops->flush(side->conn, &ticket) == MSCCLPP_OK);
+    while (side->ops->test(side->conn, ticket) == MSCCLPP_IN_PROGRESS) {
+        turn(sides);
+        REQUIRE(now() < deadline);
+    }
+    CHECK_EQ(sides[1 - from].tokens[1], 4);
+}
+
+/*
+ * Kernels wait while it is used: whatever the runtime has to make is there once the sides are connected. `made`: of it
+ * how much, at both sides.
+ */
+static void test_set_up(const char *const *bounces, const bool *slow, int made)
+{
+    const size_t length = 2 << 20;
+    side_t sides[2];
+
+    for (int i = 0; i < 2; ++i) {
+        side_init(&sides[i], i, bounces[i], slow[i]);
+        set(&sides[i], "bounce_size", "64k");
+    }
+    slow_lag = 1;
+    slow_fail_after = -1;
+    slow_made = 0;
+    pair_open(sides, length);
+    CHECK_EQ(slow_made, made);
+    send_all(sides, 0);
+    send_all(sides, 1);
+    CHECK_EQ(slow_made, made);
+    pair_close(sides);
+}
+
+static void test_set_ups(void)
+{
+    static const char *const always[2] = {"always", "always"}, *const device[2] = {"device", "device"},
+                             *const one[2] = {"device", "always"};
+    static const bool none[2] = {false, false}, both[2] = {true, true}, second[2] = {false, true};
+
+    /* Of memory for what comes, memory for what is sent, and two streams. */
+    test_set_up(always, both, 2 * 4);
+    test_set_up(device, both, 2 * 4);
+    test_set_up(one, both, 2 * 4);
+    test_set_up(device, second, 1 + 4);
+    test_set_up(device, none, 0);
+}
+
+/* None of it can be missing unnoticed. */
+static void test_lack(void)
+{
+    const size_t length = 4096;
+    mscclpp_status_t status = MSCCLPP_ERR_SYSTEM;
+
+    slow_host = NULL;
+    slow_host_size = 0;
+    for (int nth = 1; status != MSCCLPP_OK && nth < 10; ++nth) {
+        char *memory = calloc(4, length);
+        card_t cards[2];
+        side_t sides[2];
+
+        REQUIRE(memory != NULL);
+        for (int i = 0; i < 2; ++i) {
+            side_init(&sides[i], i, "always", true);
+            REQUIRE(
+                side_open(&sides[i], memory + 2 * (size_t)i * length, memory + (2 * (size_t)i + 1) * length, length));
+            side_card(&sides[i], &cards[i]);
+        }
+        slow_made = 0;
+        slow_made_left = nth;
+        unit_expect_log();
+        status = sides[0].ops->conn_connect(sides[0].conn, cards[1].address, cards[1].address_length);
+        CHECK_EQ(status == MSCCLPP_OK, nth > 4);
+        CHECK_EQ(unit_logged(), nth <= 4);
+        CHECK_EQ(sides[0].ops->conn_status(sides[0].conn), status);
+        slow_made_left = 0;
+        for (int i = 0; i < 2; ++i) {
+            side_close(&sides[i]);
+        }
+        free(memory);
+    }
+    CHECK_EQ(status, MSCCLPP_OK);
+}
+
 int main(void)
 {
     unit_begin();
@@ -168,6 +263,8 @@ int main(void)
     test_copies("device", "always", "4m", false);
     test_copies("always", "device", "4m", false);
     test_copies("device", "device", "4m", false);
+    test_set_ups();
+    test_lack();
     test_full();
     test_copy_fails();
     test_closed_busy();

@@ -138,6 +138,8 @@ static void test_killed(const char *bounce, bool busy)
  */
 static mscclpp_ucx_functions_t real;
 static int puts_begun, puts_flushed, flushes, additions;
+#define BOUNCED 100
+static int puts_before[BOUNCED], bounced; /* direct puts before each put with a signal that goes by message */
 static struct {
     ucp_send_nbx_callback_t callback;
     void *user_data;
@@ -188,7 +190,23 @@ static ucs_status_ptr_t spy_send(ucp_ep_h ep, unsigned id, const void *header, s
         ++additions;
         CHECK_EQ(puts_flushed, puts_begun);
     }
+    if (message->kind == UCX_PUT && message->signal != 0) {
+        CHECK(bounced < BOUNCED && puts_flushed >= puts_before[bounced]);
+        ++bounced;
+    }
     return real.ucp_am_send_nbx(ep, id, header, header_length, buffer, count, param);
+}
+
+static void open_spied(side_t *sides, bool slow)
+{
+    side_init(&sides[0], 0, "device", slow);
+    side_init(&sides[1], 1, "device", slow);
+    pair_open(sides, 65536);
+    puts_begun = puts_flushed = flushes = additions = bounced = 0;
+    real = sides[0].transport->ucx;
+    sides[0].transport->ucx.ucp_put_nbx = spy_put;
+    sides[0].transport->ucx.ucp_ep_flush_nbx = spy_flush;
+    sides[0].transport->ucx.ucp_am_send_nbx = spy_send;
 }
 
 /* No signal or addition is sent before a flush has ended that began after all puts; and none is flushed for nothing. */
@@ -196,13 +214,7 @@ static void test_order(void)
 {
     side_t sides[2];
 
-    side_init(&sides[0], 0, "device", false);
-    side_init(&sides[1], 1, "device", false);
-    pair_open(sides, 65536);
-    real = sides[0].transport->ucx;
-    sides[0].transport->ucx.ucp_put_nbx = spy_put;
-    sides[0].transport->ucx.ucp_ep_flush_nbx = spy_flush;
-    sides[0].transport->ucx.ucp_am_send_nbx = spy_send;
+    open_spied(sides, false);
     for (unsigned i = 1; i <= 200; ++i) {
         for (unsigned j = 0; j < i % 5; ++j) {
             put(sides, 0, 64 * j, 0, 64 * j, 1 + 13 * i);
@@ -233,6 +245,90 @@ static void test_order(void)
     pair_close(sides);
 }
 
+/* Neither is one that goes in the message of a put of device memory, after UCX's own puts of host memory. */
+static void test_order_of_bounced(void)
+{
+    side_t sides[2];
+    mscclpp_status_t status;
+    int puts = 0;
+
+    slow_lag = 1;
+    slow_fail_after = -1;
+    open_spied(sides, true);
+    for (int i = 0; i < BOUNCED; ++i) {
+        for (int j = 0; j < i % 4; ++j) {
+            put(sides, 1, 512 * (uint64_t)j, 1, 512 * (uint64_t)j, 1 + 5 * (uint64_t)i);
+            ++puts;
+        }
+        puts_before[i] = puts;
+        while ((status = sides[0].ops->put_signal(sides[0].conn, sides[0].remotes[0], 0, sides[0].regions[0], 0, 1000,
+                                                  3)) == MSCCLPP_IN_PROGRESS) {
+            turn(sides);
+        }
+        REQUIRE(status == MSCCLPP_OK);
+        if (i % 16 == 15) {
+            settle(sides);
+        }
+    }
+    wait_token(sides, 3, BOUNCED);
+    settle(sides);
+    CHECK_EQ(puts_begun, puts);
+    CHECK_EQ(bounced, BOUNCED);
+    CHECK_EQ(additions, 0);
+    sides[0].transport->ucx = real;
+    pair_close(sides);
+}
+
+/* As a device may do it while messages are still under way. */
+static ucs_status_ptr_t put_at_once(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
+                                    const ucp_request_param_t *param)
+{
+    (void)ep;
+    (void)rkey;
+    (void)param;
+    ++puts_begun;
+    memcpy((void *)(uintptr_t)address, buffer, count);
+    return NULL;
+}
+
+/* A put by UCX itself does not overtake what a signal separates it from: the last put into a place is the one seen. */
+static void test_last_put_stays(void)
+{
+    side_t sides[2];
+
+    slow_lag = 1;
+    slow_fail_after = -1;
+    open_spied(sides, true);
+    sides[0].transport->ucx.ucp_put_nbx = put_at_once;
+    sides[0].transport->ucx.ucp_ep_flush_nbx = real.ucp_ep_flush_nbx;
+    sides[0].transport->ucx.ucp_am_send_nbx = real.ucp_am_send_nbx;
+    fill(sides[0].memory[0], 65536, 3);
+    fill(sides[0].memory[1], 65536, 4);
+    put(sides, 1, 0, 0, 0, 20000);
+    signal_token(sides, 1);
+    while (sides[0].ops->add(sides[0].conn, sides[0].remotes[1], 32768, 7) == MSCCLPP_IN_PROGRESS) {
+        turn(sides);
+    }
+    signal_token(sides, 1);
+    put(sides, 1, 40000, 1, 40000, 100); /* elsewhere: waits for nothing */
+    CHECK_EQ(puts_begun, 1);
+    put(sides, 1, 19999, 1, 19999, 10);
+    put(sides, 1, 32768, 1, 32768, 8);
+    signal_token(sides, 1);
+    for (int i = 0; i < 1000; ++i) {
+        CHECK_EQ(sides[0].ops->progress(sides[0].transport), MSCCLPP_OK);
+    }
+    CHECK_EQ(puts_begun, 1);
+    wait_token(sides, 1, 3);
+    CHECK(memcmp(sides[1].memory[1], sides[0].memory[0], 19999) == 0);
+    CHECK(memcmp(sides[1].memory[1] + 19999, sides[0].memory[1] + 19999, 10) == 0);
+    CHECK(memcmp(sides[1].memory[1] + 32768, sides[0].memory[1] + 32768, 8) == 0);
+    settle(sides);
+    CHECK_EQ(puts_begun, 3);
+    sides[0].transport->ucx = real;
+    pair_close(sides);
+}
+
 int main(void)
 {
     unit_begin();
@@ -245,5 +341,7 @@ int main(void)
     test_killed("device", true);
     test_leaving();
     test_order();
+    test_order_of_bounced();
+    test_last_put_stays();
     return unit_end();
 }

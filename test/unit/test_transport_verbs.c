@@ -63,6 +63,13 @@ static void test_agreement(void)
     progress(sides);
     CHECK_EQ(sides[0].tokens[1], 1);
     CHECK_EQ(sides[1].tokens[1], 1);
+    /* An add takes both sides. */
+    CHECK((sides[0].flags & MSCCLPP_CAN_ADD) != 0 && (sides[1].flags & MSCCLPP_CAN_ADD) == 0);
+    sides[1].bytes = calloc(1, BYTES);
+    REQUIRE(ops->region_create(sides[1].transport, sides[1].bytes, BYTES, &sides[1].region) == MSCCLPP_OK);
+    share(&sides[0], &sides[1]);
+    CHECK_EQ(ops->add(sides[0].conn, sides[0].remote, 0, 1), MSCCLPP_ERR_NOT_SUPPORTED);
+    CHECK_EQ(ops->conn_status(sides[0].conn), MSCCLPP_OK);
     ops->conn_destroy(sides[1].conn);
     sides[1].conn = NULL;
     REQUIRE(ops->conn_create(sides[0].transport, 2, &sides[1].conn) == MSCCLPP_OK);
@@ -165,12 +172,8 @@ static void test_errors(void)
     reset();
     config.verbs_devices = "mock0";
     open_pair(sides);
-    ops->remote_destroy(sides[1].remote);
-    ops->conn_destroy(sides[1].conn);
-    sides[1].remote = NULL;
-    sides[1].conn = NULL;
-    ops->remote_destroy(sides[0].remote);
-    ops->conn_destroy(sides[0].conn);
+    leave(&sides[1]);
+    leave(&sides[0]);
     for (int i = 1; i >= 0; --i) {
         REQUIRE(ops->conn_create(sides[i].transport, 1 - i, &sides[i].conn) == MSCCLPP_OK);
     }
@@ -224,10 +227,7 @@ static void test_good_bye(const char *mode, int rails)
     CHECK_EQ(put(&sides[0], 0, 100000), MSCCLPP_OK);
     UNTIL_OK(sides, ops->signal(sides[0].conn, 1));
     settle(sides);
-    ops->remote_destroy(sides[1].remote);
-    ops->conn_destroy(sides[1].conn);
-    sides[1].remote = NULL;
-    sides[1].conn = NULL;
+    leave(&sides[1]);
     for (int i = 0; i < 100; ++i) {
         UNTIL_OK(sides, put(&sides[0], 0, i % 2 == 0 ? 100000 : 100));
         UNTIL_OK(sides, ops->signal(sides[0].conn, 1));
@@ -238,20 +238,70 @@ static void test_good_bye(const char *mode, int rails)
     CHECK_EQ(sides[1].tokens[1], 1);
     close_pair(sides);
 
-    /* A peer that went without a word is not told, and this is nobody's concern. */
-    reset();
-    config.verbs_mode = mode;
-    open_pair(sides);
-    mock->fail_after = 1;
-    mock->fail_status = IBV_WC_RETRY_EXC_ERR;
-    close_pair(sides);
+    /* A peer that went without a word, or cannot be reached, is not told, and this is nobody's concern. */
+    for (int refused = 0; refused < 2; ++refused) {
+        reset();
+        config.verbs_mode = mode;
+        open_pair(sides);
+        mock->fail_after = 1;
+        mock->fail_status = IBV_WC_RETRY_EXC_ERR;
+        mock->refuse_after = refused;
+        leave(&sides[0]);
+        CHECK_EQ(ops->progress(sides[0].transport), MSCCLPP_OK);
+        close_pair(sides);
+    }
 
-    /* One that neither answers nor is known to be dead costs a second, for all connections together. */
+    /* One that neither answers nor is known to be dead costs a second. */
     reset();
     config.verbs_mode = mode;
     open_pair(sides);
     mock->held = true;
     close_pair(sides);
+
+    /* A queue that is full of what no doorbell has been rung for. */
+    reset();
+    config.verbs_mode = mode;
+    config.verbs_queue_depth = 16;
+    open_pair(sides);
+    for (int i = 0; i < 16; ++i) {
+        CHECK_EQ(put(&sides[0], 0, 8), MSCCLPP_OK);
+    }
+    CHECK_EQ(mock->requests, 0);
+    leave(&sides[0]);
+    CHECK(mock->requests == 17 && sides[0].transport->patience > 0);
+    UNTIL_OK(sides, ops->signal(sides[1].conn, 0));
+    progress(sides);
+    CHECK(sides[1].conn->left);
+    close_pair(sides);
+}
+
+/* One that does not answer leaves the others of the instance something: they are told, and not waited for much longer.
+ */
+static void test_silence(const char *mode)
+{
+    side_t ours[2], theirs[2];
+
+    for (int silent = 1; silent <= 2; ++silent) {
+        reset();
+        config.verbs_mode = mode;
+        open_three(ours, theirs);
+        ours[0].transport->patience = 0.02;
+        mock->held = true;
+        ops->conn_destroy(ours[0].conn);
+        ours[0].conn = NULL;
+        CHECK(ours[0].transport->patience <= 0);
+        mock->held = silent > 1;
+        ops->conn_destroy(ours[1].conn);
+        ours[1].conn = NULL;
+        mock->held = false;
+        for (int i = 0; i < 2; ++i) {
+            CHECK_EQ(ops->signal(theirs[i].conn, 0), MSCCLPP_OK);
+            CHECK_EQ(ops->progress(theirs[i].transport), MSCCLPP_OK);
+            CHECK(theirs[i].conn->left);
+            CHECK_EQ(ops->conn_status(theirs[i].conn), MSCCLPP_OK);
+        }
+        close_three(ours, theirs);
+    }
 }
 
 static void test_rails(void)
@@ -328,6 +378,8 @@ int main(void)
     test_good_bye("atomic", 1);
     test_good_bye("no_atomic", 1);
     test_good_bye("atomic", 2);
+    test_silence("atomic");
+    test_silence("no_atomic");
     test_rails();
     return unit_end();
 }

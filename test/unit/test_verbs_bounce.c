@@ -5,12 +5,18 @@
 #include "test/unit/verbs_pair.h"
 
 #define MEMORY ((size_t)8 << 20)
+#define LATE_MAX 16
 
 static unsigned char *memory; /* stands for a device's; touched by the HCA it would be a fault */
 static size_t used;
 static int copies, copies_left; /* made, and until one fails; 0: none does */
 static int made;                /* pinned memory and streams */
 static int made_left;           /* until one cannot be made; 0: all can */
+
+/* With `lag` copies are made once their end has been asked for so many times, or is waited for. Of one stream. */
+static int lag, asked;
+static mscclpp_gpu_copy_t late[LATE_MAX];
+static int late_count;
 
 static void fake_query(const void *address, mscclpp_mem_info_t *info)
 {
@@ -39,7 +45,36 @@ static mscclpp_status_t fake_copy(mscclpp_gpu_stream_t *stream, void *to, const 
     if (copies_left > 0 && --copies_left == 0) {
         return MSCCLPP_ERR_SYSTEM;
     }
+    if (lag > 0) {
+        REQUIRE(late_count < LATE_MAX);
+        late[late_count++] = (mscclpp_gpu_copy_t){.to = to, .from = from, .size = size};
+        asked = 0;
+        return MSCCLPP_OK;
+    }
     return mscclpp_gpu_host_ops.copy(stream, to, from, size);
+}
+
+static void make_late_copies(void)
+{
+    for (int i = 0; i < late_count; ++i) {
+        memcpy(late[i].to, late[i].from, late[i].size);
+    }
+    late_count = 0;
+}
+
+static mscclpp_status_t fake_stream_query(mscclpp_gpu_stream_t *stream)
+{
+    if (late_count > 0 && ++asked < lag) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    make_late_copies();
+    return mscclpp_gpu_host_ops.stream_query(stream);
+}
+
+static mscclpp_status_t fake_stream_sync(mscclpp_gpu_stream_t *stream)
+{
+    make_late_copies();
+    return mscclpp_gpu_host_ops.stream_sync(stream);
 }
 
 static mscclpp_status_t fake_host_alloc(size_t size, void **address_p, void **device_p)
@@ -58,13 +93,15 @@ static void use_fakes(void)
 {
     reset();
     used = 0;
-    copies = copies_left = made = made_left = 0;
+    copies = copies_left = made = made_left = lag = late_count = 0;
     fake_gpu.name = "cuda";
     fake_gpu.query = fake_query;
     fake_gpu.device_alloc = fake_alloc;
     fake_gpu.device_free = fake_free;
     fake_gpu.host_alloc = fake_host_alloc;
     fake_gpu.stream_create = fake_stream_create;
+    fake_gpu.stream_query = fake_stream_query;
+    fake_gpu.stream_sync = fake_stream_sync;
     fake_gpu.copy = fake_copy;
     mock->foreign = (uintptr_t)memory;
     mock->foreign_end = mock->foreign + MEMORY;
@@ -289,6 +326,122 @@ static void test_failure(int nth, int culprit)
     close_sides(sides, bounced);
 }
 
+/* Rank 0, whose region is bounced, and two that reach it. */
+static void open_target(side_t ours[2], side_t theirs[2])
+{
+    void *bytes;
+
+    use_fakes();
+    open_three(ours, theirs);
+    REQUIRE(fake_alloc(0, BYTES, &bytes) == MSCCLPP_OK);
+    memset(bytes, 0, BYTES);
+    REQUIRE(ops->region_create(ours[0].transport, bytes, BYTES, &ours[0].region) == MSCCLPP_OK);
+    ours[0].bytes = bytes;
+    share(&theirs[0], &ours[0]);
+    share(&theirs[1], &ours[0]);
+}
+
+static void close_target(side_t ours[2], side_t theirs[2])
+{
+    ours[0].bytes = NULL;
+    close_three(ours, theirs);
+}
+
+enum { PEER_LEAVES, PEER_FAILS, COPY_FAILS, SIDE_LEAVES };
+
+static bool is_adding(const side_t *side, int stage, int how)
+{
+    return how == COPY_FAILS ? ops->conn_status(side->conn) != MSCCLPP_OK
+                             : side->transport->adding == side->conn && side->conn->bounce->add_stage == stage;
+}
+
+/* An add that ends in the middle, after `stage` of its copies were begun: those of other connections go on. */
+static void test_broken_add(int stage, int how)
+{
+    side_t ours[2], theirs[2];
+    mscclpp_status_t status;
+    uint64_t sum = 0, ticket = 0;
+    int turn = 0;
+
+    open_target(ours, theirs);
+    lag = 3;
+    copies_left = how == COPY_FAILS ? stage : 0;
+    unit_expect_log();
+    CHECK_EQ(ops->add(theirs[0].conn, theirs[0].remote, 8, 5), MSCCLPP_OK);
+    for (; turn < 1000 && !is_adding(&ours[0], stage, how); ++turn) {
+        (void)ops->progress(theirs[0].transport);
+        (void)ops->progress(ours[0].transport);
+    }
+    CHECK(turn < 1000);
+    if (how == PEER_LEAVES) {
+        leave(&theirs[0]);
+    } else if (how == PEER_FAILS) {
+        mscclpp_verbs_send_control(theirs[0].conn->qps[0], MSCCLPP_VERBS_TROUBLE);
+        mscclpp_verbs_ring(theirs[0].conn->qps[0]);
+    } else if (how == SIDE_LEAVES) {
+        ops->conn_destroy(ours[0].conn);
+        ours[0].conn = NULL;
+    }
+    CHECK_EQ(ops->add(theirs[1].conn, theirs[1].remote, 8, 7), MSCCLPP_OK);
+    for (turn = 0; turn < 1000 && (status = ops->flush(theirs[1].conn, &ticket)) == MSCCLPP_IN_PROGRESS; ++turn) {
+        (void)ops->progress(ours[0].transport);
+        (void)ops->progress(theirs[1].transport);
+    }
+    CHECK_EQ(unit_logged(), how == PEER_FAILS || how == COPY_FAILS);
+    CHECK_EQ(status, MSCCLPP_OK);
+    /* A sum that is on its way already comes before the next add reads the word. */
+    memcpy(&sum, ours[0].bytes + 8, sizeof(sum));
+    CHECK_EQ(sum, how != COPY_FAILS && stage == 2 ? 12 : 7);
+    CHECK_EQ(ops->conn_status(ours[1].conn), MSCCLPP_OK);
+    close_target(ours, theirs);
+}
+
+/* What one of two peers keeps sending, puts or adds, leaves the other one's add its turn. */
+static void test_turns(int busy, bool adds)
+{
+    side_t ours[2], theirs[2];
+    side_t *sender = &theirs[busy], *adder = &theirs[1 - busy];
+    mscclpp_status_t status = MSCCLPP_IN_PROGRESS;
+    uint64_t ticket = 0;
+
+    open_target(ours, theirs);
+    sender->bytes = calloc(1, BYTES);
+    REQUIRE(sender->bytes != NULL);
+    REQUIRE(ops->region_create(sender->transport, sender->bytes, BYTES, &sender->region) == MSCCLPP_OK);
+    for (int turn = 0; turn < 1000 && status == MSCCLPP_IN_PROGRESS; ++turn) {
+        (void)(adds ? ops->add(sender->conn, sender->remote, 0, 1) : put(sender, 4096, 4096));
+        if (turn == 20) {
+            CHECK_EQ(ops->add(adder->conn, adder->remote, 8, 7), MSCCLPP_OK);
+        }
+        CHECK_EQ(ops->progress(sender->transport), MSCCLPP_OK);
+        CHECK_EQ(ops->progress(ours[0].transport), MSCCLPP_OK);
+        CHECK_EQ(ops->progress(adder->transport), MSCCLPP_OK);
+        status = turn >= 20 ? ops->flush(adder->conn, &ticket) : status;
+    }
+    CHECK_EQ(status, MSCCLPP_OK);
+    CHECK_EQ(ours[0].bytes[8], 7);
+    close_target(ours, theirs);
+}
+
+/* Bounced memory is its owner's again when its region has gone: no copy is under way into it. */
+static void test_region_goes(void)
+{
+    side_t ours[2], theirs[2];
+
+    open_target(ours, theirs);
+    lag = 1000;
+    CHECK_EQ(ops->add(theirs[0].conn, theirs[0].remote, 8, 5), MSCCLPP_OK);
+    for (int turn = 0; turn < 10; ++turn) {
+        CHECK_EQ(ops->progress(theirs[0].transport), MSCCLPP_OK);
+        CHECK_EQ(ops->progress(ours[0].transport), MSCCLPP_OK);
+    }
+    CHECK_EQ(late_count, 1);
+    ops->region_destroy(ours[0].region);
+    ours[0].region = NULL;
+    CHECK_EQ(late_count, 0);
+    close_target(ours, theirs);
+}
+
 /* A peer that names memory which is none of the regions. */
 static void test_intruder(void)
 {
@@ -309,6 +462,20 @@ static void test_intruder(void)
     close_sides(sides, bounced);
 }
 
+/* What the peer could not carry out is nobody's concern any more once this side leaves. */
+static void test_trouble_at_the_end(void)
+{
+    static const bool bounced[2] = {true, true};
+    side_t sides[2];
+
+    open_sides(sides, "auto", bounced);
+    mscclpp_verbs_send_control(sides[1].conn->qps[0], MSCCLPP_VERBS_TROUBLE);
+    mscclpp_verbs_ring(sides[1].conn->qps[0]);
+    leave(&sides[0]);
+    CHECK_EQ(ops->progress(sides[0].transport), MSCCLPP_OK);
+    close_sides(sides, bounced);
+}
+
 /* A side that leaves with copies under way, and one that goes on with a peer that has left. */
 static void test_leaving(void)
 {
@@ -321,10 +488,7 @@ static void test_leaving(void)
     for (int i = 0; i < 3; ++i) {
         progress(sides);
     }
-    ops->remote_destroy(sides[1].remote);
-    ops->conn_destroy(sides[1].conn);
-    sides[1].remote = NULL;
-    sides[1].conn = NULL;
+    leave(&sides[1]);
     UNTIL_OK(sides, ops->signal(sides[0].conn, 0));
     UNTIL_OK(sides, ops->flush(sides[0].conn, &ticket));
     UNTIL_OK(sides, ops->test(sides[0].conn, ticket));
@@ -352,7 +516,19 @@ int main(void)
     test_adds();
     test_failure(1, 0);
     test_failure(2, 1);
+    for (int stage = 1; stage <= 2; ++stage) {
+        test_broken_add(stage, PEER_LEAVES);
+        test_broken_add(stage, PEER_FAILS);
+        test_broken_add(stage, COPY_FAILS);
+        test_broken_add(stage, SIDE_LEAVES);
+    }
+    for (int busy = 0; busy < 2; ++busy) {
+        test_turns(busy, false);
+        test_turns(busy, true);
+    }
+    test_region_goes();
     test_intruder();
+    test_trouble_at_the_end();
     test_leaving();
     munmap(memory, MEMORY);
     return unit_end();

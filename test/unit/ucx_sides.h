@@ -42,6 +42,8 @@ struct mscclpp_gpu_stream {
 static int slow_lag;        /* of the streams */
 static int slow_fail_after; /* copies until one fails; -1: none does */
 static int slow_copied;     /* copies carried out */
+static int slow_made;       /* pinned memory and streams */
+static int slow_made_left;  /* until one cannot be made; 0: all can */
 static char *slow_host;     /* host memory; all other is the device's */
 static size_t slow_host_size;
 
@@ -53,6 +55,9 @@ static inline bool slow_is_device(const void *address)
 static inline mscclpp_status_t slow_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
     (void)device;
+    if (++slow_made == slow_made_left) {
+        return MSCCLPP_ERR_SYSTEM;
+    }
     *stream_p = calloc(1, sizeof(**stream_p));
     return *stream_p != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
 }
@@ -99,6 +104,15 @@ static inline mscclpp_status_t slow_stream_sync(mscclpp_gpu_stream_t *stream)
     return status;
 }
 
+/* Of both runtimes. */
+static inline mscclpp_status_t counted_host_alloc(size_t size, void **address_p, void **device_p)
+{
+    if (++slow_made == slow_made_left) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    return mscclpp_gpu_host_ops.host_alloc(size, address_p, device_p);
+}
+
 static inline mscclpp_gpu_ops_t slow_ops(void)
 {
     mscclpp_gpu_ops_t ops = mscclpp_gpu_host_ops;
@@ -116,6 +130,7 @@ static inline mscclpp_gpu_ops_t slow_ops(void)
 /* Rank `rank` of two, with memory in two regions. */
 typedef struct {
     int rank;
+    bool one_host; /* as it is told */
     mscclpp_config_t config;
     mscclpp_gpu_ops_t gpu;
     uint64_t tokens[TOKENS];
@@ -147,6 +162,7 @@ static inline void side_init(side_t *side, int rank, const char *bounce, bool sl
     mscclpp_config_init(&side->config);
     set(side, "ucx_bounce", bounce);
     side->gpu = slow ? slow_ops() : mscclpp_gpu_host_ops;
+    side->gpu.host_alloc = counted_host_alloc;
     side->ops = mscclpp_transport_find("ucx");
 }
 
@@ -157,6 +173,7 @@ static inline bool side_open(side_t *side, char *device, char *host, size_t leng
                                                .gpu = &side->gpu,
                                                .rank = side->rank,
                                                .size = 2,
+                                               .one_host = side->one_host,
                                                .label = side->rank == 0 ? "side 0" : "side 1",
                                                .tokens = side->tokens,
                                                .token_count = TOKENS};

@@ -72,6 +72,15 @@ static inline mscclpp_status_t create(side_t *side, int rank)
     return ops->create(&params, &side->flags, &side->transport);
 }
 
+/* The side gives its half of the connection up. */
+static inline void leave(side_t *side)
+{
+    ops->remote_destroy(side->remote);
+    ops->conn_destroy(side->conn);
+    side->remote = NULL;
+    side->conn = NULL;
+}
+
 static inline void destroy(side_t *side)
 {
     if (side->remote != NULL) {
@@ -134,6 +143,32 @@ static inline void close_pair(side_t sides[2])
 {
     destroy(&sides[0]);
     destroy(&sides[1]);
+    CHECK_EQ(mock->objects, 0);
+    CHECK_EQ(mock->receives, 0);
+}
+
+/* Rank 0 with a connection to each of the ranks 1 and 2: `ours`, of one instance. */
+static inline void open_three(side_t ours[2], side_t theirs[2])
+{
+    REQUIRE(create(&ours[0], 0) == MSCCLPP_OK);
+    memset(&ours[1], 0, sizeof(ours[1]));
+    ours[1].transport = ours[0].transport;
+    for (int i = 0; i < 2; ++i) {
+        REQUIRE(create(&theirs[i], i + 1) == MSCCLPP_OK);
+        REQUIRE(ops->conn_create(ours[i].transport, i + 1, &ours[i].conn) == MSCCLPP_OK);
+        REQUIRE(ops->conn_create(theirs[i].transport, 0, &theirs[i].conn) == MSCCLPP_OK);
+        REQUIRE(join(&ours[i], &theirs[i]) == MSCCLPP_OK);
+        REQUIRE(join(&theirs[i], &ours[i]) == MSCCLPP_OK);
+    }
+}
+
+static inline void close_three(side_t ours[2], side_t theirs[2])
+{
+    destroy(&theirs[0]);
+    destroy(&theirs[1]);
+    ours[1].transport = NULL;
+    destroy(&ours[1]);
+    destroy(&ours[0]);
     CHECK_EQ(mock->objects, 0);
     CHECK_EQ(mock->receives, 0);
 }
