@@ -133,7 +133,7 @@ typedef union {
     }                                                                                                                  \
     break
 
-#define MSCCLPP_DEV_COMPLEX(type_, field_)                                                                             \
+#define MSCCLPP_DEV_COMPLEX(type_, field_, mul_)                                                                       \
     {                                                                                                                  \
         int i_;                                                                                                        \
         MSCCLPP_DEV_UNROLL                                                                                             \
@@ -143,8 +143,8 @@ typedef union {
                 a.field_[i_].re = x.re + y.re;                                                                         \
                 a.field_[i_].im = x.im + y.im;                                                                         \
             } else {                                                                                                   \
-                a.field_[i_].re = x.re * y.re - x.im * y.im;                                                           \
-                a.field_[i_].im = x.re * y.im + x.im * y.re;                                                           \
+                a.field_[i_].re = mul_(x.re, y.re) - mul_(x.im, y.im);                                                 \
+                a.field_[i_].im = mul_(x.re, y.im) + mul_(x.im, y.re);                                                 \
             }                                                                                                          \
         }                                                                                                              \
     }                                                                                                                  \
@@ -209,9 +209,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
         MSCCLPP_DEV_FLOATING(long double, ld);
 #endif
     case MSCCLPP_DTYPE_COMPLEX64:
-        MSCCLPP_DEV_COMPLEX(mscclpp_dev_complex64_t, c64);
+        MSCCLPP_DEV_COMPLEX(mscclpp_dev_complex64_t, c64, mscclpp_dev_mul_f32);
     case MSCCLPP_DTYPE_COMPLEX128:
-        MSCCLPP_DEV_COMPLEX(mscclpp_dev_complex128_t, c128);
+        MSCCLPP_DEV_COMPLEX(mscclpp_dev_complex128_t, c128, mscclpp_dev_mul_f64);
     case MSCCLPP_DTYPE_SHORT_INT:
         MSCCLPP_DEV_PAIR(mscclpp_dev_short_int_t, short_int);
     case MSCCLPP_DTYPE_INT_INT:

@@ -18,6 +18,7 @@
  *   mscclpp_dev_bundle_t          what the thread's lanes hold of a bundle: four lines of 128 bytes, 16 bytes a lane
  *   mscclpp_dev_bundle_{close,open,st,ld,has}  units to lines, back, lines to and from memory, and whether
  *                                 all flags that the thread has loaded are those awaited: packet.h
+ *   mscclpp_dev_mul_{f32,f64}     products that are rounded before anything is added to them
  *   mscclpp_dev_pause             one turn of a waiting loop
  *   mscclpp_dev_now_ns            a clock in nanoseconds
  *   mscclpp_dev_cluster_*         blocks that write to one another's memory: how many form a cluster (1: none do), and

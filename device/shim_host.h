@@ -202,6 +202,16 @@ MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
     (void)ctx;
 }
 
+MSCCLPP_DEV float mscclpp_dev_mul_f32(float x, float y)
+{
+    return x * y;
+}
+
+MSCCLPP_DEV double mscclpp_dev_mul_f64(double x, double y)
+{
+    return x * y;
+}
+
 MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
 {
     struct timespec now;

@@ -299,6 +299,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     block.hot = hot;
     block.dtype = dtype;
     block.op = op;
+    /* Each thread has recalled for itself whether the kernel has failed; what follows meets block by block. */
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     for (i = 0; i < block.tiles + lag && block.tiles > 0 && !ctx->failed; ++i) {
         if (i < block.tiles) {
             tile = mscclpp_dev_nodes_tile(ctx, &block, i);

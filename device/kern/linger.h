@@ -396,8 +396,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_block_u32(&own->failed, 1);
     }
-    /* Nobody else has anything to do with it since the operation's end. */
-    if (mine.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
+    /* The other blocks take it from the relay each time, and may do so before all their threads are here. */
+    if (mine.block == 0 && mine.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
         ++own->args.epoch;
     }
 }

@@ -446,9 +446,9 @@ plant packets-early-push packets $packets $launcher \
 plant packets-stored-together packets $packets $launcher \
     '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
 plant packets-no-wait packets $packets $launcher 's/if \(!there\[i\]\)/if (false)/'
-plant packets-no-clearing packets mca/common/fabric.c mca/common/fabric.c \
+plant packets-no-clearing storms mca/common/fabric.c mca/common/fabric.c \
     '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'
-plant packets-no-meeting packets mca/common/fabric.c mca/common/fabric.c \
+plant packets-no-meeting storms mca/common/fabric.c mca/common/fabric.c \
     's/\? meet_nodes\(team\) : status/? MSCCLPP_OK : status/'
 # The flags of the packets first, then their data.
 plant packets-torn packets mca/common/words.h mca/common/transport_shm.c \
@@ -480,6 +480,7 @@ plant linger-leavers-relaxed linger $linger $launcher \
     "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"
 plant linger-quit-over-words linger $linger $launcher 's/ && mscclpp_dev_linger_all_ended\(&ctx, args, own\)//'
 plant linger-rung-at-once linger $linger $launcher 's/own->args.rung = 0;/own->args.rung = 1;/'
+plant linger-epoch-of-all linger $linger $launcher 's/mine\.block == 0 && mine\.tid == 0/mine.tid == 0/'
 plant linger-bystander-sync storms $linger $launcher \
     '/What is known of this operation may be overwritten/{n;s/.*//}'
 plant linger-set-unknown linger mca/common/linger.c mca/common/linger.c \

@@ -222,11 +222,14 @@ static void test_rings(int scale)
     const plan_t one = {1, 1, 1e6, 1e6, 0, 1, true, 300 * scale};
     const plan_t two = {1, 2, 1e6, 1e6, 0, 1, true, 200 * scale};
     const plan_t wide = {3, 2, 1e6, 1e6, 0, 1, true, 150 * scale};
+    /* Words of the relay are taken by other threads than the first. */
+    const plan_t deep = {2, 4, 1e6, 1e6, 0, 1, true, 20 * scale};
     const plan_t period = {2, 1, 1e6, 1e6, 0, 1, true, 12 * MSCCLPP_DEV_LINGER_PERIOD * scale};
     int i;
 
     CHECK(run_storm(2, &one) > 0.5);
     CHECK(run_storm(3, &two) > 0.5);
+    run_storm(2, &deep);
     for (i = 0; i < 2; ++i) {
         flat = i == 1;
         CHECK(run_storm(2, &wide) > 0.2); /* calls for one block and for all follow one another */
