@@ -128,7 +128,8 @@ ranks_of() {
 leave_out() {
     if [ "$(ranks_of "${@:2}")" -gt "$most_ranks" ]; then
         skip "$1" "more than 4 ranks would take turns on a GPU, for minutes; set MSCCLPP_TEST_LONG=1"
-    elif [ "$ucx" = no ] && grep -Eqx 'ucx|network' < <(printf '%s\n' "${@:2}"); then
+    elif [ "$ucx" = no ] &&
+        grep -Fx -A1 coll_mscclpp_transport < <(printf '%s\n' "${@:2}") | grep -Eqx 'ucx|network'; then
         skip "$1" "built without UCX"
     else
         return 1
@@ -231,6 +232,7 @@ cases_programs() {
         run "memory:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_memory"
         run "userop:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_userop"
     done
+    run "finalize" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 10 "$bindir/test_finalize"
     run "session" 60 -n 3 "${forced[@]}" "$bindir/test_session"
     # Packets, in both ways, and what is too large for them, by turns.
     run "counts:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
@@ -391,6 +393,13 @@ cases_no_memory() {
     done
 }
 
+# Some launchers end all ranks where one is killed, whatever they are told.
+lets_others_go_on() {
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    launch 30 --enable-recovery -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || kill -9 $$; sleep 1; echo alive'
+    grep -q alive "$log"
+}
+
 cases_late() {
     local when named='ranks that have not (arrived|come): 2'
     for when in later first; do
@@ -399,6 +408,14 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 $when
     done
+    if wanted late:killed:first && ! lets_others_go_on; then
+        skip late:killed:first "this mpirun ends all ranks where one is killed"
+    else
+        run_saying "late:killed:first" "$named" 60 -n 3 --enable-recovery "${forced[@]}" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first
+        run_saying "late:killed:later" 'all that are left have ended well' 60 -n 3 --enable-recovery "${forced[@]}" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5
+    fi
     run_saying "late:timeout:spawned" 'ranks that have not come: 1' 60 -n 1 "${forced[@]}" \
         --mca coll_mscclpp_timeout 1 "$bindir/test_late" spawned 3
     # This layer of Open MPI keeps messages that a communicator has left behind for the next one with its id.
@@ -498,7 +515,7 @@ cases_rules() {
 
 # Every list of components that a user might write.
 cases_selection() {
-    local list unsaid=idle
+    local list unsaid=idle settings
     [ "$MSCCLPP_TEST_DEVICE" = host ] || unsaid=served
     for list in mscclpp mscclpp,self self,mscclpp mscclpp,tuned mscclpp,basic mscclpp,libnbc mscclpp,libnbc,self \
         mscclpp,tuned,libnbc,self mscclpp,basic,libnbc mscclpp,basic,libnbc,self \
@@ -525,6 +542,12 @@ cases_selection() {
     # A bad value of a parameter is named, and the job goes on as if nothing were said of it.
     run_saying "selection:bad device" 'device: "gpu" is not allowed; use one of auto\|cuda\|host' 60 -n 2 \
         --mca coll mscclpp "${device[@]:3}" --mca coll_mscclpp_device gpu "$bindir/test_basic" "$unsaid"
+    # Open MPI itself reads this one as 5. Its own file may say what works on this machine.
+    echo 'coll_mscclpp_max_blocks = 5foo' >"$scratch/settings"
+    settings=$("$ompi_info" --path sysconfdir --parsable 2>/dev/null | sed 's/^path:sysconfdir://')
+    settings=$scratch/settings,$settings/openmpi-mca-params.conf
+    OMPI_MCA_mca_base_param_files=$settings run_saying "selection:bad number in a file" \
+        'max_blocks: "5foo" is not allowed' 60 -n 2 --mca coll mscclpp "${device[@]}" "$bindir/test_basic" served
 }
 
 # Kernels, proxy and transports between processes; mscclpp_bench verifies what arrives.

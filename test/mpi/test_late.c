@@ -4,9 +4,12 @@
  *        test_late timeout SECONDS: coll_mscclpp_timeout is shorter: the others get an error within SECONDS, and so
  * does the late rank; the communicator stays broken, others go on working, and so do those that come after its end. A
  * third argument "first" makes the late call the first of its communicator.
+ *        test_late killed SECONDS: like "timeout", but the last rank ends by SIGKILL in place of the call. mpirun has
+ * to let the others go on; they say that they have ended well, and leave without MPI_Finalize.
  *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
  * some are left to MPI_Finalize
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +37,9 @@ static void warn(MPI_Comm comm, int seconds)
     mt_verify(&call);
 }
 
-static void time_out(MPI_Comm comm, int seconds)
+typedef enum { COMES_LATE, IS_KILLED } fate_t;
+
+static void time_out(MPI_Comm comm, int seconds, fate_t fate)
 {
     mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, 400, 0), recv = mt_buffer_alloc(MT_DEVICE, 400, 0);
     int rank, size, code;
@@ -46,6 +51,9 @@ static void time_out(MPI_Comm comm, int seconds)
     late = rank == size - 1;
     mt_buffer_set(&send, 0);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (late && IS_KILLED == fate) {
+        (void)raise(SIGKILL);
+    }
     if (late) {
         sleep((unsigned)seconds);
     }
@@ -57,6 +65,29 @@ static void time_out(MPI_Comm comm, int seconds)
     MT_CHECK(took < 1, "a call on the broken communicator took %.1f s", took);
     mt_buffer_free(&send, "send buffer");
     mt_buffer_free(&recv, "receive buffer");
+}
+
+/* Who is left goes on with communicators that the dead rank is not in. */
+static void die_and_go_on(MPI_Comm comm, int seconds)
+{
+    mt_call_t call;
+    MPI_Comm rest;
+    int rank, own, total;
+
+    MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, mt_rank == mt_size - 1, 0, &rest));
+    call = mt_call(rest, 1000, 1);
+    mt_verify(&call);
+    time_out(comm, seconds, IS_KILLED);
+    call = mt_call(rest, 1000, 2);
+    mt_verify(&call);
+    own = mt_failures();
+    MT_MPI(MPI_Allreduce(&own, &total, 1, MPI_INT, MPI_SUM, rest));
+    MPI_Comm_rank(rest, &rank);
+    if (0 == rank && 0 == total) {
+        printf("all that are left have ended well\n");
+    }
+    fflush(stdout);
+    _exit(0 != total);
 }
 
 #define DUPLICATES 3
@@ -71,7 +102,7 @@ static void with_other_job(MPI_Comm inter, int high, int seconds)
         MT_MPI(MPI_Comm_dup(merged, &comms[i]));
     }
     for (int i = 0; i < DUPLICATES; ++i) {
-        time_out(comms[i], seconds);
+        time_out(comms[i], seconds, COMES_LATE);
         mt_barrier(merged);
     }
     MT_MPI(MPI_Comm_free(&comms[0]));
@@ -115,7 +146,9 @@ int main(int argc, char **argv)
     call = mt_call(first ? MPI_COMM_WORLD : comm, 1000, 1);
     mt_verify(&call);
     if (argc > 1 && 0 == strcmp(argv[1], "timeout")) {
-        time_out(comm, seconds);
+        time_out(comm, seconds, COMES_LATE);
+    } else if (argc > 1 && 0 == strcmp(argv[1], "killed")) {
+        die_and_go_on(comm, seconds);
     } else {
         warn(comm, seconds);
     }

@@ -24,25 +24,24 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
     return MPI_SUCCESS;
 }
 
-static mca_coll_mscclpp_module_t *next_with_team(void)
+static bool has_team(const mca_coll_mscclpp_module_t *module)
 {
-    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
-    mca_coll_mscclpp_module_t *module;
-
-    pthread_mutex_lock(&component->lock);
-    for (module = component->modules; NULL != module && NULL == module->team; module = module->next) {
-    }
-    pthread_mutex_unlock(&component->lock);
-    return module;
+    return NULL != module->team;
 }
 
-static mca_coll_mscclpp_module_t *next_with_comm(void)
+static bool keeps_comm(const mca_coll_mscclpp_module_t *module)
+{
+    return module->keeps_comm;
+}
+
+/* The lock is not held while one is dealt with, which may take it. */
+static mca_coll_mscclpp_module_t *next_that(bool (*is_so)(const mca_coll_mscclpp_module_t *))
 {
     mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
     mca_coll_mscclpp_module_t *module;
 
     pthread_mutex_lock(&component->lock);
-    for (module = component->modules; NULL != module && !module->keeps_comm; module = module->next) {
+    for (module = component->modules; NULL != module && !is_so(module); module = module->next) {
     }
     pthread_mutex_unlock(&component->lock);
     return module;
@@ -61,11 +60,11 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
     component->finalizing = true;
     attribute_self_set = false;
     pthread_mutex_unlock(&component->lock);
-    while (NULL != (module = next_with_team())) {
+    while (NULL != (module = next_that(has_team))) {
         mca_coll_mscclpp_module_release_team(module);
     }
     /* Open MPI does not reckon with communicators that are left once it disconnects from other jobs. */
-    while (NULL != (module = next_with_comm())) {
+    while (NULL != (module = next_that(keeps_comm))) {
         mca_coll_mscclpp_oob_let_go(module);
     }
     mscclpp_team_finalize(FINALIZE_SECONDS);
@@ -94,8 +93,7 @@ static int attach(struct ompi_communicator_t *comm, int (*deleted)(MPI_Comm, int
     return rc;
 }
 
-/* With sessions alone there is no MPI_COMM_SELF; teams then go with their communicators. */
-static int attach_self(void)
+int mca_coll_mscclpp_attribute_attach_self(void)
 {
     struct ompi_communicator_t *self = &ompi_mpi_comm_self.comm;
     int rc = OMPI_SUCCESS;
@@ -112,7 +110,7 @@ static int attach_self(void)
 
 int mca_coll_mscclpp_attribute_attach(mca_coll_mscclpp_module_t *module)
 {
-    int rc = attach_self();
+    int rc = mca_coll_mscclpp_attribute_attach_self(); /* if this component does not serve MPI_COMM_SELF */
 
     return OMPI_SUCCESS == rc ? attach(module->comm, comm_deleted, module) : rc;
 }

@@ -190,6 +190,13 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
 /* attribute.c: frees the module's team in MPI_Comm_free, and every team at the start of MPI_Finalize. */
 int mca_coll_mscclpp_attribute_attach(mca_coll_mscclpp_module_t *module);
 
+/*
+ * The second half of that. Called as MPI_COMM_SELF comes to be, before anybody else can attach an attribute: those that
+ * are attached later are deleted earlier, so whatever their callbacks do finds the teams on every rank. With sessions
+ * alone there is no MPI_COMM_SELF; teams then go with their communicators. An Open MPI error code, which it has logged.
+ */
+int mca_coll_mscclpp_attribute_attach_self(void);
+
 /* oob.c: set-up exchange and control messages over the communicator's point-to-point, with deadlines. */
 int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t *oob_p);
 void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module);

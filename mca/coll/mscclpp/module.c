@@ -122,6 +122,9 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     if (intra) {
         list_insert(module);
     }
+    if (comm == &ompi_mpi_comm_self.comm) {
+        (void)mca_coll_mscclpp_attribute_attach_self();
+    }
     return OMPI_SUCCESS;
 }
 

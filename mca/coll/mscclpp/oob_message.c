@@ -202,17 +202,20 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob)
 {
     for (;;) {
-        ompi_message_t *arrived = NULL;
         ompi_status_public_t status;
         mca_coll_mscclpp_oob_message_t *message;
         int matched = 0;
         int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, oob->comm, &matched, &status));
 
-        if (OMPI_SUCCESS == rc && !matched) {
+        if (OMPI_SUCCESS != rc) {
+            mscclpp_error("%s: cannot look for messages (Open MPI error %d)", oob->label, rc);
+            return MSCCLPP_ERR_PEER;
+        }
+        if (!matched) {
             return MSCCLPP_OK;
         }
-        message = OMPI_SUCCESS == rc ? message_create(status.MPI_SOURCE, status._ucount) : NULL;
-        if (OMPI_SUCCESS == rc && NULL == message) {
+        message = message_create(status.MPI_SOURCE, status._ucount);
+        if (NULL == message) {
             /* It can wait where it is; its sender cannot be told to send it again. */
             if (!oob->starved) {
                 mscclpp_error("%s: no memory to receive %zu bytes", oob->label, (size_t)status._ucount);
@@ -220,16 +223,12 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob)
             oob->starved = true;
             return MSCCLPP_OK;
         }
-        /* Nobody else receives under this tag, so this is the one that was seen. */
-        if (OMPI_SUCCESS == rc) {
-            rc = MCA_PML_CALL(improbe(message->peer, MCA_COLL_MSCCLPP_TAG, oob->comm, &matched, &arrived, &status));
-        }
-        if (OMPI_SUCCESS != rc || !matched) {
-            mscclpp_error("%s: cannot look for messages (Open MPI error %d)", oob->label, rc);
-            free(message);
-            return MSCCLPP_ERR_PEER;
-        }
-        rc = MCA_PML_CALL(imrecv(&message->header, message->size, &ompi_mpi_byte.dt, &arrived, &message->request));
+        /*
+         * Nobody else receives under this tag, so this is the one that was seen. Not by matched probes, which some
+         * libraries below (libfabric 1.17's provider net) cannot do while messages go both ways.
+         */
+        rc = MCA_PML_CALL(irecv(&message->header, message->size, &ompi_mpi_byte.dt, message->peer, MCA_COLL_MSCCLPP_TAG,
+                                oob->comm, &message->request));
         if (OMPI_SUCCESS != rc) {
             mscclpp_error("%s: cannot receive from rank %d (Open MPI error %d)", oob->label, message->peer, rc);
             free(message);

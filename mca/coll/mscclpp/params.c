@@ -131,8 +131,28 @@ static int register_variable(const mscclpp_param_t *param)
     return rc;
 }
 
-/* Moves what Open MPI has read into the configuration, through the one function that knows what is allowed. */
-static mscclpp_status_t adopt(mscclpp_config_t *config, const mscclpp_param_t *param)
+/* What a file says of a registered variable, as it is written there; NULL if the value comes from elsewhere. */
+static const char *file_text(int index)
+{
+    const mca_base_var_t *variable;
+    const mca_base_var_file_value_t *value;
+
+    if (OPAL_SUCCESS != mca_base_var_get(index, &variable) ||
+        (MCA_BASE_VAR_SOURCE_FILE != variable->mbv_source && MCA_BASE_VAR_SOURCE_OVERRIDE != variable->mbv_source)) {
+        return NULL;
+    }
+    value = variable->mbv_file_value;
+    if (NULL == value) {
+        return NULL;
+    }
+    return NULL != value->mbvfv_value ? value->mbvfv_value : "";
+}
+
+/*
+ * Moves what Open MPI has read into the configuration, through the one function that knows what is allowed. `written`:
+ * the text that it has read, if that is known, for what it takes for numbers and truths may be none.
+ */
+static mscclpp_status_t adopt(mscclpp_config_t *config, const mscclpp_param_t *param, const char *written)
 {
     const void *native = (const char *)&params_native + param->offset;
     char *word = params_word[param - mscclpp_params];
@@ -140,13 +160,14 @@ static mscclpp_status_t adopt(mscclpp_config_t *config, const mscclpp_param_t *p
 
     switch (param->type) {
     case MSCCLPP_PARAM_BOOL:
-        return mscclpp_config_set(config, param, *(const bool *)native ? "1" : "0");
+        (void)snprintf(text, sizeof(text), "%d", *(const bool *)native);
+        return mscclpp_config_set(config, param, NULL != written ? written : text);
     case MSCCLPP_PARAM_INT:
         (void)snprintf(text, sizeof(text), "%d", *(const int *)native);
-        return mscclpp_config_set(config, param, text);
+        return mscclpp_config_set(config, param, NULL != written ? written : text);
     case MSCCLPP_PARAM_SIZE:
         (void)snprintf(text, sizeof(text), "%zu", *(const size_t *)native);
-        return mscclpp_config_set(config, param, text);
+        return mscclpp_config_set(config, param, NULL != written ? written : text);
     case MSCCLPP_PARAM_DOUBLE:
         return mscclpp_config_set(config, param, params_decimal[param - mscclpp_params]);
     case MSCCLPP_PARAM_STRING:
@@ -179,19 +200,6 @@ static bool environment_is_bad(const mscclpp_param_t *param)
     return NULL != value && MSCCLPP_OK != mscclpp_config_set(&checked, param, value);
 }
 
-/* So that `ompi_info` and tools show what is in force. Strings are Open MPI's own copies, to be left alone. */
-static void restore_default(const mscclpp_param_t *param)
-{
-    static const size_t sizes[] = {
-        [MSCCLPP_PARAM_BOOL] = sizeof(bool), [MSCCLPP_PARAM_INT] = sizeof(int), [MSCCLPP_PARAM_SIZE] = sizeof(size_t),
-        [MSCCLPP_PARAM_DOUBLE] = 0,          [MSCCLPP_PARAM_STRING] = 0,
-    };
-    mscclpp_config_t defaults;
-
-    mscclpp_config_init(&defaults);
-    memcpy((char *)&params_native + param->offset, (const char *)&defaults + param->offset, sizes[param->type]);
-}
-
 int mca_coll_mscclpp_register_params(void)
 {
     mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
@@ -216,8 +224,9 @@ int mca_coll_mscclpp_register_params(void)
             mscclpp_error("cannot register parameter %s with Open MPI (%d); component disabled", param->name, rc);
             return OMPI_ERR_NOT_AVAILABLE;
         }
-        if (MSCCLPP_OK != adopt(config, param)) { /* from a file, out of range: reported, and the default stays */
-            restore_default(param);
+        if (MSCCLPP_OK != adopt(config, param, file_text(rc))) {
+            /* From a file: reported, and the default stays. Nobody is to be shown a value that is not in force. */
+            (void)mca_base_var_deregister(rc);
         }
     }
     return OMPI_SUCCESS;

@@ -312,6 +312,7 @@ int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result)
         }
     }
     mca_coll_mscclpp_stage_release(stage);
+    mca_coll_mscclpp_stage_pool_trim();
     return result;
 }
 

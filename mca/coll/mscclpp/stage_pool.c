@@ -34,9 +34,10 @@ static int class_of(size_t size)
 
 /*
  * Freeing pinned memory may wait for every running kernel, and a staged operation may end in the very progress loop
- * that waits for one of ours; so what the pool does not keep is freed by the next call that takes a block.
+ * that waits for one of ours; so what the pool does not keep is freed at the end of a blocking call, or by the next one
+ * that takes a block.
  */
-static void free_excess(void)
+void mca_coll_mscclpp_stage_pool_trim(void)
 {
     unused_block_t *block;
 
@@ -59,7 +60,7 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
 {
     void *device_address;
 
-    free_excess();
+    mca_coll_mscclpp_stage_pool_trim();
     if (size <= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX) {
         int index = class_of(size);
         unused_block_t *block;
@@ -111,7 +112,7 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
 
 void mca_coll_mscclpp_stage_pool_drain(void)
 {
-    free_excess();
+    mca_coll_mscclpp_stage_pool_trim();
     for (int index = 0; index < CLASSES; ++index) {
         unused_block_t *block;
 

@@ -19,6 +19,9 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p);
 /* Gives a block back; `size` as it was asked for. NULL is allowed. */
 void mca_coll_mscclpp_stage_pool_put(void *block, size_t size);
 
+/* Frees what was given back and is not kept. May wait for kernels: not for progress loops, which these may wait for. */
+void mca_coll_mscclpp_stage_pool_trim(void);
+
 /* Frees what the pool keeps. */
 void mca_coll_mscclpp_stage_pool_drain(void);
 

@@ -131,6 +131,20 @@ static char **missing(char **requested)
     return names;
 }
 
+/* What the user's own widen_list lacks makes MPI_Init fail with a message of Open MPI's that names no parameter. */
+static void tell_of_lack(char **requested, char **names)
+{
+    static const char *const needed[] = {"basic", "libnbc"};
+
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); ++i) {
+        if (!listed(requested, needed[i]) && !listed(names, needed[i]) && !loaded(needed[i])) {
+            mscclpp_warn("parameter widen_list: \"%s\" lacks %s, which few communicators do without; use names of coll "
+                         "components, with commas between",
+                         mca_coll_mscclpp_component.config.widen_list, needed[i]);
+        }
+    }
+}
+
 int mca_coll_mscclpp_widen_selection(void)
 {
     const char *selection = ompi_coll_base_framework.framework_selection;
@@ -159,6 +173,7 @@ int mca_coll_mscclpp_widen_selection(void)
         goto out;
     }
     names = missing(requested);
+    tell_of_lack(requested, names);
     rc = NULL != names ? load(variable, &names) : OMPI_SUCCESS;
 
     /* Open MPI compares the components with the list once more when it opens them. */
