@@ -453,6 +453,7 @@ static void fail_launch(rank_t *rank)
         for (i = 0; i < 5 * round; ++i) {
             call_on(rank, &broken, i, 10);
         }
+        meet(rank); /* else a rank may hear of the failure before it has looked at the last of these */
         /* One that was rung for needs no launch, so this takes a while. */
         if (rank->rank == 0 || round % 2 == 0) {
             faulty_arm(FAULTY_LAUNCH, 1, MSCCLPP_ERR_DEVICE);

@@ -114,7 +114,7 @@ static void test_query(void)
     mscclpp_gpu_handle_t handle;
     uint64_t id, previous;
     char *memory, *other;
-    int local;
+    int local = 0;
 
     CHECK(ops->is_device(&local));
     CHECK(!ops->is_device(NULL));
