@@ -339,6 +339,7 @@ static bool execute_conn(mscclpp_conn_t *conn)
     while (conn->status == MSCCLPP_OK && arrival_at(conn, conn->issued)->here) {
         ucx_arrival_t *arrival = arrival_at(conn, conn->issued);
         ucx_header_t *header = &arrival->header;
+        bool adding = conn->transport->adding == conn;
         bool done;
 
         if (header->kind == UCX_PUT) {
@@ -361,6 +362,9 @@ static bool execute_conn(mscclpp_conn_t *conn)
         }
         finish(conn);
         moved = true;
+        if (adding) {
+            break; /* the turn of the others */
+        }
     }
     return moved;
 }

@@ -154,6 +154,54 @@ static void test_closed_busy(void)
     }
 }
 
+/* Adds to device memory that one of two peers keeps sending leave the other one's its turn. */
+static void test_turns(int busy)
+{
+    side_t sides[2], other, second; /* the other one's connection, and that of side 1 to it */
+    const side_t *const senders[2] = {&sides[0], &other};
+    const side_t *sender = senders[busy], *adder = senders[1 - busy];
+    mscclpp_status_t status = MSCCLPP_IN_PROGRESS;
+    uint64_t tickets[2] = {0, 0}, sum = 0;
+    card_t cards[2];
+
+    slow_lag = 2;
+    slow_fail_after = -1;
+    side_init(&sides[0], 0, "always", true);
+    side_init(&sides[1], 1, "always", true);
+    side_init(&other, 0, "always", true);
+    pair_open(sides, 4096);
+    REQUIRE(side_open(&other, pair_memory, slow_host, 4096));
+    second = sides[1];
+    REQUIRE(second.ops->conn_create(second.transport, 0, &second.conn) == MSCCLPP_OK);
+    side_card(&other, &cards[0]);
+    side_card(&second, &cards[1]);
+    side_connect(&other, &cards[1]);
+    side_connect(&second, &cards[0]);
+    for (int i = 0; i < 2000 && status == MSCCLPP_IN_PROGRESS; ++i) {
+        while (sender->ops->add(sender->conn, sender->remotes[0], 0, 1) == MSCCLPP_OK) {
+            ++sum;
+        }
+        if (i == 100) {
+            REQUIRE(adder->ops->add(adder->conn, adder->remotes[0], 8, 7) == MSCCLPP_OK);
+            REQUIRE(adder->ops->flush(adder->conn, &tickets[1]) == MSCCLPP_OK);
+        }
+        turn(sides);
+        CHECK_EQ(other.ops->progress(other.transport), MSCCLPP_OK);
+        status = i >= 100 ? adder->ops->test(adder->conn, tickets[1]) : status;
+    }
+    CHECK_EQ(status, MSCCLPP_OK);
+    REQUIRE(sender->ops->flush(sender->conn, &tickets[0]) == MSCCLPP_OK);
+    while (sender->ops->test(sender->conn, tickets[0]) == MSCCLPP_IN_PROGRESS) {
+        turn(sides);
+        CHECK_EQ(other.ops->progress(other.transport), MSCCLPP_OK);
+    }
+    CHECK(memcmp(sides[1].memory[0], &sum, sizeof(sum)) == 0);
+    CHECK_EQ(sides[1].memory[0][8], 7);
+    side_close(&other);
+    side_disconnect(&second);
+    pair_close(sides);
+}
+
 /* Puts between all regions, additions and signals. */
 static void send_all(side_t *sides, int from)
 {
@@ -268,5 +316,7 @@ int main(void)
     test_full();
     test_copy_fails();
     test_closed_busy();
+    test_turns(0);
+    test_turns(1);
     return unit_end();
 }
