@@ -253,7 +253,6 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
     slot = &bounce->out.slots[bounce->begun % SLOTS];
     memset(&slot->header, 0, sizeof(slot->header));
     slot->header.to = remote->address + to;
-    slot->header.length = sizeof(uint64_t);
     slot->header.value = value;
     slot->header.is_add = 1;
     bounce->sent[bounce->begun % SLOTS] = (mscclpp_verbs_sent_t){.lands = true};
@@ -353,8 +352,8 @@ static void execute(mscclpp_conn_t *conn)
 
     while (bounce->issued < bounce->arrived && MSCCLPP_OK == conn->status) {
         mscclpp_verbs_slot_t *slot = &bounce->in.slots[bounce->issued % SLOTS];
-        if (slot->header.length > MSCCLPP_VERBS_BOUNCE_BYTES ||
-            !is_in_a_region(conn->transport, slot->header.to, slot->header.length)) {
+        const uint64_t length = 0 != slot->header.is_add ? sizeof(uint64_t) : slot->header.length;
+        if (length > MSCCLPP_VERBS_BOUNCE_BYTES || !is_in_a_region(conn->transport, slot->header.to, length)) {
             fail(conn, MSCCLPP_ERR_PEER, "the peer sent bytes that belong to no region");
             break;
         }
@@ -366,8 +365,7 @@ static void execute(mscclpp_conn_t *conn)
             ++bounce->issued;
             break; /* the turn of the others */
         }
-        if (NULL != conn->transport->adding ||
-            !copy_in(conn, (void *)(uintptr_t)slot->header.to, slot->data, slot->header.length)) {
+        if (NULL != conn->transport->adding || !copy_in(conn, (void *)(uintptr_t)slot->header.to, slot->data, length)) {
             break;
         }
         ++bounce->issued;

@@ -442,8 +442,8 @@ static void test_region_goes(void)
     close_target(ours, theirs);
 }
 
-/* A peer that names memory which is none of the regions. */
-static void test_intruder(void)
+/* A peer that names memory which is none of the regions, or not all of it. */
+static void test_intruder(bool adds)
 {
     static const bool bounced[2] = {true, true};
     side_t sides[2];
@@ -451,7 +451,7 @@ static void test_intruder(void)
     open_sides(sides, "auto", bounced);
     sides[0].remote->address += BYTES / 2;
     unit_expect_log();
-    (void)put(&sides[0], 0, BYTES);
+    (void)(adds ? ops->add(sides[0].conn, sides[0].remote, BYTES / 2, 1) : put(&sides[0], 0, BYTES));
     for (int i = 0; i < 200; ++i) {
         (void)ops->progress(sides[0].transport);
         (void)ops->progress(sides[1].transport);
@@ -527,7 +527,8 @@ int main(void)
         test_turns(busy, true);
     }
     test_region_goes();
-    test_intruder();
+    test_intruder(false);
+    test_intruder(true);
     test_trouble_at_the_end();
     test_leaving();
     munmap(memory, MEMORY);
