@@ -10,6 +10,9 @@
 /* opal_progress calls this callback now and then; only each so many of these calls look at anything. */
 #define WATCH_INTERVAL 64u
 
+/* Nor are the modules, of which there may be thousands, looked at more often than this. */
+#define WATCH_PERIOD_SECONDS 0.01
+
 /* Nor is a call suspected before it has lasted so long, so that ordinary calls cost nothing more. */
 #define WATCH_PATIENCE_SECONDS 0.05
 
@@ -23,11 +26,10 @@ static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 }
 
 /* One that has been in one host call for long, pinned by its watchers; NULL if there is none. */
-static mca_coll_mscclpp_module_t *suspect(uint64_t *call_p)
+static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
 {
     mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
     mca_coll_mscclpp_module_t *module;
-    double time = 0;
 
     /* Other threads watch as well as this one does; and this one may hold the lock, below in its stack. */
     if (0 != pthread_mutex_trylock(&component->lock)) {
@@ -37,9 +39,6 @@ static mca_coll_mscclpp_module_t *suspect(uint64_t *call_p)
         uint64_t call = __atomic_load_n(&module->calls, __ATOMIC_RELAXED);
         if (!in_host_call(module, call)) {
             continue;
-        }
-        if (0 == time) {
-            time = mca_coll_mscclpp_now();
         }
         if (module->watched_call != call) {
             module->watched_call = call;
@@ -80,7 +79,9 @@ static int watch_progress(void)
 {
     static unsigned calls;
     static int looking;
+    static double looked; /* of whoever looks */
     mca_coll_mscclpp_module_t *module;
+    double time;
     uint64_t call = 0;
     int none = 0;
     int peer;
@@ -92,7 +93,12 @@ static int watch_progress(void)
         !__atomic_compare_exchange_n(&looking, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         return 0; /* a look itself runs opal_progress and comes back here */
     }
-    module = suspect(&call);
+    time = mca_coll_mscclpp_now();
+    module = NULL;
+    if (time - looked >= WATCH_PERIOD_SECONDS) {
+        looked = time;
+        module = suspect(time, &call);
+    }
     if (NULL != module) {
         peer = find_device_rank(module, call);
         /* Only a rank that is in the same call still is stuck; one that went on met a message that was early. */
