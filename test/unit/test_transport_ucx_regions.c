@@ -58,7 +58,7 @@ static bool begin_fetch(side_t *sides)
             MSCCLPP_OK);
     while (sides[1].conn->placing == 0) {
         if (__atomic_load_n(&sides[1].tokens[1], __ATOMIC_ACQUIRE) != 0) {
-            printf("a region that goes while bytes are fetched into it: skipped, UCX fetches at once here\n");
+            printf("skipped: a region that goes while bytes are fetched into it: UCX fetches at once here\n");
             settle(sides);
             close_mapped(sides);
             return false;
@@ -207,6 +207,11 @@ static void lose_source(void *argument)
     bool stranded;
 
     open_mapped(sides, loss->bounce, loss->one_host);
+    if (!loss->one_host && sides[0].transport->unwatched) {
+        printf("skipped: a region that goes with puts from it under way: no network device\n");
+        close_mapped(sides);
+        return;
+    }
     if (loss->connected) {
         other = sides[0].conn;
         join_again(sides, &peer_conn);
