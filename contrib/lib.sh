@@ -83,12 +83,32 @@ install_optional_packages() {
     fi
 }
 
+# Where recommended packages are left out, clang comes without the runtimes of its sanitizers.
+clang_has_tsan() {
+    local program status
+    program=$(mktemp) || return
+    printf 'int main(void) { return 0; }\n' | clang -fsanitize=thread -x c - -o "$program" 2>/dev/null
+    status=$?
+    rm -f "$program"
+    return $status
+}
+
+# The programs of clang with ThreadSanitizer take two thirds of the time of gcc's.
+tsan_compiler() {
+    if clang_has_tsan; then
+        echo clang
+    else
+        echo gcc
+    fi
+}
+
 missing_check_packages() {
     local pair
     for pair in g++:g++ clang:clang python3:python3 shellcheck:shellcheck nm:binutils ps:procps setarch:util-linux \
         spin:spin debootstrap:debootstrap xz:xz-utils qemu-system-x86_64:qemu-system-x86 rdma:iproute2; do
         have "${pair%%:*}" || echo "${pair#*:}"
     done
+    clang_has_tsan || echo libclang-rt-dev
     compgen -G '/usr/lib/*/libibverbs/librxe-*.so' >/dev/null || echo ibverbs-providers
     [ -e /usr/include/infiniband/verbs.h ] || echo libibverbs-dev
     have clang-format-14 || clang-format --version 2>/dev/null | grep -q 'version 14\.' || echo clang-format-14

@@ -70,6 +70,8 @@ ompi_info=$(dirname "$(command -v "$mpirun")")/ompi_info
 pkglibdir=$("$ompi_info" --path pkglibdir --parsable 2>/dev/null | sed 's/^path:pkglibdir://')
 launch=("$mpirun" --oversubscribe --bind-to none)
 [ "$(id -u)" -ne 0 ] || launch+=(--allow-run-as-root)
+# Jobs that run side by side leave one another the processors that they wait on.
+[ "$lanes" = 1 ] || export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
 launch+=(--mca op '^avx' --mca mca_base_component_path "$component_dir:$pkglibdir")
 device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
 # Ranks may outnumber GPUs; their kernels take turns then, which is slow, but is what is to be tested.
