@@ -8,6 +8,7 @@
 #include "test/host/elements.h"
 #include "test/host/jitter.h"
 #include "test/host/parts.h"
+#include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
 #include "test/unit/unit.h"
 
@@ -339,7 +340,7 @@ static void test_nodes(int scale)
         CHECK_EQ(run_ranks(cases[i].ranks, &config, run_chain, &rounds), 0);
         jitter_set(0, 0);
         CHECK_EQ(run_ranks(cases[i].ranks, &config, rest, NULL), 0);
-        config.timeout = 0.5;
+        config.timeout = process_state_slow() ? 2 : 0.5;
         lines = 0;
         mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_ERROR);
         CHECK_EQ(run_ranks(cases[i].ranks, &config, stay_away, NULL), 0);
@@ -432,7 +433,7 @@ static void test_late(int scale)
         config.ranks_per_node = cases[i].ranks_per_node;
         config.exchange_stores = cases[i].stores;
         config.transport = "shm";
-        config.timeout = 0.2;
+        config.timeout = process_state_slow() ? 1 : 0.2;
         CHECK_EQ(run_ranks(2, &config, be_late, (void *)(uintptr_t)&cases[i].chained), 0);
     }
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
