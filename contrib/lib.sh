@@ -83,7 +83,7 @@ install_optional_packages() {
     fi
 }
 
-# Where recommended packages are left out, clang comes without the runtimes of its sanitizers.
+# With some distributions clang brings the runtimes of its sanitizers, with others a package does that it recommends.
 clang_has_tsan() {
     local program status
     program=$(mktemp) || return
@@ -108,7 +108,6 @@ missing_check_packages() {
         spin:spin debootstrap:debootstrap xz:xz-utils qemu-system-x86_64:qemu-system-x86 rdma:iproute2; do
         have "${pair%%:*}" || echo "${pair#*:}"
     done
-    clang_has_tsan || echo libclang-rt-dev
     compgen -G '/usr/lib/*/libibverbs/librxe-*.so' >/dev/null || echo ibverbs-providers
     [ -e /usr/include/infiniband/verbs.h ] || echo libibverbs-dev
     have clang-format-14 || clang-format --version 2>/dev/null | grep -q 'version 14\.' || echo clang-format-14
