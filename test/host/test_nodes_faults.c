@@ -23,6 +23,7 @@
 #include "mca/common/task.h"
 #include "mca/common/team.h"
 #include "mca/common/transport.h"
+#include "test/host/process_state.h"
 #include "test/unit/unit.h"
 
 #define RANKS_MAX 6
@@ -279,10 +280,10 @@ int main(int argc, char **argv)
         printf("skipped: built without the transport %s\n", transport);
         return 77;
     }
-#ifdef __SANITIZE_THREAD__
-    printf("skipped: UCX does not run under ThreadSanitizer\n");
-    return 77;
-#endif
+    if (process_state_tsan()) {
+        printf("skipped: UCX does not run under ThreadSanitizer\n");
+        return 77;
+    }
     world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (world == MAP_FAILED) {
         perror("mmap");
