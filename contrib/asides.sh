@@ -38,8 +38,7 @@ clear_aside() {
     rm -f "$top/build/log/$1.aside".*
 }
 
-# in_aside NAME COMMAND...: in the background already.
-
+# in_aside NAME COMMAND...: the same where all is in the background already.
 in_aside() {
     local place=$top/build/log/$1.aside passed=0 failed=0 skipped=0 failures=() used=0 began=$SECONDS before
     shift

@@ -93,9 +93,11 @@ clang_has_tsan() {
     return $status
 }
 
-# The programs of clang with ThreadSanitizer take two thirds of the time of gcc's.
+# What CC says, else what makes the programs that take less time with ThreadSanitizer.
 tsan_compiler() {
-    if clang_has_tsan; then
+    if [ -n "${CC:-}" ]; then
+        echo "$CC"
+    elif clang_has_tsan; then
         echo clang
     else
         echo gcc

@@ -410,8 +410,9 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 $when
     done
-    if wanted late:killed:first && ! lets_others_go_on; then
+    if { wanted late:killed:first || wanted late:killed:later; } && ! lets_others_go_on; then
         skip late:killed:first "this mpirun ends all ranks where one is killed"
+        skip late:killed:later "this mpirun ends all ranks where one is killed"
     else
         run_saying "late:killed:first" "$named" 60 -n 3 --enable-recovery "${forced[@]}" \
             --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first
