@@ -103,8 +103,17 @@ typedef struct {
     /* Never fails: an unknown address is MSCCLPP_MEM_HOST. */
     void (*query)(const void *address, mscclpp_mem_info_t *info_p);
 
-    /* What `query` would say, but fast: on the path of every call. */
-    mscclpp_reach_t (*reach)(int device, const void *address);
+    /* What `query` would say, but fast: on the path of every call. Settles the memory first, as below. */
+    mscclpp_status_t (*reach)(int device, const void *address, mscclpp_reach_t *reach_p);
+
+    /*
+     * Orders what the caller starts next, in whatever stream, behind the runtime's synchronous calls (those without a
+     * stream, such as cudaMemcpy and cudaMemset) that read or write the allocation of an address: they return before
+     * the device has done their work. May wait for that, and with it for the application's work in streams that the
+     * default stream waits for. Costs a lookup once the allocation is known, since synchronous calls then wait by
+     * themselves. Any address is allowed; host memory needs nothing.
+     */
+    mscclpp_status_t (*settle)(const void *address);
 
     /* Device memory that can be exported, zeroed. `device_free` may wait for the device's running kernels. */
     mscclpp_status_t (*device_alloc)(int device, size_t size, void **address_p);

@@ -255,6 +255,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .is_device = mscclpp_cuda_is_device,
     .query = mscclpp_cuda_query,
     .reach = mscclpp_cuda_reach,
+    .settle = mscclpp_cuda_settle,
     .device_alloc = cuda_device_alloc,
     .device_free = cuda_device_free,
     .temp_alloc = mscclpp_cuda_temp_alloc,

@@ -31,13 +31,18 @@
     X(device_get_attribute, cuDeviceGetAttribute, 2000)                                                                \
     X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010)                                                 \
     X(pointer_get_attributes, cuPointerGetAttributes, 7000)                                                            \
+    X(pointer_set_attribute, cuPointerSetAttribute, 6000)                                                              \
+    X(stream_is_capturing, cuStreamIsCapturing, 10000)                                                                 \
+    X(stream_synchronize, cuStreamSynchronize, 2000)                                                                   \
     X(mem_get_address_range, cuMemGetAddressRange, 3020)                                                               \
     X(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010)
 
 /* Of newer drivers; NULL where there is none. */
 #define CUDA_DRIVER_OPTIONAL_ENTRIES(X)                                                                                \
     X(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, 11070)                                          \
-    X(launch_kernel, cuLaunchKernelEx, 11060)
+    X(launch_kernel, cuLaunchKernelEx, 11060)                                                                          \
+    X(ctx_get_flags, cuCtxGetFlags, 7000)                                                                              \
+    X(ctx_set_flags, cuCtxSetFlags, 12010)
 
 typedef struct {
     pthread_mutex_t lock;       /* of the fields' first setting */
@@ -76,7 +81,8 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p);
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p);
 
 bool mscclpp_cuda_is_device(const void *address);
-mscclpp_reach_t mscclpp_cuda_reach(int device, const void *address);
+mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_reach_t *reach_p);
+mscclpp_status_t mscclpp_cuda_settle(const void *address);
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p);
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p);
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p);
@@ -99,6 +105,13 @@ void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event);
 mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event);
 mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
+
+/* The driver's number of the allocation behind an address; 0 for memory that the driver does not know. */
+unsigned long long mscclpp_cuda_buffer_id(const void *address);
+
+/* gpu_cuda_order.c: whether an allocation needs no `settle` any more, and the work of `settle` for one that does. */
+bool mscclpp_cuda_is_settled(unsigned long long buffer_id);
+mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id);
 
 mscclpp_status_t mscclpp_cuda_check_device(int device);
 

@@ -18,7 +18,7 @@ _Static_assert(sizeof(cuda_opaque_t) <= MSCCLPP_GPU_HANDLE_SIZE, "the CUDA handl
 /*
  * What a thread has lately learnt of addresses. It holds as long as the address belongs to the same allocation, whose
  * number is asked for each time: that takes a third of the time of the other questions. Only plain allocations are
- * remembered; mapped and pool memory can change behind one number.
+ * remembered, once they are settled; mapped and pool memory can change behind one number.
  */
 typedef struct {
     const void *address;
@@ -48,9 +48,9 @@ static void remember(const void *address, unsigned long long buffer_id, int devi
     ++known_next;
 }
 
-/* 0 for memory that the driver does not know. */
-static unsigned long long buffer_id_of(const mscclpp_cuda_driver_t *driver, const void *address)
+unsigned long long mscclpp_cuda_buffer_id(const void *address)
 {
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
     unsigned long long id = 0;
     void *value = &id;
@@ -72,7 +72,7 @@ bool mscclpp_cuda_is_device(const void *address)
     if (NULL == driver || NULL == address) {
         return false;
     }
-    if (find_known(address, buffer_id_of(driver, address)) >= 0) {
+    if (find_known(address, mscclpp_cuda_buffer_id(address)) >= 0) {
         return true;
     }
     return CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
@@ -98,7 +98,20 @@ static bool is_mapped_in_place(const void *address, int device)
     return in_place;
 }
 
-mscclpp_reach_t mscclpp_cuda_reach(int device, const void *address)
+/* What `query` says, in the words of `reach`. */
+static mscclpp_reach_t reach_by_query(int device, const void *address)
+{
+    mscclpp_mem_info_t info;
+
+    mscclpp_cuda_query(address, &info);
+    if (MSCCLPP_MEM_DEVICE == info.kind) {
+        return info.device == device ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
+    }
+    return MSCCLPP_MEM_HOST == info.kind ? MSCCLPP_REACH_NONE : MSCCLPP_REACH_FAR;
+}
+
+/* By far the most calls pass plain memory of the device's primary context, or pool memory, which has none. */
+static mscclpp_reach_t find_reach(int device, const void *address, unsigned long long buffer_id)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -109,39 +122,47 @@ mscclpp_reach_t mscclpp_cuda_reach(int device, const void *address)
     int ordinal = -1;
     CUcontext context = NULL, primary = NULL;
     unsigned exportable = 0;
-    unsigned long long buffer_id;
     void *values[] = {&type, &managed, &ordinal, &context, &exportable};
-    mscclpp_mem_info_t info;
 
-    if (NULL == driver || NULL == address) {
-        return MSCCLPP_REACH_NONE;
+    if (CUDA_SUCCESS != driver->pointer_get_attributes(5, attributes, values, (CUdeviceptr)(uintptr_t)address) ||
+        CU_MEMORYTYPE_DEVICE != type || 0 != managed || ordinal != device) {
+        return reach_by_query(device, address);
     }
-    buffer_id = buffer_id_of(driver, address);
-    if (find_known(address, buffer_id) == device) {
+    if (NULL == context) {
         return MSCCLPP_REACH_HOME;
     }
-    /* By far the most calls pass plain memory of the device's primary context, or pool memory, which has none. */
-    if (CUDA_SUCCESS == driver->pointer_get_attributes(5, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
-        CU_MEMORYTYPE_DEVICE == type && 0 == managed && ordinal == device) {
-        if (NULL == context) {
-            return MSCCLPP_REACH_HOME;
-        }
-        if (MSCCLPP_OK == mscclpp_cuda_primary_context(device, &primary) && context == primary) {
-            /* Memory that was imported, maybe from another device, cannot be exported again. */
-            if (0 == exportable) {
-                return MSCCLPP_REACH_FAR;
-            }
-            if (0 != buffer_id) {
-                remember(address, buffer_id, device);
-            }
-            return MSCCLPP_REACH_HOME;
-        }
+    if (MSCCLPP_OK != mscclpp_cuda_primary_context(device, &primary) || context != primary) {
+        return reach_by_query(device, address);
     }
-    mscclpp_cuda_query(address, &info);
-    if (MSCCLPP_MEM_DEVICE == info.kind) {
-        return info.device == device ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
+    /* Memory that was imported, maybe from another device, cannot be exported again. */
+    if (0 == exportable) {
+        return MSCCLPP_REACH_FAR;
     }
-    return MSCCLPP_MEM_HOST == info.kind ? MSCCLPP_REACH_NONE : MSCCLPP_REACH_FAR;
+    if (mscclpp_cuda_is_settled(buffer_id)) {
+        remember(address, buffer_id, device);
+    }
+    return MSCCLPP_REACH_HOME;
+}
+
+mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_reach_t *reach_p)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    unsigned long long buffer_id;
+
+    if (NULL == mscclpp_cuda_driver() || NULL == address) {
+        *reach_p = MSCCLPP_REACH_NONE;
+        return MSCCLPP_OK;
+    }
+    buffer_id = mscclpp_cuda_buffer_id(address);
+    if (find_known(address, buffer_id) == device) {
+        *reach_p = MSCCLPP_REACH_HOME;
+        return MSCCLPP_OK;
+    }
+    if (0 != buffer_id && !mscclpp_cuda_is_settled(buffer_id)) {
+        status = mscclpp_cuda_settle_buffer(address, buffer_id);
+    }
+    *reach_p = find_reach(device, address, buffer_id);
+    return status;
 }
 
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)

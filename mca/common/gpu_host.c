@@ -187,9 +187,17 @@ static bool host_is_device(const void *address)
     return ours;
 }
 
-static mscclpp_reach_t host_reach(int device, const void *address)
+static mscclpp_status_t host_reach(int device, const void *address, mscclpp_reach_t *reach_p)
 {
-    return HOST_DEVICE == device && host_is_device(address) ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
+    *reach_p = HOST_DEVICE == device && host_is_device(address) ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
+    return MSCCLPP_OK;
+}
+
+/* Copies of the application's are memcpy, which has ended when it returns. */
+static mscclpp_status_t host_settle(const void *address)
+{
+    (void)address;
+    return MSCCLPP_OK;
 }
 
 static void host_query(const void *address, mscclpp_mem_info_t *info_p)
@@ -359,6 +367,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .is_device = host_is_device,
     .query = host_query,
     .reach = host_reach,
+    .settle = host_settle,
     .device_alloc = host_device_alloc,
     .device_free = host_device_free,
     .temp_alloc = mscclpp_host_temp_alloc,

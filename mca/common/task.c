@@ -19,6 +19,8 @@ typedef struct {
     mscclpp_gpu_stream_t *app_stream; /* of an enqueued call; NULL: the call waits */
     mscclpp_gpu_stream_t *stream;     /* the team's, once something needs it */
     uint64_t bytes;
+    mscclpp_reach_t in_reach; /* of the user's buffers */
+    mscclpp_reach_t out_reach;
     const void *in; /* what the kernel reads and writes: the user's buffers or stand-ins */
     void *out;
     void *in_stand_in; /* device memory in place of a buffer that kernels cannot touch; NULL: none */
@@ -61,6 +63,23 @@ static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
 }
 
 /*
+ * Finds out how kernels come to the user's buffers, and waits for what synchronous calls of the GPU's runtime have left
+ * under way there: whoever reads or writes the buffers from here on, on this rank or another, comes after it.
+ */
+static mscclpp_status_t look_at_buffers(task_t *task)
+{
+    const mscclpp_team_t *team = task->team;
+    const mscclpp_allreduce_args_t *args = task->args;
+    mscclpp_status_t status = team->gpu->reach(team->device, args->recvbuf, &task->out_reach);
+
+    task->in_reach = task->out_reach;
+    if (status == MSCCLPP_OK && args->sendbuf != args->recvbuf) {
+        status = team->gpu->reach(team->device, args->sendbuf, &task->in_reach);
+    }
+    return status;
+}
+
+/*
  * Puts device memory in the place of buffers that kernels cannot touch. A rank's own trouble: it changes nothing that
  * the peers see, but that such a buffer cannot be mapped, which the exchange agrees on.
  */
@@ -69,13 +88,12 @@ static mscclpp_status_t replace_buffers(task_t *task)
     mscclpp_team_t *team = task->team;
     const mscclpp_allreduce_args_t *args = task->args;
     bool in_place = args->sendbuf == args->recvbuf;
-    const mscclpp_reach_t reach = team->gpu->reach(team->device, args->recvbuf);
     mscclpp_status_t status = MSCCLPP_OK;
 
     task->in = args->sendbuf;
     task->out = args->recvbuf;
-    task->release = reach == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
-    if (reach == MSCCLPP_REACH_NONE) {
+    task->release = task->out_reach == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
+    if (task->out_reach == MSCCLPP_REACH_NONE) {
         status = make_stand_in(task, &task->out_stand_in);
         task->out = task->out_stand_in;
         /* Padding between elements is not written by the kernel, so it must be there to be copied back. */
@@ -85,7 +103,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
     }
     if (in_place) {
         task->in = task->out;
-    } else if (status == MSCCLPP_OK && team->gpu->reach(team->device, args->sendbuf) == MSCCLPP_REACH_NONE) {
+    } else if (status == MSCCLPP_OK && task->in_reach == MSCCLPP_REACH_NONE) {
         status = make_stand_in(task, &task->in_stand_in);
         task->in = task->in_stand_in;
         if (status == MSCCLPP_OK) {
@@ -308,6 +326,10 @@ static mscclpp_status_t run(task_t *task)
     status = choose(task, &input);
     if (status != MSCCLPP_OK) {
         return status;
+    }
+    status = look_at_buffers(task);
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status);
     }
     if (team->size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
         status = copy_alone(task);

@@ -22,7 +22,8 @@ typedef struct {
 /*
  * All-reduce of `count` elements, blocking: returns when recvbuf holds the result and sendbuf may be reused. Any kind
  * of memory for either buffer (what kernels cannot touch is copied to device memory and back), any alignment, any
- * count. The application's own work on the buffers must have ended, as for every MPI call.
+ * count. What the GPU runtime's synchronous calls (cudaMemcpy, cudaMemset) have left under way on the buffers comes
+ * first; the application's other work on them, in streams, must have ended, as for every MPI call.
  *
  * MSCCLPP_ERR_NOT_SUPPORTED is agreed by all ranks and leaves the buffers as they were: the caller takes another path
  * (type or operation that the device lacks, or `algorithm` = stage). Every other error breaks the team.
@@ -31,7 +32,8 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
 
 /*
  * The same, started in a stream and not waited for: the call returns when the work is queued. Buffers must be memory
- * that kernels can touch. Waits on the host only where buffers larger than the packet algorithms' limit are exchanged.
+ * that kernels can touch. Waits on the host only where buffers larger than the packet algorithms' limit are exchanged,
+ * and for synchronous calls of the GPU's runtime on memory that has not been passed before.
  * All ranks enqueue a call, or none does: algorithms are chosen accordingly. All calls of a team use one stream, or the
  * caller orders its streams. Teams with enqueued calls in flight at the same
  * time have to be created with `concurrent` set; a stream under capture is not allowed. A kernel that gives up is

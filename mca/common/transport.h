@@ -115,7 +115,9 @@ typedef struct {
      * it any more, whatever connections, even destroyed ones, had under way there. Where a transport cannot be sure of
      * that otherwise, it breaks them, and where need be all connections of the instance. Device memory comes before the
      * addresses of the connections that it is for: what bounces it is then made with these, else as it is first used,
-     * when a kernel may be waiting.
+     * when a kernel may be waiting. Device memory is settled (gpu.h), so that puts follow the synchronous calls of the
+     * GPU's runtime; of memory that has no context of its own, such as that of pools, the caller settles it again
+     * before it lets puts begin, if the driver is older than CUDA 12.1.
      */
     mscclpp_status_t (*region_create)(mscclpp_transport_t *transport, void *address, size_t length,
                                       mscclpp_region_t **region_p);

@@ -195,9 +195,15 @@ static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *
                                           mscclpp_region_t **region_p)
 {
     mscclpp_region_t *region = calloc(1, sizeof(*region));
+    mscclpp_status_t status;
 
     if (region == NULL) {
         return no_memory(transport, "a region");
+    }
+    status = transport->params.gpu->settle(address);
+    if (status != MSCCLPP_OK) {
+        free(region);
+        return status;
     }
     region->transport = transport;
     region->address = address;

@@ -311,7 +311,12 @@ static mscclpp_status_t ucx_region_create(mscclpp_transport_t *transport, void *
                                           mscclpp_region_t **region_p)
 {
     mscclpp_region_t *region = calloc(1, sizeof(*region));
+    mscclpp_status_t status = transport->params.gpu->settle(address);
 
+    if (status != MSCCLPP_OK) {
+        free(region);
+        return status;
+    }
     if (region != NULL) {
         region->id = mscclpp_transport_ucx_enter(&transport->region_ids, region);
     }

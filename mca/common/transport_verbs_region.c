@@ -99,10 +99,15 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
     int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     mscclpp_region_t *region;
     mscclpp_mem_kind_t kind;
+    mscclpp_status_t status;
 
     if (0 == length) {
         mscclpp_error("%s: verbs: a region of 0 bytes is not allowed", transport->params.label);
         return MSCCLPP_ERR_INVALID;
+    }
+    status = transport->params.gpu->settle(address);
+    if (MSCCLPP_OK != status) {
+        return status;
     }
     region = calloc(1, sizeof(*region));
     if (NULL == region) {

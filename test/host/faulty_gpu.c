@@ -12,6 +12,7 @@ static int held;
 static const char *const names[FAULTY_LAST] = {
     [FAULTY_DEVICE_INFO] = "device_info",
     [FAULTY_PRELOAD] = "preload",
+    [FAULTY_REACH] = "reach",
     [FAULTY_DEVICE_ALLOC] = "device_alloc",
     [FAULTY_TEMP_ALLOC] = "temp_alloc",
     [FAULTY_HOST_ALLOC] = "host_alloc",
@@ -118,9 +119,14 @@ static void faulty_query(const void *address, mscclpp_mem_info_t *info_p)
     mscclpp_gpu_host_ops.query(address, info_p);
 }
 
-static mscclpp_reach_t faulty_reach(int device, const void *address)
+static mscclpp_status_t faulty_reach(int device, const void *address, mscclpp_reach_t *reach_p)
 {
-    return mscclpp_gpu_host_ops.reach(device, address);
+    TRY(FAULTY_REACH, mscclpp_gpu_host_ops.reach(device, address, reach_p));
+}
+
+static mscclpp_status_t faulty_settle(const void *address)
+{
+    return mscclpp_gpu_host_ops.settle(address);
 }
 
 static mscclpp_status_t faulty_device_alloc(int device, size_t size, void **address_p)
@@ -265,6 +271,7 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .is_device = faulty_is_device,
     .query = faulty_query,
     .reach = faulty_reach,
+    .settle = faulty_settle,
     .device_alloc = faulty_device_alloc,
     .device_free = faulty_device_free,
     .temp_alloc = faulty_temp_alloc,

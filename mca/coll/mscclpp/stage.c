@@ -214,6 +214,37 @@ static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, cons
     return status;
 }
 
+/* The first byte of each part that may be an allocation of its own. */
+static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buffer,
+                                     const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    size_t repeats = piece->together ? 1 : piece->repeats;
+    size_t runs = piece->together ? 1 : piece->count;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (size_t index = 0; index < repeats * runs && MSCCLPP_OK == status; ++index) {
+        ptrdiff_t offset =
+            piece->offset + (ptrdiff_t)(index / runs) * piece->extent + (ptrdiff_t)(index % runs) * piece->stride;
+
+        status = mca_coll_mscclpp_component.gpu->settle(at(buffer->user, offset));
+    }
+    return status;
+}
+
+/* What the application's synchronous copies read and write comes before the call, and before its result. */
+static mscclpp_status_t settle(const mca_coll_mscclpp_stage_buffer_t *buffer)
+{
+    const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (int list = 0; list < 2 && NULL != buffer->block; ++list) {
+        for (size_t index = 0; index < lists[list]->used && MSCCLPP_OK == status; ++index) {
+            status = settle_piece(buffer, &lists[list]->pieces[index]);
+        }
+    }
+    return status;
+}
+
 static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
 {
     const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, out);
@@ -268,9 +299,17 @@ static int start_both(mca_coll_mscclpp_stage_t *stage, bool out)
 
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
 {
-    int rc = start_both(stage, false);
+    mscclpp_status_t status = settle(&stage->send);
     bool done;
+    int rc;
 
+    if (MSCCLPP_OK == status) {
+        status = settle(&stage->recv);
+    }
+    if (MSCCLPP_OK != status) {
+        return to_mpi(status);
+    }
+    rc = start_both(stage, false);
     return OMPI_SUCCESS == rc ? end_both(stage, false, true, &done) : rc;
 }
 

@@ -159,7 +159,10 @@ bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call);
 int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call);
 void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage);
 
-/* Copies what the collective reads to the host, and waits for it. An MPI error code. */
+/*
+ * Copies what the collective reads to the host, and waits for it; both, and the copy out, come after what synchronous
+ * calls of the GPU's runtime have left under way. An MPI error code.
+ */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
 
 /* Starts to copy what the collective wrote to the device; stage_copied tells when it is there. */
