@@ -70,6 +70,7 @@ typedef struct {
     bool near;             /* of several nodes: all are on one host, and exchange through its memory */
     mscclpp_dtype_t dtype;
     bool on_host; /* the twin */
+    bool one_gpu; /* all ranks are on one GPU, whose memory is the link between them */
     bool engines; /* copy engines may serve this call */
     bool ll128;   /* the team's links keep lines of 128 bytes whole */
     bool queued;  /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */

@@ -91,22 +91,23 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Seconds that a call waits for a peer before a warning names it; 0 never warns."),
     CONFIG_STRING(
         shared_gpu, "auto", 4, "auto|kernels|stage",
-        "What is done where processes share a GPU: auto (kernels only where they can run together), kernels, or "
-        "stage."),
+        "What is done where processes share a GPU: auto (kernels only where they can run together, as under MPS), "
+        "kernels, or stage."),
     CONFIG_STRING(
         linger, "auto", 4, "auto|on|off",
-        "Kernels of calls up to linger_max stay for a while, as long as calls follow closely, to serve the next "
-        "one without a launch: auto (on GPUs that no other process shares, and unless a debugger or profiler "
-        "watches), on or off."),
+        "Kernels of calls up to linger_max stay for some microseconds to serve the next one without a launch: auto "
+        "(while calls follow at once on one another, and neither processes take turns on a GPU nor a debugger or "
+        "profiler watches), on (after every call) or off."),
     CONFIG_DOUBLE(linger_window, "1000", 4, 1, 1e6,
                   "Microseconds after its start in which a lingering kernel takes up calls; then it leaves."),
-    CONFIG_DOUBLE(linger_idle, "50", 5, 1, 1e6, "Microseconds without a call after which a lingering kernel leaves."),
+    CONFIG_DOUBLE(linger_idle, "5", 5, 1, 1e6,
+                  "Microseconds without a call after which a lingering kernel leaves; the application's kernels may "
+                  "have to wait so long for multiprocessors."),
     CONFIG_SIZE(linger_max, "16m", 5, 0, 64 * MIB,
                 "Largest all-reduce in bytes that lingering kernels serve, if they have as many blocks as it takes."),
     CONFIG_INT(linger_blocks, "16", 6, 1, 32,
                "Thread blocks of lingering kernels that serve more than a few KiB, and of what they serve; of puts "
-               "twice as many, but 32 at most, and where it is 16 at least, of puts of more than 4 MiB 64, which leave "
-               "after 5 microseconds without a call."),
+               "twice as many, but 32 at most, and where it is 16 at least, of puts of more than 4 MiB 64."),
     CONFIG_BOOL(linger_cluster, "1", 6,
                 "The thread blocks of a lingering kernel form a cluster, on GPUs that have room for one so large and "
                 "that neither other ranks nor other threads use: quicker, but they start only where they can all do so "

@@ -14,7 +14,7 @@
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks of different nodes exchange. */
-#define PROTOCOL_VERSION 7u
+#define PROTOCOL_VERSION 8u
 
 /* Where slots begin, if they are not smaller than that. */
 #define SLOT_ALIGN ((uint64_t)256)
@@ -25,9 +25,11 @@ typedef struct {
     uint32_t on_host;
     uint32_t meet_first;
     uint32_t block_limit;
-    uint32_t threaded; /* other threads launch kernels on the same GPU */
-    uint32_t blocking; /* launches wait for kernels to end */
-    uint32_t users;    /* processes on the same GPU that the sender knows of */
+    uint32_t threaded;  /* other threads launch kernels on the same GPU */
+    uint32_t blocking;  /* launches wait for kernels to end */
+    uint32_t users;     /* processes on the same GPU that the sender knows of */
+    uint32_t strangers; /* those of them that have another server */
+    uint64_t server;    /* mscclpp_gpu_info_t */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
     uint64_t exchange_size;
@@ -75,29 +77,36 @@ static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
 
 /*
  * Ranks of different nodes that share a GPU, as only imitated nodes do: the blocks of all their kernels have to run at
- * once, and the nodes have reckoned with their own ranks alone. *shared_p: processes share a GPU.
+ * once, and the nodes have reckoned with their own ranks alone. *shared_p: processes take turns on a GPU.
  */
 static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const card_t *cards, bool *shared_p)
 {
     uint32_t most = 1, known = 1;
+    bool turns = false;
     int a, b;
 
     for (a = 0; a < oob->size && !team->on_host; ++a) {
         uint32_t users = 0;
 
         for (b = 0; b < oob->size; ++b) {
-            users += memcmp(cards[a].uuid, cards[b].uuid, sizeof(cards[a].uuid)) == 0;
+            if (memcmp(cards[a].uuid, cards[b].uuid, sizeof(cards[a].uuid)) == 0) {
+                ++users;
+                turns = turns || (a != b && (cards[a].server == 0 || cards[a].server != cards[b].server));
+            }
         }
+        turns = turns || cards[a].strangers > 0 || (cards[a].users > 1 && cards[a].server == 0);
         most = users > most ? users : most;
         known = cards[a].users > known ? cards[a].users : known;
     }
-    if (most > 1 && team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_KERNELS) {
-        mscclpp_info("%s: %u ranks share a GPU and coll_mscclpp_shared_gpu is not kernels: device buffers of imitated "
-                     "nodes are staged",
-                     oob->label, most);
+    if (most > 1 && (team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE ||
+                     (turns && team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_KERNELS))) {
+        mscclpp_info("%s: %u ranks share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers of "
+                     "imitated nodes are staged",
+                     oob->label, most, turns ? " by turns" : "");
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    *shared_p = most > 1 || known > 1;
+    *shared_p = turns;
+    team->crowded = most > 1 || known > 1;
     team->block_limit = team->block_limit / (known > most ? known : most);
     team->block_limit = team->block_limit == 0 && !team->on_host ? 1 : team->block_limit;
     return MSCCLPP_OK;
@@ -165,6 +174,8 @@ static mscclpp_status_t align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *te
     own->threaded = params->concurrent && !team->on_host;
     own->blocking = !team->on_host && mscclpp_tool_blocks_launches();
     own->users = team->gpu_users;
+    own->strangers = team->gpu_strangers;
+    own->server = team->server;
     memcpy(own->uuid, team->uuid, sizeof(own->uuid));
     own->exchange_size = fabric->config.exchange_size;
     own->protocol = team->protocol;

@@ -1,7 +1,35 @@
 /* The table of the CUDA runtime: devices and allocations. */
 #include "mca/common/gpu_cuda_driver.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which older headers lack. Older drivers refuse it. */
+#define MPS_ENABLED ((CUdevice_attribute)133)
+
+/* Where the programs of MPS meet unless CUDA_MPS_PIPE_DIRECTORY names another folder. */
+#define MPS_FOLDER "/tmp/nvidia-mps"
+
+/*
+ * Without MPS contexts of two processes take turns on a GPU, and so do those of two servers. A daemon, known by its
+ * folder, has a server for each user. Where the folder cannot be looked at, nobody shares.
+ */
+static uint64_t find_server(int device)
+{
+    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    struct stat info;
+    uint64_t server;
+    int enabled = 0;
+
+    if (CUDA_SUCCESS != mscclpp_cuda_driver()->device_get_attribute(&enabled, MPS_ENABLED, device) || 0 == enabled ||
+        0 != stat(NULL != folder && '\0' != folder[0] ? folder : MPS_FOLDER, &info)) {
+        return 0;
+    }
+    server = (uint64_t)info.st_ino * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)info.st_dev << 32 ^ (uint64_t)geteuid();
+    return 0 == server ? 1 : server;
+}
 
 static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
@@ -34,7 +62,7 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
                                     driver->device_get_pci_bus_id(info.pci_bus_id, sizeof(info.pci_bus_id), device))) {
         info.pci_bus_id[0] = '\0';
     }
-    info.shareable = false; /* without MPS the contexts of two processes take turns on the GPU */
+    info.server = find_server(device);
     *info_p = info;
     return MSCCLPP_OK;
 }

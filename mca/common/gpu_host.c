@@ -90,7 +90,7 @@ static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
     snprintf(info_p->name, sizeof(info_p->name), "host twin");
     host_uuid(info_p->uuid);
     info_p->sm_count = MSCCLPP_DEV_MAX_BLOCKS; /* the system's scheduler lets any number of blocks make progress */
-    info_p->shareable = true;
+    info_p->server = 1;
     return MSCCLPP_OK;
 }
 

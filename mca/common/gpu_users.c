@@ -12,7 +12,7 @@
 #include "mca/common/process.h"
 
 #define GPUS_MAX 64
-#define NAME_MAX_BYTES 64
+#define NAME_MAX_BYTES 72
 
 typedef struct {
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
@@ -24,15 +24,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static membership_t memberships[GPUS_MAX];
 static int membership_count;
 
-/* The beginning of the names of all users of a GPU. */
-static void name_gpu(const unsigned char *uuid, char name[NAME_MAX_BYTES])
+/* The beginning of the names of all users of a GPU; if `server_p` is not NULL of those with that server. */
+static void name_gpu(const unsigned char *uuid, const uint64_t *server_p, char name[NAME_MAX_BYTES])
 {
     int length = snprintf(name, NAME_MAX_BYTES, "mscclpp.gpu.");
 
     for (int i = 0; i < MSCCLPP_GPU_UUID_SIZE; ++i) {
         length += snprintf(name + length, NAME_MAX_BYTES - (size_t)length, "%02x", uuid[i]);
     }
-    snprintf(name + length, NAME_MAX_BYTES - (size_t)length, ".");
+    length += snprintf(name + length, NAME_MAX_BYTES - (size_t)length, ".");
+    if (server_p != NULL) {
+        snprintf(name + length, NAME_MAX_BYTES - (size_t)length, "%016llx.", (unsigned long long)*server_p);
+    }
 }
 
 /* A socket of that name, and of this process's token; -1 if there can be none. */
@@ -109,16 +112,20 @@ static void join(const unsigned char *uuid, const char *name)
     }
 }
 
-uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE])
+uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server, uint32_t *strangers_p)
 {
-    char name[NAME_MAX_BYTES];
-    uint32_t count;
+    char all[NAME_MAX_BYTES], own[NAME_MAX_BYTES];
+    uint32_t count, near;
 
-    name_gpu(uuid, name);
+    name_gpu(uuid, NULL, all);
+    name_gpu(uuid, &server, own);
     pthread_mutex_lock(&lock);
-    join(uuid, name);
+    join(uuid, own);
     pthread_mutex_unlock(&lock);
-    count = count_sockets(name);
+    near = count_sockets(own);
+    count = count_sockets(all);
+    /* Others may come and go between the two looks. */
+    *strangers_p = count > near && near > 0 ? count - near : 0;
     return count == 0 ? 1 : count;
 }
 

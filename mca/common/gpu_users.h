@@ -10,10 +10,11 @@
 #include "mca/common/gpu.h"
 
 /*
- * Counts this process among the users of a GPU from now on. Returns how many there are, this one among them; 1 where
- * that cannot be known. Thread-safe.
+ * Counts this process, of that server (mscclpp_gpu_info_t), among the users of a GPU from now on. Returns how many
+ * there are, this one among them; 1 where that cannot be known. *strangers_p: those of other servers. Thread-safe.
  */
-uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]);
+uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server,
+                                uint32_t *strangers_p);
 
 /* Ends that for all GPUs. */
 void mscclpp_gpu_users_leave(void);

@@ -19,11 +19,10 @@
 #define TWIN_SINGLE_MAX 256u
 
 /*
- * Kernels of more blocks than this hold so much of the device that they stay for calls that follow at once, and for no
- * others: they leave after so many nanoseconds without a call.
+ * Nanoseconds from the end of one operation to the next one's bell, as the kernel sees them, if the host rings as soon
+ * as it sees that end.
  */
-#define FEW_BLOCKS 32u
-#define MANY_IDLE_NS 5000u
+#define ROUND_TRIP_NS 3000u
 
 /* Seconds that a kernel has to leave, which it does in microseconds: before memory is freed, and before a launch. */
 #define LEAVE_TIME 10.0
@@ -65,14 +64,15 @@ static uint32_t limit_blocks(const mscclpp_team_t *team, uint32_t blocks)
     return team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
 }
 
-void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, bool shared, bool spans)
+void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, bool turns, bool spans)
 {
     mscclpp_linger_t *linger = &team->linger;
     uint32_t blocks = team->on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
 
+    linger->always = strcmp(config->linger, "on") == 0;
     linger->allowed = team->device >= 0 && team->device < DEVICES && (team->size > 1 || spans) &&
                       strcmp(config->linger, "off") != 0 &&
-                      (strcmp(config->linger, "on") == 0 || (!team->on_host && !shared && !team->watched));
+                      (linger->always || (!team->on_host && !turns && !team->watched));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
@@ -87,8 +87,8 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
      * leave enough of them and yet no place. Otherwise, but for kernels queued by this process, after which no cluster
      * is asked for, what may be on the device is work that waits for no other rank, so that a place comes.
      */
-    linger->cluster = config->linger_cluster && !team->meet_first;
-    linger->gaps = 1; /* the first calls are given the chance */
+    linger->cluster = config->linger_cluster && !team->meet_first && !team->crowded;
+    mscclpp_linger_history_init(&linger->history);
     mscclpp_debug("%s: kernels of small calls %s", team->oob.label, linger->allowed ? "linger" : "do not linger");
 }
 
@@ -167,8 +167,7 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
         return launch->nblocks <= team->linger.most_blocks;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
-        return launch->nblocks <= team->linger.most_blocks && launch->nblocks <= FEW_BLOCKS &&
-               args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
+        return launch->nblocks <= team->linger.most_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         shard = (units + nodes->shards - 1) / nodes->shards;
         return launch->nblocks <= team->linger.most_blocks &&
@@ -184,12 +183,6 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
 static bool is_packets(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
-}
-
-/* How long a kernel of so many blocks stays without a call. */
-static uint64_t idle_of(const mscclpp_linger_t *linger, uint32_t nblocks)
-{
-    return nblocks > FEW_BLOCKS && linger->idle_ns > MANY_IDLE_NS ? MANY_IDLE_NS : linger->idle_ns;
 }
 
 /* How many blocks an operation takes at least. */
@@ -305,12 +298,34 @@ static bool await_left(const mscclpp_team_t *team, double seconds)
 }
 
 /*
- * Calls as close as one of the last two would find the kernel still there. It is no use to zero-copy operations of a
- * program that goes through more buffers than there are sets: each would have to send it away.
+ * Tells the history of a new call. An operation that is started again, since its bell was not heard, is none.
+ */
+static void note_call(mscclpp_linger_t *linger)
+{
+    const double gap_ns = 1e9 * (mscclpp_team_now() - linger->ended);
+
+    if (linger->ended > 0 && linger->rung == 0) {
+        mscclpp_linger_history_note_call(&linger->history, gap_ns + ROUND_TRIP_NS < (double)linger->idle_ns);
+    }
+}
+
+/* Before a launch: no kernel of before is rung for any more. */
+static void note_kernel(mscclpp_linger_t *linger)
+{
+    if (linger->staying) {
+        mscclpp_linger_history_note_kernel(&linger->history, linger->rings - linger->stayed_at);
+        linger->staying = false;
+    }
+}
+
+/*
+ * It is no use to zero-copy operations of a program that goes through more buffers than there are sets: each would have
+ * to send the kernel away.
  */
 static bool pays(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
-    return (linger->gaps & 3) != 0 && (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown < 2);
+    return (linger->always || mscclpp_linger_history_says_stay(&linger->history)) &&
+           (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown < 2);
 }
 
 static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant,
@@ -334,7 +349,7 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     linger_args.cluster = linger->cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
     lingering.nblocks = kernel_blocks(team, launch);
-    linger_args.idle_ns = idle_of(linger, lingering.nblocks);
+    linger_args.idle_ns = linger->idle_ns;
     linger_args.code = encode(team, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
@@ -352,6 +367,8 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     }
     linger->new_sets = 0;
     linger->started = linger_args.number;
+    linger->staying = true;
+    linger->stayed_at = linger->rings;
     linger->nblocks = lingering.nblocks;
     *tellers_p = tellers(linger, linger_args.code);
     settle(team, linger_args.number);
@@ -368,10 +385,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
     mscclpp_status_t status;
 
-    if (linger->ended > 0 && linger->rung == 0) {
-        linger->gaps = linger->gaps << 1 | (1e9 * (mscclpp_team_now() - linger->ended) < (double)linger->stay_ns);
-    }
-    linger->stay_ns = idle_of(linger, suitable ? kernel_blocks(team, launch) : 1);
+    note_call(linger);
     linger->rung = 0;
     *tellers_p = launch->nblocks;
     /* What the team's stream holds already must come first. */
@@ -381,7 +395,6 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
 
         ring(team, launch, code);
         linger->rung = number;
-        linger->stay_ns = idle_of(linger, linger->nblocks);
         *tellers_p = tellers(linger, code);
         return MSCCLPP_OK;
     }
@@ -389,6 +402,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     if (status != MSCCLPP_OK) {
         return status;
     }
+    note_kernel(linger);
     if (suitable && pays(linger, launch)) {
         return launch_lingering(team, launch, variant, tellers_p);
     }
@@ -413,14 +427,6 @@ void mscclpp_linger_note_end(mscclpp_team_t *team)
     team->linger.rings += team->linger.rung != 0;
     team->linger.rung = 0;
     team->linger.ended = mscclpp_team_now();
-}
-
-void mscclpp_linger_note_miss(mscclpp_team_t *team)
-{
-    /* Others miss rings now and then, where all ranks leave for a new kernel. */
-    if (team->linger.nblocks > FEW_BLOCKS) {
-        team->linger.gaps <<= 1;
-    }
 }
 
 mscclpp_status_t mscclpp_linger_end(mscclpp_team_t *team)

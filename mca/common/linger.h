@@ -13,6 +13,7 @@
 #include "device/linger_types.h"
 #include "mca/common/config.h"
 #include "mca/common/gpu.h"
+#include "mca/common/linger_history.h"
 #include "mca/common/status.h"
 
 struct mscclpp_team;
@@ -20,9 +21,9 @@ struct mscclpp_team;
 /* Of one team; its fields are linger.c's own. */
 typedef struct {
     bool allowed;
+    bool always; /* a kernel stays whatever the history says */
     uint64_t window_ns;
     uint64_t idle_ns;
-    uint64_t stay_ns; /* how long the kernel of the last operation stays without a call, or would have stayed */
     uint64_t max_bytes;
     uint64_t single_max;  /* bytes up to which one block serves */
     uint32_t wide_blocks; /* of a kernel that has several, unless an operation wants more: */
@@ -33,9 +34,11 @@ typedef struct {
     uint64_t started; /* number of the last kernel launched */
     uint64_t rung;    /* number of the kernel that was rung for the operation in hand; 0: it was launched */
     uint32_t nblocks; /* of the last kernel launched */
-    uint32_t gaps;    /* the latest gaps between calls, a bit each: 1 if the kernel would have stayed. Last: bit 0 */
     double ended;     /* when the last operation ended; 0: none has */
     uint64_t rings;   /* operations served without a launch */
+    mscclpp_linger_history_t history;
+    bool staying;       /* the history has not been told of the last kernel that stayed */
+    uint64_t stayed_at; /* `rings` when that was launched */
 
     /* Buffers of the last zero-copy operations. */
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
@@ -45,10 +48,10 @@ typedef struct {
 } mscclpp_linger_t;
 
 /*
- * Before the team's first call. `shared`: other ranks' kernels run on the same device. `spans`: the team is that of a
+ * Before the team's first call. `turns`: processes take turns on a device of the team's. `spans`: the team is that of a
  * node, and there are others.
  */
-void mscclpp_linger_init(struct mscclpp_team *team, const mscclpp_config_t *config, bool shared, bool spans);
+void mscclpp_linger_init(struct mscclpp_team *team, const mscclpp_config_t *config, bool turns, bool spans);
 
 /*
  * Starts an operation that the host waits for: rings, or launches a kernel in the team's stream, which lingers where
@@ -65,9 +68,6 @@ bool mscclpp_linger_missed(const struct mscclpp_team *team);
 
 /* The operation in hand has ended. */
 void mscclpp_linger_note_end(struct mscclpp_team *team);
-
-/* The kernel that was rung for had left. */
-void mscclpp_linger_note_miss(struct mscclpp_team *team);
 
 /* Sends away whatever lingers on the team's device, this team's kernel or another's; returns at once. */
 void mscclpp_linger_clear(struct mscclpp_team *team);

@@ -152,6 +152,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->dtype = task->args->dtype;
     input->nranks = (uint32_t)team->size;
     input->on_host = team->on_host;
+    input->one_gpu = team->one_gpu;
     /* Engines copy bytes, padding included, and the host feeds them. */
     input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype) &&
                      (team->engine == NULL || team->engine->usable);
@@ -368,6 +369,6 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
     /* Where kernels of several streams share a GPU, there is room for one of each stream only. */
-    task.release = team->meet_first ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
+    task.release = team->meet_first || team->crowded ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
     return run(&task);
 }

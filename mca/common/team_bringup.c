@@ -16,7 +16,7 @@
 #include "mca/common/vote.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 10u
+#define PROTOCOL_VERSION 11u
 
 /* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
 #define PROBE_DEADLINE 10.0
@@ -28,12 +28,13 @@ typedef struct {
     uint32_t ready; /* the sender has all that it needs of its own */
     uint64_t team_id;
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    uint32_t shareable;
+    uint64_t server; /* mscclpp_gpu_info_t */
     uint32_t on_host;
     uint32_t concurrent;
     uint32_t blocking; /* launches wait for kernels to end */
     uint32_t sm_count;
-    uint32_t users; /* processes on the same GPU that the sender knows of, in whatever teams */
+    uint32_t users;     /* processes on the same GPU that the sender knows of, in whatever teams */
+    uint32_t strangers; /* those of them that have another server */
     mscclpp_protocol_t protocol;
     mscclpp_gpu_handle_t scratch;
     mscclpp_shmseg_descriptor_t control; /* rank 0's counts */
@@ -149,10 +150,12 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     }
     memcpy(hello->uuid, info.uuid, sizeof(hello->uuid));
     memcpy(team->uuid, info.uuid, sizeof(team->uuid));
-    hello->shareable = info.shareable;
+    hello->server = info.server;
+    team->server = info.server;
     hello->sm_count = (uint32_t)info.sm_count;
-    hello->users = team->on_host ? 1 : mscclpp_gpu_users_join(info.uuid);
+    hello->users = team->on_host ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &hello->strangers);
     team->gpu_users = hello->users;
+    team->gpu_strangers = hello->strangers;
     return MSCCLPP_OK;
 }
 
@@ -240,20 +243,43 @@ static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t mine,
     return mscclpp_agree(&team->oob, team->members, mine, what);
 }
 
-/*
- * True if a rank shares its GPU, with another rank or with a process of another team, and kernels of different
- * processes need not run there at the same time.
- */
+/* How many ranks of the team use the GPU of one. */
+static uint32_t count_ranks_on_gpu(const mscclpp_team_t *team, const hello_t *hellos, int rank)
+{
+    uint32_t count = 0;
+    int other;
+
+    for (other = 0; other < team->size; ++other) {
+        count += memcmp(hellos[rank].uuid, hellos[other].uuid, sizeof(hellos[rank].uuid)) == 0;
+    }
+    return count;
+}
+
+/* True if a rank shares its GPU, with another rank or with a process of another team. */
 static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    int rank;
+
+    for (rank = 0; rank < team->size && !team->on_host; ++rank) {
+        if (hellos[rank].users > 1 || count_ranks_on_gpu(team, hellos, rank) > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True if a rank does, and kernels of the two processes need not run there at the same time. */
+static bool takes_turns(const mscclpp_team_t *team, const hello_t *hellos)
 {
     int a, b;
 
     for (a = 0; a < team->size; ++a) {
-        if (hellos[a].users > 1 && !hellos[a].shareable) {
+        if (hellos[a].strangers > 0 || (hellos[a].users > 1 && hellos[a].server == 0)) {
             return true;
         }
-        for (b = 0; b < a && !hellos[a].shareable; ++b) {
-            if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
+        for (b = 0; b < a; ++b) {
+            if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0 &&
+                (hellos[a].server == 0 || hellos[a].server != hellos[b].server)) {
                 return true;
             }
         }
@@ -275,12 +301,11 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
         return 0;
     }
     for (a = 0; a < team->size; ++a) {
-        uint32_t blocks, users = 0, known = hellos[a].users;
+        uint32_t blocks, users = count_ranks_on_gpu(team, hellos, a), known = hellos[a].users;
 
         for (b = 0; b < team->size; ++b) {
             if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
                 known = hellos[b].users > known ? hellos[b].users : known;
-                ++users;
             }
         }
         blocks = hellos[a].sm_count / (whole && known > users ? known : users);
@@ -302,7 +327,7 @@ static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
     for (rank = 0; rank < team->size; ++rank) {
         concurrent = concurrent || hellos[rank].concurrent != 0;
     }
-    return concurrent || (!team->on_host && shares_gpu(team, hellos));
+    return concurrent || (!team->on_host && takes_turns(team, hellos));
 }
 
 static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
@@ -348,14 +373,13 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
     return status;
 }
 
-static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hellos, mscclpp_status_t *own_p)
+static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *own_p)
 {
-    bool shared = shares_gpu(team, hellos);
     mscclpp_dev_args_t args;
     mscclpp_status_t status;
     double seconds;
 
-    if (shared && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
+    if (team->crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
         mscclpp_info("%s: processes share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
                      team->oob.label);
         *own_p = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -363,7 +387,7 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, const hello_t *hell
     }
     memset(&args, 0, sizeof(args));
     status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->on_host ? 1 : 64, &args, PROBE_ROUNDS, &seconds);
-    if (status == MSCCLPP_OK && shared && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
+    if (status == MSCCLPP_OK && team->crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
         mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",
                      team->oob.label, 1e6 * seconds);
@@ -436,29 +460,31 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->id = hellos[0].team_id;
     team->block_limit = find_block_limit(team, hellos, nodes == NULL);
     team->meet_first = must_meet_first(team, hellos);
+    team->crowded = shares_gpu(team, hellos);
+    team->one_gpu = team->crowded && team->size > 1 && count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->size;
     team->watched = !team->on_host && mscclpp_tool_watches_kernels();
     if (params->concurrent) {
         team->room = params->room != NULL ? params->room : mscclpp_room_process();
     }
     /*
-     * Their memory is allocated in the middle of a call, which may wait for kernels of other threads; and where
-     * launches wait for their kernels, copies wait for one another.
+     * Their memory is allocated in the middle of a call, which may wait for kernels of other threads; where launches
+     * wait for their kernels, copies wait for one another; and within a GPU kernels are the faster ones.
      */
-    team->engines = !team->meet_first && nodes == NULL && !launches_block(team, hellos);
+    team->engines = !team->meet_first && !team->crowded && nodes == NULL && !launches_block(team, hellos);
     *own_p = attach(team, hellos);
     status = agree(team, *own_p, "what peers share");
     if (status == MSCCLPP_OK) {
         mscclpp_shmseg_hide(team->control_segment);
-        status = check_progress(team, hellos, own_p);
+        status = check_progress(team, own_p);
     }
     if (status == MSCCLPP_OK && nodes == NULL) {
-        status = mscclpp_team_try_ll128(team, hellos[0].uuid, sizeof(*hellos), shares_gpu(team, hellos), own_p);
+        status = mscclpp_team_try_ll128(team, hellos[0].uuid, sizeof(*hellos), team->crowded, own_p);
     }
     if (status != MSCCLPP_OK) {
         goto err_close;
     }
     if (nodes == NULL) {
-        mscclpp_linger_init(team, params->config, shares_gpu(team, hellos), false);
+        mscclpp_linger_init(team, params->config, takes_turns(team, hellos), false);
     }
     mscclpp_log(nodes == NULL ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                 "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->rank, team->size,

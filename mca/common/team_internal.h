@@ -59,8 +59,12 @@ struct mscclpp_team {
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
-    uint32_t gpu_users; /* processes on that GPU that this rank knows of */
-    uint64_t id;        /* equal on all ranks, unlike that of any other team of theirs */
+    uint64_t server;        /* of that GPU, see mscclpp_gpu_info_t */
+    uint32_t gpu_users;     /* processes on that GPU that this rank knows of */
+    uint32_t gpu_strangers; /* those of them that have another server */
+    bool crowded;           /* processes share a GPU, whether by turns or not; equal on all ranks, as is: */
+    bool one_gpu;           /* all ranks, of which there are several, are on one */
+    uint64_t id;            /* equal on all ranks, unlike that of any other team of theirs */
 
     mscclpp_gpu_stream_t *stream; /* of the task in hand, from the pool; NULL between tasks */
     char *scratch;                /* this rank's, in device memory */

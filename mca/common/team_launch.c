@@ -136,7 +136,6 @@ static mscclpp_status_t start_again(mscclpp_team_t *team, const mscclpp_dev_laun
 {
     --team->launches;
     team->tellers = 1; /* those before it have ended, whoever told of the last one */
-    mscclpp_linger_note_miss(team);
     return start(team, launch, what);
 }
 
