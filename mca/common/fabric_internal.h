@@ -67,6 +67,13 @@ struct mscclpp_fabric {
     uint64_t calls;       /* so far, the one in hand included */
 };
 
+/*
+ * fabric_align.c: makes all nodes' settings rank 0's, and limits the tightest, and connects control messages.
+ * Collective over all ranks. MSCCLPP_ERR_NOT_SUPPORTED, equal on all ranks, if the nodes cannot work together.
+ */
+mscclpp_status_t mscclpp_fabric_align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *team,
+                                            const mscclpp_team_params_t *params);
+
 /* fabric_absent.c: what it needs to look at the tokens. */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
