@@ -1,0 +1,37 @@
+/*
+ * What a CUDA application copies and sets without naming a stream: cudaMemcpy, cudaMemset and their like, which may
+ * return before they have read what is on the device, or written it. Each ends the program if the driver refuses it.
+ * After mt_init.
+ */
+#ifndef TEST_MPI_MPI_COPIES_H
+#define TEST_MPI_MPI_COPIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int (*mt_copy_fn_t)(uintptr_t to, uintptr_t from, size_t size);
+typedef int (*mt_set_fn_t)(uintptr_t address, unsigned char byte, size_t size);
+
+/* One family of functions; each of its members is ordered behind the ones before. */
+typedef struct {
+    const char *name;
+    mt_copy_fn_t to_device; /* from pageable memory, which may be written to again at once */
+    mt_copy_fn_t to_host;   /* done when it returns */
+    mt_copy_fn_t on_device;
+    mt_set_fn_t set;
+} mt_copies_t;
+
+/*
+ * All families: of the legacy default stream, the same by cudaMemcpyDefault, and of the default stream of each thread.
+ * The twin has one, memcpy; with `late` it returns early as CUDA's do, and long before it has read or written anything.
+ * Returns how many; the table is the function's own.
+ */
+int mt_copies(bool late, const mt_copies_t **families_p);
+
+/* What `call`, one of these functions, returned. */
+void mt_copies_check(int result, const char *call);
+
+#define MT_COPY(call_) mt_copies_check(call_, #call_)
+
+#endif

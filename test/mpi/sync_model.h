@@ -1,0 +1,102 @@
+/*
+ * The rounds of test_sync_copies: which collective is called and who has to serve it, what is done before the call, and
+ * what every buffer holds then and afterwards. Contents depend on the round and on the rank alone.
+ */
+#ifndef TEST_MPI_SYNC_MODEL_H
+#define TEST_MPI_SYNC_MODEL_H
+
+#include "test/mpi/mpi_copies.h"
+#include "test/mpi/mpi_test.h"
+
+#define RANKS_MAX 16
+#define SIZES 3
+#define PART 1024u /* words at the end of a result that are looked at in each round, and of what is copied beside it   \
+                    */
+
+typedef enum { ALLREDUCE, BCAST, ALLGATHER, ALLTOALL } collective_t;
+typedef enum { BLOCKING, NONBLOCKING, PERSISTENT } manner_t;
+typedef enum { BY_KERNELS, BY_LAUNCHES, BY_LINGERING, BY_STAGING } server_t;
+
+typedef struct {
+    const char *name;
+    collective_t collective;
+    manner_t manner;
+    server_t server;
+    const char *parameter; /* that leads there, and its value; NULL: the default does */
+    const char *value;
+    bool large;
+} path_t;
+
+/* The last part of what is copied is what the call uses, as it is read and written last. */
+typedef enum {
+    FROM_HOST,       /* from pageable memory into the buffer */
+    FROM_DEVICE,     /* from the device's memory into the buffer */
+    SET,             /* all of the buffer to a byte */
+    SNAPSHOT,        /* from the buffer, which the call then overwrites */
+    BESIDE_BY_HOST,  /* into the part of the buffer that the call does not use, from pageable memory */
+    BESIDE_BY_DEVICE /* the same from the device's memory */
+} act_t;
+
+/* The buffer is that of a call in place, or one of those of a call that is not. */
+typedef enum { IN_PLACE, OPERAND, RESULT } target_t;
+
+typedef struct {
+    const char *name;
+    act_t act;
+    target_t target;
+} before_t;
+
+typedef struct {
+    const path_t *path;
+    const before_t *before;
+    mt_kind_t kind;
+    int number; /* differs from that of all other rounds */
+    int size;   /* which of the sizes */
+    bool fresh; /* first call on its allocations */
+    bool full;  /* all of the result is looked at */
+    bool alone; /* only what the call uses is copied */
+    bool again; /* the result is copied on the device before it is looked at */
+    const mt_copies_t *copies;
+    int count;     /* words of each rank */
+    size_t words;  /* of the result */
+    size_t bytes;  /* of the operand, the result, the source and the snapshot */
+    size_t offset; /* of what the call uses within these, bytes */
+} round_t;
+
+/* Word i of some contents is base + i * step. */
+typedef struct {
+    unsigned base;
+    unsigned step;
+} image_t;
+
+extern const path_t sy_paths[];
+extern const int sy_path_count;
+extern const before_t sy_befores[];
+extern const int sy_before_count;
+
+bool sy_applies(const path_t *path, const before_t *before);
+
+/* Chooses all that follows from the path, the thing done before, the kind and the number within these. */
+void sy_describe(round_t *round, int index, const mt_copies_t *families, int count);
+
+/* Of the buffers of these rounds, and the largest there are. */
+size_t sy_bytes(const path_t *path, const before_t *before);
+size_t sy_most_bytes(const path_t *path);
+
+/* What a rank passes to the call, what is in a result's buffer that the call does not read, and beside the buffers. */
+image_t sy_operand(const round_t *round, int rank);
+image_t sy_old(const round_t *round);
+image_t sy_beside(const round_t *round);
+
+/* What the target's buffer holds when the call begins. */
+image_t sy_target(const round_t *round);
+
+void sy_fill(void *to, image_t image, size_t words);
+
+/* One word of what is to be found after the call. */
+typedef unsigned (*sy_expect_fn_t)(const round_t *round, size_t index);
+unsigned sy_expect_result(const round_t *round, size_t index);
+unsigned sy_expect_snapshot(const round_t *round, size_t index);
+unsigned sy_expect_beside(const round_t *round, size_t index);
+
+#endif
