@@ -100,9 +100,9 @@ const mscclpp_param_t mscclpp_params[] = {
         "profiler watches), on (after every call) or off."),
     CONFIG_DOUBLE(linger_window, "1000", 4, 1, 1e6,
                   "Microseconds after its start in which a lingering kernel takes up calls; then it leaves."),
-    CONFIG_DOUBLE(linger_idle, "5", 5, 1, 1e6,
-                  "Microseconds without a call after which a lingering kernel leaves; the application's kernels may "
-                  "have to wait so long for multiprocessors."),
+    CONFIG_DOUBLE(linger_idle, "10", 5, 1, 1e6,
+                  "Microseconds without a call after which a lingering kernel leaves. Calls follow at once on one "
+                  "another if they come within a fifth of it."),
     CONFIG_SIZE(linger_max, "16m", 5, 0, 64 * MIB,
                 "Largest all-reduce in bytes that lingering kernels serve, if they have as many blocks as it takes."),
     CONFIG_INT(linger_blocks, "16", 6, 1, 32,

@@ -19,10 +19,10 @@
 #define TWIN_SINGLE_MAX 256u
 
 /*
- * Nanoseconds from the end of one operation to the next one's bell, as the kernel sees them, if the host rings as soon
- * as it sees that end.
+ * A call comes at once if it comes within this part of the kernel's idle time. The rest is for the way of the end to
+ * the host and of the bell back, some 3 us, for ranks that exchange buffers in between, and for delays of the host.
  */
-#define ROUND_TRIP_NS 3000u
+#define AT_ONCE_PART 5
 
 /* Seconds that a kernel has to leave, which it does in microseconds: before memory is freed, and before a launch. */
 #define LEAVE_TIME 10.0
@@ -297,23 +297,25 @@ static bool await_left(const mscclpp_team_t *team, double seconds)
     return true;
 }
 
-/*
- * Tells the history of a new call. An operation that is started again, since its bell was not heard, is none.
- */
-static void note_call(mscclpp_linger_t *linger)
+void mscclpp_linger_note_call(mscclpp_team_t *team)
 {
-    const double gap_ns = 1e9 * (mscclpp_team_now() - linger->ended);
+    mscclpp_linger_t *linger = &team->linger;
 
-    if (linger->ended > 0 && linger->rung == 0) {
-        mscclpp_linger_history_note_call(&linger->history, gap_ns + ROUND_TRIP_NS < (double)linger->idle_ns);
+    if (linger->allowed && linger->ended > 0) {
+        const double gap_ns = 1e9 * (mscclpp_team_now() - linger->ended);
+
+        mscclpp_linger_history_note_call(&linger->history, gap_ns * AT_ONCE_PART < (double)linger->idle_ns);
     }
 }
 
-/* Before a launch: no kernel of before is rung for any more. */
-static void note_kernel(mscclpp_linger_t *linger)
+/*
+ * Before a launch: no kernel of before is rung for any more. One that was rung for in vain had left too early, but the
+ * call did come.
+ */
+static void note_kernel(mscclpp_linger_t *linger, bool missed)
 {
     if (linger->staying) {
-        mscclpp_linger_history_note_kernel(&linger->history, linger->rings - linger->stayed_at);
+        mscclpp_linger_history_note_kernel(&linger->history, linger->rings - linger->stayed_at + missed);
         linger->staying = false;
     }
 }
@@ -383,9 +385,9 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     /* The kernel that is there knows the operation's buffers. */
     const bool known = launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || (linger->new_sets >> variant & 1) == 0;
     uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
+    const bool missed = linger->rung != 0;
     mscclpp_status_t status;
 
-    note_call(linger);
     linger->rung = 0;
     *tellers_p = launch->nblocks;
     /* What the team's stream holds already must come first. */
@@ -402,7 +404,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     if (status != MSCCLPP_OK) {
         return status;
     }
-    note_kernel(linger);
+    note_kernel(linger, missed);
     if (suitable && pays(linger, launch)) {
         return launch_lingering(team, launch, variant, tellers_p);
     }

@@ -53,6 +53,9 @@ typedef struct {
  */
 void mscclpp_linger_init(struct mscclpp_team *team, const mscclpp_config_t *config, bool turns, bool spans);
 
+/* A blocking call begins. */
+void mscclpp_linger_note_call(struct mscclpp_team *team);
+
 /*
  * Starts an operation that the host waits for: rings, or launches a kernel in the team's stream, which lingers where
  * that is likely to pay. *tellers_p: how many blocks tell of the operation's end. The caller notes the launch.

@@ -315,6 +315,9 @@ static mscclpp_status_t run(task_t *task)
                       (unsigned long long)task->args->call);
         return MSCCLPP_ERR_PEER;
     }
+    if (task->app_stream == NULL) {
+        mscclpp_linger_note_call(team);
+    }
     /* Of an enqueued call, which nobody waited for. */
     status = mscclpp_team_check_mailbox(team, team->last_algorithm);
     if (status != MSCCLPP_OK) {

@@ -18,10 +18,13 @@
 /* Changes with every change of what ranks exchange, in memory or in messages. */
 #define PROTOCOL_VERSION 11u
 
-/* Seconds in which the kernels of all ranks must have met, and the mean time from which staging is the faster way. */
+/*
+ * Seconds in which the kernels of all ranks must have met, and the time of a meeting from which staging is the faster
+ * way. The shortest of several meetings counts: processes that have just begun delay some.
+ */
 #define PROBE_DEADLINE 10.0
 #define PROBE_SLOW 150e-6
-#define PROBE_ROUNDS 3
+#define PROBE_ROUNDS 10
 
 typedef struct {
     uint32_t version;
@@ -346,9 +349,10 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
 {
     const mscclpp_dev_launch_t launch = {kernel, 1, nthreads, args};
     mscclpp_status_t status = MSCCLPP_OK;
-    double timeout = team->timeout, warn_after = team->warn_after, started = 0;
+    double timeout = team->timeout, warn_after = team->warn_after;
     int round;
 
+    *seconds_p = 0;
     team->probing = true;
     /* Waiting for room is waiting for other calls, for as long as those may take. */
     status = mscclpp_team_meet(team, 0);
@@ -356,12 +360,16 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
     team->warn_after = 0;
     mscclpp_team_fill_args(team, args);
     for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
-        if (round == 1) {
-            started = mscclpp_team_now(); /* the first round waits for the ranks to arrive */
-        }
+        const double started = mscclpp_team_now();
+        double took;
+
         status = mscclpp_team_launch(team, NULL, &launch, "probe");
+        took = mscclpp_team_now() - started;
+        /* The first round waits for the ranks to arrive. */
+        if (round == 1 || (round > 1 && took < *seconds_p)) {
+            *seconds_p = took;
+        }
     }
-    *seconds_p = rounds > 1 ? (mscclpp_team_now() - started) / (rounds - 1) : 0;
     mscclpp_team_give_room(team);
     if (status != MSCCLPP_OK) {
         /* The peers' kernels would wait for this rank's until the deadline. */
@@ -386,7 +394,8 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memset(&args, 0, sizeof(args));
-    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->on_host ? 1 : 64, &args, PROBE_ROUNDS, &seconds);
+    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->on_host ? 1 : 64, &args,
+                                team->crowded ? PROBE_ROUNDS : 1, &seconds);
     if (status == MSCCLPP_OK && team->crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
         mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",

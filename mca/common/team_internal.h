@@ -145,8 +145,9 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
                                              mscclpp_team_t **team_p);
 
 /*
- * Lets a kernel of one block on each rank meet those of the others, `rounds` times, and says how long one meeting takes
- * if there are several. Fills in the arguments that all calls share. For bring-up: a failure tells the peers.
+ * Lets a kernel of one block on each rank meet those of the others, `rounds` times, and says how long the shortest
+ * meeting but the first took if there are several. Fills in the arguments that all calls share. For bring-up: a failure
+ * tells the peers.
  */
 mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
                                     mscclpp_dev_args_t *args, int rounds, double *seconds_p);
