@@ -49,6 +49,15 @@ gpu_count() {
     echo "$count"
 }
 
+# mps_answers: whether an MPS daemon serves CUDA_MPS_PIPE_DIRECTORY, or the default folder where that is unset.
+mps_answers() {
+    have nvidia-cuda-mps-control && timeout -k 1 10 nvidia-cuda-mps-control >/dev/null 2>&1 <<<get_server_list
+}
+
+# What runs a command without MPS, whoever's daemon there is: nobody answers in that folder.
+# shellcheck disable=SC2034 # for those who read this file in
+without_mps=(env CUDA_MPS_PIPE_DIRECTORY=/nonexistent MSCCLPP_TEST_MPS=0)
+
 # Names of Debian and Ubuntu. Open MPI's own headers include those of PMIx, hwloc and libevent, which come with it.
 missing_build_packages() {
     local pair

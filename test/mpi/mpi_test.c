@@ -98,13 +98,21 @@ void mt_init(int *argc, char ***argv, int thread_level)
 
 bool mt_too_crowded(int ranks)
 {
-    if (mt_twin || mt_size <= ranks * devices) {
+    if (mt_twin || mt_under_mps() || mt_size <= ranks * devices) {
         return false;
     }
     if (0 == mt_rank) {
-        printf("skipped: at most %d ranks a GPU, and there are %d on %d\n", ranks, mt_size, devices);
+        printf("skipped: needs MPS or %d GPUs, and has %d; ranks that share one take turns\n",
+               (mt_size + ranks - 1) / ranks, devices);
     }
     return true;
+}
+
+bool mt_under_mps(void)
+{
+    const char *mps = getenv("MSCCLPP_TEST_MPS");
+
+    return !mt_twin && NULL != mps && 0 == strcmp(mps, "1");
 }
 
 bool mt_too_small(int ranks)
@@ -158,9 +166,14 @@ bool mt_kind_exists(mt_kind_t kind)
     return MT_MANAGED == kind || MT_POOL == kind || MT_MAPPED == kind ? !mt_twin : true;
 }
 
+static bool try_copy(void *to, const void *from, size_t size)
+{
+    return MSCCLPP_OK == gpu->copy(stream, to, from, size) && MSCCLPP_OK == gpu->stream_sync(stream);
+}
+
 static void copy(void *to, const void *from, size_t size)
 {
-    if (MSCCLPP_OK != gpu->copy(stream, to, from, size) || MSCCLPP_OK != gpu->stream_sync(stream)) {
+    if (!try_copy(to, from, size)) {
         die("a copy of the test failed");
     }
 }
@@ -271,6 +284,16 @@ void mt_buffer_put(mt_buffer_t *buffer, const void *from, size_t size)
 void mt_buffer_get(const mt_buffer_t *buffer, void *to, size_t size)
 {
     copy(to, buffer->data, size);
+}
+
+bool mt_buffer_try_put(mt_buffer_t *buffer, const void *from, size_t size)
+{
+    return try_copy(buffer->data, from, size);
+}
+
+bool mt_buffer_try_get(const mt_buffer_t *buffer, void *to, size_t size)
+{
+    return try_copy(to, buffer->data, size);
 }
 
 void mt_buffer_set(mt_buffer_t *buffer, int byte)

@@ -26,7 +26,7 @@ void mt_init(int *argc, char ***argv, int thread_level);
 /* For tests that ask for a world of a certain size; true if it is smaller, after a printed reason. */
 bool mt_too_small(int ranks);
 
-/* The same for GPUs with more than so many ranks each. */
+/* The same for GPUs with more than so many ranks each, which take turns unless MPS serves them (MSCCLPP_TEST_MPS). */
 bool mt_too_crowded(int ranks);
 
 /* Sums up the failures of all ranks, ends MPI, and returns the program's exit status. */
@@ -79,6 +79,10 @@ void mt_buffer_put(mt_buffer_t *buffer, const void *from, size_t size);
 void mt_buffer_get(const mt_buffer_t *buffer, void *to, size_t size);
 void mt_buffer_set(mt_buffer_t *buffer, int byte);
 
+/* The same for a device that may have failed: false if it has. */
+bool mt_buffer_try_put(mt_buffer_t *buffer, const void *from, size_t size);
+bool mt_buffer_try_get(const mt_buffer_t *buffer, void *to, size_t size);
+
 /* The data of a call on a device buffer is in place when the call returns; this is for the test's own copies. */
 void *mt_host_alloc(size_t size);
 
@@ -97,6 +101,9 @@ void mt_counters_open(int level);
 
 /* True if coll_mscclpp_<name> has this value as text; parameters with choices by their name. */
 bool mt_parameter_is(const char *name, const char *value);
+
+/* Whether ranks that share a GPU are clients of MPS. */
+bool mt_under_mps(void);
 
 /* By point-to-point messages, which the component does not touch. */
 void mt_allgather(MPI_Comm comm, const void *send, void *recv, size_t length);

@@ -6,8 +6,10 @@
 #   MSCCLPP_COMPONENT_DIR   folder of mca_coll_mscclpp.so (default: components, in the current folder)
 #   MSCCLPP_TEST_BINDIR     folder of the test programs (default: test/mpi, in the current folder)
 #   MSCCLPP_TEST_DEVICE     host (the twin) or cuda (default: cuda where there is a GPU)
-#   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, one call beyond 2 GiB, more than 4 ranks a GPU, and all
-#                           counts and numbers of ranks where few stand for them
+#   MSCCLPP_TEST_MPS=1      ranks on one GPU are clients of MPS and do not take turns, up to 8 of them; the component
+#                           is not told
+#   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, one call beyond 2 GiB, any number of ranks a GPU, and
+#                           all counts and numbers of ranks where few stand for them
 #   MSCCLPP_TEST_LANES      1 (default) to 4: so many groups of cases at once, but for those that measure times
 #   MPIRUN                  (default: mpirun)
 set -u
@@ -16,6 +18,7 @@ component_dir=$(cd "${MSCCLPP_COMPONENT_DIR:-components}" 2>/dev/null && pwd)
 bindir=$(cd "${MSCCLPP_TEST_BINDIR:-test/mpi}" 2>/dev/null && pwd)
 mpirun=${MPIRUN:-mpirun}
 long=${MSCCLPP_TEST_LONG:-0}
+mps=${MSCCLPP_TEST_MPS:-0}
 lanes=${MSCCLPP_TEST_LANES:-1}
 patterns=("$@")
 passed=0
@@ -58,6 +61,11 @@ host | cuda) export MSCCLPP_TEST_DEVICE ;;
     ;;
 esac
 
+[[ $mps == [01] ]] || {
+    echo "run.sh: MSCCLPP_TEST_MPS='$mps' is not allowed; use 0 or 1" >&2
+    exit 1
+}
+
 [[ $lanes == [1-4] ]] || {
     echo "run.sh: MSCCLPP_TEST_LANES='$lanes' is not allowed; use 1 to 4" >&2
     exit 1
@@ -74,8 +82,8 @@ launch=("$mpirun" --oversubscribe --bind-to none)
 [ "$lanes" = 1 ] || export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
 launch+=(--mca op '^avx' --mca mca_base_component_path "$component_dir:$pkglibdir")
 device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
-# Ranks may outnumber GPUs; their kernels take turns then, which is slow, but is what is to be tested.
-[ "$MSCCLPP_TEST_DEVICE" = host ] || device+=(--mca coll_mscclpp_shared_gpu kernels)
+# Ranks may outnumber GPUs; without MPS their kernels take turns then, which is slow, but is what is to be tested.
+[ "$MSCCLPP_TEST_DEVICE" = host ] || [ "$mps" = 1 ] || device+=(--mca coll_mscclpp_shared_gpu kernels)
 forced=(--mca coll mscclpp "${device[@]}")
 ucx=yes
 grep -aqs ucp_worker_create "$component_dir/mca_coll_mscclpp.so" || ucx=no
@@ -84,7 +92,7 @@ gpus=0
 if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
     visible=${CUDA_VISIBLE_DEVICES-$(compgen -G '/dev/nvidia[0-9]*' | tr '\n' ',')}
     gpus=$(tr ',' '\n' <<<"${visible%%-*}" | grep -c .)
-    [ "$long" = 1 ] || [ "$gpus" -eq 0 ] || most_ranks=$((4 * gpus))
+    [ "$long" = 1 ] || [ "$gpus" -eq 0 ] || most_ranks=$(((mps == 1 ? 8 : 4) * gpus))
 fi
 
 wanted() {
@@ -129,7 +137,11 @@ ranks_of() {
 # nodes by what was not built in.
 leave_out() {
     if [ "$(ranks_of "${@:2}")" -gt "$most_ranks" ]; then
-        skip "$1" "more than 4 ranks would take turns on a GPU, for minutes; set MSCCLPP_TEST_LONG=1"
+        if [ "$mps" = 1 ]; then
+            skip "$1" "more than 8 ranks on a GPU; set MSCCLPP_TEST_LONG=1"
+        else
+            skip "$1" "more than 4 ranks would take turns on a GPU, for minutes; use MPS or set MSCCLPP_TEST_LONG=1"
+        fi
     elif [ "$ucx" = no ] &&
         grep -Fx -A1 coll_mscclpp_transport < <(printf '%s\n' "${@:2}") | grep -Eqx 'ucx|network'; then
         skip "$1" "built without UCX"
@@ -321,6 +333,8 @@ cases_algorithms() {
                     "$bindir/test_counts" quick
             fi
         done
+        [ "$algorithm" != engines ] || [ "$by" != zerocopy ] || skip "algorithm:engines:by engines" \
+            "needs 2 GPUs, since engines serve only ranks with a GPU of their own; zerocopy has taken their place"
         run "algorithm:$algorithm:types_ops" 240 -n $most "${job[@]}" "$bindir/test_types_ops"
         run "algorithm:$algorithm:bitwise" 120 -n 4 "${job[@]}" "$bindir/test_bitwise"
     done
@@ -393,6 +407,31 @@ cases_no_memory() {
         run "no_memory:nodes:3/$per:shm" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
             --mca coll_mscclpp_transport shm "$bindir/test_no_memory"
     done
+}
+
+# A rank is killed while kernels run. Under MPS the driver may then end the work of the others on its GPU with an error,
+# so that these cases come after all others; what it did is printed.
+cases_killed() {
+    local name before n=3 within=late:killed:within amid=late:killed:amid large=late:killed:amid:large
+    local next=late:killed:next_job
+    local -a busy
+    [ "$mps" = 0 ] || n=8
+    if { wanted $within || wanted $amid || wanted $large; } && ! lets_others_go_on; then
+        for name in $within $amid $large $next; do
+            skip "$name" "this mpirun ends all ranks where one is killed"
+        done
+        return
+    fi
+    for name in $within $amid $large; do
+        before=$passed
+        busy=(amid 100)
+        [ "$name" != $within ] || busy=(within 100)
+        [ "$name" != $large ] || busy=(amid 2000000)
+        run_saying "$name" 'all that are left have ended well' 60 -n "$n" --enable-recovery "${forced[@]}" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 6 "${busy[@]}"
+        [ "$passed" -eq "$before" ] || grep -a '^note: ' "$log" | sort | sed 's/^/     /'
+    done
+    run $next 60 -n 2 "${forced[@]}" "$bindir/test_basic" served
 }
 
 # Some launchers end all ranks where one is killed, whatever they are told.
@@ -581,6 +620,7 @@ else
     done
 fi
 cases_linger # how long calls take is what it is about
+cases_killed
 [ "${patterns[0]:-}" = --list ] && exit 0
 echo "$passed passed, $failed failed, $skipped skipped ($MSCCLPP_TEST_DEVICE)"
 [ $failed -eq 0 ] || exit 1

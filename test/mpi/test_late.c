@@ -6,6 +6,10 @@
  * third argument "first" makes the late call the first of its communicator.
  *        test_late killed SECONDS: like "timeout", but the last rank ends by SIGKILL in place of the call. mpirun has
  * to let the others go on; they say that they have ended well, and leave without MPI_Finalize.
+ *        test_late killed SECONDS within|amid INTS: the last rank ends by SIGKILL while kernels run, "within" a call
+ * that the others have not begun, or "amid" calls back to back of so many ints. The others' call must end with an error
+ * within SECONDS. Where MPS serves the ranks of a GPU, those on communicators without the dead rank may end with an
+ * error, too, and nothing may hang; each rank prints what it saw.
  *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
  * some are left to MPI_Finalize
  */
@@ -13,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "test/mpi/mpi_test.h"
@@ -67,12 +72,30 @@ static void time_out(MPI_Comm comm, int seconds, fate_t fate)
     mt_buffer_free(&recv, "receive buffer");
 }
 
+/* Ends the program well if all ranks of `rest` have no failures; what MPI_Finalize would wait for is dead. */
+static void __attribute__((noreturn)) leave(MPI_Comm rest)
+{
+    int *all = mt_host_alloc(sizeof(int) * (size_t)mt_size);
+    int own = mt_failures(), rank, size, total = 0;
+
+    MPI_Comm_rank(rest, &rank);
+    MPI_Comm_size(rest, &size);
+    mt_allgather(rest, &own, all, sizeof(own));
+    for (int i = 0; i < size; ++i) {
+        total += all[i];
+    }
+    if (0 == rank && 0 == total) {
+        printf("all that are left have ended well\n");
+    }
+    fflush(stdout);
+    _exit(0 != total);
+}
+
 /* Who is left goes on with communicators that the dead rank is not in. */
 static void die_and_go_on(MPI_Comm comm, int seconds)
 {
     mt_call_t call;
     MPI_Comm rest;
-    int rank, own, total;
 
     MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, mt_rank == mt_size - 1, 0, &rest));
     call = mt_call(rest, 1000, 1);
@@ -80,14 +103,110 @@ static void die_and_go_on(MPI_Comm comm, int seconds)
     time_out(comm, seconds, IS_KILLED);
     call = mt_call(rest, 1000, 2);
     mt_verify(&call);
-    own = mt_failures();
-    MT_MPI(MPI_Allreduce(&own, &total, 1, MPI_INT, MPI_SUM, rest));
-    MPI_Comm_rank(rest, &rank);
-    if (0 == rank && 0 == total) {
-        printf("all that are left have ended well\n");
+    leave(rest);
+}
+
+#define KILLED_AFTER 300 /* ms */
+#define GOING_ON 20      /* calls of who is left */
+
+static void kill_self(int signal)
+{
+    (void)signal;
+    (void)kill(getpid(), SIGKILL);
+}
+
+static void kill_soon(void)
+{
+    struct sigaction action = {.sa_handler = kill_self};
+    struct itimerval after = {.it_value = {.tv_usec = 1000 * KILLED_AFTER}};
+
+    MT_CHECK(0 == sigaction(SIGALRM, &action, NULL) && 0 == setitimer(ITIMER_REAL, &after, NULL), "no timer");
+}
+
+typedef struct {
+    mt_buffer_t send;
+    mt_buffer_t recv;
+    int *values;
+    int count;
+} busy_t;
+
+static int call_busy(busy_t *busy, MPI_Comm comm, double *longest)
+{
+    double start = mt_now(), took;
+    int code = MPI_Allreduce(busy->send.data, busy->recv.data, busy->count, MPI_INT, MPI_SUM, comm);
+
+    took = mt_now() - start;
+    *longest = took > *longest ? took : *longest;
+    return code;
+}
+
+/* Calls of who is left, on a communicator of theirs; returns how many ended well. Their results must be right. */
+static int go_on(busy_t *busy, MPI_Comm rest, double *longest)
+{
+    const size_t bytes = sizeof(int) * (size_t)busy->count;
+    int size, i, k;
+
+    MPI_Comm_size(rest, &size);
+    for (i = 0; i < GOING_ON; ++i) {
+        for (k = 0; k < busy->count; ++k) {
+            busy->values[k] = i + k % 1000;
+        }
+        if (!mt_buffer_try_put(&busy->send, busy->values, bytes) || MPI_SUCCESS != call_busy(busy, rest, longest) ||
+            !mt_buffer_try_get(&busy->recv, busy->values, bytes)) {
+            break;
+        }
+        for (k = 0; k < busy->count && busy->values[k] == size * (i + k % 1000); ++k) {
+        }
+        MT_CHECK(k == busy->count, "call %d without the dead rank succeeded with a wrong element %d", i, k);
     }
-    fflush(stdout);
-    _exit(0 != total);
+    return i;
+}
+
+static void __attribute__((noreturn)) die_while_busy(MPI_Comm comm, int seconds, bool within, int count)
+{
+    const size_t bytes = sizeof(int) * (size_t)count;
+    busy_t busy = {.count = count, .values = mt_host_alloc(bytes)};
+    char text[MPI_MAX_ERROR_STRING];
+    double start, since, longest = 0, longest_rest = 0;
+    int calls = 0, code, going, length;
+    MPI_Comm rest;
+
+    busy.send = mt_buffer_alloc(MT_DEVICE, bytes, 0);
+    busy.recv = mt_buffer_alloc(MT_DEVICE, bytes, 0);
+    mt_buffer_set(&busy.send, 0);
+    MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, mt_rank == mt_size - 1, 0, &rest));
+    MT_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    MT_MPI(MPI_Comm_set_errhandler(rest, MPI_ERRORS_RETURN));
+    (void)call_busy(&busy, comm, &longest);
+    MT_CHECK(GOING_ON == go_on(&busy, rest, &longest), "a call failed while all ranks were alive");
+    mt_barrier(MPI_COMM_WORLD);
+    longest = 0;
+    start = mt_now();
+    if (mt_rank == mt_size - 1) {
+        kill_soon();
+    } else if (within) {
+        usleep(2 * 1000 * KILLED_AFTER);
+    }
+    do {
+        code = call_busy(&busy, comm, &longest);
+        ++calls;
+    } while (MPI_SUCCESS == code && mt_now() - start < seconds);
+    since = mt_now() - start - 1e-3 * KILLED_AFTER;
+    MT_CHECK(MPI_SUCCESS != code, "%d calls have succeeded, the last of them long after a rank was killed", calls);
+    MT_CHECK(longest < seconds, "a call took %.1f s", longest);
+    MPI_Error_string(code, text, &length);
+    longest = 0;
+    MT_CHECK(MPI_SUCCESS != call_busy(&busy, comm, &longest), "a call on the broken communicator succeeded");
+    MT_CHECK(longest < 1, "a call on the broken communicator took %.1f s", longest);
+    mt_barrier(rest); /* so that nobody is late */
+    going = go_on(&busy, rest, &longest_rest);
+    MT_CHECK(mt_under_mps() || GOING_ON == going, "only %d of %d calls without the dead rank succeeded", going,
+             GOING_ON);
+    MT_CHECK(longest_rest < seconds, "a call without the dead rank took %.1f s", longest_rest);
+    printf("note: rank %d: call %d failed %.1f s after the kill: %s; then %d of %d calls without the dead rank "
+           "succeeded\n",
+           mt_rank, calls, since, text, going, GOING_ON);
+    leave(rest);
 }
 
 #define DUPLICATES 3
@@ -147,6 +266,8 @@ int main(int argc, char **argv)
     mt_verify(&call);
     if (argc > 1 && 0 == strcmp(argv[1], "timeout")) {
         time_out(comm, seconds, COMES_LATE);
+    } else if (argc > 4 && 0 == strcmp(argv[1], "killed")) {
+        die_while_busy(comm, seconds, 0 == strcmp(argv[3], "within"), atoi(argv[4]));
     } else if (argc > 1 && 0 == strcmp(argv[1], "killed")) {
         die_and_go_on(comm, seconds);
     } else {

@@ -176,11 +176,7 @@ int main(int argc, char **argv)
     double limit = argc > 2 ? atof(argv[2]) : 0;
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
-    if (!mt_twin && NULL == getenv("MSCCLPP_TEST_MPS") && mt_cuda_devices() < mt_size && 0 != strcmp(what, "off")) {
-        if (0 == mt_rank) {
-            printf("skipped: kernels do not linger where ranks take turns on a GPU, without MPS; %d ranks, %d GPUs\n",
-                   mt_size, mt_cuda_devices());
-        }
+    if (0 != strcmp(what, "off") && mt_too_crowded(1)) {
         (void)mt_finish();
         return MT_SKIPPED;
     }
