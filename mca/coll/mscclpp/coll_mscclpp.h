@@ -177,8 +177,8 @@ static inline double mca_coll_mscclpp_now(void)
 /* params.c: registers the table of mca/common/config.h with Open MPI, under coll_mscclpp_. */
 int mca_coll_mscclpp_register_params(void);
 
-/* widen.c: makes `--mca coll mscclpp` load the components that a communicator cannot do without. */
-int mca_coll_mscclpp_widen_selection(void);
+/* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
+void mca_coll_mscclpp_widen_selection(void);
 
 /* module.c */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
