@@ -182,6 +182,19 @@ run_never_saying() {
     fi
 }
 
+# The job must pass and print so many lines that match.
+run_counting() {
+    local name=$1 count=$2 expression=$3 before=$passed found
+    shift 3
+    run "$name" "$@"
+    [ "$passed" -gt "$before" ] || return 0
+    found=$(grep -aEc "$expression" "$log")
+    if [ "$found" -ne "$count" ]; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but $found lines in place of $count match: $expression"
+    fi
+}
+
 # The job must pass, and all calls that it tells of, of which there are some, must be served by algorithms that match.
 run_by() {
     local name=$1 expression=$2 before=$passed served
@@ -410,6 +423,15 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 $when
     done
+    run_saying "late:warn:who waits" ': rank 0 has waited [0-9.]+ s; ranks that have not arrived: 2' 30 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
+    # Each rank calls three times more. Names reach the terminal without the characters that it obeys.
+    run_counting "late:broken, said once" 3 ': an earlier call failed' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later
+    run_saying "late:name" '\?\[31mred\?: all-reduce call' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_late" timeout 5 first
+    run_never_saying "late:name, as it is" $'\033\\[31m' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_late" timeout 5 later
     if { wanted late:killed:first || wanted late:killed:later; } && ! lets_others_go_on; then
         skip late:killed:first "this mpirun ends all ranks where one is killed"
         skip late:killed:later "this mpirun ends all ranks where one is killed"

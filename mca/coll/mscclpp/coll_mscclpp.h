@@ -120,6 +120,7 @@ typedef struct mca_coll_mscclpp_module_t {
     struct ompi_communicator_t *comm;
     mca_coll_mscclpp_previous_t previous;
     bool enabled;
+    bool told_broken; /* that team_state is BROKEN */
     mca_coll_mscclpp_team_state_t team_state;
     mscclpp_team_t *team;        /* shared, atomic */
     mca_coll_mscclpp_oob_t *oob; /* oob.c's state, made when first needed; guarded by the component's lock */
