@@ -170,7 +170,8 @@ const mscclpp_param_t mscclpp_params[] = {
                 "When the list of coll components holds only this one, also load those of widen_list, which a "
                 "communicator cannot do without."),
     CONFIG_STRING(widen_list, "tuned,libnbc,basic,inter,self,sm,sync,ftagree,han,adapt", 7, NULL,
-                  "Comma-separated components that widen_selection loads; those that do not exist are left out."),
+                  "Comma-separated components that widen_selection loads; those that do not exist are left out, and a "
+                  "list that lacks basic or libnbc gives way to the default."),
     CONFIG_INT(twin_blocks, "1", 8, 1, MSCCLPP_DEV_MAX_BLOCKS, "Blocks of a kernel on the host twin."),
     CONFIG_INT(twin_threads, "1", 8, 1, MSCCLPP_DEV_MAX_THREADS, "CPU threads of a block on the host twin."),
     CONFIG_STRING(

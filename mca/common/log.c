@@ -49,6 +49,32 @@ void mscclpp_log_set(mscclpp_log_sink_fn_t sink, void *context, mscclpp_log_leve
     mscclpp_log_level = level;
 }
 
+/*
+ * Sinks are promised one line, and terminals obey control characters: text from outside (driver messages, user values,
+ * names that the application gives) may hold any. Bytes of UTF-8 stay, but for those of its own control characters.
+ */
+static void make_printable(char *line)
+{
+    size_t length = strlen(line);
+    char *at;
+
+    while (length > 0 && ('\n' == line[length - 1] || '\r' == line[length - 1])) {
+        line[--length] = '\0';
+    }
+    for (at = line; '\0' != *at; ++at) {
+        const unsigned char byte = (unsigned char)at[0], next = (unsigned char)at[1];
+
+        if ('\n' == byte || '\r' == byte || '\t' == byte) {
+            *at = ' ';
+        } else if (byte < 0x20 || 0x7f == byte) {
+            *at = '?';
+        } else if (0xc2 == byte && next >= 0x80 && next < 0xa0) {
+            at[0] = '?';
+            at[1] = '?';
+        }
+    }
+}
+
 void mscclpp_log_print(mscclpp_log_level_t level, const char *format, ...)
 {
     static const char cut[] = " [...]";
@@ -69,15 +95,7 @@ void mscclpp_log_print(mscclpp_log_level_t level, const char *format, ...)
         memcpy(line + sizeof(line) - sizeof(cut), cut, sizeof(cut));
     }
 
-    /* Sinks are promised one line: text from outside (driver messages, user values) may hold breaks. */
-    for (char *at = line; '\0' != *at; ++at) {
-        if ('\n' == *at || '\r' == *at) {
-            *at = '\0' == at[1] ? '\0' : ' ';
-            if ('\0' == *at) {
-                break;
-            }
-        }
-    }
+    make_printable(line);
     log_sink(log_context, level, line);
     errno = saved_errno;
 }

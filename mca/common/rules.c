@@ -68,6 +68,13 @@ static bool refuse(const place_t *place, const char *what, const char *value, co
     return false;
 }
 
+/* The same of a line in which no value by itself is at fault. */
+static bool refuse_line(const place_t *place, const char *fault, const char *allowed)
+{
+    mscclpp_error("rules %s:%d: %s; use %s", place->path, place->line, fault, allowed);
+    return false;
+}
+
 /* Not all serve ranks of one node, which is what rules are for. */
 static bool is_choosable(const mscclpp_algo_t *algo)
 {
@@ -123,13 +130,15 @@ static bool parse_value(const place_t *place, rule_key_t key, const char *text, 
 
 static bool parse_word(const place_t *place, const char *word, line_t *line)
 {
+    char fault[32];
     int key;
 
     for (key = 0; key < KEY_COUNT; ++key) {
         size_t length = strlen(keys[key]);
         if (0 == strncmp(word, keys[key], length)) {
             if (line->given[key]) {
-                return refuse(place, "given twice", word, "each of ranks=, device=, bytes<= and algorithm= once");
+                (void)snprintf(fault, sizeof(fault), "%s is given twice", keys[key]);
+                return refuse_line(place, fault, "each of ranks=, device=, bytes<= and algorithm= once");
             }
             line->given[key] = true;
             return parse_value(place, (rule_key_t)key, word + length, line);
@@ -142,7 +151,7 @@ static bool parse_word(const place_t *place, const char *word, line_t *line)
 static bool add(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_rule_set_t *set = &rules->set[line->on_host][line->nranks];
-    char value[32], allowed[64];
+    char value[48], allowed[64];
 
     if (set->count > 0 && line->rule.bytes <= set->rule[set->count - 1].bytes) {
         (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
@@ -151,9 +160,10 @@ static bool add(const place_t *place, const line_t *line, mscclpp_rules_t *rules
         return refuse(place, "bytes", value, allowed);
     }
     if (MSCCLPP_RULES_MAX == set->count) {
-        (void)snprintf(value, sizeof(value), "ranks=%u device=%s", line->nranks, line->on_host ? "host" : "cuda");
+        (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
+                       line->on_host ? "host" : "cuda");
         (void)snprintf(allowed, sizeof(allowed), "at most %d rules for each number of ranks", MSCCLPP_RULES_MAX);
-        return refuse(place, "one rule too many", value, allowed);
+        return refuse_line(place, value, allowed);
     }
     set->rule[set->count++] = line->rule;
     return true;
@@ -163,6 +173,7 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
 {
     line_t line;
     char *rest = NULL, *word;
+    char fault[32];
     bool any = false;
     int key;
 
@@ -176,7 +187,8 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
     }
     for (key = 0; any && key < KEY_COUNT; ++key) {
         if (!line.given[key]) {
-            return refuse(place, "missing", keys[key], "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME");
+            (void)snprintf(fault, sizeof(fault), "%s is missing", keys[key]);
+            return refuse_line(place, fault, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME");
         }
     }
     return !any || add(place, &line, rules);
@@ -191,9 +203,9 @@ static bool parse_file(place_t *place, FILE *file, mscclpp_rules_t *rules)
 
     for (place->line = 1; ok && 0 != (length = mscclpp_file_line(file, text, sizeof(text))); ++place->line) {
         if (strlen(text) != length) {
-            ok = refuse(place, "has a zero byte", text, allowed);
+            ok = refuse_line(place, "there is a zero byte in this line", allowed);
         } else if (length > LINE_MAX_LENGTH && '\n' != text[length - 1]) {
-            ok = refuse(place, "is too long", text, allowed);
+            ok = refuse_line(place, "this line is too long", allowed);
         } else {
             ok = parse_line(place, text, rules);
         }

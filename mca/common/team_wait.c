@@ -144,10 +144,11 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
     if (!wait->warned && team->warn_after > 0 && waited >= team->warn_after) {
         wait->warned = true;
         list_late(wait, late, sizeof(late));
-        mscclpp_warn("%s: all-reduce call %llu of %llu bytes (%s) waits on rank %d for %.1f s; ranks that have not "
-                     "arrived: %s",
-                     team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
-                     team->members[team->rank], waited, late);
+        mscclpp_warn(
+            "%s: all-reduce call %llu of %llu bytes (%s): rank %d has waited %.1f s; ranks that have not arrived: "
+            "%s",
+            team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
+            team->members[team->rank], waited, late);
     }
     return MSCCLPP_OK;
 }

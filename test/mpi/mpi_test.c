@@ -63,6 +63,50 @@ static int local_rank(void)
     return rank;
 }
 
+/* What a tool does that writes the list of coll components. */
+static void write_coll_list(const char *value)
+{
+    int count, handle_count, wrote = 0;
+
+    MPI_T_cvar_get_num(&count);
+    for (int i = 0; i < count; ++i) {
+        char name[64];
+        int length = sizeof(name), verbosity, bind, scope, no_description = 0;
+        MPI_Datatype type;
+        MPI_T_enum words;
+        MPI_T_cvar_handle handle;
+
+        if (MPI_SUCCESS == MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, &words, NULL, &no_description,
+                                               &bind, &scope) &&
+            0 == strcmp(name, "coll") && MPI_SUCCESS == MPI_T_cvar_handle_alloc(i, NULL, &handle, &handle_count)) {
+            wrote += MPI_SUCCESS == MPI_T_cvar_write(handle, value);
+            MPI_T_cvar_handle_free(&handle);
+        }
+    }
+    MT_CHECK(1 == wrote, "the list of coll components was written %d times", wrote);
+}
+
+/*
+ * Before main, as a tool's library that LD_PRELOAD names would: MSCCLPP_TEST_TOOL is "stay" or "leave", for a tool that
+ * uses MPI's tool interface until the program ends or only now, or the list of coll components that a tool writes. The
+ * interface is not ended after MPI_Finalize, which Open MPI 4.1 does not survive.
+ */
+static void __attribute__((constructor)) start_tool(void)
+{
+    const char *tool = getenv("MSCCLPP_TEST_TOOL");
+    int provided;
+
+    if (NULL == tool) {
+        return;
+    }
+    MT_MPI(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+    if (0 == strcmp(tool, "leave")) {
+        MT_MPI(MPI_T_finalize());
+    } else if (0 != strcmp(tool, "stay")) {
+        write_coll_list(tool);
+    }
+}
+
 void mt_init(int *argc, char ***argv, int thread_level)
 {
     const char *wanted = getenv("MSCCLPP_TEST_DEVICE");

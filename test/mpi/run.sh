@@ -194,6 +194,19 @@ run_never_saying() {
     fi
 }
 
+# The job must pass and print so many lines that match.
+run_counting() {
+    local name=$1 count=$2 expression=$3 before=$passed found
+    shift 3
+    run "$name" "$@"
+    [ "$passed" -gt "$before" ] || return 0
+    found=$(grep -aEc "$expression" "$log")
+    if [ "$found" -ne "$count" ]; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but $found lines in place of $count match: $expression"
+    fi
+}
+
 # The job must pass, and all calls that it tells of, of which there are some, must be served by algorithms that match.
 run_by() {
     local name=$1 expression=$2 before=$passed served
@@ -449,6 +462,15 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 $when
     done
+    run_saying "late:warn:who waits" ': rank 0 has waited [0-9.]+ s; ranks that have not arrived: 2' 30 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
+    # Each rank calls three times more. Names reach the terminal without the characters that it obeys.
+    run_counting "late:broken, said once" 3 ': an earlier call failed' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later
+    run_saying "late:name" '\?\[31mred\?: all-reduce call' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_late" timeout 5 first
+    run_never_saying "late:name, as it is" $'\033\\[31m' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_late" timeout 5 later
     if { wanted late:killed:first || wanted late:killed:later; } && ! lets_others_go_on; then
         skip late:killed:first "this mpirun ends all ranks where one is killed"
         skip late:killed:later "this mpirun ends all ranks where one is killed"
@@ -557,7 +579,7 @@ cases_rules() {
 
 # Every list of components that a user might write.
 cases_selection() {
-    local list unsaid=idle settings
+    local list tool unsaid=idle settings widened='also loaded: tuned,libnbc,basic'
     [ "$MSCCLPP_TEST_DEVICE" = host ] || unsaid=served
     for list in mscclpp mscclpp,self self,mscclpp mscclpp,tuned mscclpp,basic mscclpp,libnbc mscclpp,libnbc,self \
         mscclpp,tuned,libnbc,self mscclpp,basic,libnbc mscclpp,basic,libnbc,self \
@@ -577,10 +599,37 @@ cases_selection() {
     else
         skip "selection:device auto, no GPU" "here is a GPU"
     fi
+    # However the list came, and whoever came before MPI_Init.
+    for tool in stay leave; do
+        export MSCCLPP_TEST_TOOL=$tool
+        for list in mscclpp mscclpp,self mscclpp,basic mscclpp,basic,libnbc '^tuned'; do
+            run "selection:tool:$tool:$list" 60 -n 2 --mca coll "$list" "${device[@]}" "$bindir/test_basic" served
+        done
+        OMPI_MCA_coll=mscclpp run "selection:tool:$tool:environment" 60 -n 2 "${device[@]}" "$bindir/test_basic" served
+        run "selection:tool:$tool:none" 60 -n 2 "${device[@]}" "$bindir/test_basic" served
+        run "selection:tool:$tool:^mscclpp" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_basic" absent
+        run "selection:tool:$tool:comms" 120 -n 2 "${forced[@]}" "$bindir/test_comms" --spawn
+    done
+    MSCCLPP_TEST_TOOL=stay run "selection:tool:stay:session" 60 -n 2 "${forced[@]}" "$bindir/test_session"
+    MSCCLPP_TEST_TOOL=leave run "selection:tool:leave:session" 60 -n 2 "${forced[@]}" "$bindir/test_session"
+    MSCCLPP_TEST_TOOL=mscclpp run "selection:tool:writes mscclpp" 60 -n 2 "${device[@]}" "$bindir/test_basic" served
+    MSCCLPP_TEST_TOOL=^mscclpp run "selection:tool:writes ^mscclpp" 60 -n 2 "${device[@]}" "$bindir/test_basic" absent
+    unset MSCCLPP_TEST_TOOL
     # Open MPI's own refusals; 5.0 prints nothing for more than one rank.
     run_failing "selection:misspelt" '' 60 -n 2 --mca coll mscclp "$bindir/test_basic" absent
     run_failing "selection:mscclpp, not widened" '' 60 -n 2 --mca coll mscclpp --mca coll_mscclpp_widen_selection 0 \
         "${device[@]}" "$bindir/test_basic" served
+    # Of components that cannot do for a communicator, or are none, the default list is taken.
+    for list in '' tuned tuned,libnbc 'tuned;libnbc;basic' '^tuned' mscclp; do
+        run_saying "selection:bad widen_list '$list'" "widen_list: \"${list/^/\\^}\" is not allowed, .* without basic" 60 \
+            -n 2 "${forced[@]}" --mca coll_mscclpp_widen_list "$list" "$bindir/test_basic" served
+    done
+    run_saying "selection:widened" "$widened" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 2 \
+        "$bindir/test_basic" served
+    run_saying "selection:widened by default" "$widened" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 2 \
+        --mca coll_mscclpp_widen_list libnbc "$bindir/test_basic" served
+    run_never_saying "selection:own widen_list" 'not allowed|tuned' 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 2 \
+        --mca coll_mscclpp_widen_list basic,libnbc "$bindir/test_basic" served
     # A bad value of a parameter is named, and the job goes on as if nothing were said of it.
     run_saying "selection:bad device" 'device: "gpu" is not allowed; use one of auto\|cuda\|host' 60 -n 2 \
         --mca coll mscclpp "${device[@]:3}" --mca coll_mscclpp_device gpu "$bindir/test_basic" "$unsaid"

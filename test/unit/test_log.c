@@ -66,6 +66,13 @@ static void test_text(void)
     CHECK_TEXT(record.last, "ends here");
     mscclpp_error("two\nlines");
     CHECK_TEXT(record.last, "two lines");
+    mscclpp_error("break %s", "\r\n");
+    CHECK_TEXT(record.last, "break ");
+    mscclpp_error("\x1b[31mred\x1b[0m\ttab\x01\x7f\n\x08");
+    CHECK_TEXT(record.last, "?[31mred?[0m tab?? ?");
+    mscclpp_error("\xc3\xa9\xc2\xa0\xe2\x82\xac \xc2\x9b"
+                  "31m \xc2");
+    CHECK_TEXT(record.last, "\xc3\xa9\xc2\xa0\xe2\x82\xac ??31m \xc2");
     mscclpp_error("%s", "");
     CHECK_TEXT(record.last, "");
 

@@ -121,11 +121,11 @@ static void test_refused(void)
     refuse("ranks = 4\n", 1, "\"ranks\"", "ranks=N");
     refuse("oneshot\n", 1, "\"oneshot\"", "ranks=N");
     refuse("{\"ranks\": 4}\n", 1, "{", "ranks=N");
-    refuse("ranks=4 ranks=4 device=cuda bytes<=1k algorithm=oneshot\n", 1, "\"ranks=4\"", "once");
-    refuse("device=cuda bytes<=1k algorithm=oneshot\n", 1, "\"ranks=\"", "ranks=N");
-    refuse("ranks=4 bytes<=1k algorithm=oneshot\n", 1, "\"device=\"", "device=");
-    refuse("ranks=4 device=host algorithm=oneshot\n", 1, "\"bytes<=\"", "bytes<=");
-    refuse("ranks=4 device=host bytes<=4k # algorithm=oneshot\n", 1, "\"algorithm=\"", "algorithm=");
+    refuse("ranks=4 ranks=4 device=cuda bytes<=1k algorithm=oneshot\n", 1, ": ranks= is given twice; use", "once");
+    refuse("device=cuda bytes<=1k algorithm=oneshot\n", 1, ": ranks= is missing; use", "ranks=N");
+    refuse("ranks=4 bytes<=1k algorithm=oneshot\n", 1, ": device= is missing; use", "device=");
+    refuse("ranks=4 device=host algorithm=oneshot\n", 1, ": bytes<= is missing; use", "bytes<=");
+    refuse("ranks=4 device=host bytes<=4k # algorithm=oneshot\n", 1, ": algorithm= is missing; use", "algorithm=");
     refuse("ranks=4 device=host bytes<=4k algorithm=oneshot because\n", 1, "\"because\"", "#");
 
     /* Sizes ascend within a set, and sets do not mix. */
@@ -138,16 +138,16 @@ static void test_refused(void)
         length += (size_t)snprintf(text + length, sizeof(text) - length,
                                    "ranks=2 device=cuda bytes<=%zu algorithm=oneshot\n", i + 1);
     }
-    refuse(text, MSCCLPP_RULES_MAX + 1, "ranks=2 device=cuda", "at most 24");
+    refuse(text, MSCCLPP_RULES_MAX + 1, ": one more rule for ranks=2 device=cuda; use", "at most 24");
 
     /* What is no text at all. */
     memset(long_line, '#', sizeof(long_line));
     long_line[sizeof(long_line) - 1] = '\0';
-    refuse(long_line, 1, "is too long: \"###", "at most 500");
-    refuse_bytes("# good\nranks=4 dev\0ice=cuda\n", 28, 2, "has a zero byte: \"ranks=4 dev\"", "lines of text");
-    refuse_bytes("\0\n", 2, 1, "has a zero byte: \"\"", "lines of text");
-    refuse_bytes("# a comment\0ranks=4", 19, 1, "has a zero byte: \"# a comment\"", "lines of text");
-    refuse_bytes("# good\n\0", 8, 2, "has a zero byte", "lines of text");
+    refuse(long_line, 1, ": this line is too long; use", "at most 500");
+    refuse_bytes("# good\nranks=4 dev\0ice=cuda\n", 28, 2, "a zero byte in this line", "lines of text");
+    refuse_bytes("\0\n", 2, 1, "a zero byte in this line", "lines of text");
+    refuse_bytes("# a comment\0ranks=4", 19, 1, "a zero byte in this line", "lines of text");
+    refuse_bytes("# good\n\0", 8, 2, "a zero byte in this line", "lines of text");
     refuse("\x7f\x45LF\n", 1, "\"?ELF\"", "ranks=N");
 }
 

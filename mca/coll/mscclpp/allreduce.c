@@ -152,9 +152,12 @@ static int call_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf
     mscclpp_status_t status;
 
     if (MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state) {
-        mscclpp_error(
-            "%s: all-reduce call %llu: an earlier call failed, which broke the communicator for device buffers",
-            mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)module->calls);
+        if (!module->told_broken) {
+            module->told_broken = true; /* an application that goes on under MPI_ERRORS_RETURN may call often */
+            mscclpp_error("%s: all-reduce call %llu: an earlier call failed, which broke the communicator for device "
+                          "buffers; this and further calls on them return an error",
+                          mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)module->calls);
+        }
         return MPI_ERR_OTHER;
     }
     /* Equal on all ranks: MPI wants the same operation and elements of the same types from all of them. */

@@ -120,6 +120,7 @@ typedef struct mca_coll_mscclpp_module_t {
     struct ompi_communicator_t *comm;
     mca_coll_mscclpp_previous_t previous;
     bool enabled;
+    bool told_broken; /* that team_state is BROKEN */
     mca_coll_mscclpp_team_state_t team_state;
     mscclpp_team_t *team;        /* shared, atomic */
     mca_coll_mscclpp_oob_t *oob; /* oob.c's state, made when first needed; guarded by the component's lock */
@@ -177,8 +178,8 @@ static inline double mca_coll_mscclpp_now(void)
 /* params.c: registers the table of mca/common/config.h with Open MPI, under coll_mscclpp_. */
 int mca_coll_mscclpp_register_params(void);
 
-/* widen.c: makes `--mca coll mscclpp` load the components that a communicator cannot do without. */
-int mca_coll_mscclpp_widen_selection(void);
+/* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
+void mca_coll_mscclpp_widen_selection(void);
 
 /* module.c */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);

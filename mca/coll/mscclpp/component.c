@@ -114,13 +114,14 @@ static int component_register(void)
     }
     install_log_sink();
     mca_coll_mscclpp_register_counters();
-    return mca_coll_mscclpp_widen_selection();
+    return OMPI_SUCCESS;
 }
 
 static int component_open(void)
 {
     mca_coll_mscclpp_component.output = opal_output_open(NULL);
     mca_coll_mscclpp_component.finalizing = false;
+    mca_coll_mscclpp_widen_selection();
     return OMPI_SUCCESS;
 }
 

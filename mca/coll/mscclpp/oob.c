@@ -64,11 +64,12 @@ static mscclpp_status_t look_at_clock(oob_gather_t *gather)
     } else {
         list_missing(gather, ranks, sizeof(ranks));
     }
-    mscclpp_log(
-        late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
-        "%s: all-reduce call %llu, set-up of device communication: waited %.1f s, ranks that have not come: %s%s",
-        gather->oob->label, (unsigned long long)gather->oob->module->calls, waited, ranks,
-        late ? " (parameter timeout)" : "");
+    mscclpp_log(late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
+                "%s: all-reduce call %llu, set-up of device communication: rank %d has waited %.1f s; ranks that have "
+                "not come: "
+                "%s%s",
+                gather->oob->label, (unsigned long long)gather->oob->module->calls, ompi_comm_rank(gather->oob->comm),
+                waited, ranks, late ? " (parameter timeout)" : "");
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 

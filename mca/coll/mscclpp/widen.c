@@ -1,8 +1,9 @@
 /*
  * `--mca coll mscclpp` tells Open MPI to load this component alone. No communicator can be made then, since Open MPI
- * wants some component for each of 50 functions. This component, once loaded, can mend that: while it registers its
- * parameters, the list may still be changed, and components that are appended to the framework's now are opened like
- * the others.
+ * wants some component for each of 50 functions. This component mends that while it is opened. Only by then the list is
+ * final: whoever uses Open MPI's parameters before MPI_Init, as MPI_T_init_thread does, registers all components
+ * whatever the list says, and may write the list, too; those that the list does not name are unloaded before the first
+ * one is opened.
  */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
@@ -10,6 +11,11 @@
 #include <string.h>
 
 #include "mca/common/log.h"
+
+/* What no communicator can do without. */
+static const char *const needed[] = {"basic", "libnbc"};
+
+#define NEEDED_COUNT ((int)(sizeof(needed) / sizeof(needed[0])))
 
 static bool listed(char **names, const char *name)
 {
@@ -21,7 +27,7 @@ static bool listed(char **names, const char *name)
     return false;
 }
 
-/* True for a component that the framework has found in this process already, asked for or not. */
+/* True for a component that Open MPI has opened or is about to open. */
 static bool loaded(const char *name)
 {
     mca_base_component_list_item_t *item;
@@ -60,70 +66,61 @@ static bool exists(const char *name)
     return false;
 }
 
-/*
- * Open MPI forbids changes of the variable once it has opened the components, and forgets to allow them again when a
- * second session in the process has them loaded anew. Opening them forbids changes again.
- */
-static int set_selection(int variable, const char *list)
+/* Registers the parameters of a component and opens it, as Open MPI does. False if it wants to be left out. */
+static bool start(const mca_base_component_t *component)
 {
-    int rc = mca_base_var_set_flag(variable, MCA_BASE_VAR_FLAG_SETTABLE, true);
-
-    return OPAL_SUCCESS == rc ? mca_base_var_set_value(variable, list, strlen(list) + 1, MCA_BASE_VAR_SOURCE_SET, NULL)
-                              : rc;
+    if (NULL != component->mca_register_component_params &&
+        OPAL_SUCCESS != component->mca_register_component_params()) {
+        return false; /* stays in memory, where it harms nothing */
+    }
+    if (NULL != component->mca_open_component && OPAL_SUCCESS != component->mca_open_component()) {
+        mca_base_component_close(component, ompi_coll_base_framework.framework_output);
+        return false;
+    }
+    return true;
 }
 
-/* Loads the components of a list, registers their parameters, and leaves in *names only those that could be. */
-static int load(int variable, char ***names)
+/*
+ * Loads one component that exists. One at a time, so that a file that cannot be loaded, of which Open MPI tells the
+ * user, keeps no other from it.
+ */
+static bool load(char *name)
 {
     mca_base_framework_t *framework = &ompi_coll_base_framework;
     opal_list_t *components = &framework->framework_components;
     opal_list_item_t *last = opal_list_get_last(components);
-    char *list = opal_argv_join(*names, ',');
+    char *selection = framework->framework_selection;
+    bool loaded_any = false;
     int rc;
 
-    if (NULL == list) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    rc = set_selection(variable, list);
-    if (OPAL_SUCCESS == rc) {
-        rc = mca_base_component_find(NULL, framework, false, true);
-    }
-    free(list);
+    framework->framework_selection = name; /* what the next call looks for; nobody else looks meanwhile */
+    rc = mca_base_component_find(NULL, framework, false, true);
+    framework->framework_selection = selection;
     if (OPAL_SUCCESS != rc) {
-        return rc;
+        mscclpp_warn("cannot load the coll component %s (%d)", name, rc);
     }
-
-    opal_argv_free(*names);
-    *names = NULL;
     while (opal_list_get_last(components) != last) {
         mca_base_component_list_item_t *item = (mca_base_component_list_item_t *)opal_list_remove_last(components);
-        const mca_base_component_t *component = item->cli_component;
 
-        rc = NULL != component->mca_register_component_params ? component->mca_register_component_params()
-                                                              : OPAL_SUCCESS;
-        if (OPAL_SUCCESS == rc) {
-            /* In front of this component, which Open MPI is at: it registers what it meets behind it once more. */
+        if (start(item->cli_component)) {
+            /* In front of this component, which Open MPI is at: it opens what it meets behind it. */
             opal_list_prepend(components, &item->super);
-            rc = opal_argv_append_nosize(names, component->mca_component_name);
-            if (OPAL_SUCCESS != rc) {
-                return rc;
-            }
+            loaded_any = true;
         } else {
-            /* As Open MPI does with one that wants to be left out. It stays in memory, where it harms nothing. */
             OBJ_RELEASE(item);
         }
     }
-    return OMPI_SUCCESS;
+    return loaded_any;
 }
 
-/* The names of widen_list that exist and that the user has not listed. */
-static char **missing(char **requested)
+/* The names of a list that exist and are not loaded. */
+static char **missing(const char *list)
 {
-    char **wanted = opal_argv_split(mca_coll_mscclpp_component.config.widen_list, ',');
+    char **wanted = opal_argv_split(list, ',');
     char **names = NULL;
 
     for (char **name = wanted; NULL != name && NULL != *name; ++name) {
-        if (!listed(requested, *name) && !listed(names, *name) && !loaded(*name) && exists(*name)) {
+        if (!listed(names, *name) && !loaded(*name) && exists(*name)) {
             (void)opal_argv_append_nosize(&names, *name);
         }
     }
@@ -131,73 +128,57 @@ static char **missing(char **requested)
     return names;
 }
 
-/* What the user's own widen_list lacks makes MPI_Init fail with a message of Open MPI's that names no parameter. */
-static void tell_of_lack(char **requested, char **names)
+/* What to load: of the user's widen_list, or, where that one would leave MPI_Init to fail, of the default. */
+static char **choose(void)
 {
-    static const char *const needed[] = {"basic", "libnbc"};
+    const char *list = mca_coll_mscclpp_component.config.widen_list;
+    const char *builtin = mscclpp_param_find("widen_list")->default_value;
+    char **names = missing(list);
+    const char *lacking[NEEDED_COUNT];
+    int count = 0;
 
-    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); ++i) {
-        if (!listed(requested, needed[i]) && !listed(names, needed[i]) && !loaded(needed[i])) {
-            mscclpp_warn("parameter widen_list: \"%s\" lacks %s, which few communicators do without; use names of coll "
-                         "components, with commas between",
-                         mca_coll_mscclpp_component.config.widen_list, needed[i]);
+    for (int i = 0; i < NEEDED_COUNT; ++i) {
+        if (!listed(names, needed[i]) && !loaded(needed[i])) {
+            lacking[count++] = needed[i];
         }
     }
+    if (0 == count || 0 == strcmp(list, builtin)) {
+        return names;
+    }
+    mscclpp_error("parameter widen_list: \"%s\" is not allowed, as no communicator does without %s%s%s; use names of "
+                  "coll components with commas between, such as \"%s\", which is taken instead",
+                  list, lacking[0], count > 1 ? " and " : "", count > 1 ? lacking[1] : "", builtin);
+    opal_argv_free(names);
+    return missing(builtin);
 }
 
-int mca_coll_mscclpp_widen_selection(void)
+void mca_coll_mscclpp_widen_selection(void)
 {
     const char *selection = ompi_coll_base_framework.framework_selection;
-    int variable = mca_base_var_find("ompi", "coll", NULL, NULL);
-    char *original = NULL;
-    char *joined = NULL;
-    char *widened = NULL;
-    char **requested;
-    char **names = NULL;
-    int rc;
+    char **added = NULL;
+    char **names;
+    char *joined;
 
-    if (!mca_coll_mscclpp_component.config.widen_selection || variable < 0 || NULL == selection ||
-        '\0' == selection[0] || '^' == selection[0]) {
-        return OMPI_SUCCESS; /* every component is loaded, or all but some */
+    if (!mca_coll_mscclpp_component.config.widen_selection || NULL == selection || '\0' == selection[0] ||
+        '^' == selection[0]) {
+        return; /* every component is loaded, or all but some */
     }
-    requested = opal_argv_split(selection, ',');
-    /* These two are what no communicator can do without. ompi_info has loaded them whatever the list says. */
-    if ((listed(requested, "basic") && listed(requested, "libnbc")) || (loaded("basic") && loaded("libnbc"))) {
-        opal_argv_free(requested);
-        return OMPI_SUCCESS;
+    if (loaded(needed[0]) && loaded(needed[1])) {
+        return;
     }
-
-    rc = OMPI_ERR_OUT_OF_RESOURCE;
-    original = strdup(selection); /* the variable's storage, which is about to be replaced */
-    if (NULL == original) {
-        goto out;
+    names = choose();
+    for (char **name = names; NULL != name && NULL != *name; ++name) {
+        if (load(*name)) {
+            (void)opal_argv_append_nosize(&added, *name);
+        }
     }
-    names = missing(requested);
-    tell_of_lack(requested, names);
-    rc = NULL != names ? load(variable, &names) : OMPI_SUCCESS;
-
-    /* Open MPI compares the components with the list once more when it opens them. */
-    joined = NULL != names ? opal_argv_join(names, ',') : NULL;
-    if (OMPI_SUCCESS == rc && NULL != joined && asprintf(&widened, "%s,%s", original, joined) < 0) {
-        widened = NULL;
-        rc = OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    selection = NULL != widened ? widened : original;
-    (void)set_selection(variable, selection);
-    if (NULL != widened) {
+    joined = NULL != added ? opal_argv_join(added, ',') : NULL;
+    if (NULL != joined) {
         mscclpp_info("the list of coll components \"%s\" does not do for a communicator; also loaded: %s (parameter "
                      "widen_selection turns this off)",
-                     original, joined);
+                     selection, joined);
     }
-
-out:
-    if (OMPI_SUCCESS != rc) {
-        mscclpp_warn("cannot widen the list of coll components \"%s\" (%d); add basic and libnbc to it", selection, rc);
-    }
-    free(widened);
     free(joined);
-    free(original);
+    opal_argv_free(added);
     opal_argv_free(names);
-    opal_argv_free(requested);
-    return OMPI_SUCCESS; /* the user's own list stands */
 }
