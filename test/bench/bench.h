@@ -16,6 +16,7 @@
 #include "mca/common/task.h"
 #include "mca/common/team.h"
 #include "test/bench/bench_cuda.h"
+#include "test/bench/bench_kernel.h"
 
 #ifndef MSCCLPP_VERSION
 #ifdef PACKAGE_VERSION
@@ -94,15 +95,28 @@ typedef enum {
 typedef enum {
     BENCH_COMPARE_NONE,
     BENCH_COMPARE_NCCL,
-    BENCH_COMPARE_STAGED /* copy to pinned host memory, MPI_Allreduce there, copy back */
+    BENCH_COMPARE_STAGED,  /* copy to pinned host memory, MPI_Allreduce there, copy back */
+    BENCH_COMPARE_LAUNCHED /* the host library without lingering kernels */
 } bench_compare_t;
+
+/* Kernels of an application between the calls. */
+typedef struct {
+    bool given;
+    bench_kernel_kind_t kind;
+    double microseconds; /* that each takes */
+    int calls;           /* for each turn of kernels */
+    int ahead;           /* kernels queued before the calls; 0: one after them */
+    int matrix;          /* rows of a product's matrices, chosen at the start */
+} bench_between_t;
 
 #define BENCH_MAX_TYPES 16
 #define BENCH_MAX_OPS 8
 
 typedef struct {
     bench_mode_t mode;
+    bool mode_given;
     bench_compare_t compare;
+    bench_between_t between;
     size_t min; /* bytes; min and max are 0 until the device is known, unless given */
     size_t max;
     double factor;
@@ -225,10 +239,11 @@ typedef struct bench_contender {
     bool (*call)(struct bench_contender *contender, const void *sendbuf, void *recvbuf, size_t count,
                  const bench_type_t *type, const bench_op_t *op);
     bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL if each call does */
-    mscclpp_team_t *team;                              /* of the host library, which serves it; NULL: MPI, a rival */
+    mscclpp_team_t *team;                              /* of the host library, which serves it; NULL: others */
     bool waits;                                        /* NCCL: each call waits for its end */
     bool spins;
-    char *staging[2]; /* staged: pinned host memory */
+    char *staging[2];              /* staged: pinned host memory */
+    struct bench_contender *calls; /* a loop with kernels: whose calls it makes; NULL: none */
 } bench_contender_t;
 
 bench_contender_t bench_contender_mpi(bench_env_t *env);
@@ -250,6 +265,22 @@ const char *bench_nccl_version(void);
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p);
 void bench_staged_close(bench_contender_t *contender);
 
+/* The host library's blocking calls without lingering kernels, in a team of its own. */
+bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p);
+void bench_launched_close(bench_contender_t *contender);
+
+const char *bench_between_name(bench_kernel_kind_t kind);
+
+/* Before MPI_Init. False after one line, printed by one rank, if this device or machine has no such kernels. */
+bool bench_between_possible(const bench_env_t *env, const bench_between_t *between);
+
+/* `in_stream`: calls are queued in the kernels' stream. All ranks return the same; one line on failure. */
+bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream);
+void bench_between_close(void);
+
+/* The loop of kernels and these calls; NULL: of kernels alone. */
+bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls);
+
 /* One row of the table: times in seconds a call, each the maximum over the ranks of their averages. */
 #define BENCH_MAX_ROUNDS 101
 
@@ -261,8 +292,9 @@ typedef struct {
 typedef struct {
     bool measured;
     int iterations;
-    bench_times_t ours;
+    bench_times_t ours; /* with kernels between the calls: of a turn of their loop */
     bench_times_t rival;
+    bench_times_t base; /* of a turn of the loop without the calls, if there is such a loop */
     uint64_t wrong;     /* elements, all ranks and checks together */
     char algorithm[32]; /* empty where MPI hides it */
 } bench_cell_t;
@@ -278,6 +310,10 @@ typedef struct {
 } bench_row_t;
 
 double bench_times_median(const bench_times_t *times);
+
+/* What a call adds to the loop: of each round the difference to another one, which may have no rounds. */
+bench_times_t bench_between_added(const bench_between_t *between, const bench_times_t *with,
+                                  const bench_times_t *without);
 
 /* The parts of a measurement. Those that return a bool print their cause and return false on failure. */
 typedef struct {
@@ -306,7 +342,8 @@ bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const benc
 bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *ours,
                  const bench_operation_t *operation, bool in_place, uint64_t *wrong_p);
 
-/* Measures ours, and the rival in alternating rounds if there is one. */
+/* Measures ours, and in alternating rounds the rival, if there is one, and the loop without calls, if it is asked for.
+ */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p);
 

@@ -121,6 +121,16 @@ void bench_cuda_stream_destroy(void *native)
     }
 }
 
+bool bench_cuda_stream_wait(void *native)
+{
+    static cu_stream_fn_t synchronize;
+
+    if (NULL == synchronize) {
+        synchronize = (cu_stream_fn_t)bench_cuda_find("cuStreamSynchronize");
+    }
+    return NULL != synchronize && succeeded("cuStreamSynchronize", synchronize(native));
+}
+
 bool bench_cuda_managed_alloc(size_t size, void **address_p)
 {
     cu_alloc_managed_fn_t alloc = (cu_alloc_managed_fn_t)bench_cuda_find("cuMemAllocManaged");

@@ -17,6 +17,7 @@ bool bench_cuda_select(int device);
 /* A stream that does not wait for the default stream; `native` is a CUstream and so a cudaStream_t. */
 bool bench_cuda_stream_create(void **native_p);
 void bench_cuda_stream_destroy(void *native);
+bool bench_cuda_stream_wait(void *native);
 
 bool bench_cuda_managed_alloc(size_t size, void **address_p);
 void bench_cuda_managed_free(void *address);

@@ -17,7 +17,7 @@ const char *bench_mode_name(bench_mode_t mode)
 
 const char *bench_compare_name(bench_compare_t compare)
 {
-    static const char *names[] = {"none", "nccl", "staged"};
+    static const char *names[] = {"none", "nccl", "staged", "launched"};
 
     return names[compare];
 }
@@ -45,6 +45,13 @@ static const char help[] =
     "      --check N          verified calls for each size, 0 for none (default 1)\n"
     "      --compare WHAT     nccl: the same buffers and sizes through NCCL, in alternating rounds\n"
     "                         staged: copy to pinned host memory, MPI_Allreduce there, copy back\n"
+    "                         launched: the host library without lingering kernels (implies --mode library)\n"
+    "      --between KIND:US[:CALLS]\n"
+    "                         a kernel of an application after each call, or after CALLS calls, that takes US\n"
+    "                         microseconds: waves (fills the GPU once), full (a block a multiprocessor, with most\n"
+    "                         of its shared memory), coop (the same, cooperative), gemm (cuBLAS) or none; shows\n"
+    "                         what a call adds to the loop of kernels\n"
+    "      --between-ahead N  queues N such kernels before the calls in place of one after them (default 0)\n"
     "      --nccl-wait HOW    how a blocking NCCL call is waited for: sync (default) or spin\n"
     "      --nccl-library F   file to load (default libnccl.so.2)\n"
     "      --transport NAME   with --mode port: one transport (default all)\n"
@@ -62,6 +69,7 @@ static const char help[] =
     "  mpirun -n 4 mscclpp_bench -b 8 -e 1g -f 4 -d half --compare nccl --json h200.json\n"
     "  mpirun -n 4 mscclpp_bench --mode stream -b 1m -e 1m -d float --rounds 11\n"
     "  mpirun -n 4 mscclpp_bench --device host -e 64k -d int8,double -o sum,max --check 3\n"
+    "  mpirun -n 2 mscclpp_bench --between waves:20 -b 8 -e 8 --compare launched\n"
     "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
 
 /* Calls `add` for each name of a list separated by commas. */
@@ -124,6 +132,48 @@ static bool parse_transport(const char *name, bench_options_t *options)
     return true;
 }
 
+/* KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS; of the kind none the rest may be missing. */
+static bool parse_between(const char *text, bench_between_t *between)
+{
+    static const char allowed[] = "KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS, with none, waves, full, coop or gemm, "
+                                  "0 to 1000000 microseconds and 1 to 1000 calls";
+    size_t length = strcspn(text, ":");
+    const char *at = text + length;
+    char *end = NULL;
+    int kind = BENCH_KERNEL_NONE;
+    long calls = 1;
+
+    while (kind <= BENCH_KERNEL_GEMM && (strlen(bench_between_name((bench_kernel_kind_t)kind)) != length ||
+                                         0 != strncmp(bench_between_name((bench_kernel_kind_t)kind), text, length))) {
+        ++kind;
+    }
+    if (kind > BENCH_KERNEL_GEMM || ('\0' == *at && BENCH_KERNEL_NONE != kind)) {
+        return bench_refuse("--between", text, allowed);
+    }
+    if (':' == *at) {
+        between->microseconds = strtod(at + 1, &end);
+        if (!isdigit((unsigned char)at[1]) || !(between->microseconds <= 1e6)) {
+            return bench_refuse("--between", text, allowed);
+        }
+        at = end;
+    }
+    if (':' == *at) {
+        calls = isdigit((unsigned char)at[1]) ? strtol(at + 1, &end, 10) : 0;
+        at = calls >= 1 && calls <= 1000 ? end : at;
+    }
+    if ('\0' != *at) {
+        return bench_refuse("--between", text, allowed);
+    }
+    if (BENCH_KERNEL_NONE == kind) {
+        between->microseconds = 0;
+        calls = 1;
+    }
+    between->given = true;
+    between->kind = (bench_kernel_kind_t)kind;
+    between->calls = (int)calls;
+    return true;
+}
+
 enum {
     IN_PLACE = 256,
     OUT_OF_PLACE,
@@ -136,6 +186,8 @@ enum {
     JSON,
     TRANSPORT,
     WINDOW,
+    BETWEEN,
+    BETWEEN_AHEAD,
     VERSION
 };
 
@@ -156,6 +208,8 @@ static const struct option table[] = {{"mode", required_argument, NULL, 'm'},
                                       {"nccl-library", required_argument, NULL, NCCL_LIBRARY},
                                       {"transport", required_argument, NULL, TRANSPORT},
                                       {"window", required_argument, NULL, WINDOW},
+                                      {"between", required_argument, NULL, BETWEEN},
+                                      {"between-ahead", required_argument, NULL, BETWEEN_AHEAD},
                                       {"device", required_argument, NULL, DEVICE},
                                       {"json", required_argument, NULL, JSON},
                                       {"help", no_argument, NULL, 'h'},
@@ -173,6 +227,7 @@ static bool take(int option, const char *value, bench_options_t *options)
     case 'm':
         ok = bench_parse_choice("--mode", value, "blocking|library|stream|port", &choice);
         options->mode = (bench_mode_t)choice;
+        options->mode_given = true;
         break;
     case 'b':
         ok = bench_parse_size("--min", value, &options->min);
@@ -208,7 +263,7 @@ static bool take(int option, const char *value, bench_options_t *options)
         ok = bench_parse_int("--check", value, 0, 1000000, &options->checks);
         break;
     case COMPARE:
-        ok = bench_parse_choice("--compare", value, "none|nccl|staged", &choice);
+        ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched", &choice);
         options->compare = (bench_compare_t)choice;
         break;
     case NCCL_WAIT:
@@ -224,6 +279,12 @@ static bool take(int option, const char *value, bench_options_t *options)
     case WINDOW:
         ok = bench_parse_int("--window", value, 1, 65536, &options->window);
         break;
+    case BETWEEN:
+        ok = parse_between(value, &options->between);
+        break;
+    case BETWEEN_AHEAD:
+        ok = bench_parse_int("--between-ahead", value, 0, 1000, &options->between.ahead);
+        break;
     case DEVICE:
         ok = bench_parse_choice("--device", value, "auto|cuda|host", &choice);
         options->device = devices[choice];
@@ -233,6 +294,20 @@ static bool take(int option, const char *value, bench_options_t *options)
         break;
     }
     return ok;
+}
+
+static bool consistent_between(const bench_options_t *options)
+{
+    char ahead[16];
+
+    if (options->between.given && BENCH_MODE_PORT == options->mode) {
+        return bench_refuse("--mode", "port", "blocking, library or stream with --between");
+    }
+    if (0 != options->between.ahead && BENCH_KERNEL_NONE == options->between.kind) {
+        snprintf(ahead, sizeof(ahead), "%d", options->between.ahead);
+        return bench_refuse("--between-ahead", ahead, "it with kernels of --between");
+    }
+    return true;
 }
 
 /* What single values cannot tell. */
@@ -255,12 +330,15 @@ static bool consistent(const bench_options_t *options)
     if (BENCH_COMPARE_STAGED == options->compare && BENCH_MODE_BLOCKING != options->mode) {
         return bench_refuse("--compare", "staged", "it with --mode blocking, since MPI has no calls in a stream");
     }
+    if (BENCH_COMPARE_LAUNCHED == options->compare && BENCH_MODE_LIBRARY != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "library with --compare launched");
+    }
     for (int i = 0; i < options->ntypes; ++i) {
         if (BENCH_COMPARE_STAGED == options->compare && MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
             return bench_refuse("--type", options->types[i]->name, "types that MPI has with --compare staged");
         }
     }
-    return true;
+    return consistent_between(options);
 }
 
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
@@ -296,6 +374,9 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
             fprintf(stderr, "mscclpp_bench: '%s' is no option; see --help\n", argv[optind]);
         }
         return false;
+    }
+    if (BENCH_COMPARE_LAUNCHED == options.compare && !options.mode_given) {
+        options.mode = BENCH_MODE_LIBRARY;
     }
     if (!consistent(&options)) {
         return false;

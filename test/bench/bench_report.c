@@ -43,6 +43,68 @@ static void print_component(const bench_options_t *options)
     }
 }
 
+static void print_between(const bench_options_t *options)
+{
+    const bench_between_t *between = &options->between;
+
+    if (BENCH_KERNEL_NONE == between->kind) {
+        printf("# nothing between the calls\n");
+    } else {
+        printf("# a turn: ");
+        if (0 != between->ahead) {
+            printf("%d kernel%s queued, ", between->ahead, 1 == between->ahead ? "" : "s");
+        }
+        printf("%d call%s, %sa stream synchronise; kernels: %s of %g us", between->calls,
+               1 == between->calls ? "" : "s", 0 == between->ahead ? "a kernel, " : "",
+               bench_between_name(between->kind), between->microseconds);
+        if (0 != between->matrix) {
+            printf(", %d rows", between->matrix);
+        }
+        printf("\n# adds: the turn's time less that of one without calls, by calls\n");
+    }
+    printf("# times in us, median of %d rounds of the slowest rank's average\n", options->rounds);
+}
+
+/* What stands above the columns of one place, in three lines. */
+static const char *const heads[][3][4] = {
+    {{NULL}, {"time", "algbw", "busbw", "#wrong"}, {"(us)", "(GB/s)", "(GB/s)", ""}},
+    {{NULL}, {"adds", "turn", "base", "#wrong"}, {"(us)", "(us)", "(us)", ""}}};
+
+static void print_columns(const bench_report_t *report)
+{
+    static const char *const keys[][4] = {
+        {"", "", "", ""}, {"size", "count", "type", "op"}, {"(B)", "(elements)", "", ""}};
+    const bench_options_t *options = report->options;
+    const char *const rival[][3] = {{bench_compare_name(options->compare), "", "ours/"},
+                                    {options->between.given ? "adds" : "time", "ours -", "theirs"},
+                                    {"(us)", "theirs", ""}};
+
+    printf("#\n");
+    for (int line = 0; line < 3; ++line) {
+        const char *const *head = heads[options->between.given][line];
+
+        printf("# %10s %12s %8s %4s", keys[line][0], keys[line][1], keys[line][2], keys[line][3]);
+        for (int i = 0; i < 2; ++i) {
+            if (0 == i ? !options->out_of_place : !options->in_place) {
+                continue;
+            }
+            if (0 == line) {
+                printf(" | %-37s", 0 == i ? "out of place" : "in place");
+            } else {
+                printf(" | %10s %8s %8s %8s", head[0], head[1], head[2], head[3]);
+            }
+            if (report->rival) {
+                printf(" %10s", rival[line][0]);
+                if (options->between.given) {
+                    printf(" %8s", rival[line][1]);
+                }
+                printf(" %6s", rival[line][2]);
+            }
+        }
+        printf("\n");
+    }
+}
+
 void bench_report_header(const bench_report_t *report)
 {
     const bench_options_t *options = report->options;
@@ -74,39 +136,18 @@ void bench_report_header(const bench_report_t *report)
                : options->nccl_spin               ? "each call followed by polling its stream"
                                                   : "each call followed by a stream synchronise",
                NULL == nvls ? "unset" : nvls);
+    } else if (BENCH_COMPARE_LAUNCHED == options->compare) {
+        printf("# beside the host library with linger=off in a team of its own, same buffers, alternating rounds\n");
     } else if (BENCH_COMPARE_STAGED == options->compare) {
         printf("# beside staging by the application: copy to pinned host memory, MPI_Allreduce there, copy back\n");
     }
-    printf("# times in us, median of %d rounds of the slowest rank's average; busbw = algbw * %.4g\n", options->rounds,
-           bus_factor(env));
-    printf("#\n# %10s %12s %8s %4s", "", "", "", "");
-    for (int i = 0; i < 2; ++i) {
-        if (0 == i ? options->out_of_place : options->in_place) {
-            printf(" | %-37s", 0 == i ? "out of place" : "in place");
-            if (report->rival) {
-                printf(" %10s %6s", bench_compare_name(options->compare), "ours/");
-            }
-        }
+    if (options->between.given) {
+        print_between(options);
+    } else {
+        printf("# times in us, median of %d rounds of the slowest rank's average; busbw = algbw * %.4g\n",
+               options->rounds, bus_factor(env));
     }
-    printf("\n# %10s %12s %8s %4s", "size", "count", "type", "op");
-    for (int i = 0; i < 2; ++i) {
-        if (0 == i ? options->out_of_place : options->in_place) {
-            printf(" | %10s %8s %8s %8s", "time", "algbw", "busbw", "#wrong");
-            if (report->rival) {
-                printf(" %10s %6s", "time", "theirs");
-            }
-        }
-    }
-    printf("\n# %10s %12s %8s %4s", "(B)", "(elements)", "", "");
-    for (int i = 0; i < 2; ++i) {
-        if (0 == i ? options->out_of_place : options->in_place) {
-            printf(" | %10s %8s %8s %8s", "(us)", "(GB/s)", "(GB/s)", "");
-            if (report->rival) {
-                printf(" %10s %6s", "(us)", "");
-            }
-        }
-    }
-    printf("\n");
+    print_columns(report);
     fflush(stdout);
 }
 
@@ -133,6 +174,16 @@ static void json_member(FILE *file, const char *name, const char *value)
     fprintf(file, ",\n");
 }
 
+static void json_between(FILE *file, const bench_between_t *between)
+{
+    fprintf(file, "  \"between\": {\"kind\": \"%s\", \"microseconds\": %.4g, \"calls\": %d, \"ahead\": %d",
+            bench_between_name(between->kind), between->microseconds, between->calls, between->ahead);
+    if (0 != between->matrix) {
+        fprintf(file, ", \"matrix\": %d", between->matrix);
+    }
+    fprintf(file, "},\n");
+}
+
 static void json_environment(FILE *file, const bench_options_t *options, const bench_env_t *env)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -154,6 +205,9 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
                     BENCH_MODE_STREAM == options->mode ? "end"
                     : options->nccl_spin               ? "spin"
                                                        : "sync");
+    }
+    if (options->between.given) {
+        json_between(file, &options->between);
     }
     MPI_Get_library_version(text, &length);
     json_member(file, "mpi", text);
@@ -215,6 +269,44 @@ static void json_times(FILE *file, const bench_times_t *times)
     fprintf(file, "]}");
 }
 
+/* A ratio of what may be nothing, or less, says nothing. */
+static void json_ratio(FILE *file, double ours, double rival)
+{
+    if (ours > 0 && rival > 0) {
+        fprintf(file, ", \"ratio\": %.4f", ours / rival);
+    } else {
+        fprintf(file, ", \"ratio\": null");
+    }
+}
+
+static void json_added(const bench_report_t *report, const bench_cell_t *cell)
+{
+    const bench_between_t *between = &report->options->between;
+    bench_times_t ours = bench_between_added(between, &cell->ours, &cell->base), rival, difference;
+    FILE *file = report->json;
+
+    fprintf(file, ", \"added_us\": ");
+    json_times(file, &ours);
+    fprintf(file, ", \"turn_us\": ");
+    json_times(file, &cell->ours);
+    if (0 != cell->base.rounds) {
+        fprintf(file, ", \"base_us\": ");
+        json_times(file, &cell->base);
+    }
+    if (report->rival) {
+        rival = bench_between_added(between, &cell->rival, &cell->base);
+        difference = bench_between_added(between, &cell->ours, &cell->rival);
+        fprintf(file, ", \"rival_added_us\": ");
+        json_times(file, &rival);
+        fprintf(file, ", \"rival_turn_us\": ");
+        json_times(file, &cell->rival);
+        fprintf(file, ", \"difference_us\": ");
+        json_times(file, &difference);
+        json_ratio(file, bench_times_median(&ours), bench_times_median(&rival));
+    }
+    fprintf(file, "}");
+}
+
 static void json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place)
 {
     FILE *file = report->json;
@@ -237,6 +329,10 @@ static void json_cell(bench_report_t *report, const bench_row_t *row, const benc
     } else {
         fprintf(file, "null");
     }
+    if (report->options->between.given) {
+        json_added(report, cell);
+        return;
+    }
     fprintf(file, ", \"algbw\": %.4f, \"busbw\": %.4f, \"time_us\": ", 1e-9 * (double)row->bytes / time,
             1e-9 * (double)row->bytes / time * bus_factor(report->env));
     json_times(file, &cell->ours);
@@ -248,6 +344,28 @@ static void json_cell(bench_report_t *report, const bench_row_t *row, const benc
     fprintf(file, "}");
 }
 
+static void print_added(const bench_report_t *report, const bench_cell_t *cell, const char *wrong)
+{
+    const bench_between_t *between = &report->options->between;
+    bench_times_t times = bench_between_added(between, &cell->ours, &cell->base);
+    double ours = bench_times_median(&times), rival;
+
+    printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * ours, 1e6 * bench_times_median(&cell->ours),
+           1e6 * bench_times_median(&cell->base), wrong);
+    if (!report->rival) {
+        return;
+    }
+    times = bench_between_added(between, &cell->rival, &cell->base);
+    rival = bench_times_median(&times);
+    times = bench_between_added(between, &cell->ours, &cell->rival);
+    printf(" %10.2f %8.2f", 1e6 * rival, 1e6 * bench_times_median(&times));
+    if (ours > 0 && rival > 0) {
+        printf(" %6.2f", ours / rival);
+    } else {
+        printf(" %6s", "N/A");
+    }
+}
+
 static void print_cell(const bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell)
 {
     double time = bench_times_median(&cell->ours), rival = bench_times_median(&cell->rival);
@@ -256,6 +374,10 @@ static void print_cell(const bench_report_t *report, const bench_row_t *row, con
 
     if (report->options->checks > 0) {
         snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)cell->wrong);
+    }
+    if (report->options->between.given) {
+        print_added(report, cell, wrong);
+        return;
     }
     printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * time, algbw, algbw * bus_factor(report->env), wrong);
     if (report->rival) {

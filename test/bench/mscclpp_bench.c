@@ -66,11 +66,33 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, bench_c
             return false;
         }
         break;
+    case BENCH_COMPARE_LAUNCHED:
+        if (!bench_launched_open(env, rival)) {
+            return false;
+        }
+        break;
     default:
         return true;
     }
     *rival_p = rival;
     return true;
+}
+
+static void close_rival(const bench_options_t *options, bench_contender_t *rival)
+{
+    switch (options->compare) {
+    case BENCH_COMPARE_NCCL:
+        bench_nccl_close();
+        break;
+    case BENCH_COMPARE_STAGED:
+        bench_staged_close(rival);
+        break;
+    case BENCH_COMPARE_LAUNCHED:
+        bench_launched_close(rival);
+        break;
+    default:
+        break;
+    }
 }
 
 /* MPI has no call in a stream, and no half and no bfloat16. */
@@ -134,7 +156,7 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
 }
 
 /* BENCH_EXIT_WRONG after a wrong result or a failure of which a line was printed. */
-static int run(bench_env_t *env, const bench_options_t *options)
+static int run(bench_env_t *env, bench_options_t *options)
 {
     bench_contender_t rival_storage, *rival;
     bench_component_t component;
@@ -149,7 +171,8 @@ static int run(bench_env_t *env, const bench_options_t *options)
     if (BENCH_MODE_PORT == options->mode) {
         return bench_port_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
     }
-    if (!open_rival(env, options, &rival_storage, &rival) || !open_ours(env, options)) {
+    if (!open_rival(env, options, &rival_storage, &rival) || !open_ours(env, options) ||
+        (options->between.given && !bench_between_open(env, &options->between, BENCH_MODE_STREAM == options->mode))) {
         return BENCH_EXIT_WRONG;
     }
     if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max)) ||
@@ -169,11 +192,8 @@ static int run(bench_env_t *env, const bench_options_t *options)
     }
     bench_component_read(&component);
     ok = bench_report_close(&report, wrong, &component);
-    if (BENCH_COMPARE_NCCL == options->compare) {
-        bench_nccl_close();
-    } else if (NULL != rival) {
-        bench_staged_close(rival);
-    }
+    close_rival(options, rival);
+    bench_between_close();
     bench_library_close(env);
     bench_buffers_close(&buffers, env);
     return bench_all(env->control, ok && 0 == wrong) ? 0 : BENCH_EXIT_WRONG;
@@ -191,6 +211,9 @@ int main(int argc, char **argv)
     }
     if (!bench_env_choose_device(&env, options.device)) {
         return BENCH_EXIT_WRONG;
+    }
+    if (options.between.given && !bench_between_possible(&env, &options.between)) {
+        return bench_leave(BENCH_EXIT_USAGE);
     }
     if (0 == options.max) {
         options.max = bench_env_largest(&env, options.min);
