@@ -12,6 +12,7 @@
 
 typedef int (*cu_void_fn_t)(void);
 typedef int (*cu_count_fn_t)(int *count);
+typedef int (*cu_attribute_fn_t)(int *value, int attribute, int device);
 typedef int (*cu_alloc_fn_t)(uintptr_t *address, size_t size);
 typedef int (*cu_free_fn_t)(uintptr_t address);
 typedef int (*cu_handle_fn_t)(void *handle);
@@ -27,6 +28,7 @@ typedef int (*cu_instantiate_fn_t)(void **instance, void *graph, unsigned long l
 typedef int (*cu_graph_launch_fn_t)(void *instance, void *stream);
 
 #define CAPTURE_MODE_GLOBAL 0
+#define DEVICE_ATTRIBUTE_MPS_ENABLED 133
 
 static const char image[] = ".version 6.0\n"
                             ".target sm_50\n"
@@ -78,6 +80,15 @@ int mt_cuda_devices(void)
 
     CALL(cu_count_fn_t, "cuDeviceGetCount", &count);
     return count;
+}
+
+bool mt_cuda_mps(void)
+{
+    cu_attribute_fn_t ask = (cu_attribute_fn_t)bench_cuda_find("cuDeviceGetAttribute");
+    int enabled = 0, device = -1;
+
+    CALL(cu_count_fn_t, "cuCtxGetDevice", &device);
+    return NULL != ask && 0 == ask(&enabled, DEVICE_ATTRIBUTE_MPS_ENABLED, device) && 1 == enabled;
 }
 
 void mt_cuda_synchronize(void)

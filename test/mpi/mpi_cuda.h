@@ -5,7 +5,10 @@
 #ifndef TEST_MPI_MPI_CUDA_H
 #define TEST_MPI_MPI_CUDA_H
 
+#include <stdbool.h>
+
 int mt_cuda_devices(void);
+bool mt_cuda_mps(void); /* processes run side by side on the current device; false where the driver cannot tell */
 
 void mt_cuda_synchronize(void); /* the whole device, as cudaDeviceSynchronize */
 void mt_cuda_allocate(void);    /* device memory, and frees it, which waits for the device */

@@ -8,8 +8,9 @@
 #   MSCCLPP_TEST_DEVICE     host (the twin) or cuda (default: cuda where there is a GPU)
 #   MSCCLPP_TEST_MPS=1      ranks on one GPU are clients of MPS and do not take turns, up to 8 of them; the component
 #                           is not told
-#   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, one call beyond 2 GiB, any number of ranks a GPU, and
-#                           all counts and numbers of ranks where few stand for them
+#   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, one call beyond 2 GiB, any number of ranks a GPU, 20000
+#                           rounds of copies without a stream, and all counts and numbers of ranks where few stand for
+#                           them
 #   MSCCLPP_TEST_LANES      1 (default) to 4: so many groups of cases at once, but for those that measure times
 #   MPIRUN                  (default: mpirun)
 set -u
@@ -31,6 +32,8 @@ trap 'rm -rf "$scratch"' EXIT
 . "$(dirname "$0")/lanes.sh"
 # shellcheck source=test/mpi/nodes.sh
 . "$(dirname "$0")/nodes.sh"
+# shellcheck source=test/mpi/sync.sh
+. "$(dirname "$0")/sync.sh"
 # shellcheck source=test/mpi/tune.sh
 . "$(dirname "$0")/tune.sh"
 
@@ -655,7 +658,7 @@ cases_ports() {
 }
 
 groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory late idle rules tune
-    selection)
+    selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -663,7 +666,7 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        ports rules no_memory
+        ports rules no_memory sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done

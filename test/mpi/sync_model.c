@@ -87,7 +87,7 @@ void sy_describe(round_t *round, int index, const mt_copies_t *families, int cou
     round->again = 1 == index / (SIZES * count) % 2;
     round->fresh = 0 == index % FRESH_EVERY;
     round->full = 0 == index % FULL_EVERY;
-    round->alone = 3 == index % 4;
+    round->alone = 3 == index % 4 && BESIDE_BY_HOST != round->before->act && BESIDE_BY_DEVICE != round->before->act;
     round->words = result_bytes(round->path, round->size) / sizeof(unsigned);
     round->count = (int)round->words;
     if (ALLGATHER == round->path->collective || ALLTOALL == round->path->collective) {

@@ -10,9 +10,9 @@
 
 #define RANKS_MAX 16
 #define SIZES 3
-#define PART                                                                                                           \
-    1024u /* words at the end of a result that are looked at in each round, and of what is copied beside it            \
-           */
+
+/* Words at the end of a result that are looked at in each round, and of what is copied beside the buffers of a call. */
+#define PART 1024u
 
 typedef enum { ALLREDUCE, BCAST, ALLGATHER, ALLTOALL } collective_t;
 typedef enum { BLOCKING, NONBLOCKING, PERSISTENT } manner_t;

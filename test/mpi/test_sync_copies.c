@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "test/mpi/mpi_copies.h"
+#include "test/mpi/mpi_cuda.h"
 #include "test/mpi/mpi_test.h"
 #include "test/mpi/sync_model.h"
 
@@ -37,7 +38,7 @@ static const mt_kind_t kinds[] = {MT_DEVICE, MT_POOL, MT_MAPPED, MT_MANAGED};
 static mt_buffer_t operand;
 static mt_buffer_t result;
 static MPI_Request requests[SIZES]; /* on these buffers */
-static mt_buffer_t small;           /* for calls that are not looked at */
+static mt_buffer_t zeros;           /* for calls that are not looked at */
 static mt_buffer_t source;          /* of copies on the device */
 static mt_buffer_t snapshot;
 static mt_buffer_t copied; /* the result, once more */
@@ -282,11 +283,11 @@ static void renew_buffers(const round_t *round)
     }
 }
 
-/* Calls that follow closely and that no copy goes before, so that a kernel lingers. */
-static void burst(void)
+/* Calls that follow closely and that no copy goes before, so that a kernel for such calls lingers. */
+static void burst(const round_t *round)
 {
     for (int i = 0; i < BURST; ++i) {
-        MT_MPI(MPI_Allreduce(MPI_IN_PLACE, small.data, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+        MT_MPI(MPI_Allreduce(MPI_IN_PLACE, zeros.data, round->count, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     }
 }
 
@@ -300,7 +301,7 @@ static void run_round(const round_t *round, totals_t *totals)
     make_request(round);
     prepare(round);
     if (BY_LINGERING == round->path->server) {
-        burst();
+        burst(round);
     }
     rung = mt_rung(MPI_COMM_WORLD);
     act(round);
@@ -397,8 +398,8 @@ static void run_all(const options_t *options)
     round_t round;
     int cases = 0;
 
-    small = mt_buffer_alloc(MT_DEVICE, 2 * WORD, 0);
-    mt_buffer_set(&small, 0);
+    zeros = mt_buffer_alloc(MT_DEVICE, sy_bytes(options->path, &sy_befores[0]), 0);
+    mt_buffer_set(&zeros, 0);
     source = mt_buffer_alloc(MT_DEVICE, bytes, 0);
     snapshot = mt_buffer_alloc(MT_DEVICE, bytes, 0);
     copied = mt_buffer_alloc(MT_DEVICE, bytes, 0);
@@ -425,7 +426,7 @@ static void run_all(const options_t *options)
                (unsigned long long)totals.rounds, mt_size, (unsigned long long)totals.wrong,
                (unsigned long long)totals.rung, mt_now() - start);
     }
-    mt_buffer_free(&small, "buffer of the calls before");
+    mt_buffer_free(&zeros, "buffer of the calls before");
     mt_buffer_free(&source, "source");
     mt_buffer_free(&snapshot, "snapshot");
     mt_buffer_free(&copied, "copy of the result");
@@ -433,33 +434,70 @@ static void run_all(const options_t *options)
     free(read_back);
 }
 
+/* Ranks are all given the same, so one of them says it. */
 static bool refuse(const char *what, const char *value, const char *allowed)
 {
-    MT_CHECK(false, "%s \"%s\" is not allowed; use %s", what, value, allowed);
+    MT_CHECK(0 != mt_rank, "%s \"%s\" is not allowed; use %s", what, value, allowed);
     return false;
 }
 
-static bool find_path(const char *name, options_t *options)
+static void append(char *text, size_t size, const char *word)
 {
-    char allowed[256] = "one of";
+    size_t length = strlen(text);
+
+    snprintf(text + length, size - length, "%s%s", 0 == length ? "" : ", ", word);
+}
+
+static const path_t *find_path(const char *name)
+{
+    char allowed[256] = "";
 
     for (int i = 0; i < sy_path_count; ++i) {
-        size_t length = strlen(allowed);
-        snprintf(allowed + length, sizeof(allowed) - length, " %s", sy_paths[i].name);
+        append(allowed, sizeof(allowed), sy_paths[i].name);
         if (0 == strcmp(name, sy_paths[i].name)) {
-            options->path = &sy_paths[i];
-            return true;
+            return &sy_paths[i];
         }
     }
-    return refuse("path", name, allowed);
+    refuse("path", name, allowed);
+    return NULL;
+}
+
+static bool check_before(const options_t *options)
+{
+    char allowed[256] = "";
+
+    for (int i = 0; i < sy_before_count; ++i) {
+        if (sy_applies(options->path, &sy_befores[i])) {
+            append(allowed, sizeof(allowed), sy_befores[i].name);
+            if (NULL == options->before || 0 == strcmp(options->before, sy_befores[i].name)) {
+                return true;
+            }
+        }
+    }
+    return refuse("--before", options->before, allowed);
+}
+
+static bool check_kind(const options_t *options)
+{
+    char allowed[64] = "";
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
+        if (mt_kind_exists(kinds[i])) {
+            append(allowed, sizeof(allowed), mt_kind_name(kinds[i]));
+            if (NULL == options->kind || 0 == strcmp(options->kind, mt_kind_name(kinds[i]))) {
+                return true;
+            }
+        }
+    }
+    return refuse("--kind", options->kind, allowed);
 }
 
 static bool read_options(int argc, char **argv, options_t *options)
 {
-    round_t unused;
     int next = 2;
 
-    if (!find_path(argc > 1 ? argv[1] : "", options)) {
+    options->path = find_path(argc > 1 ? argv[1] : "");
+    if (NULL == options->path) {
         return false;
     }
     if (argc > 2 && '-' != argv[2][0]) {
@@ -482,10 +520,18 @@ static bool read_options(int argc, char **argv, options_t *options)
             return refuse("option", argv[next], "--kind KIND, --before WHAT or, on the twin, --late");
         }
     }
-    if (!choose(options, 0, &unused)) {
-        MT_CHECK(false, "there is no such kind of memory here, or nothing of that name is done before this call: %s %s",
-                 NULL == options->kind ? "all kinds" : options->kind, NULL == options->before ? "" : options->before);
+    return check_kind(options) && check_before(options);
+}
+
+/* Kernels that take turns on a GPU would each linger while the others are waited for. */
+static bool cannot_linger(const char *path)
+{
+    if (mt_twin || 0 != strcmp(path, "linger") || mt_cuda_devices() >= mt_size || mt_cuda_mps()) {
         return false;
+    }
+    if (0 == mt_rank) {
+        printf("skipped: without MPS kernels do not linger where ranks share a GPU; %d ranks, %d GPUs\n", mt_size,
+               mt_cuda_devices());
     }
     return true;
 }
@@ -495,7 +541,7 @@ int main(int argc, char **argv)
     options_t options = {.rounds = ROUNDS};
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
-    if (mt_too_small(2)) {
+    if (mt_too_small(2) || cannot_linger(argc > 1 ? argv[1] : "")) {
         (void)mt_finish();
         return MT_SKIPPED;
     }
