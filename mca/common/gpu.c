@@ -14,6 +14,17 @@ static const mscclpp_gpu_ops_t *cuda_ops(void)
 #endif
 }
 
+mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_ops_t **ops_p)
+{
+    const mscclpp_gpu_ops_t *ops = cuda_ops();
+
+    if (0 == strcmp(device, "auto") && NULL != ops && NULL != ops->is_likely && ops->is_likely()) {
+        *ops_p = ops;
+        return MSCCLPP_OK;
+    }
+    return mscclpp_gpu_open(device, ops_p);
+}
+
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p)
 {
     const mscclpp_gpu_ops_t *ops = cuda_ops();

@@ -82,6 +82,13 @@ typedef struct {
     /* How many devices this process can use. MSCCLPP_ERR_NOT_SUPPORTED, silently, without a driver or a device. */
     mscclpp_status_t (*probe)(int *device_count_p);
 
+    /*
+     * True if this process is likely to find a device, as far as can be told at next to no cost. Where it is,
+     * `is_device` and `current_device` work without `probe`: they probe when the application has begun to use devices.
+     * May be NULL: there is nothing dear about probing.
+     */
+    bool (*is_likely)(void);
+
     /* The calling thread's current device, without creating a context. */
     mscclpp_status_t (*current_device)(int *device_p);
     mscclpp_status_t (*device_info)(int device, mscclpp_gpu_info_t *info_p);
@@ -96,7 +103,10 @@ typedef struct {
     /* Loads every kernel on the device, since loading one while another spins can deadlock. Idempotent. */
     mscclpp_status_t (*preload)(int device);
 
-    /* True if the address is MANAGED or DEVICE memory. The only call on the path of host buffers: tens of nanoseconds.
+    /*
+     * True if the address is MANAGED or DEVICE memory. The only call on the path of host buffers: a few nanoseconds for
+     * those of small calls (mca/common/host_memory.h), a question to the driver for others. The byte must be the
+     * caller's to use.
      */
     bool (*is_device)(const void *address);
 
@@ -214,6 +224,12 @@ extern const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops;
  * "host". MSCCLPP_ERR_NOT_SUPPORTED, silently, if "auto" finds none; logged as an error if "cuda" does.
  */
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p);
+
+/*
+ * The same for a process that may never use a device: "auto" is content with one that is likely, and leaves probing to
+ * the functions that are called first.
+ */
+mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_ops_t **ops_p);
 
 /*
  * Lets kernels of the host twin that run in the caller's own thread call `progress` while they wait, so that messages

@@ -276,6 +276,7 @@ static void cuda_host_unregister(void *host_address)
 const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .name = "cuda",
     .probe = mscclpp_cuda_probe,
+    .is_likely = mscclpp_cuda_is_likely,
     .current_device = mscclpp_cuda_current_device,
     .device_info = cuda_device_info,
     .keeps_lines = cuda_keeps_lines,

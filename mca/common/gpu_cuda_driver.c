@@ -1,8 +1,15 @@
 #include "mca/common/gpu_cuda_driver.h"
 
+#include <ctype.h>
+#include <dirent.h>
+#include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
+static pthread_once_t cuda_find_once = PTHREAD_ONCE_INIT;
+static pthread_once_t cuda_use_once = PTHREAD_ONCE_INIT;
+static PFN_cuCtxGetCurrent_v4000 cuda_get_current; /* NULL if there is no driver; see cuda_find */
 static mscclpp_cuda_driver_t cuda_table;
 _Atomic(mscclpp_cuda_driver_t *) mscclpp_cuda_driver_loaded; /* &cuda_table once it is filled in */
 
@@ -112,6 +119,65 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
     return MSCCLPP_OK;
 }
 
+/*
+ * Whether the kernel's driver runs a GPU that this process may see, without a word to it: initialising CUDA takes up to
+ * 0.2 s, and is too dear for a program that may never use it. Some systems make these files only when CUDA is first
+ * initialised, or have others; there one has to probe.
+ */
+bool mscclpp_cuda_is_likely(void)
+{
+    static const char name[] = "nvidia";
+    DIR *folder = opendir("/dev");
+    const struct dirent *entry;
+    bool found = false;
+
+    while (NULL != folder && !found && NULL != (entry = readdir(folder))) {
+        found = 0 == strncmp(entry->d_name, name, strlen(name)) && isdigit((unsigned char)entry->d_name[strlen(name)]);
+    }
+    if (NULL != folder) {
+        closedir(folder);
+    }
+    return found;
+}
+
+/* Loading the driver's library does not initialise it; an application that uses CUDA has it loaded already. */
+static void cuda_find(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+
+    if (NULL == library) {
+        mscclpp_debug("no CUDA: %s", dlerror());
+        return;
+    }
+    *(void **)&cuda_get_current = dlsym(library, "cuCtxGetCurrent");
+}
+
+static void cuda_use(void)
+{
+    int count;
+
+    if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
+        mscclpp_info("CUDA is in use in this process, but this component finds no device that it can use; device "
+                     "buffers are left to the other components (verbose 3 shows what the driver said)");
+    }
+}
+
+mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
+{
+    mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUcontext context;
+
+    if (NULL == driver) {
+        (void)pthread_once(&cuda_find_once, cuda_find);
+        if (NULL == cuda_get_current || CUDA_ERROR_NOT_INITIALIZED == cuda_get_current(&context)) {
+            return NULL;
+        }
+        (void)pthread_once(&cuda_use_once, cuda_use);
+        driver = mscclpp_cuda_driver();
+    }
+    return driver;
+}
+
 mscclpp_status_t mscclpp_cuda_check_device(int device)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -189,14 +255,16 @@ mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
 {
-    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    const mscclpp_cuda_driver_t *driver;
     CUcontext context = NULL;
     CUdevice device;
-    int fallback;
+    int fallback, count;
 
-    if (NULL == driver) {
+    /* A rank without device memory may be asked to join those that have some, before it has used CUDA. */
+    if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
+    driver = mscclpp_cuda_driver();
     if (CUDA_SUCCESS == driver->ctx_get_current(&context) && NULL != context &&
         CUDA_SUCCESS == driver->ctx_get_device(&device)) {
         *device_p = device;

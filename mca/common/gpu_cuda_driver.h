@@ -76,8 +76,15 @@ static inline mscclpp_cuda_driver_t *mscclpp_cuda_driver(void)
     return atomic_load_explicit(&mscclpp_cuda_driver_loaded, memory_order_acquire);
 }
 
+/*
+ * The same, but probes first if that has not been done and the driver is initialised, which is for the application to
+ * do: NULL as long as it has not, so that the process owns no device memory.
+ */
+mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void);
+
 /* Entries of mscclpp_gpu_ops_t, which says what they do. */
 mscclpp_status_t mscclpp_cuda_probe(int *device_count_p);
+bool mscclpp_cuda_is_likely(void);
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p);
 
 bool mscclpp_cuda_is_device(const void *address);

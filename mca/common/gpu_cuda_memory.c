@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mca/common/host_memory.h"
 #include "mca/common/process.h"
 
 /* The opaque bytes of a handle. */
@@ -60,19 +61,39 @@ unsigned long long mscclpp_cuda_buffer_id(const void *address)
                                                                                                                   : 0;
 }
 
+/* True if this thread has seen plain device memory at the address, which may be gone. */
+static bool was_known(const void *address)
+{
+    for (unsigned i = 0; i < KNOWN; ++i) {
+        if (known[i].address == address && 0 != known[i].buffer_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * One question an address, as a rule: its number where it was device memory before, its kind else. What the driver does
+ * not know takes it longest, so it is not asked about what is certain without it. Answers for other host memory are not
+ * remembered: it can be unmapped, and CUDA may have its addresses then.
+ */
 bool mscclpp_cuda_is_device(const void *address)
 {
-    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    const mscclpp_cuda_driver_t *driver;
     unsigned type = 0;
     unsigned managed = 0;
     void *values[] = {&type, &managed};
 
-    /* Errors are answers too: a driver that nobody has initialised in this process (a forked child) owns no memory. */
-    if (NULL == driver || NULL == address) {
+    if (NULL == address || mscclpp_host_memory_is_certain(address)) {
         return false;
     }
-    if (find_known(address, mscclpp_cuda_buffer_id(address)) >= 0) {
+    /* Errors are answers too: a driver that nobody has initialised in this process (a forked child) owns no memory. */
+    driver = mscclpp_cuda_driver_in_use();
+    if (NULL == driver) {
+        return false;
+    }
+    if (was_known(address) && find_known(address, mscclpp_cuda_buffer_id(address)) >= 0) {
         return true;
     }
     return CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&

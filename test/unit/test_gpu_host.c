@@ -36,6 +36,15 @@ static void test_open(void)
     CHECK_EQ(unit_logged(), 2);
     CHECK(opened == NULL);
 
+    /* What needs no look at a driver is the same later. */
+    CHECK_EQ(mscclpp_gpu_open_later("host", &opened), MSCCLPP_OK);
+    CHECK(opened == ops);
+    opened = NULL;
+    unit_expect_log();
+    CHECK_EQ(mscclpp_gpu_open_later("gpu", &opened), MSCCLPP_ERR_INVALID);
+    CHECK_EQ(unit_logged(), 1);
+    CHECK(opened == NULL);
+
     /* "auto" never means the twin, and finds nothing without a word. */
     status = mscclpp_gpu_open("auto", &opened);
     CHECK(status == MSCCLPP_OK || status == MSCCLPP_ERR_NOT_SUPPORTED);

@@ -172,7 +172,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (!component->config.enable || component->config.priority < 0) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    if (MSCCLPP_OK != mscclpp_gpu_open(component->config.device, &gpu)) {
+    if (MSCCLPP_OK != mscclpp_gpu_open_later(component->config.device, &gpu)) {
         return OMPI_ERR_NOT_AVAILABLE; /* silent for "auto", already reported otherwise */
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
