@@ -349,7 +349,7 @@ cases_algorithms() {
                     "$bindir/test_counts" quick
             fi
         done
-        [ "$algorithm" != engines ] || [ "$by" != zerocopy ] || skip "algorithm:engines:by engines" \
+        [ "$algorithm" != engines ] || [ "$gpus" -ne 1 ] || skip "algorithm:engines:by engines" \
             "needs 2 GPUs, since engines serve only ranks with a GPU of their own; zerocopy has taken their place"
         run "algorithm:$algorithm:types_ops" 240 -n $most "${job[@]}" "$bindir/test_types_ops"
         run "algorithm:$algorithm:bitwise" 120 -n 4 "${job[@]}" "$bindir/test_bitwise"
