@@ -30,6 +30,8 @@ trap 'rm -rf "$scratch"' EXIT
 . "$(dirname "$0")/nodes.sh"
 # shellcheck source=test/mpi/tune.sh
 . "$(dirname "$0")/tune.sh"
+# shellcheck source=test/mpi/bench.sh
+. "$(dirname "$0")/bench.sh"
 
 if [ "${1:-}" != --list ]; then
     [ -e "${component_dir:-/nonexistent}/mca_coll_mscclpp.so" ] || {
@@ -567,14 +569,14 @@ cases_ports() {
 }
 
 groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory late idle rules tune
-    selection)
+    bench selection)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
     done
 else
     # The longest first, so that the lanes end together.
-    run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
+    run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection bench \
         ports rules no_memory
     for name in "${groups[@]}"; do
         tell "$name"
