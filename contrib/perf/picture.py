@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Draws latency and bus bandwidth beside NCCL from files of mscclpp_bench --json.
+"""Draws latency and bus bandwidth beside NCCL, or what calls add between kernels, from files of mscclpp_bench --json.
 
 Usage: picture.py -o PICTURE FILE...          PICTURE ends in .svg or .png
        picture.py --check PICTURE FILE...     changes nothing; exit status 1 if PICTURE is not that of the files
 
 Files of the modes blocking and stream give two curves each; of one of mode port, the rate of plain copies between the
-GPUs is drawn as a line. A check compares the digest of the files and of this script that an SVG holds, and draws it
-again where the matplotlib is the one that drew it (else it says so: "redrawing skipped").
+GPUs is drawn as a line. Files of --between, without others, give what a call adds by the length of the kernels: a curve
+for each kind of kernel, size and contender, and of the kind none a line. A check compares the digest of the files and
+of this script that an SVG holds, and draws it again where the matplotlib is the one that drew it (else it says so:
+"redrawing skipped").
 """
 import argparse
 import hashlib
@@ -15,7 +17,7 @@ import re
 import sys
 import tempfile
 
-from results import Unusable, bus_factor, load, size
+from results import Unusable, bus_factor, describe, load, size
 
 COLOURS = {"blocking": "#1f5fa8", "stream": "#c25a00"}
 OURS = {"blocking": "MPI_Allreduce", "stream": "queued in a stream"}
@@ -52,6 +54,38 @@ def read(paths):
     return curves, copy, title
 
 
+def read_added(paths):
+    """Curves {label: [(length of the kernels, what a call adds)]}, levels {label: what it adds}, and a title."""
+    curves, levels, titles = {}, {}, set()
+    for path in paths:
+        data = load(path)
+        if "between" not in data:
+            raise Unusable(f"{path}: made without --between, as others were not")
+        between, rival = data["between"], data.get("compare", "none")
+        rows = [row for row in data["results"] if not row["in_place"]] or data["results"]
+        for row in rows:
+            for who, key in ((data["mode"], "added_us"), (rival, "rival_added_us")):
+                if key not in row:
+                    continue
+                about = f"{size(row['bytes'])} {row['type']} {row['op']}, {who}"
+                if between["kind"] == "none":
+                    levels[f"no kernels, {about}"] = row[key]["median"]
+                else:
+                    # All but the length, which is the abscissa.
+                    label = describe(between).replace(f" of {between['microseconds']:g} us", "") + f", {about}"
+                    curves.setdefault(label, []).append((between["microseconds"], row[key]["median"]))
+        titles.add(f"{len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}")
+    if not curves:
+        raise Unusable("no file with kernels between the calls among " + ", ".join(paths))
+    if len(titles) != 1:
+        raise Unusable("files of different numbers of ranks or devices cannot share a picture")
+    return curves, levels, titles.pop()
+
+
+def is_added(paths):
+    return any("between" in load(path) for path in paths)
+
+
 def digest(paths):
     """Of all that a picture is made from."""
     total = hashlib.sha256()
@@ -61,15 +95,8 @@ def digest(paths):
     return total.hexdigest()
 
 
-def draw(output, paths):
+def draw_calls(pyplot, paths):
     curves, copy, title = read(paths)
-    import matplotlib
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    # Ids from a fixed salt, no date, text as text: the same data give the same small file.
-    pyplot.rcParams.update({"svg.hashsalt": "mscclpp", "svg.fonttype": "none", "font.size": 10,
-                            "font.family": "sans-serif"})
     figure, (latency, bandwidth) = pyplot.subplots(1, 2, figsize=(12, 4.6))
     for label, mode, ours, _, sizes, times, rates in curves:
         style = {"color": COLOURS[mode], "linestyle": "-" if ours else "--", "marker": "o" if ours else None,
@@ -96,6 +123,37 @@ def draw(output, paths):
     bandwidth.set_title("Bus bandwidth: higher is better")
     bandwidth.legend(fontsize=9)
     figure.suptitle(f"All-reduce on {title}")
+    return figure
+
+
+def draw_added(pyplot, paths):
+    curves, levels, title = read_added(paths)
+    figure, axes = pyplot.subplots(figsize=(9, 5.2))
+    for label, points in sorted(curves.items()):
+        points = sorted(points)
+        axes.plot([point[0] for point in points], [point[1] for point in points], marker="o", markersize=3,
+                  label=label)
+    for index, (label, level) in enumerate(sorted(levels.items())):
+        axes.axhline(level, color="#777777", linestyle=[":", "--", "-."][index % 3], label=label)
+    axes.grid(True, color="#dddddd", linewidth=0.6)
+    axes.set_xlabel("length of a kernel, us")
+    axes.set_ylabel("what a call adds, us")
+    axes.set_title("All-reduce between kernels of an application: lower is better")
+    axes.legend(fontsize=8)
+    figure.suptitle(title)
+    return figure
+
+
+def draw(output, paths):
+    added = is_added(paths)
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    # Ids from a fixed salt, no date, text as text: the same data give the same small file.
+    pyplot.rcParams.update({"svg.hashsalt": "mscclpp", "svg.fonttype": "none", "font.size": 10,
+                            "font.family": "sans-serif"})
+    figure = (draw_added if added else draw_calls)(pyplot, paths)
     figure.tight_layout()
     metadata = None
     if output.endswith(".svg"):
@@ -106,7 +164,7 @@ def draw(output, paths):
 
 def check(picture, paths):
     """The reason why the picture is not that of the files, or None."""
-    read(paths)
+    (read_added if is_added(paths) else read)(paths)
     with open(picture, encoding="utf-8") as file:
         text = file.read()
     found = re.search(r"<dc:description>(\w+)</dc:description>", text)

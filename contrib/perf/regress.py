@@ -1,25 +1,32 @@
 #!/usr/bin/env python3
-"""Compares the ratios ours / theirs of a new run of mscclpp_bench --json with those of a stored one.
+"""Compares a new run of mscclpp_bench --json with a stored one, or ours with the other side of a run.
 
-Usage: regress.py [--tolerance FRACTION] STORED NEW
+Usage: regress.py [--tolerance FRACTION] [--most-over US] [--init-over MS] STORED NEW
+       regress.py --most-over US NEW
 
-One line for each ratio that is worse by more than the tolerance (default 0.1), each result that is wrong or was not
-verified and each size of the stored run that the new one lacks. Exit status 0 without any, 1 with some, 2 if the two
-cannot be compared.
+Runs with --compare: one line for each ratio ours / theirs that is worse by more than the tolerance (default 0.1), and,
+with --most-over, for each row of the new run in which ours takes more than theirs and US microseconds.
 Ratios and not times, since machines of one kind differ from one another, and both sides of a ratio are of one run.
+Runs without --compare, both of one machine: with --most-over, one line for each row that takes more than the stored one
+and US microseconds; and with --host-buffers one, if MPI_Init took over MS milliseconds (default 10) more than then.
+Runs with --between: the time is what a call adds to the loop; the kernels of both runs have to be the same.
+
+Besides, a line for each result that is wrong or was not verified and each row of the stored run that the new one lacks.
+Exit status 0 without any, 1 with some, 2 if the files cannot be compared.
 """
 import argparse
 import sys
 
-from results import Unusable, load, size
+from results import Unusable, describe, load, size
 
 
-def keyed(path):
+def keyed(path, options):
     data = load(path)
     rows = {}
+    if data["mode"] == "port" or (data.get("compare", "none") == "none" and
+                                  (options.most_over is None or not options.stored)):
+        raise Unusable(f"{path}: no ratios; use a file of mscclpp_bench --compare, or two files with --most-over")
     for result in data["results"]:
-        if "ratio" not in result:
-            raise Unusable(f"{path}: no ratios; use a file of mscclpp_bench --compare")
         rows[result["type"], result["op"], result["bytes"], result["in_place"]] = result
     return data, rows
 
@@ -30,22 +37,66 @@ def name(key):
 
 
 def comparable(stored, new, paths):
-    for what in ("mode", "device", "compare"):
-        if stored.get(what) != new.get(what):
-            raise Unusable(f"{paths[1]}: {what} is {new.get(what)}, but {stored.get(what)} in {paths[0]}")
+    for what, default in (("mode", None), ("device", None), ("compare", None), ("buffers", "device")):
+        if stored.get(what, default) != new.get(what, default):
+            raise Unusable(f"{paths[1]}: {what} is {new.get(what, default)}, but {stored.get(what, default)} in "
+                           f"{paths[0]}")
+    between = [describe(data["between"]) if "between" in data else "nothing said" for data in (stored, new)]
+    if between[0] != between[1]:
+        raise Unusable(f"{paths[1]}: between is {between[1]}, but {between[0]} in {paths[0]}")
     if len(stored["ranks"]) != len(new["ranks"]):
         raise Unusable(f"{paths[1]}: {len(new['ranks'])} ranks, but {len(stored['ranks'])} in {paths[0]}")
 
 
-def regressions(stored, new, tolerance):
-    """A line for each."""
+def time(row):
+    return row["added_us" if "added_us" in row else "time_us"]["median"]
+
+
+def difference(row):
+    """How much more ours takes than theirs."""
+    if "difference_us" in row:
+        return row["difference_us"]["median"]
+    return row["time_us"]["median"] - row["rival_time_us"]["median"]
+
+
+def worse_ratios(stored, new, options):
     for key, before in stored.items():
         after = new.get(key)
-        if after is None:
-            yield f"missing: {name(key)}: stored with ratio {before['ratio']:.2f}, not in the new run"
-        elif after["ratio"] > before["ratio"] * (1 + tolerance):
+        if after is None or "ratio" not in before:
+            continue
+        if before["ratio"] is None or after["ratio"] is None:
+            # With a bound in microseconds the row is judged all the same.
+            if options.most_over is None:
+                yield f"no ratio: {name(key)}: a side adds nothing; use --most-over"
+        elif after["ratio"] > before["ratio"] * (1 + options.tolerance):
             yield (f"regression: {name(key)}: ratio {after['ratio']:.2f}, stored {before['ratio']:.2f} "
-                   f"({100 * (after['ratio'] / before['ratio'] - 1):+.0f} %, {100 * tolerance:.0f} % allowed)")
+                   f"({100 * (after['ratio'] / before['ratio'] - 1):+.0f} %, {100 * options.tolerance:.0f} % allowed)")
+
+
+def longer_times(stored, new, most_over, rival):
+    """Ours against theirs within the new run, or, without a rival, against the stored run."""
+    for key, after in new.items():
+        if rival != "none":
+            over, other = difference(after), rival
+        elif key in stored:
+            over, other = time(after) - time(stored[key]), "the stored run"
+        else:
+            continue
+        if over > most_over:
+            yield f"over: {name(key)}: {time(after):.2f} us, {over:.2f} more than {other}, {most_over:g} allowed"
+
+
+def longer_init(stored, new, init_over):
+    if "mpi_init_us" in stored and "mpi_init_us" in new:
+        over = 1e-3 * (new["mpi_init_us"] - stored["mpi_init_us"])
+        if over > init_over:
+            yield (f"MPI_Init: {1e-3 * new['mpi_init_us']:.1f} ms, {over:.1f} more than stored, {init_over:g} allowed")
+
+
+def faults(stored, new):
+    for key in stored:
+        if key not in new:
+            yield f"missing: {name(key)}: stored, not in the new run"
     for key, after in new.items():
         if after["wrong"] is None:
             yield f"not verified: {name(key)}: run with --check 0"
@@ -60,22 +111,38 @@ def fraction(text):
     return value
 
 
+def amount(text):
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise ValueError(text)
+    return value
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tolerance", type=fraction, default=0.1, metavar="FRACTION")
-    parser.add_argument("stored", metavar="STORED")
+    parser.add_argument("--most-over", type=amount, metavar="US")
+    parser.add_argument("--init-over", type=amount, default=10, metavar="MS")
+    parser.add_argument("stored", nargs="?", metavar="STORED")
     parser.add_argument("new", metavar="NEW")
     options = parser.parse_args()
+    if not options.stored and options.most_over is None:
+        parser.error("one file needs --most-over")
     try:
-        (stored, before), (new, after) = keyed(options.stored), keyed(options.new)
-        comparable(stored, new, (options.stored, options.new))
+        new, after = keyed(options.new, options)
+        stored, before = keyed(options.stored, options) if options.stored else ({}, {})
+        if options.stored:
+            comparable(stored, new, (options.stored, options.new))
     except Unusable as unusable:
         print(f"regress.py: {unusable}", file=sys.stderr)
         sys.exit(2)
-    lines = list(regressions(before, after, options.tolerance))
+    lines = list(worse_ratios(before, after, options))
+    if options.most_over is not None:
+        lines += longer_times(before, after, options.most_over, new.get("compare", "none"))
+    lines += list(longer_init(stored, new, options.init_over)) + list(faults(before, after))
     for line in lines:
         print(line)
-    print(f"regress.py: {len(before)} ratios compared, {len(lines)} problems")
+    print(f"regress.py: {len(before or after)} rows compared, {len(lines)} problems")
     sys.exit(1 if lines else 0)
 
 

@@ -23,14 +23,23 @@ def is_positive(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def check(path, data):
     """Raises Unusable, with the place, unless all is there that the scripts read, and of its kind."""
     def demand(good, where):
         if not good:
             raise Unusable(f"{path}: {where} is missing or not what mscclpp_bench writes; is the file damaged?")
 
-    def median(row, key, where):
-        demand(isinstance(row.get(key), dict) and is_positive(row[key].get("median")), f"{where}, {key}")
+    def median(row, key, where, good=is_positive):
+        demand(isinstance(row.get(key), dict) and good(row[key].get("median")), f"{where}, {key}")
+
+    def check_between(between):
+        demand(isinstance(between, dict) and isinstance(between.get("kind"), str) and
+               is_number(between.get("microseconds")) and
+               all(isinstance(between.get(key), int) for key in ("calls", "ahead")), "between")
 
     demand(isinstance(data.get("mode"), str), "mode")
     demand(isinstance(data.get("ranks"), list) and data["ranks"] and
@@ -38,8 +47,11 @@ def check(path, data):
     demand(isinstance(data["results"], list) and all(isinstance(row, dict) for row in data["results"]), "results")
     if not data["results"]:
         raise Unusable(f"{path}: no results")
-    compared = data.get("compare") == "nccl"
-    demand(not compared or isinstance(data.get("nccl_version"), str), "nccl_version")
+    compared = data.get("compare", "none") != "none"
+    demand(data.get("compare") != "nccl" or isinstance(data.get("nccl_version"), str), "nccl_version")
+    demand(data.get("buffers", "device") == "device" or is_positive(data.get("mpi_init_us")), "mpi_init_us")
+    if "between" in data:
+        check_between(data["between"])
     for index, row in enumerate(data["results"]):
         where = f"result {index + 1}"
         demand(isinstance(row.get("bytes"), int) and row["bytes"] > 0, f"{where}, bytes")
@@ -50,11 +62,31 @@ def check(path, data):
             continue
         demand(isinstance(row.get("type"), str) and isinstance(row.get("op"), str), f"{where}, type and op")
         demand(isinstance(row.get("in_place"), bool), f"{where}, in_place")
+        if "between" in data:
+            # What calls add may be nothing, and then there is no ratio.
+            median(row, "added_us", where, is_number)
+            if compared:
+                median(row, "rival_added_us", where, is_number)
+                median(row, "difference_us", where, is_number)
+                demand("ratio" in row and (row["ratio"] is None or is_positive(row["ratio"])), f"{where}, ratio")
+            continue
         demand(isinstance(row.get("busbw"), (int, float)), f"{where}, busbw")
         median(row, "time_us", where)
         if compared:
             median(row, "rival_time_us", where)
             demand(is_positive(row.get("ratio")), f"{where}, ratio")
+
+
+def describe(between):
+    """The kernels between the calls, in a few words."""
+    if between["kind"] == "none":
+        return "no kernels"
+    text = f"{between['kind']} of {between['microseconds']:g} us"
+    if between["calls"] != 1:
+        text += f", {between['calls']} calls"
+    if between["ahead"]:
+        text += f", {between['ahead']} queued ahead"
+    return text
 
 
 def size(count):

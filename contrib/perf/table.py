@@ -2,11 +2,39 @@
 """Prints the results of mscclpp_bench --json as Markdown tables. Usage: table.py FILE..."""
 import sys
 
-from results import Unusable, bus_factor, load, size
+from results import Unusable, bus_factor, describe, load, size
+
+
+def verdict(data):
+    wrong = sum(result["wrong"] or 0 for result in data["results"])
+    unverified = sum(result["wrong"] is None for result in data["results"])
+    print(f"\nWrong elements: {wrong}{f', but {unverified} results were not verified' if unverified else ''}\n")
+
+
+def added_table(data):
+    """What calls add to a loop with kernels of an application."""
+    rival = data["compare"]
+    print(f"{len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}, {data['mode']}, between the calls: "
+          f"{describe(data['between'])}, median of {data['rounds']} rounds\n")
+    heads = ["size", "type", "place", "adds, us"]
+    heads += [] if rival == "none" else [f"{rival} adds, us", "difference, us", f"ours / {rival}"]
+    print("| " + " | ".join(heads) + " |")
+    print("|---:|---|---|" + "---:|" * (len(heads) - 3))
+    for result in data["results"]:
+        cells = [size(result["bytes"]), result["type"], "in" if result["in_place"] else "out of",
+                 f"{result['added_us']['median']:.1f}"]
+        if rival != "none":
+            cells += [f"{result['rival_added_us']['median']:.1f}", f"{result['difference_us']['median']:.1f}",
+                      "" if result["ratio"] is None else f"{result['ratio']:.2f}"]
+        print("| " + " | ".join(cells) + " |")
+    verdict(data)
 
 
 def table(path):
     data = load(path)
+    if "between" in data:
+        added_table(data)
+        return
     if data.get("compare") != "nccl":
         raise Unusable(f"{path}: made without --compare nccl")
     ranks = len(data["ranks"])
@@ -23,9 +51,7 @@ def table(path):
         in_place = f"{row[True]['ratio']:.2f}" if True in row else ""
         print(f"| {size(count)} | {kind} | {result['time_us']['median']:.1f} | {rival:.1f} | {result['ratio']:.2f} | "
               f"{in_place} | {result['busbw']:.1f} | {count / rival * 1e-3 * bus_factor(data):.1f} |")
-    wrong = sum(result["wrong"] or 0 for result in data["results"])
-    unverified = sum(result["wrong"] is None for result in data["results"])
-    print(f"\nWrong elements: {wrong}{f', but {unverified} results were not verified' if unverified else ''}\n")
+    verdict(data)
 
 
 if len(sys.argv) < 2:

@@ -61,18 +61,25 @@ static int open_socket(const char *name)
     return fd;
 }
 
-static uint32_t count_sockets(const char *name)
+/* Of the users whose names begin with `all`: how many there are, and those of them whose names do not with `near`. */
+static uint32_t count_sockets(const char *all, const char *near, uint32_t *strangers_p)
 {
     FILE *sockets = fopen("/proc/net/unix", "re");
     char line[512], wanted[NAME_MAX_BYTES + 2];
     uint32_t count = 0;
 
+    *strangers_p = 0;
     if (sockets == NULL) {
         return 0;
     }
-    snprintf(wanted, sizeof(wanted), " @%s", name);
+    snprintf(wanted, sizeof(wanted), " @%s", all);
     while (fgets(line, sizeof(line), sockets) != NULL) {
-        count += strstr(line, wanted) != NULL;
+        const char *found = strstr(line, wanted);
+
+        if (found != NULL) {
+            ++count;
+            *strangers_p += strncmp(found + 2, near, strlen(near)) != 0;
+        }
     }
     fclose(sockets);
     return count;
@@ -115,17 +122,14 @@ static void join(const unsigned char *uuid, const char *name)
 uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server, uint32_t *strangers_p)
 {
     char all[NAME_MAX_BYTES], own[NAME_MAX_BYTES];
-    uint32_t count, near;
+    uint32_t count;
 
     name_gpu(uuid, NULL, all);
     name_gpu(uuid, &server, own);
     pthread_mutex_lock(&lock);
     join(uuid, own);
     pthread_mutex_unlock(&lock);
-    near = count_sockets(own);
-    count = count_sockets(all);
-    /* Others may come and go between the two looks. */
-    *strangers_p = count > near && near > 0 ? count - near : 0;
+    count = count_sockets(all, own, strangers_p);
     return count == 0 ? 1 : count;
 }
 

@@ -319,8 +319,9 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
 
 /*
  * A kernel that waits for a rank which is still on its way holds up what other threads of its process do with the GPU,
- * an allocation for one, and the other processes on that GPU. Where there are such, it is launched late rather than
- * early. The twin's kernels hold up nobody, but do the same where threads start them.
+ * an allocation for one, and the other processes on that GPU, under MPS too: a cooperative kernel of the late rank
+ * needs all multiprocessors, and would wait for ever for the one that waits for that rank. Where there are such, it is
+ * launched late rather than early. The twin's kernels hold up nobody, but do the same where threads start them.
  */
 static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
 {
@@ -330,7 +331,7 @@ static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
     for (rank = 0; rank < team->size; ++rank) {
         concurrent = concurrent || hellos[rank].concurrent != 0;
     }
-    return concurrent || (!team->on_host && takes_turns(team, hellos));
+    return concurrent || team->crowded;
 }
 
 static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
@@ -468,8 +469,8 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->protocol = hellos[0].protocol;
     team->id = hellos[0].team_id;
     team->block_limit = find_block_limit(team, hellos, nodes == NULL);
-    team->meet_first = must_meet_first(team, hellos);
     team->crowded = shares_gpu(team, hellos);
+    team->meet_first = must_meet_first(team, hellos);
     team->one_gpu = team->crowded && team->size > 1 && count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->size;
     team->watched = !team->on_host && mscclpp_tool_watches_kernels();
     if (params->concurrent) {

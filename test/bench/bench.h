@@ -99,6 +99,16 @@ typedef enum {
     BENCH_COMPARE_LAUNCHED /* the host library without lingering kernels */
 } bench_compare_t;
 
+/* Where the measured buffers are. */
+typedef enum {
+    BENCH_MEMORY_DEVICE,
+    BENCH_MEMORY_HEAP,  /* the host's, from malloc */
+    BENCH_MEMORY_STACK, /* of the calling thread */
+    BENCH_MEMORY_LARGE  /* within one large mapping */
+} bench_memory_t;
+
+#define BENCH_STACK_BUFFER ((size_t)64 << 10)
+
 /* Kernels of an application between the calls. */
 typedef struct {
     bool given;
@@ -117,6 +127,7 @@ typedef struct {
     bool mode_given;
     bench_compare_t compare;
     bench_between_t between;
+    bench_memory_t memory;
     size_t min; /* bytes; min and max are 0 until the device is known, unless given */
     size_t max;
     double factor;
@@ -145,6 +156,7 @@ typedef struct {
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p);
 const char *bench_mode_name(bench_mode_t mode);
 const char *bench_compare_name(bench_compare_t compare);
+const char *bench_memory_name(bench_memory_t memory);
 
 /* Where the ranks run, and on what. */
 typedef struct {
@@ -166,6 +178,7 @@ typedef struct {
     bool on_host; /* the twin */
     int device;
     bool shared_gpu; /* some GPU serves several ranks */
+    double init;     /* seconds that MPI_Init took */
     bench_place_t *places;
     mscclpp_config_t config; /* for the host library's own calls: the component's parameters */
     mscclpp_rules_t *rules;  /* those of the parameter; NULL: none */
@@ -174,7 +187,7 @@ typedef struct {
     mscclpp_team_t *team; /* NULL until bench_library_open */
 } bench_env_t;
 
-/* Chooses the runtime; before MPI_Init, so that the component can be told. False after one printed line. */
+/* Chooses the runtime, and before MPI_Init the component's, too. False after one printed line. */
 bool bench_env_choose_device(bench_env_t *env, const char *device);
 
 /* Bytes of the largest message where none is given: what the device takes in a short while, and not below `min`. */
@@ -210,8 +223,9 @@ void bench_component_read(bench_component_t *state_p);
 bool bench_component_parameter(const char *name, char *text, size_t length);
 void bench_component_close(void);
 
-/* Device buffers with known contents. */
+/* Buffers with known contents. */
 typedef struct {
+    bench_memory_t memory;
     char *send;
     char *recv;
     size_t capacity;
@@ -220,7 +234,9 @@ typedef struct {
     char *expected; /* one period of the result */
 } bench_buffers_t;
 
-bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity);
+/* `stack`: both buffers, of 64 KiB each, for the memory of that kind. */
+bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity, bench_memory_t memory,
+                        char *stack);
 void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env);
 
 /* Fills the operand of this rank, and out of place the result with a value that cannot be right. */
@@ -271,7 +287,7 @@ void bench_launched_close(bench_contender_t *contender);
 
 const char *bench_between_name(bench_kernel_kind_t kind);
 
-/* Before MPI_Init. False after one line, printed by one rank, if this device or machine has no such kernels. */
+/* False after one line, printed by one rank, if this device or machine has no such kernels. */
 bool bench_between_possible(const bench_env_t *env, const bench_between_t *between);
 
 /* `in_stream`: calls are queued in the kernels' stream. All ranks return the same; one line on failure. */

@@ -1,15 +1,19 @@
 /*
- * Device buffers with contents whose exact result is known. Operands are small integers that repeat with a prime
+ * Buffers with contents whose exact result is known. Operands are small integers that repeat with a prime
  * period, so that one period of the result tells every element, and a block that landed in the wrong place still shows.
  */
 #include "test/bench/bench.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define PERIOD 1021u
 #define STAGING (4u << 20)
 #define POISON 0xa5
+
+/* Bytes of a large mapping, at least. */
+#define LARGE ((size_t)256 << 20)
 
 /*
  * The operand of a rank at an index. Sums stay within what the type holds exactly; in a product none, one or two
@@ -46,36 +50,95 @@ static long combine(mscclpp_op_t op, long a, long b)
     }
 }
 
-bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity)
+static size_t mapped_size(size_t capacity)
 {
-    void *send, *recv, *staging, *unused;
+    return 2 * capacity < LARGE ? LARGE : 2 * capacity;
+}
+
+/* Both buffers, or none of them. */
+static bool allocate(bench_buffers_t *buffers, const bench_env_t *env, char *stack)
+{
+    void *send = NULL, *recv = NULL;
+
+    switch (buffers->memory) {
+    case BENCH_MEMORY_HEAP:
+        send = malloc(buffers->capacity);
+        recv = malloc(buffers->capacity);
+        if (NULL == send || NULL == recv) {
+            free(send);
+            free(recv);
+            return false;
+        }
+        break;
+    case BENCH_MEMORY_STACK:
+        send = stack;
+        recv = stack + BENCH_STACK_BUFFER;
+        break;
+    case BENCH_MEMORY_LARGE:
+        send = mmap(NULL, mapped_size(buffers->capacity), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (MAP_FAILED == send) {
+            return false;
+        }
+        recv = (char *)send + mapped_size(buffers->capacity) / 2;
+        break;
+    default:
+        if (MSCCLPP_OK != env->gpu->device_alloc(env->device, buffers->capacity, &send)) {
+            return false;
+        }
+        if (MSCCLPP_OK != env->gpu->device_alloc(env->device, buffers->capacity, &recv)) {
+            env->gpu->device_free(env->device, send);
+            return false;
+        }
+        break;
+    }
+    buffers->send = send;
+    buffers->recv = recv;
+    return true;
+}
+
+static void release(bench_buffers_t *buffers, const bench_env_t *env)
+{
+    switch (buffers->memory) {
+    case BENCH_MEMORY_HEAP:
+        free(buffers->recv);
+        free(buffers->send);
+        break;
+    case BENCH_MEMORY_STACK:
+        break;
+    case BENCH_MEMORY_LARGE:
+        munmap(buffers->send, mapped_size(buffers->capacity));
+        break;
+    default:
+        env->gpu->device_free(env->device, buffers->recv);
+        env->gpu->device_free(env->device, buffers->send);
+        break;
+    }
+}
+
+bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity, bench_memory_t memory,
+                        char *stack)
+{
+    void *staging, *unused;
 
     memset(buffers, 0, sizeof(*buffers));
+    buffers->memory = memory;
     buffers->capacity = capacity;
     buffers->staging_size = STAGING;
     buffers->expected = malloc(PERIOD * sizeof(int64_t));
     if (NULL == buffers->expected) {
         goto err;
     }
-    if (MSCCLPP_OK != env->gpu->device_alloc(env->device, capacity, &send)) {
+    if (!allocate(buffers, env, stack)) {
         goto err_expected;
     }
-    if (MSCCLPP_OK != env->gpu->device_alloc(env->device, capacity, &recv)) {
-        goto err_send;
-    }
     if (MSCCLPP_OK != env->gpu->host_alloc(STAGING, &staging, &unused)) {
-        goto err_recv;
+        goto err_buffers;
     }
-    buffers->send = send;
-    buffers->recv = recv;
     buffers->staging = staging;
     return true;
 
-err_recv:
-    env->gpu->device_free(env->device, recv);
-
-err_send:
-    env->gpu->device_free(env->device, send);
+err_buffers:
+    release(buffers, env);
 
 err_expected:
     free(buffers->expected);
@@ -90,11 +153,20 @@ void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env)
 {
     if (NULL != buffers->send) {
         env->gpu->host_free(buffers->staging);
-        env->gpu->device_free(env->device, buffers->recv);
-        env->gpu->device_free(env->device, buffers->send);
+        release(buffers, env);
         free(buffers->expected);
     }
     memset(buffers, 0, sizeof(*buffers));
+}
+
+/* To or from one of the buffers; in the order of the stream, if it is device memory. */
+static bool copy(const bench_buffers_t *buffers, const bench_env_t *env, void *to, const void *from, size_t bytes)
+{
+    if (BENCH_MEMORY_DEVICE == buffers->memory) {
+        return MSCCLPP_OK == env->gpu->copy(env->stream, to, from, bytes);
+    }
+    memcpy(to, from, bytes);
+    return true;
 }
 
 /* Copies the staging area's first `unit` bytes over and over to [to, to + bytes). */
@@ -104,7 +176,7 @@ static bool spread(bench_buffers_t *buffers, const bench_env_t *env, char *to, s
 
     for (size_t done = 0; ok && done < bytes; done += unit) {
         size_t part = bytes - done < unit ? bytes - done : unit;
-        ok = MSCCLPP_OK == env->gpu->copy(env->stream, to + done, buffers->staging, part);
+        ok = copy(buffers, env, to + done, buffers->staging, part);
     }
     return ok && MSCCLPP_OK == env->gpu->stream_sync(env->stream);
 }
@@ -165,8 +237,7 @@ bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, cons
     }
     for (size_t done = 0; done < count; done += unit) {
         size_t part = count - done < unit ? count - done : unit;
-        if (MSCCLPP_OK !=
-                env->gpu->copy(env->stream, buffers->staging, buffers->recv + done * type->size, part * type->size) ||
+        if (!copy(buffers, env, buffers->staging, buffers->recv + done * type->size, part * type->size) ||
             MSCCLPP_OK != env->gpu->stream_sync(env->stream)) {
             return false;
         }

@@ -22,6 +22,13 @@ const char *bench_compare_name(bench_compare_t compare)
     return names[compare];
 }
 
+const char *bench_memory_name(bench_memory_t memory)
+{
+    static const char *names[] = {"device", "heap", "stack", "large"};
+
+    return names[memory];
+}
+
 static const char help[] =
     "Usage: mpirun -n RANKS mscclpp_bench [OPTION]...\n"
     "Measures and verifies MPI_Allreduce on device buffers, one rank a GPU (local rank modulo the number of GPUs),\n"
@@ -32,7 +39,7 @@ static const char help[] =
     "                         stream: calls queued back to back in a stream, one wait at the end\n"
     "                         port: no all-reduce, but kernels that put over port channels, ranks in pairs\n"
     "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8)\n"
-    "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin)\n"
+    "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin or the host)\n"
     "  -f, --factor N         each size is N times the one before, N > 1 (default 2)\n"
     "  -d, --type LIST        char, int8, uint8, int32, int64, half, bfloat16, float, double, or several\n"
     "                         separated by commas (default float)\n"
@@ -52,6 +59,10 @@ static const char help[] =
     "                         of its shared memory), coop (the same, cooperative), gemm (cuBLAS) or none; shows\n"
     "                         what a call adds to the loop of kernels\n"
     "      --between-ahead N  queues N such kernels before the calls in place of one after them (default 0)\n"
+    "      --host-buffers [WHERE]\n"
+    "                         MPI_Allreduce on ordinary memory of the host, for which see a run with --mca coll\n"
+    "                         ^mscclpp beside it: heap (malloc, default), stack (up to 64k) or large (in a mapping\n"
+    "                         of 256 MiB or more)\n"
     "      --nccl-wait HOW    how a blocking NCCL call is waited for: sync (default) or spin\n"
     "      --nccl-library F   file to load (default libnccl.so.2)\n"
     "      --transport NAME   with --mode port: one transport (default all)\n"
@@ -70,6 +81,7 @@ static const char help[] =
     "  mpirun -n 4 mscclpp_bench --mode stream -b 1m -e 1m -d float --rounds 11\n"
     "  mpirun -n 4 mscclpp_bench --device host -e 64k -d int8,double -o sum,max --check 3\n"
     "  mpirun -n 2 mscclpp_bench --between waves:20 -b 8 -e 8 --compare launched\n"
+    "  mpirun -n 2 mscclpp_bench --host-buffers stack --json with.json\n"
     "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
 
 /* Calls `add` for each name of a list separated by commas. */
@@ -188,6 +200,7 @@ enum {
     WINDOW,
     BETWEEN,
     BETWEEN_AHEAD,
+    HOST_BUFFERS,
     VERSION
 };
 
@@ -210,6 +223,7 @@ static const struct option table[] = {{"mode", required_argument, NULL, 'm'},
                                       {"window", required_argument, NULL, WINDOW},
                                       {"between", required_argument, NULL, BETWEEN},
                                       {"between-ahead", required_argument, NULL, BETWEEN_AHEAD},
+                                      {"host-buffers", optional_argument, NULL, HOST_BUFFERS},
                                       {"device", required_argument, NULL, DEVICE},
                                       {"json", required_argument, NULL, JSON},
                                       {"help", no_argument, NULL, 'h'},
@@ -285,6 +299,10 @@ static bool take(int option, const char *value, bench_options_t *options)
     case BETWEEN_AHEAD:
         ok = bench_parse_int("--between-ahead", value, 0, 1000, &options->between.ahead);
         break;
+    case HOST_BUFFERS:
+        ok = bench_parse_choice("--host-buffers", NULL == value ? "heap" : value, "heap|stack|large", &choice);
+        options->memory = (bench_memory_t)(BENCH_MEMORY_HEAP + choice);
+        break;
     case DEVICE:
         ok = bench_parse_choice("--device", value, "auto|cuda|host", &choice);
         options->device = devices[choice];
@@ -306,6 +324,32 @@ static bool consistent_between(const bench_options_t *options)
     if (0 != options->between.ahead && BENCH_KERNEL_NONE == options->between.kind) {
         snprintf(ahead, sizeof(ahead), "%d", options->between.ahead);
         return bench_refuse("--between-ahead", ahead, "it with kernels of --between");
+    }
+    return true;
+}
+
+static bool consistent_host(const bench_options_t *options)
+{
+    const char *memory = bench_memory_name(options->memory);
+
+    if (BENCH_MEMORY_DEVICE == options->memory) {
+        return true;
+    }
+    if (BENCH_MODE_BLOCKING != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "blocking with --host-buffers");
+    }
+    if (BENCH_COMPARE_NONE != options->compare) {
+        return bench_refuse("--compare", bench_compare_name(options->compare),
+                            "a run of its own under --mca coll ^mscclpp with --host-buffers");
+    }
+    if (BENCH_MEMORY_STACK == options->memory &&
+        (options->min > BENCH_STACK_BUFFER || options->max > BENCH_STACK_BUFFER)) {
+        return bench_refuse("--host-buffers", memory, "heap or large above 64k");
+    }
+    for (int i = 0; i < options->ntypes; ++i) {
+        if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
+            return bench_refuse("--type", options->types[i]->name, "types that MPI has with --host-buffers");
+        }
     }
     return true;
 }
@@ -338,7 +382,7 @@ static bool consistent(const bench_options_t *options)
             return bench_refuse("--type", options->types[i]->name, "types that MPI has with --compare staged");
         }
     }
-    return consistent_between(options);
+    return consistent_between(options) && consistent_host(options);
 }
 
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
@@ -364,6 +408,10 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
         }
         if ('?' == option || ':' == option) {
             return bench_refuse_option(option, argv, table);
+        }
+        /* getopt_long takes a value that may be missing only behind an equals sign. */
+        if (HOST_BUFFERS == option && NULL == optarg && optind < argc && '-' != argv[optind][0]) {
+            optarg = argv[optind++];
         }
         if (!take(option, optarg, &options)) {
             return false;

@@ -123,6 +123,12 @@ void bench_report_header(const bench_report_t *report)
            env->on_host ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
     bench_report_places(env);
     print_component(options);
+    if (BENCH_MEMORY_DEVICE != options->memory) {
+        printf("# buffers: %s memory of the host%s\n", bench_memory_name(options->memory),
+               env->on_host ? ", which is what the twin takes for device memory"
+                            : ", with a CUDA context in the process");
+        printf("# MPI_Init took %.1f ms on the slowest rank\n", 1e3 * env->init);
+    }
     for (int i = 0; i < options->ntypes; ++i) {
         mpi_hidden |= MPI_DATATYPE_NULL == bench_type_mpi(options->types[i]);
     }
@@ -196,6 +202,10 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
     json_member(file, "version", MSCCLPP_VERSION);
     json_member(file, "mode", bench_mode_name(options->mode));
     json_member(file, "device", env->gpu->name);
+    json_member(file, "buffers", bench_memory_name(options->memory));
+    if (BENCH_MEMORY_DEVICE != options->memory) {
+        fprintf(file, "  \"mpi_init_us\": %.1f,\n", 1e6 * env->init);
+    }
     json_member(file, "compare", bench_compare_name(options->compare));
     if (BENCH_COMPARE_NCCL == options->compare) {
         const char *nvls = getenv("NCCL_NVLS_ENABLE");

@@ -12,6 +12,9 @@
 
 const char bench_program[] = "mscclpp_bench";
 
+/* Largest message in the host's memory where none is given. */
+#define HOST_LARGEST ((size_t)1 << 20)
+
 static bool mpi_takes_device_buffers(void)
 {
 #if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
@@ -29,8 +32,8 @@ static bool can_run(const bench_env_t *env, const bench_options_t *options)
     bool ok = true;
 
     bench_component_read(&component);
-    if (BENCH_MODE_BLOCKING == options->mode && !env->on_host && !mpi_takes_device_buffers() &&
-        (!component.loaded || component.disabled)) {
+    if (BENCH_MODE_BLOCKING == options->mode && BENCH_MEMORY_DEVICE == options->memory && !env->on_host &&
+        !mpi_takes_device_buffers() && (!component.loaded || component.disabled)) {
         if (0 == env->rank) {
             fprintf(stderr,
                     "mscclpp_bench: coll/mscclpp is %s and this MPI cannot take device buffers, so MPI_Allreduce would "
@@ -155,8 +158,8 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
     return true;
 }
 
-/* BENCH_EXIT_WRONG after a wrong result or a failure of which a line was printed. */
-static int run(bench_env_t *env, bench_options_t *options)
+/* BENCH_EXIT_WRONG after a wrong result or a failure of which a line was printed. `stack`: for buffers there. */
+static int run(bench_env_t *env, bench_options_t *options, char *stack)
 {
     bench_contender_t rival_storage, *rival;
     bench_component_t component;
@@ -175,7 +178,7 @@ static int run(bench_env_t *env, bench_options_t *options)
         (options->between.given && !bench_between_open(env, &options->between, BENCH_MODE_STREAM == options->mode))) {
         return BENCH_EXIT_WRONG;
     }
-    if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max)) ||
+    if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max, options->memory, stack)) ||
         !bench_report_open(&report, options, env)) {
         return BENCH_EXIT_WRONG;
     }
@@ -199,30 +202,74 @@ static int run(bench_env_t *env, bench_options_t *options)
     return bench_all(env->control, ok && 0 == wrong) ? 0 : BENCH_EXIT_WRONG;
 }
 
+static int run_on_stack(bench_env_t *env, bench_options_t *options)
+{
+    char stack[2 * BENCH_STACK_BUFFER];
+
+    return run(env, options, stack);
+}
+
+/* Bytes of the largest message where none is given. */
+static size_t find_largest(const bench_env_t *env, const bench_options_t *options)
+{
+    switch (options->memory) {
+    case BENCH_MEMORY_DEVICE:
+        return bench_env_largest(env, options->min);
+    case BENCH_MEMORY_STACK:
+        return BENCH_STACK_BUFFER;
+    default:
+        return options->min > HOST_LARGEST ? options->min : HOST_LARGEST;
+    }
+}
+
+/* False after one line, with the exit status. */
+static bool choose(bench_env_t *env, bench_options_t *options, int *status_p)
+{
+    *status_p = BENCH_EXIT_WRONG;
+    if (!bench_env_choose_device(env, options->device)) {
+        return false;
+    }
+    if (options->between.given && !bench_between_possible(env, &options->between)) {
+        *status_p = BENCH_EXIT_USAGE;
+        return false;
+    }
+    if (0 == options->max) {
+        options->max = find_largest(env, options);
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     bench_options_t options;
     bench_env_t env;
     int status;
+    bool early;
 
     memset(&env, 0, sizeof(env));
     if (!bench_options_parse(argc, argv, &options, &status)) {
         return bench_leave(status);
     }
-    if (!bench_env_choose_device(&env, options.device)) {
-        return BENCH_EXIT_WRONG;
+    /* A driver that is open already would spare MPI_Init the time that an application on host memory sees. */
+    early = BENCH_MEMORY_DEVICE == options.memory;
+    if (early && !choose(&env, &options, &status)) {
+        return bench_leave(status);
     }
-    if (options.between.given && !bench_between_possible(&env, &options.between)) {
-        return bench_leave(BENCH_EXIT_USAGE);
+    if (!early && 0 != strcmp(options.device, "auto")) {
+        setenv("OMPI_MCA_coll_mscclpp_device", options.device, 0);
     }
-    if (0 == options.max) {
-        options.max = bench_env_largest(&env, options.min);
-    }
+    env.init = -bench_now();
     MPI_Init(&argc, &argv);
+    env.init += bench_now();
+    if (!early && !choose(&env, &options, &status)) {
+        MPI_Finalize();
+        return bench_leave(status);
+    }
     status = BENCH_EXIT_WRONG;
     if (bench_env_open(&env)) {
         bench_component_open();
-        status = run(&env, &options);
+        env.init = bench_max(env.control, env.init);
+        status = BENCH_MEMORY_STACK == options.memory ? run_on_stack(&env, &options) : run(&env, &options, NULL);
         bench_component_close();
     }
     bench_env_close(&env);

@@ -300,7 +300,8 @@ static bool open_run(tune_t *tune)
         return false;
     }
     bench_broadcast(env->control, &tune->table, sizeof(tune->table));
-    if (!bench_all(env->control, bench_buffers_open(&tune->buffers, env, tune->table.bytes[tune->table.nsizes - 1]))) {
+    if (!bench_all(env->control, bench_buffers_open(&tune->buffers, env, tune->table.bytes[tune->table.nsizes - 1],
+                                                    BENCH_MEMORY_DEVICE, NULL))) {
         return false;
     }
     for (int algo = 0; ok && algo < tune->table.nalgos; ++algo) {

@@ -36,6 +36,8 @@ trap 'rm -rf "$scratch"' EXIT
 . "$(dirname "$0")/sync.sh"
 # shellcheck source=test/mpi/tune.sh
 . "$(dirname "$0")/tune.sh"
+# shellcheck source=test/mpi/bench.sh
+. "$(dirname "$0")/bench.sh"
 
 if [ "${1:-}" != --list ]; then
     [ -e "${component_dir:-/nonexistent}/mca_coll_mscclpp.so" ] || {
@@ -624,15 +626,15 @@ cases_selection() {
         "${device[@]}" "$bindir/test_basic" served
     # Of components that cannot do for a communicator, or are none, the default list is taken.
     for list in '' tuned tuned,libnbc 'tuned;libnbc;basic' '^tuned' mscclp; do
-        run_saying "selection:bad widen_list '$list'" "widen_list: \"${list/^/\\^}\" is not allowed, .* without basic" 60 \
-            -n 2 "${forced[@]}" --mca coll_mscclpp_widen_list "$list" "$bindir/test_basic" served
+        run_saying "selection:bad widen_list '$list'" \
+            "widen_list: \"${list/^/\\^}\" is not allowed, .* without basic" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_widen_list "$list" "$bindir/test_basic" served
     done
     run_saying "selection:widened" "$widened" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 2 \
         "$bindir/test_basic" served
     run_saying "selection:widened by default" "$widened" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 2 \
         --mca coll_mscclpp_widen_list libnbc "$bindir/test_basic" served
-    run_never_saying "selection:own widen_list" 'not allowed|tuned' 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 2 \
-        --mca coll_mscclpp_widen_list basic,libnbc "$bindir/test_basic" served
+    run_never_saying "selection:own widen_list" 'not allowed|tuned' 60 -n 2 "${forced[@]}" \
+        --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_widen_list basic,libnbc "$bindir/test_basic" served
     # A bad value of a parameter is named, and the job goes on as if nothing were said of it.
     run_saying "selection:bad device" 'device: "gpu" is not allowed; use one of auto\|cuda\|host' 60 -n 2 \
         --mca coll mscclpp "${device[@]:3}" --mca coll_mscclpp_device gpu "$bindir/test_basic" "$unsaid"
@@ -658,7 +660,7 @@ cases_ports() {
 }
 
 groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory late idle rules tune
-    selection sync_copies)
+    bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -666,7 +668,7 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        ports rules no_memory sync_copies
+        bench ports rules no_memory sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done

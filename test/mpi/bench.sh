@@ -1,0 +1,84 @@
+# shellcheck shell=bash
+# The cases of mscclpp_bench, for run.sh, which has the functions that run one, and sets what these read and count.
+# shellcheck disable=SC2034,SC2154 # these
+
+# The row of one size, in place only: what a call adds, the turn, and a base of at least so many thousand microseconds.
+based() {
+    echo "^ +8 +2 +float +sum \| +-?[0-9.]+ +[0-9.]+ +([$1-9]|[1-9][0-9])[0-9]{3}\.[0-9]+ +0"
+}
+
+cases_bench() {
+    local program=$bindir/../../mscclpp_bench perf bench between file=$scratch/bench where kind
+    perf=$(cd "$(dirname "$0")/../../contrib/perf" && pwd)
+    bench=("$program" --device "$MSCCLPP_TEST_DEVICE" --warmup 1 --rounds 3 --check 2)
+    between=("${bench[@]}" --iterations 5 --in-place --max 8)
+    # Kernels that are not launched, or not waited for, leave the loop without calls shorter than they are.
+    run_saying "bench:between:one after each call" "$(based 2)" 60 -n 2 "${forced[@]}" "${between[@]}" \
+        --between waves:2000
+    run_saying "bench:between:ahead of several calls" "$(based 6)" 60 -n 2 "${forced[@]}" "${between[@]}" \
+        --between full:2000:4 --between-ahead 3 --json "$file.calls"
+    run_saying "bench:between:in the calls' stream" "$(based 2)" 60 -n 2 "${forced[@]}" "${between[@]}" \
+        --mode stream --between waves:2000:3
+    run_saying "bench:between:none" '^ +8 +2 +float +sum \| +([0-9.]+) +\1 +0\.00 +0' 60 -n 2 "${forced[@]}" \
+        "${between[@]}" --between none
+    run_saying "bench:between:beside launched" "$(based 2) +-?[0-9.]+ +-?[0-9.]+ +([0-9.]+|N/A)" 60 \
+        -n 2 "${forced[@]}" "${between[@]}" --between waves:2000 --compare launched --json "$file.launched"
+    run_saying "bench:launched without kernels" '^ +8 +2 .* 0 +[0-9.]+ +[0-9.]+$' 60 -n 2 "${forced[@]}" \
+        "${between[@]}" --compare launched
+    if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
+        run_saying "bench:between:coop" "$(based 2)" 60 -n 2 "${forced[@]}" "${between[@]}" --between coop:2000
+        if ldconfig -p 2>/dev/null | grep -q 'libcublas\.so'; then
+            run_saying "bench:between:gemm" "^# .*: gemm of 200 us, [0-9]+ rows" 120 -n 2 "${forced[@]}" \
+                "${between[@]}" --between gemm:200
+        else
+            skip "bench:between:gemm" "no cuBLAS"
+        fi
+    else
+        for kind in coop gemm; do
+            run_failing "bench:between:no $kind on the twin" "^mscclpp_bench: --between: '$kind' is not allowed" 30 \
+                -n 1 "${between[@]}" --between "$kind:20"
+        done
+    fi
+    for where in wave:20 waves waves:x waves:20:0 waves:20:2x waves:2000000; do
+        run_failing "bench:between:bad $where" "^mscclpp_bench: --between: '$where' is not allowed; use KIND:MICRO" 30 \
+            -n 2 "${between[@]}" --between "$where"
+    done
+    run_failing "bench:between:ahead of nothing" "^mscclpp_bench: --between-ahead: '3' is not allowed" 30 -n 2 \
+        "${between[@]}" --between-ahead 3
+    run_failing "bench:between:channels" "^mscclpp_bench: --mode: 'port' is not allowed; use blocking" 30 -n 2 \
+        "$program" --mode port --between waves:20
+    run_failing "bench:launched in a stream" "^mscclpp_bench: --mode: 'stream' is not allowed; use library" 30 -n 2 \
+        "${between[@]}" --mode stream --compare launched
+    for where in heap stack large; do
+        run_saying "bench:host buffers:$where" '^# MPI_Init took [1-9][0-9.]* ms' 60 -n 2 "${forced[@]}" \
+            "${bench[@]}" --factor 9 --max 64k --host-buffers "$where" --json "$file.$where"
+    done
+    run_saying "bench:host buffers:without the component" 'coll/mscclpp is NOT loaded' 60 -n 2 "${device[@]}" \
+        --mca coll ^mscclpp "${bench[@]}" --factor 9 --max 64k --host-buffers --json "$file.without"
+    run_failing "bench:host buffers:too large" "^mscclpp_bench: --host-buffers: 'stack' is not allowed" 30 -n 2 \
+        "${bench[@]}" --max 65537 --host-buffers stack
+    run_failing "bench:host buffers:queued" "^mscclpp_bench: --mode: 'stream' is not allowed" 30 -n 2 "${bench[@]}" \
+        --mode stream --host-buffers
+    cases_bench_compared
+}
+
+# What files say, and what the scripts make of them; their own cases are in contrib/perf/check.
+cases_bench_compared() {
+    local list=${patterns[0]:-}
+    command -v python3 >/dev/null || { skip "bench:compared" "no python3" && return 0; }
+    if [ -e "$file.calls" ] || [ "$list" = --list ]; then
+        run "bench:between:added by calls" 30 -n 1 python3 -c '
+import json, sys
+row = json.load(open(sys.argv[1]))["results"][0]
+sides = zip(*(row[key]["rounds"] for key in ("added_us", "turn_us", "base_us")))
+sys.exit(any(abs(added - (turn - base) / 4) > 0.001 for added, turn, base in sides))' "$file.calls"
+    fi
+    if [ -e "$file.launched" ] || [ "$list" = --list ]; then
+        run "bench:compared:launched" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 "$file.launched"
+        run "bench:compared:table" 30 -n 1 python3 -B "$perf/table.py" "$file.launched"
+    fi
+    if { [ -e "$file.heap" ] && [ -e "$file.without" ]; } || [ "$list" = --list ]; then
+        run "bench:compared:host buffers" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 \
+            --init-over 100000 "$file.without" "$file.heap"
+    fi
+}
