@@ -576,8 +576,8 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     done
 else
     # The longest first, so that the lanes end together.
-    run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection bench \
-        ports rules no_memory
+    run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
+        bench ports rules no_memory
     for name in "${groups[@]}"; do
         tell "$name"
     done
