@@ -8,10 +8,10 @@ based() {
 }
 
 cases_bench() {
-    local program=$bindir/../../mscclpp_bench perf bench between file=$scratch/bench where kind
+    local program=$bindir/../../mscclpp_bench perf measure between file=$scratch/bench where kind
     perf=$(cd "$(dirname "$0")/../../contrib/perf" && pwd)
-    bench=("$program" --device "$MSCCLPP_TEST_DEVICE" --warmup 1 --rounds 3 --check 2)
-    between=("${bench[@]}" --iterations 5 --in-place --max 8)
+    measure=("$program" --device "$MSCCLPP_TEST_DEVICE" --warmup 1 --rounds 3 --check 2)
+    between=("${measure[@]}" --iterations 5 --in-place --max 8)
     # Kernels that are not launched, or not waited for, leave the loop without calls shorter than they are.
     run_saying "bench:between:one after each call" "$(based 2)" 60 -n 2 "${forced[@]}" "${between[@]}" \
         --between waves:2000
@@ -21,8 +21,13 @@ cases_bench() {
         --mode stream --between waves:2000:3
     run_saying "bench:between:none" '^ +8 +2 +float +sum \| +([0-9.]+) +\1 +0\.00 +0' 60 -n 2 "${forced[@]}" \
         "${between[@]}" --between none
+<<<<<<< HEAD
     run_saying "bench:between:beside launched" "$(based 2) +-?[0-9.]+ +-?[0-9.]+ +([0-9.]+|N/A)" 60 \
         -n 2 "${forced[@]}" "${between[@]}" --between waves:2000 --compare launched --json "$file.launched"
+=======
+    run_saying "bench:between:beside launched" "$(based 2) +-?[0-9.]+ +-?[0-9.]+ +([0-9.]+|N/A)" 60 -n 2 \
+        "${forced[@]}" "${between[@]}" --between waves:2000 --compare launched --json "$file.launched"
+>>>>>>> h-bench
     run_saying "bench:launched without kernels" '^ +8 +2 .* 0 +[0-9.]+ +[0-9.]+$' 60 -n 2 "${forced[@]}" \
         "${between[@]}" --compare launched
     if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
@@ -51,13 +56,13 @@ cases_bench() {
         "${between[@]}" --mode stream --compare launched
     for where in heap stack large; do
         run_saying "bench:host buffers:$where" '^# MPI_Init took [1-9][0-9.]* ms' 60 -n 2 "${forced[@]}" \
-            "${bench[@]}" --factor 9 --max 64k --host-buffers "$where" --json "$file.$where"
+            "${measure[@]}" --factor 9 --max 64k --host-buffers "$where" --json "$file.$where"
     done
     run_saying "bench:host buffers:without the component" 'coll/mscclpp is NOT loaded' 60 -n 2 "${device[@]}" \
-        --mca coll ^mscclpp "${bench[@]}" --factor 9 --max 64k --host-buffers --json "$file.without"
+        --mca coll ^mscclpp "${measure[@]}" --factor 9 --max 64k --host-buffers --json "$file.without"
     run_failing "bench:host buffers:too large" "^mscclpp_bench: --host-buffers: 'stack' is not allowed" 30 -n 2 \
-        "${bench[@]}" --max 65537 --host-buffers stack
-    run_failing "bench:host buffers:queued" "^mscclpp_bench: --mode: 'stream' is not allowed" 30 -n 2 "${bench[@]}" \
+        "${measure[@]}" --max 65537 --host-buffers stack
+    run_failing "bench:host buffers:queued" "^mscclpp_bench: --mode: 'stream' is not allowed" 30 -n 2 "${measure[@]}" \
         --mode stream --host-buffers
     cases_bench_compared
 }

@@ -627,7 +627,8 @@ cases_selection() {
     # Of components that cannot do for a communicator, or are none, the default list is taken.
     for list in '' tuned tuned,libnbc 'tuned;libnbc;basic' '^tuned' mscclp; do
         run_saying "selection:bad widen_list '$list'" \
-            "widen_list: \"${list/^/\\^}\" is not allowed, .* without basic" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_widen_list "$list" "$bindir/test_basic" served
+            "widen_list: \"${list/^/\\^}\" is not allowed, .* without basic" 60 \
+            -n 2 "${forced[@]}" --mca coll_mscclpp_widen_list "$list" "$bindir/test_basic" served
     done
     run_saying "selection:widened" "$widened" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 2 \
         "$bindir/test_basic" served
@@ -648,12 +649,12 @@ cases_selection() {
 
 # Kernels, proxy and transports between processes; mscclpp_bench verifies what arrives.
 cases_ports() {
-    local n proxy local=shm bench=$bindir/../../mscclpp_bench
+    local n proxy local=shm program=$bindir/../../mscclpp_bench
     [ "$MSCCLPP_TEST_DEVICE" = host ] || local=cuda_ipc
     for proxy in progress thread; do
         for n in 2 3; do
             run_saying "port:$proxy:$n" "^# transport $local\$" 120 -n "$n" "${forced[@]}" \
-                --mca coll_mscclpp_proxy "$proxy" "$bench" --device "$MSCCLPP_TEST_DEVICE" --mode port \
+                --mca coll_mscclpp_proxy "$proxy" "$program" --device "$MSCCLPP_TEST_DEVICE" --mode port \
                 --min 1 --max 3m --factor 37 --iterations 3 --rounds 1 --check 3
         done
     done
