@@ -21,13 +21,8 @@ cases_bench() {
         --mode stream --between waves:2000:3
     run_saying "bench:between:none" '^ +8 +2 +float +sum \| +([0-9.]+) +\1 +0\.00 +0' 60 -n 2 "${forced[@]}" \
         "${between[@]}" --between none
-<<<<<<< HEAD
-    run_saying "bench:between:beside launched" "$(based 2) +-?[0-9.]+ +-?[0-9.]+ +([0-9.]+|N/A)" 60 \
-        -n 2 "${forced[@]}" "${between[@]}" --between waves:2000 --compare launched --json "$file.launched"
-=======
     run_saying "bench:between:beside launched" "$(based 2) +-?[0-9.]+ +-?[0-9.]+ +([0-9.]+|N/A)" 60 -n 2 \
         "${forced[@]}" "${between[@]}" --between waves:2000 --compare launched --json "$file.launched"
->>>>>>> h-bench
     run_saying "bench:launched without kernels" '^ +8 +2 .* 0 +[0-9.]+ +[0-9.]+$' 60 -n 2 "${forced[@]}" \
         "${between[@]}" --compare launched
     if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then

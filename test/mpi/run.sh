@@ -300,6 +300,7 @@ cases_stages() {
         run "stage_async:threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async" --threads
         run "stage_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
     done
+    cases_overflow
     # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     for n in 2 3; do
@@ -312,6 +313,14 @@ cases_stages() {
         run "stage_shared:layout:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             "$bindir/test_stage_layout"
     done
+}
+
+# Sums that overflow do so alike, by kernels and staged, with Open MPI's vector code.
+cases_overflow() {
+    local -a with_vectors=("${launch[@]/#^avx/^none}")
+    local -a launch=("${with_vectors[@]}")
+    run "overflow:kernels" 60 -n 3 "${forced[@]}" "$bindir/test_overflow" served
+    run "overflow:staged" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_overflow" staged
 }
 
 # engines_for N: what serves N ranks that ask for engines. Those want a GPU without other processes for each of them.
@@ -626,9 +635,8 @@ cases_selection() {
         "${device[@]}" "$bindir/test_basic" served
     # Of components that cannot do for a communicator, or are none, the default list is taken.
     for list in '' tuned tuned,libnbc 'tuned;libnbc;basic' '^tuned' mscclp; do
-        run_saying "selection:bad widen_list '$list'" \
-            "widen_list: \"${list/^/\\^}\" is not allowed, .* without basic" 60 \
-            -n 2 "${forced[@]}" --mca coll_mscclpp_widen_list "$list" "$bindir/test_basic" served
+        run_saying "selection:bad widen_list '$list'" "widen_list: \"${list/^/\\^}\" is not allowed, .* without basic" \
+            60 -n 2 "${forced[@]}" --mca coll_mscclpp_widen_list "$list" "$bindir/test_basic" served
     done
     run_saying "selection:widened" "$widened" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 2 \
         "$bindir/test_basic" served
@@ -645,6 +653,11 @@ cases_selection() {
     settings=$scratch/settings,$settings/openmpi-mca-params.conf
     OMPI_MCA_mca_base_param_files=$settings run_saying "selection:bad number in a file" \
         'max_blocks: "5foo" is not allowed' 60 -n 2 --mca coll mscclpp "${device[@]}" "$bindir/test_basic" served
+    # What has a choice of words is read by Open MPI, too, which takes no word for the first one.
+    echo 'coll_mscclpp_linger =' >"$scratch/settings"
+    OMPI_MCA_mca_base_param_files=$settings run_saying "selection:empty value in a file" \
+        'linger: "" is not allowed; use one of auto\|on\|off' 60 -n 2 --mca coll mscclpp "${device[@]}" \
+        "$bindir/test_basic" served
 }
 
 # Kernels, proxy and transports between processes; mscclpp_bench verifies what arrives.

@@ -172,6 +172,9 @@ static mscclpp_status_t adopt(mscclpp_config_t *config, const mscclpp_param_t *p
         return mscclpp_config_set(config, param, params_decimal[param - mscclpp_params]);
     case MSCCLPP_PARAM_STRING:
         if (is_choice(param)) {
+            if (NULL != written && '\0' == written[0]) { /* of which Open MPI says nothing */
+                return mscclpp_config_set(config, param, written);
+            }
             choice_word(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
             return mscclpp_config_set(config, param, word);
         }

@@ -150,6 +150,12 @@ mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_pla
                                                 mca_coll_mscclpp_stage_room_t *room, void **block_p);
 void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room);
 
+/* ---- stage_op.c ---- */
+
+/* The operation to call the previous component with. After stage_op_init. */
+struct ompi_op_t *mca_coll_mscclpp_stage_op(struct ompi_op_t *op);
+void mca_coll_mscclpp_stage_op_init(void);
+
 /* ---- stage.c ---- */
 
 /* True if a byte that the call touches is device memory, so that the call has to be staged. */

@@ -169,24 +169,24 @@ STAGE_COLLECTIVE(alltoallw,
 STAGE_COLLECTIVE(allreduce,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, count, dtype, op), STAGE_USE_BOTH);
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE);
 
 STAGE_COLLECTIVE(reduce_scatter_block,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, rcount, dtype, op), STAGE_USE_BOTH);
+                 (sbuf, rbuf, rcount, dtype, op), STAGE_USE_REDUCE);
 
 STAGE_COLLECTIVE(reduce_scatter,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, rcounts, dtype, op), STAGE_USE_BOTH);
+                 (sbuf, rbuf, rcounts, dtype, op), STAGE_USE_REDUCE);
 
 STAGE_COLLECTIVE(scan,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, count, dtype, op), STAGE_USE_BOTH);
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE);
 
 STAGE_COLLECTIVE(exscan,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, count, dtype, op), STAGE_USE_BOTH);
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE);

@@ -17,6 +17,9 @@
 #define STAGE_USE_BOTH(stage_)                                                                                         \
     sbuf = (stage_).send.host;                                                                                         \
     rbuf = (stage_).recv.host
+#define STAGE_USE_REDUCE(stage_)                                                                                       \
+    STAGE_USE_BOTH(stage_);                                                                                            \
+    op = mca_coll_mscclpp_stage_op(op)
 #define STAGE_USE_RECV(stage_) rbuf = (stage_).recv.host
 
 #define STAGE_PREVIOUS(slot_, ...) (module->previous.slot_(__VA_ARGS__, module->previous.slot_##_module))

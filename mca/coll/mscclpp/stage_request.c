@@ -269,6 +269,7 @@ int mca_coll_mscclpp_stage_init(void)
     if (OPAL_SUCCESS != rc) {
         goto err_requests;
     }
+    mca_coll_mscclpp_stage_op_init();
     ready = true;
     return OMPI_SUCCESS;
 

@@ -164,7 +164,7 @@ STAGE_COLLECTIVE(bcast, (void *rbuf, mca_coll_mscclpp_count_t count, struct ompi
 STAGE_COLLECTIVE(reduce,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op, int root),
-                 (sbuf, rbuf, count, dtype, op, root), STAGE_USE_BOTH);
+                 (sbuf, rbuf, count, dtype, op, root), STAGE_USE_REDUCE);
 
 STAGE_COLLECTIVE(gather,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
@@ -206,7 +206,7 @@ static int reduce_local(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t c
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    STAGE_USE_BOTH(stage);
+    STAGE_USE_REDUCE(stage);
     return mca_coll_mscclpp_stage_end(&stage, STAGE_PREVIOUS(reduce_local, sbuf, rbuf, count, dtype, op));
 }
 
