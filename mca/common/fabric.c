@@ -263,6 +263,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
     mscclpp_dev_launch_t launch;
     mscclpp_status_t status;
 
+    memset(&kernel_args, 0, sizeof(kernel_args));
     fill_args(fabric, args, &kernel_args);
     kernel_args.pattern = choice->algo->pattern;
     launch.kernel = choice->kernel;

@@ -65,6 +65,7 @@ typedef struct {
 
 typedef struct mscclpp_gpu_stream mscclpp_gpu_stream_t;
 typedef struct mscclpp_gpu_event mscclpp_gpu_event_t;
+typedef struct mscclpp_gpu_prepared mscclpp_gpu_prepared_t;
 
 typedef struct {
     void *to;
@@ -212,6 +213,16 @@ typedef struct {
 
     /* Starts a kernel in the stream's order; `args` is copied. See device/launch.h. */
     mscclpp_status_t (*launch)(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
+
+    /*
+     * Makes ready a launch that is to be repeated, with the arguments as they are; starting it costs less than
+     * `launch`. It is started again, and destroyed, only once the kernel of its last start has ended. Takes some 100
+     * us. `launch_prepare` may be NULL: there is none of this.
+     */
+    mscclpp_status_t (*launch_prepare)(int device, const mscclpp_dev_launch_t *launch,
+                                       mscclpp_gpu_prepared_t **prepared_p);
+    mscclpp_status_t (*launch_prepared)(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
+    void (*prepared_destroy)(mscclpp_gpu_prepared_t *prepared);
 } mscclpp_gpu_ops_t;
 
 extern const mscclpp_gpu_ops_t mscclpp_gpu_host_ops;

@@ -311,4 +311,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .event_record = mscclpp_cuda_event_record,
     .event_query = mscclpp_cuda_event_query,
     .launch = mscclpp_cuda_launch,
+    .launch_prepare = mscclpp_cuda_launch_prepare,
+    .launch_prepared = mscclpp_cuda_launch_prepared,
+    .prepared_destroy = mscclpp_cuda_prepared_destroy,
 };

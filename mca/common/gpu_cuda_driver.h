@@ -112,6 +112,13 @@ void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event);
 mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event);
 mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
+mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
+                                             mscclpp_gpu_prepared_t **prepared_p);
+mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
+void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
+
+/* gpu_cuda_stream.c: the runtime's own stream. */
+cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream);
 
 /* The driver's number of the allocation behind an address; 0 for memory that the driver does not know. */
 unsigned long long mscclpp_cuda_buffer_id(const void *address);

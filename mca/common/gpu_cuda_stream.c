@@ -15,6 +15,11 @@ struct mscclpp_gpu_event {
     int device;
 };
 
+cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream)
+{
+    return stream->stream;
+}
+
 mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
     mscclpp_cuda_scope_t scope;

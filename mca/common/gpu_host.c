@@ -393,4 +393,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .event_record = mscclpp_host_event_record,
     .event_query = mscclpp_host_event_query,
     .launch = mscclpp_host_launch,
+    .launch_prepare = mscclpp_host_launch_prepare,
+    .launch_prepared = mscclpp_host_launch_prepared,
+    .prepared_destroy = mscclpp_host_prepared_destroy,
 };

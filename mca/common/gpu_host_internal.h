@@ -28,5 +28,9 @@ void mscclpp_host_event_destroy(mscclpp_gpu_event_t *event);
 mscclpp_status_t mscclpp_host_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_host_event_query(mscclpp_gpu_event_t *event);
 mscclpp_status_t mscclpp_host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
+mscclpp_status_t mscclpp_host_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
+                                             mscclpp_gpu_prepared_t **prepared_p);
+mscclpp_status_t mscclpp_host_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
+void mscclpp_host_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
 
 #endif

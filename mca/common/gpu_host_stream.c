@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "mca/common/gpu_host_copy.h"
@@ -257,4 +258,39 @@ mscclpp_status_t mscclpp_host_launch(mscclpp_gpu_stream_t *stream, const mscclpp
         return from_errno(error);
     }
     return MSCCLPP_OK;
+}
+
+/* The twin gains nothing by it; it is there so that all that depends on it runs here, too. */
+struct mscclpp_gpu_prepared {
+    mscclpp_dev_launch_t launch; /* `args` are behind it in the same memory */
+};
+
+mscclpp_status_t mscclpp_host_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
+                                             mscclpp_gpu_prepared_t **prepared_p)
+{
+    const size_t size = mscclpp_dev_args_size(launch->kernel);
+    mscclpp_gpu_prepared_t *prepared;
+    mscclpp_status_t status = mscclpp_host_check_device(device);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    prepared = malloc(sizeof(*prepared) + size);
+    if (NULL == prepared) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    prepared->launch = *launch;
+    prepared->launch.args = memcpy(prepared + 1, launch->args, size);
+    *prepared_p = prepared;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_host_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
+{
+    return mscclpp_host_launch(stream, &prepared->launch);
+}
+
+void mscclpp_host_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
+{
+    free(prepared);
 }

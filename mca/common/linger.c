@@ -358,7 +358,7 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     hand_over(team, team);
     if (!await_left(team, SOON)) {
         mscclpp_linger_clear(team);
-        return team->gpu->launch(team->stream, launch);
+        return mscclpp_repeats_launch(&team->repeats, team->gpu, team->device, team->stream, launch);
     }
     /* Words that lie there since 2^32 operations before would be taken for the next one's. */
     __atomic_store_n(&team->mailbox->bell[0], linger_args.number << 32, __ATOMIC_RELAXED);
@@ -409,7 +409,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
         return launch_lingering(team, launch, variant, tellers_p);
     }
     mscclpp_linger_clear(team);
-    return team->gpu->launch(team->stream, launch);
+    return mscclpp_repeats_launch(&team->repeats, team->gpu, team->device, team->stream, launch);
 }
 
 bool mscclpp_linger_present(const mscclpp_team_t *team)

@@ -348,6 +348,7 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
 {
     task_t task;
 
+    memset(&task.kernel_args, 0, sizeof(task.kernel_args));
     task.team = team;
     task.args = args;
     task.app_stream = NULL;
@@ -363,6 +364,7 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
 {
     task_t task;
 
+    memset(&task.kernel_args, 0, sizeof(task.kernel_args));
     task.team = team;
     task.args = args;
     task.app_stream = stream;

@@ -100,6 +100,7 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
         return;
     }
     mscclpp_team_give_stream(team);
+    mscclpp_repeats_clear(&team->repeats, team->gpu);
     mscclpp_fabric_destroy(team->fabric);
     if (team->mailbox != NULL) {
         mscclpp_team_release_mappings(team, true);

@@ -12,6 +12,7 @@
 #include "mca/common/fabric.h"
 #include "mca/common/linger.h"
 #include "mca/common/memory.h"
+#include "mca/common/repeats.h"
 #include "mca/common/room.h"
 #include "mca/common/team.h"
 
@@ -84,6 +85,7 @@ struct mscclpp_team {
     uint64_t launches; /* operations started on the device; the mailbox counts those that ended */
     uint32_t tellers;  /* blocks that tell of the last one's end */
     mscclpp_linger_t linger;
+    mscclpp_repeats_t repeats;
     uint64_t epochs; /* packet flags used since the last renewal */
     uint64_t exchanges;
     uint64_t meetings;

@@ -28,6 +28,7 @@ static const char *const names[FAULTY_LAST] = {
     [FAULTY_EVENT_RECORD] = "event_record",
     [FAULTY_EVENT_QUERY] = "event_query",
     [FAULTY_LAUNCH] = "launch",
+    [FAULTY_PREPARE] = "launch_prepare",
 };
 
 const char *faulty_name(faulty_function_t function)
@@ -262,6 +263,23 @@ static mscclpp_status_t faulty_launch(mscclpp_gpu_stream_t *stream, const mscclp
     TRY(FAULTY_LAUNCH, mscclpp_gpu_host_ops.launch(stream, launch));
 }
 
+static mscclpp_status_t faulty_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
+                                              mscclpp_gpu_prepared_t **prepared_p)
+{
+    TRY(FAULTY_PREPARE, took(mscclpp_gpu_host_ops.launch_prepare(device, launch, prepared_p)));
+}
+
+static mscclpp_status_t faulty_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
+{
+    TRY(FAULTY_LAUNCH, mscclpp_gpu_host_ops.launch_prepared(stream, prepared));
+}
+
+static void faulty_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
+{
+    gave(prepared);
+    mscclpp_gpu_host_ops.prepared_destroy(prepared);
+}
+
 const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .name = "host",
     .probe = faulty_probe,
@@ -297,4 +315,7 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .event_record = faulty_event_record,
     .event_query = faulty_event_query,
     .launch = faulty_launch,
+    .launch_prepare = faulty_launch_prepare,
+    .launch_prepared = faulty_launch_prepared,
+    .prepared_destroy = faulty_prepared_destroy,
 };

@@ -28,6 +28,7 @@ typedef enum {
     FAULTY_EVENT_RECORD,
     FAULTY_EVENT_QUERY,
     FAULTY_LAUNCH,
+    FAULTY_PREPARE,
     FAULTY_LAST
 } faulty_function_t;
 

@@ -490,7 +490,7 @@ static void test_faults_in_call(const char *algorithm, int ranks, bool queued, u
 
         for (nth = 1; more; ++nth) {
             int failed_before = unit_failed;
-            bool cured = function == FAULTY_EXPORT || function == FAULTY_IMPORT;
+            bool cured = function == FAULTY_EXPORT || function == FAULTY_IMPORT || function == FAULTY_PREPARE;
             mscclpp_config_t config;
             injection_t injection;
             char what[128];
