@@ -35,8 +35,9 @@ struct mscclpp_fabric {
     bool packets;        /* the transport of all ranks can carry them; equal on all ranks */
     uint32_t first_flag; /* of the packets of the call in hand; 0: it has none */
 
-    const mscclpp_transport_ops_t *ops;
+    const mscclpp_transport_ops_t *ops; /* of the transport in use, or last tried */
     mscclpp_transport_t *transport;
+    bool lacks_descriptors; /* this rank, for a transport that was given up for it */
     mscclpp_transport_place_t place; /* of the next two */
     mscclpp_fabric_memory_t tokens;
     mscclpp_fabric_memory_t area;

@@ -274,6 +274,17 @@ static bool may_take(const mscclpp_fabric_t *fabric, const mscclpp_transport_ops
     return strcmp(wanted, "network") == 0 ? ops->between_nodes : strcmp(wanted, ops->name) == 0;
 }
 
+static void note_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
+                         const mscclpp_transport_ops_t *ops)
+{
+    if (vote->status != MSCCLPP_OK && vote->status != MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_info("%s: rank %d: transport %s: %s", oob->label, vote->culprit, ops->name,
+                     mscclpp_status_string(vote->status));
+    }
+    fabric->lacks_descriptors = fabric->lacks_descriptors ||
+                                (vote->status == MSCCLPP_ERR_NO_DESCRIPTORS && vote->culprit == oob->rank);
+}
+
 /* The first one from number *next_p on; *next_p: the one behind it. */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params, int *next_p)
 {
@@ -291,10 +302,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
         if (status != MSCCLPP_OK) {
             return status;
         }
-        if (vote.status != MSCCLPP_OK && vote.status != MSCCLPP_ERR_NOT_SUPPORTED) {
-            mscclpp_info("%s: rank %d: transport %s: %s", oob->label, vote.culprit, ops->name,
-                         mscclpp_status_string(vote.status));
-        }
+        note_failure(fabric, oob, &vote, ops);
         if (vote.culprit < 0) {
             fabric->ops = ops;
             mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
@@ -305,6 +313,10 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
             return MSCCLPP_OK;
         }
         mscclpp_fabric_close_transport(fabric);
+    }
+    if (fabric->lacks_descriptors) {
+        mscclpp_warn("%s: rank %d: a transport between nodes: %s: device buffers are staged", oob->label, oob->rank,
+                     mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
     }
     mscclpp_info("%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s on rank %d): device "
                  "buffers are staged",
@@ -408,6 +420,19 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool tell)
     }
 }
 
+/* Other transports may be left if this one fails. */
+static mscclpp_status_t agree_on_connection(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, mscclpp_status_t mine)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
+
+    if (status == MSCCLPP_OK && vote.culprit >= 0) {
+        note_failure(fabric, oob, &vote, fabric->ops);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}
+
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
 {
     const size_t size = sizeof(reach_t) + (size_t)fabric->nodes.count * sizeof(address_t);
@@ -424,14 +449,13 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
     if (all != NULL && fabric->owner) {
         mine = prepare(fabric, (reach_t *)(void *)own, (address_t *)(void *)(own + sizeof(reach_t)));
     }
-    status = mscclpp_agree(oob, NULL, mine, "a connection to other nodes");
+    status = agree_on_connection(fabric, oob, mine);
     if (status == MSCCLPP_OK) {
         status = oob->allgather(oob->context, own, all, size);
     }
     if (status == MSCCLPP_OK) {
         fabric->packets = all_take_packets(all, oob->size, size);
-        status = mscclpp_agree(oob, NULL, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK,
-                               "a connection to other nodes");
+        status = agree_on_connection(fabric, oob, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK);
     }
     if (status == MSCCLPP_OK && fabric->owner) {
         mscclpp_fabric_hide_memory(&fabric->tokens);

@@ -189,6 +189,7 @@ int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
         return MCA_COLL_MSCCLPP_ERR_REVOKED;
     case MSCCLPP_ERR_SYSTEM:
     case MSCCLPP_ERR_DEVICE:
+    case MSCCLPP_ERR_NO_DESCRIPTORS:
         return MPI_ERR_INTERN;
     case MSCCLPP_ERR_TIMEOUT:
     case MSCCLPP_ERR_PEER:
