@@ -27,9 +27,10 @@
 #define UCX_DESCRIPTORS_PEER 4
 #define UCX_DESCRIPTORS_LEFT 32
 
-/* Bytes of address space. 11 MB were seen for a first context, 9 MB for a worker, and 1 MB for a peer. */
+/* Bytes of address space, likewise. 11 MB were seen for a first context, 9 MB for a worker, and 1 MB for a peer. */
 #define UCX_SPACE ((size_t)64 << 20)
 #define UCX_SPACE_PEER ((size_t)4 << 20)
+#define UCX_SPACE_LEFT ((size_t)256 << 20)
 
 /* The handlers are the process's: two threads that save and restore them at once would restore each other's. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -59,7 +60,7 @@ mscclpp_status_t mscclpp_ucx_look(const char *what, size_t peers)
 {
     const size_t descriptors = UCX_DESCRIPTORS + UCX_DESCRIPTORS_DEVICE * mscclpp_limits_devices() +
                                UCX_DESCRIPTORS_PEER * peers + UCX_DESCRIPTORS_LEFT;
-    const size_t space = UCX_SPACE + UCX_SPACE_PEER * peers;
+    const size_t space = UCX_SPACE + UCX_SPACE_PEER * peers + UCX_SPACE_LEFT;
 
     if (!mscclpp_limits_descriptors(descriptors)) {
         mscclpp_info("%s: no UCX: it is used only where %zu more files can be open (ulimit -n)", what, descriptors);

@@ -395,6 +395,57 @@ cases_no_memory() {
     done
 }
 
+# few_descriptors NAME EXPRESSION [mpirun argument]... PROGRAM [argument]...: must pass where it does without the
+# component, and print a line that matches, if one has to.
+few_descriptors() {
+    local name=$1 expression=$2
+    shift 2
+    wanted "$name" && [ "${patterns[0]:-}" != --list ] && ! launch 60 -n 4 --mca coll '^mscclpp' "$@" && {
+        skip "$name" "Open MPI does not get through it either"
+        return
+    }
+    if [ -n "$expression" ]; then
+        run_saying "$name" "$expression" 60 -n 4 "${forced[@]}" "$@"
+    else
+        run "$name" 60 -n 4 "${forced[@]}" "$@"
+    fi
+}
+
+# Few descriptors, on one rank of four or on all: before MPI_Init, counted from what it opens by itself, and after it.
+cases_descriptors() {
+    local who unused limit opened=0 said='too few file descriptors' more=(2 3 5 11) later=(0 6) lines
+    if [ "$MSCCLPP_TEST_DEVICE" != host ]; then
+        skip "descriptors" "the GPU's runtime does not do without descriptors"
+        return
+    fi
+    if wanted 'descriptors:init:*' && [ "${patterns[0]:-}" != --list ]; then
+        launch 60 -n 1 --mca coll '^mscclpp' "$bindir/test_descriptors" count
+        opened=$(sed -n 's/ descriptors$//p' "$log")
+    fi
+    if [ "$long" = 1 ]; then
+        mapfile -t more < <(seq $((3 - opened)) $((64 - opened)))
+        mapfile -t later < <(seq 0 64)
+    fi
+    for who in 1 all; do
+        for limit in "${more[@]}"; do
+            # What is opened for a moment only may be there when it is wanted, so nothing need be said.
+            # shellcheck disable=SC2016 # the ranks' shells expand it
+            few_descriptors "descriptors:init:$who:$limit" '' sh -c \
+                '[ "$0" != all ] && [ "$OMPI_COMM_WORLD_RANK" != "$0" ] || ulimit -n "$1"; shift; exec "$@"' \
+                "$who" $((opened + limit)) "$bindir/test_descriptors" calls
+        done
+        for unused in "${later[@]}"; do
+            lines=$said
+            [ "$unused" -lt 2 ] || lines=
+            few_descriptors "descriptors:later:$who:$unused" "$lines" "$bindir/test_descriptors" calls $who "$unused"
+            if [ "$ucx" = yes ]; then
+                few_descriptors "descriptors:nodes:$who:$unused" "$said" --mca coll_mscclpp_ranks_per_node 2 \
+                    --mca coll_mscclpp_transport ucx "$bindir/test_descriptors" calls $who "$unused"
+            fi
+        done
+    done
+}
+
 # Some launchers end all ranks where one is killed, whatever they are told.
 lets_others_go_on() {
     # shellcheck disable=SC2016 # the ranks' shells expand it
@@ -566,7 +617,7 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory late idle rules tune
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory descriptors late idle rules tune
     selection)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
@@ -575,7 +626,7 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        ports rules no_memory
+        ports rules no_memory descriptors
     for name in "${groups[@]}"; do
         tell "$name"
     done
