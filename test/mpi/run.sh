@@ -382,10 +382,17 @@ cases_mixed() {
 
 # On each allocation that fails all ranks end alike. The errors that these jobs print are theirs to print.
 cases_no_memory() {
-    local n per transport=shm # UCX 1.13 aborts where a connection ends that is still being wired up
+    local n per who transport=shm # UCX 1.13 aborts where a connection ends that is still being wired up
     [ "$MSCCLPP_TEST_DEVICE" = host ] || transport=cuda_ipc
     for n in 2 3; do
         run "no_memory:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_no_memory"
+    done
+    for who in 1 all; do
+        for n in 1 2 3 4; do
+            run "no_memory:init:$who:$n" 60 -n 3 "${forced[@]}" "$bindir/test_no_memory" init $who $n
+        done
+        run_saying "no_memory:init:$who:ever" 'memory was refused' 60 -n 3 "${forced[@]}" "$bindir/test_no_memory" \
+            init $who -1
     done
     for per in 1 2; do
         run "no_memory:nodes:3/$per" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
@@ -617,8 +624,8 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory descriptors late idle rules tune
-    selection)
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory descriptors late idle
+    rules tune selection)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
