@@ -160,42 +160,13 @@ static bool succeeded(const char *call, ucs_status_t status)
     return status == UCS_OK;
 }
 
-/*
- * Rare and short messages need neither RDMA devices nor mapped memory, whose transports cost a process memory, hooks
- * and start-up time; and the application's own choice of devices for UCX must not be held against these transports.
- */
 static bool open_context(void)
 {
-    static const char *const settings[][2] = {
-        {"TLS", "self,tcp,sysv"},
-        {"NET_DEVICES", "all"},
-        {"SHM_DEVICES", "all"},
-        {"WARN_INVALID_CONFIG", "n"},
-    };
-    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
-    ucp_config_t *config;
-    bool done;
-
-    if (mscclpp_ucx_load(&ucx) != MSCCLPP_OK || mscclpp_ucx_look("control messages", 0) != MSCCLPP_OK) {
-        return false;
-    }
-    if (!succeeded("ucp_config_read", ucx.ucp_config_read("MSCCLPP", NULL, &config))) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i) {
-        ucs_status_t status = ucx.ucp_config_modify(config, settings[i][0], settings[i][1]);
-        if (status != UCS_OK) {
-            mscclpp_debug("UCX does not know %s: %s", settings[i][0], ucx.ucs_status_string(status));
-        }
-    }
-    /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
-    done = succeeded("ucp_init", ucx.ucp_init_version(1, 11, &params, config, &ucx_context));
-    ucx.ucp_config_release(config);
-    if (!done) {
-        ucx_context = NULL;
+    if (mscclpp_ucx_load(&ucx) == MSCCLPP_OK) {
+        ucx_context = mscclpp_ucx_open_quiet(&ucx);
     }
     ucx_pid = getpid();
-    return done;
+    return ucx_context != NULL;
 }
 
 static void close_context(void)

@@ -123,3 +123,44 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
     *functions_p = functions;
     return MSCCLPP_OK;
 }
+
+/*
+ * Rare and short messages need neither RDMA devices nor mapped memory, whose transports cost a process memory, hooks
+ * and start-up time; and the application's own choice of devices for UCX must not be held against these transports.
+ */
+ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
+{
+    static const char *const settings[][2] = {
+        {"TLS", "self,tcp,sysv"},
+        {"NET_DEVICES", "all"},
+        {"SHM_DEVICES", "all"},
+        {"WARN_INVALID_CONFIG", "n"},
+    };
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
+    const char *call = "ucp_config_read";
+    ucp_context_h context = NULL;
+    ucp_config_t *config;
+    ucs_status_t status;
+
+    if (mscclpp_ucx_look("control messages", 0) != MSCCLPP_OK) {
+        return NULL;
+    }
+    status = ucx->ucp_config_read("MSCCLPP", NULL, &config);
+    if (status == UCS_OK) {
+        for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i) {
+            ucs_status_t taken = ucx->ucp_config_modify(config, settings[i][0], settings[i][1]);
+            if (taken != UCS_OK) {
+                mscclpp_debug("UCX does not know %s: %s", settings[i][0], ucx->ucs_status_string(taken));
+            }
+        }
+        /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
+        call = "ucp_init";
+        status = ucx->ucp_init_version(1, 11, &params, config, &context);
+        ucx->ucp_config_release(config);
+    }
+    if (status != UCS_OK) {
+        mscclpp_info("no UCX for control messages: %s: %s", call, ucx->ucs_status_string(status));
+        return NULL;
+    }
+    return context;
+}

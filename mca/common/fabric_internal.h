@@ -37,7 +37,7 @@ struct mscclpp_fabric {
 
     const mscclpp_transport_ops_t *ops; /* of the transport in use, or last tried */
     mscclpp_transport_t *transport;
-    bool lacks_descriptors; /* this rank, for a transport that was given up for it */
+    bool lacks_descriptors;          /* this rank, for a transport that was given up for it */
     mscclpp_transport_place_t place; /* of the next two */
     mscclpp_fabric_memory_t tokens;
     mscclpp_fabric_memory_t area;
@@ -71,6 +71,9 @@ struct mscclpp_fabric {
 /* fabric_absent.c: what it needs to look at the tokens. */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
+
+/* fabric_equip.c: makes the proxy, its channels, and what kernels keep between calls. */
+mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric, mscclpp_team_t *team);
 
 /* fabric_memory.c: zeroed memory at such a place. Freeing what was not allocated, or has been freed, is allowed. */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,

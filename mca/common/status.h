@@ -15,12 +15,12 @@ typedef enum {
     MSCCLPP_ERR_NOT_SUPPORTED = -1, /* this path cannot serve the request; another one may */
     MSCCLPP_ERR_INVALID = -2,       /* an argument, a parameter or an environment value is out of its range */
     MSCCLPP_ERR_NO_MEMORY = -3,
-    MSCCLPP_ERR_SYSTEM = -4,  /* a system call failed */
-    MSCCLPP_ERR_DEVICE = -5,  /* the GPU runtime reported an error */
-    MSCCLPP_ERR_TIMEOUT = -6, /* a peer did not arrive within the deadline */
-    MSCCLPP_ERR_PEER = -7,    /* a peer reported that it failed */
-    MSCCLPP_ERR_MIXED = -8,   /* some ranks passed device buffers and others host buffers */
-    MSCCLPP_ERR_REVOKED = -9, /* the embedding runtime asked for the wait to end */
+    MSCCLPP_ERR_SYSTEM = -4,         /* a system call failed */
+    MSCCLPP_ERR_DEVICE = -5,         /* the GPU runtime reported an error */
+    MSCCLPP_ERR_TIMEOUT = -6,        /* a peer did not arrive within the deadline */
+    MSCCLPP_ERR_PEER = -7,           /* a peer reported that it failed */
+    MSCCLPP_ERR_MIXED = -8,          /* some ranks passed device buffers and others host buffers */
+    MSCCLPP_ERR_REVOKED = -9,        /* the embedding runtime asked for the wait to end */
     MSCCLPP_ERR_NO_DESCRIPTORS = -10 /* the process may open no more files */
 } mscclpp_status_t;
 
