@@ -426,7 +426,7 @@ cases_descriptors() {
         return
     fi
     if [ "$long" = 1 ]; then
-        mapfile -t more < <(seq -20 50)
+        mapfile -t more < <(seq -14 50)
         mapfile -t later < <(seq 0 64)
     fi
     for who in 1 all; do
