@@ -160,42 +160,13 @@ static bool succeeded(const char *call, ucs_status_t status)
     return status == UCS_OK;
 }
 
-/*
- * Rare and short messages need neither RDMA devices nor mapped memory, whose transports cost a process memory, hooks
- * and start-up time; and the application's own choice of devices for UCX must not be held against these transports.
- */
 static bool open_context(void)
 {
-    static const char *const settings[][2] = {
-        {"TLS", "self,tcp,sysv"},
-        {"NET_DEVICES", "all"},
-        {"SHM_DEVICES", "all"},
-        {"WARN_INVALID_CONFIG", "n"},
-    };
-    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
-    ucp_config_t *config;
-    bool done;
-
-    if (mscclpp_ucx_load(&ucx) != MSCCLPP_OK) {
-        return false;
-    }
-    if (!succeeded("ucp_config_read", ucx.ucp_config_read("MSCCLPP", NULL, &config))) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i) {
-        ucs_status_t status = ucx.ucp_config_modify(config, settings[i][0], settings[i][1]);
-        if (status != UCS_OK) {
-            mscclpp_debug("UCX does not know %s: %s", settings[i][0], ucx.ucs_status_string(status));
-        }
-    }
-    /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
-    done = succeeded("ucp_init", ucx.ucp_init_version(1, 11, &params, config, &ucx_context));
-    ucx.ucp_config_release(config);
-    if (!done) {
-        ucx_context = NULL;
+    if (mscclpp_ucx_load(&ucx) == MSCCLPP_OK) {
+        ucx_context = mscclpp_ucx_open_quiet(&ucx);
     }
     ucx_pid = getpid();
-    return done;
+    return ucx_context != NULL;
 }
 
 static void close_context(void)
@@ -264,7 +235,9 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
 
     pthread_mutex_lock(&ucx_lock);
     usable = have_context();
-    if (usable && ucx_worker == NULL && !ucx_tried) {
+    /* There may be room for it when the next team comes. */
+    if (usable && ucx_worker == NULL && !ucx_tried &&
+        mscclpp_ucx_look("control messages", (size_t)oob->size) == MSCCLPP_OK) {
         ucx_tried = !start_worker();
     }
     usable = usable && ucx_worker != NULL;
@@ -419,21 +392,27 @@ static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
     return status;
 }
 
-static bool open_endpoint(ucx_peer_t *peer)
+static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                                                   UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
                                     .address = (const ucp_address_t *)peer->address,
                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                                     .err_handler = {.cb = on_failure, .arg = peer}};
-    ucs_status_t status = ucx.ucp_ep_create(ucx_worker, &params, &peer->ep);
+    mscclpp_status_t room = mscclpp_ucx_look("a control message", 1);
+    ucs_status_t status;
 
+    if (room != MSCCLPP_OK) {
+        return room;
+    }
+    status = ucx.ucp_ep_create(ucx_worker, &params, &peer->ep);
     if (status != UCS_OK) {
         mscclpp_debug("ucp_ep_create: %s", ucx.ucs_status_string(status));
         peer->ep = NULL;
         peer->failed = true;
+        return MSCCLPP_ERR_PEER;
     }
-    return status == UCS_OK;
+    return MSCCLPP_OK;
 }
 
 static mscclpp_status_t send_wire(ucx_peer_t *peer, const mscclpp_ctrl_ucx_wire_t *wire)
@@ -442,11 +421,15 @@ static mscclpp_status_t send_wire(ucx_peer_t *peer, const mscclpp_ctrl_ucx_wire_
                                      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
                                  .flags = UCP_AM_SEND_FLAG_EAGER,
                                  .cb.send = on_sent};
+    mscclpp_status_t status = peer->failed ? MSCCLPP_ERR_PEER : MSCCLPP_OK;
     ucx_sent_t *sent;
     ucs_status_ptr_t request;
 
-    if (peer->failed || (peer->ep == NULL && !open_endpoint(peer))) {
-        return MSCCLPP_ERR_PEER;
+    if (status == MSCCLPP_OK && peer->ep == NULL) {
+        status = open_endpoint(peer);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
     }
     sent = malloc(sizeof(*sent));
     if (sent == NULL) {

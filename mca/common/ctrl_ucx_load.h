@@ -44,9 +44,24 @@ typedef struct {
 } mscclpp_ucx_functions_t;
 
 /*
- * MSCCLPP_ERR_NOT_SUPPORTED where UCX is not installed. The library stays loaded to the end of the process. Its
- * handlers for the signals of crashes, which are the application's business, are taken back. Thread-safe.
+ * MSCCLPP_ERR_NOT_SUPPORTED where UCX is not installed. Where the first call finds too little room for it, each one
+ * ends as mscclpp_ucx_look did then: later the process may have threads, beside which it is not loaded. The library
+ * stays loaded to the end of the process. Its handlers for the signals of crashes, which are the application's
+ * business, are taken back. Thread-safe.
  */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
+
+/*
+ * To be asked before a context, a worker or an endpoint is made, since UCX aborts the process where some of what these
+ * take is refused. `what`, for messages, is wanted for so many peers. MSCCLPP_ERR_NO_DESCRIPTORS or
+ * MSCCLPP_ERR_NO_MEMORY, and a line at the info level, where the system grants too little.
+ */
+mscclpp_status_t mscclpp_ucx_look(const char *what, size_t peers);
+
+/*
+ * A context for short and rare messages, which stays away from RDMA devices and from what the user sets for UCX; for
+ * active messages only. NULL, and a line at the info level, if there can be none.
+ */
+ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx);
 
 #endif

@@ -35,8 +35,9 @@ struct mscclpp_fabric {
     bool packets;        /* the transport of all ranks can carry them; equal on all ranks */
     uint32_t first_flag; /* of the packets of the call in hand; 0: it has none */
 
-    const mscclpp_transport_ops_t *ops;
+    const mscclpp_transport_ops_t *ops; /* of the transport in use, or last tried */
     mscclpp_transport_t *transport;
+    bool lacks_descriptors;          /* this rank, for a transport that was given up for it */
     mscclpp_transport_place_t place; /* of the next two */
     mscclpp_fabric_memory_t tokens;
     mscclpp_fabric_memory_t area;
@@ -77,6 +78,9 @@ mscclpp_status_t mscclpp_fabric_align_nodes(mscclpp_fabric_t *fabric, mscclpp_te
 /* fabric_absent.c: what it needs to look at the tokens. */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
+
+/* fabric_equip.c: makes the proxy, its channels, and what kernels keep between calls. */
+mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric, mscclpp_team_t *team);
 
 /* fabric_memory.c: zeroed memory at such a place. Freeing what was not allocated, or has been freed, is allowed. */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,

@@ -98,6 +98,17 @@ static bool may_take(const mscclpp_fabric_t *fabric, const mscclpp_transport_ops
     return strcmp(wanted, "network") == 0 ? ops->between_nodes : strcmp(wanted, ops->name) == 0;
 }
 
+static void note_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
+                         const mscclpp_transport_ops_t *ops)
+{
+    if (vote->status != MSCCLPP_OK && vote->status != MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_info("%s: rank %d: transport %s: %s", oob->label, vote->culprit, ops->name,
+                     mscclpp_status_string(vote->status));
+    }
+    fabric->lacks_descriptors =
+        fabric->lacks_descriptors || (vote->status == MSCCLPP_ERR_NO_DESCRIPTORS && vote->culprit == oob->rank);
+}
+
 /* The first one from number *next_p on; *next_p: the one behind it. */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params, int *next_p)
 {
@@ -115,10 +126,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
         if (status != MSCCLPP_OK) {
             return status;
         }
-        if (vote.status != MSCCLPP_OK && vote.status != MSCCLPP_ERR_NOT_SUPPORTED) {
-            mscclpp_info("%s: rank %d: transport %s: %s", oob->label, vote.culprit, ops->name,
-                         mscclpp_status_string(vote.status));
-        }
+        note_failure(fabric, oob, &vote, ops);
         if (vote.culprit < 0) {
             fabric->ops = ops;
             mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
@@ -129,6 +137,10 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
             return MSCCLPP_OK;
         }
         mscclpp_fabric_close_transport(fabric);
+    }
+    if (fabric->lacks_descriptors) {
+        mscclpp_warn("%s: rank %d: a transport between nodes: %s: device buffers are staged", oob->label, oob->rank,
+                     mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
     }
     mscclpp_info("%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s on rank %d): device "
                  "buffers are staged",
@@ -232,6 +244,19 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool tell)
     }
 }
 
+/* Other transports may be left if this one fails. */
+static mscclpp_status_t agree_on_connection(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, mscclpp_status_t mine)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
+
+    if (status == MSCCLPP_OK && vote.culprit >= 0) {
+        note_failure(fabric, oob, &vote, fabric->ops);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}
+
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
 {
     const size_t size = sizeof(reach_t) + (size_t)fabric->nodes.count * sizeof(address_t);
@@ -248,14 +273,13 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
     if (all != NULL && fabric->owner) {
         mine = prepare(fabric, (reach_t *)(void *)own, (address_t *)(void *)(own + sizeof(reach_t)));
     }
-    status = mscclpp_agree(oob, NULL, mine, "a connection to other nodes");
+    status = agree_on_connection(fabric, oob, mine);
     if (status == MSCCLPP_OK) {
         status = oob->allgather(oob->context, own, all, size);
     }
     if (status == MSCCLPP_OK) {
         fabric->packets = all_take_packets(all, oob->size, size);
-        status = mscclpp_agree(oob, NULL, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK,
-                               "a connection to other nodes");
+        status = agree_on_connection(fabric, oob, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK);
     }
     if (status == MSCCLPP_OK && fabric->owner) {
         mscclpp_fabric_hide_memory(&fabric->tokens);
@@ -280,81 +304,6 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp
         mscclpp_info("%s: transport %s does not connect all nodes; others are tried", fabric->label, fabric->ops->name);
         mscclpp_fabric_close_transport(fabric);
     }
-    return status;
-}
-
-static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, mscclpp_dev_port_channel_t *channels)
-{
-    const uint32_t count = (uint32_t)fabric->nodes.count;
-    mscclpp_status_t status = MSCCLPP_OK;
-    uint32_t block, node;
-
-    for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS; ++block) {
-        for (node = 0; node < count && status == MSCCLPP_OK; ++node) {
-            const uint64_t number = MSCCLPP_DEV_NODES_NUMBER(count, block, node);
-            const mscclpp_port_params_t params = {
-                .ops = fabric->ops,
-                .transport = fabric->transport,
-                .conn = fabric->conns[node],
-                .region = fabric->region,
-                .region_size = fabric->area_size,
-                .remote = fabric->remotes[node],
-                .remote_size = fabric->area_size,
-                .token = (uint32_t)MSCCLPP_DEV_NODES_NUMBER(count, block, (uint32_t)fabric->nodes.node),
-                .peer = fabric->nodes.owners[node],
-                .inbound = (uint64_t *)fabric->tokens.device + number,
-                .expected = fabric->expected + number};
-
-            if ((int)node == fabric->nodes.node) {
-                continue;
-            }
-            status = mscclpp_proxy_channel_create(fabric->proxy, &params, &channels[number]);
-            channels[number].peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)fabric->nodes.owners[node];
-        }
-    }
-    return status;
-}
-
-/* The proxy, its channels, and what kernels keep between calls. */
-static mscclpp_status_t equip(mscclpp_fabric_t *fabric, mscclpp_team_t *team)
-{
-    const size_t numbers = (size_t)MSCCLPP_DEV_NODES_BLOCKS * (size_t)fabric->nodes.count;
-    const size_t words = (numbers + MSCCLPP_DEV_NODES_BLOCKS) * sizeof(uint64_t);
-    const size_t table = numbers * sizeof(mscclpp_dev_port_channel_t);
-    const mscclpp_proxy_params_t params = {.config = &fabric->config,
-                                           .gpu = fabric->gpu,
-                                           .device = fabric->device,
-                                           .label = fabric->label,
-                                           .mailbox = team->mailbox};
-    mscclpp_dev_port_channel_t *channels = calloc(numbers, sizeof(*channels));
-    mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
-    void *memory;
-
-    if (channels == NULL) {
-        mscclpp_error("%s: no memory for %zu port channels", fabric->label, numbers);
-        return status;
-    }
-    status = fabric->gpu->device_alloc(fabric->device, words + table, &memory);
-    if (status == MSCCLPP_OK) {
-        fabric->state = memory;
-        fabric->expected = memory;
-        fabric->exchanged = fabric->expected + numbers;
-        fabric->channels = (mscclpp_dev_port_channel_t *)(void *)(fabric->state + words);
-        status = mscclpp_proxy_create(&params, &fabric->proxy);
-    }
-    if (status == MSCCLPP_OK) {
-        status = mscclpp_fabric_open_view(fabric);
-    }
-    if (status == MSCCLPP_OK) {
-        status = create_channels(fabric, channels);
-    }
-    if (status == MSCCLPP_OK && (status = mscclpp_team_take_stream(team)) == MSCCLPP_OK) {
-        status = fabric->gpu->copy(team->stream, fabric->channels, channels, table);
-    }
-    if (status == MSCCLPP_OK) {
-        status = fabric->gpu->stream_sync(team->stream);
-    }
-    free(channels);
     return status;
 }
 
@@ -401,7 +350,8 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_
         status = open_and_connect(fabric, params);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_agree(oob, NULL, fabric->owner ? equip(fabric, team) : MSCCLPP_OK, "setting port channels up");
+        status = mscclpp_agree(oob, NULL, fabric->owner ? mscclpp_fabric_equip(fabric, team) : MSCCLPP_OK,
+                               "setting port channels up");
     }
     if (status != MSCCLPP_OK) {
         mscclpp_fabric_destroy(fabric);

@@ -33,7 +33,15 @@ static uint64_t shmseg_next_id = 1;
 
 static mscclpp_status_t from_errno(int error)
 {
-    return ENOMEM == error ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_SYSTEM;
+    switch (error) {
+    case ENOMEM:
+        return MSCCLPP_ERR_NO_MEMORY;
+    case EMFILE:
+    case ENFILE:
+        return MSCCLPP_ERR_NO_DESCRIPTORS;
+    default:
+        return MSCCLPP_ERR_SYSTEM;
+    }
 }
 
 /*
@@ -86,7 +94,8 @@ mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p
     segment->fd = memfd_create(name, MFD_CLOEXEC);
     if (segment->fd < 0) {
         status = from_errno(errno);
-        mscclpp_error("memfd_create for %zu bytes of shared memory failed: %m", size);
+        mscclpp_log(MSCCLPP_ERR_NO_DESCRIPTORS == status ? MSCCLPP_LOG_DEBUG : MSCCLPP_LOG_ERROR,
+                    "memfd_create for %zu bytes of shared memory failed: %m", size);
         goto err_free;
     }
     if (0 != ftruncate(segment->fd, (off_t)size) || 0 != fstat(segment->fd, &file)) {
@@ -232,8 +241,9 @@ static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descri
     snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)descriptor->pid, (long long)descriptor->fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
+        status = from_errno(errno);
         mscclpp_debug("cannot open the shared memory %s: %m", path);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
+        return MSCCLPP_ERR_NO_DESCRIPTORS == status ? status : MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (is_described(fd, descriptor)) {
         status = map(fd, (size_t)descriptor->length, base_p);

@@ -25,6 +25,8 @@ const char *mscclpp_status_string(mscclpp_status_t status)
         return "device buffers on some ranks and host buffers on others";
     case MSCCLPP_ERR_REVOKED:
         return "the operation was called off";
+    case MSCCLPP_ERR_NO_DESCRIPTORS:
+        return "too few file descriptors (ulimit -n)";
     }
     return "unknown status";
 }

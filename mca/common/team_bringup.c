@@ -162,8 +162,8 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     return MSCCLPP_OK;
 }
 
-/* Compares what must be equal. The first rank that differs is named by every rank. */
-static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos)
+/* Compares what must be equal. The first rank that differs is named by every rank. `own`: this rank's own trouble. */
+static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscclpp_status_t own)
 {
     int rank;
 
@@ -182,6 +182,11 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos)
                          "ranks: device buffers are staged",
                          team->oob.label, (unsigned long long)hello->protocol.scratch_size, team->members[rank],
                          (unsigned long long)hellos[0].protocol.scratch_size);
+            return false;
+        }
+        if (!hello->ready && rank == team->rank && own == MSCCLPP_ERR_NO_DESCRIPTORS) {
+            mscclpp_warn("%s: rank %d: what a team needs: %s: device buffers are staged", team->oob.label,
+                         team->members[rank], mscclpp_status_string(own));
             return false;
         }
         if (!hello->ready) {
@@ -462,7 +467,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     if (status != MSCCLPP_OK) {
         goto err_destroy;
     }
-    if (!check_hellos(team, hellos)) {
+    if (!check_hellos(team, hellos, *own_p)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
         goto err_destroy;
     }

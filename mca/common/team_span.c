@@ -90,6 +90,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
                                          mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {
     mscclpp_status_t status, finished, own;
+    mscclpp_vote_t vote = {-1, MSCCLPP_OK};
     mscclpp_oob_t table;
 
     *team_p = NULL;
@@ -102,7 +103,14 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
     } else if (own == MSCCLPP_OK) {
         own = MSCCLPP_ERR_PEER;
     }
-    return finished == MSCCLPP_OK ? mscclpp_agree(&params->oob, NULL, own, "the team of its node") : finished;
+    status = finished == MSCCLPP_OK ? mscclpp_vote(&params->oob, own, &vote) : finished;
+    if (status == MSCCLPP_OK && vote.culprit >= 0) {
+        /* The node's ranks have said it as loudly as it has to be said. */
+        mscclpp_info("%s: rank %d: the team of its node: %s: device buffers are staged", params->oob.label,
+                     vote.culprit, mscclpp_status_string(vote.status));
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
 }
 
 /* The result of the first all-reduce is known beforehand. */

@@ -253,6 +253,9 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     mscclpp_status_t status = mscclpp_ucx_load(&ucx);
     size_t length;
 
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_ucx_look(params->label, (size_t)params->size);
+    }
     if (status != MSCCLPP_OK) {
         return status;
     }

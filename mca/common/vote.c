@@ -33,8 +33,11 @@ mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, msc
     mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
 
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
-        mscclpp_info("%s: rank %d: %s: %s: device buffers are staged", oob->label,
-                     members != NULL ? members[vote.culprit] : vote.culprit, what, mscclpp_status_string(vote.status));
+        /* What more descriptors would mend is said aloud, once. */
+        mscclpp_log(vote.status == MSCCLPP_ERR_NO_DESCRIPTORS && vote.culprit == oob->rank ? MSCCLPP_LOG_WARN
+                                                                                           : MSCCLPP_LOG_INFO,
+                    "%s: rank %d: %s: %s: device buffers are staged", oob->label,
+                    members != NULL ? members[vote.culprit] : vote.culprit, what, mscclpp_status_string(vote.status));
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     return status;

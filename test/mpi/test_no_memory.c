@@ -1,12 +1,16 @@
 /*
- * A rank runs out of memory in a communicator's first call: each allocation that the component makes there fails once.
- * All ranks have to end the call alike and at once, with the right result or with an error. This program's allocation
- * functions come before the C library's and look at who calls them.
- * Usage: test_no_memory [RANK NTH]: only this one.
+ * A rank, or all of them, run out of memory in a communicator's first call, or from where it is made until its third
+ * one: each allocation that the component makes there fails once. The communicator must come to be, and all ranks have
+ * to end each call alike and at once, with the right result or with an error. This program's allocation functions come
+ * before the C library's and look at who calls them.
+ * Last, there is none at all for some communicators.
+ * Usage: test_no_memory [call|dup RANK|all NTH]: only this one, -1 for all at a time.
+ *        test_no_memory init RANK|all NTH: the same from the beginning of MPI_Init on.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,13 +30,24 @@ void *__libc_memalign(size_t alignment, size_t size);
 /* Where the component's code lies. */
 static uintptr_t code_begin, code_end;
 
-/* Of this thread the nth allocation of the component from now on fails; 0: none does. */
+/* Of this thread the nth allocation of the component from now on fails; 0: none does, ALL: each one. */
+#define ALL (-1)
+
 static _Thread_local int left;
 static _Thread_local bool happened;
 
+static int find_component(struct dl_phdr_info *info, size_t size, void *data);
+
 static bool is_due(const void *caller)
 {
-    if (left == 0 || (uintptr_t)caller < code_begin || (uintptr_t)caller >= code_end || --left != 0) {
+    if (left != 0 && code_end == 0) {
+        const int kept = left;
+
+        left = 0;
+        (void)dl_iterate_phdr(find_component, NULL);
+        left = kept;
+    }
+    if (left == 0 || (uintptr_t)caller < code_begin || (uintptr_t)caller >= code_end || (left != ALL && --left != 0)) {
         return false;
     }
     happened = true;
@@ -82,62 +97,153 @@ static int find_component(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
+#define CALLS 3
+
+/* More communicators, together, than there are modules for those without memory. */
+#define ALIVE 8
+#define TURNS 9
+
 typedef struct {
-    int code;
-    bool right;
+    int made; /* MPI_Comm_dup's result */
+    int codes[CALLS];
+    bool right[CALLS];
     bool reached;
     double seconds;
 } outcome_t;
 
-static outcome_t call(MPI_Comm comm, mt_buffer_t *send, mt_buffer_t *recv, int nth)
+static void call(MPI_Comm comm, mt_buffer_t *send, mt_buffer_t *recv, int *code_p, bool *right_p)
+{
+    int kept = left, value = mt_rank + 1;
+
+    left = 0;
+    mt_buffer_put(send, &value, sizeof(value));
+    left = kept;
+    *code_p = MPI_Allreduce(send->data, recv->data, 1, MPI_INT, MPI_SUM, comm);
+    kept = left;
+    left = 0;
+    mt_buffer_get(recv, &value, sizeof(value));
+    left = kept;
+    *right_p = value == mt_size * (mt_size + 1) / 2;
+}
+
+/* Makes a communicator and calls on it, of which the first or all, and its making, may find no memory. */
+static outcome_t try(mt_buffer_t *send, mt_buffer_t *recv, bool whole, int nth, MPI_Comm *comm_p)
 {
     outcome_t outcome = {.seconds = mt_now()};
-    int value = mt_rank + 1;
 
-    mt_buffer_put(send, &value, sizeof(value));
     happened = false;
-    left = nth;
-    outcome.code = MPI_Allreduce(send->data, recv->data, 1, MPI_INT, MPI_SUM, comm);
+    left = whole ? nth : 0;
+    outcome.made = MPI_Comm_dup(MPI_COMM_WORLD, comm_p);
+    if (MPI_SUCCESS == outcome.made) {
+        MPI_Comm_set_errhandler(*comm_p, MPI_ERRORS_RETURN);
+        left = whole ? left : nth;
+        for (int i = 0; i < CALLS; ++i) {
+            call(*comm_p, send, recv, &outcome.codes[i], &outcome.right[i]);
+            left = whole ? left : 0;
+        }
+    }
     left = 0;
     outcome.seconds = mt_now() - outcome.seconds;
-    mt_buffer_get(recv, &value, sizeof(value));
-    outcome.right = value == mt_size * (mt_size + 1) / 2;
     outcome.reached = happened;
     return outcome;
 }
 
-/* True if the culprit has come to its nth allocation; known to all ranks. */
-static bool fail_once(mt_buffer_t *send, mt_buffer_t *recv, int culprit, int nth)
+/* True if a culprit, a rank or, where there is none of that number, all, has come to its nth allocation. */
+static bool fail_in(mt_buffer_t *send, mt_buffer_t *recv, bool whole, int culprit, int nth, MPI_Comm *comm_p)
 {
+    const char *what = whole ? "dup" : "call";
     outcome_t all[64], own;
-    int errors = 0;
-    MPI_Comm comm;
+    bool reached = false;
 
-    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    own = call(comm, send, recv, mt_rank == culprit ? nth : 0);
+    own = try(send, recv, whole, mt_rank == culprit || mt_size == culprit ? nth : 0, comm_p);
     mt_allgather(MPI_COMM_WORLD, &own, all, sizeof(own));
-    for (int i = 0; i < mt_size; ++i) {
-        errors += MPI_SUCCESS != all[i].code;
+    for (int rank = 0; rank < mt_size; ++rank) {
+        reached = reached || all[rank].reached;
+        MT_CHECK(MPI_SUCCESS == all[rank].made, "%s, allocation %d of rank %d: no communicator on rank %d: error %d",
+                 what, nth, culprit, rank, all[rank].made);
     }
-    MT_CHECK(0 == errors || mt_size == errors, "allocation %d of rank %d: the call failed on %d of %d ranks", nth,
-             culprit, errors, mt_size);
-    MT_CHECK(own.right || MPI_SUCCESS != own.code, "allocation %d of rank %d: a wrong result", nth, culprit);
-    MT_CHECK(own.seconds < PROMPT, "allocation %d of rank %d: the call took %.1f s", nth, culprit, own.seconds);
-    MT_CHECK(0 == errors || all[culprit].reached, "the call failed though memory was there");
-    if (0 == errors) {
-        own = call(comm, send, recv, 0);
-        MT_CHECK(MPI_SUCCESS == own.code && own.right, "allocation %d of rank %d: the next call failed", nth, culprit);
+    for (int i = 0; i < CALLS; ++i) {
+        int errors = 0;
+
+        for (int rank = 0; rank < mt_size; ++rank) {
+            errors += MPI_SUCCESS != all[rank].codes[i];
+        }
+        MT_CHECK(0 == errors || mt_size == errors, "%s, allocation %d of rank %d: call %d failed on %d of %d ranks",
+                 what, nth, culprit, i, errors, mt_size);
+        MT_CHECK(own.right[i] || MPI_SUCCESS != own.codes[i],
+                 "%s, allocation %d of rank %d: call %d has a wrong result", what, nth, culprit, i);
+        MT_CHECK(0 == errors || reached, "call %d failed though memory was there", i);
     }
-    MT_MPI(MPI_Comm_free(&comm));
-    return all[culprit].reached;
+    MT_CHECK(own.seconds < PROMPT, "%s, allocation %d of rank %d: the calls took %.1f s", what, nth, culprit,
+             own.seconds);
+    return reached;
+}
+
+static bool fail_once(mt_buffer_t *send, mt_buffer_t *recv, bool whole, int culprit, int nth)
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    bool reached = fail_in(send, recv, whole, culprit, nth, &comm);
+
+    if (MPI_COMM_NULL != comm) {
+        MT_MPI(MPI_Comm_free(&comm));
+    }
+    return reached;
+}
+
+/* Several communicators at a time, again and again, for which there is no memory at all. */
+static void fail_each(mt_buffer_t *send, mt_buffer_t *recv)
+{
+    MPI_Comm comms[ALIVE];
+
+    for (int turn = 0; turn < TURNS && 0 == mt_failures(); ++turn) {
+        const int culprit = turn % 3 < 2 ? turn % 3 : mt_size;
+
+        for (int i = 0; i < ALIVE; ++i) {
+            comms[i] = MPI_COMM_NULL;
+            MT_CHECK(fail_in(send, recv, true, culprit, ALL, &comms[i]), "memory was there");
+        }
+        for (int i = 0; i < ALIVE; ++i) {
+            MT_MPI(MPI_Comm_free(&comms[i]));
+        }
+    }
+}
+
+static int culprit_of(const char *argument)
+{
+    return 0 == strcmp(argument, "all") ? -1 : atoi(argument);
+}
+
+/* Before MPI_Init there is only the launcher to say who this is. */
+static bool is_culprit(const char *argument)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+
+    return 0 == strcmp(argument, "all") || (NULL != rank && 0 == strcmp(argument, rank));
+}
+
+static void fail_all(mt_buffer_t *send, mt_buffer_t *recv, bool whole)
+{
+    for (int which = 0; which < 3; ++which) {
+        int culprit = which < 2 ? which : mt_size, nth = 1;
+
+        while (nth < NTH_MAX && 0 == mt_failures() && fail_once(send, recv, whole, culprit, nth)) {
+            ++nth;
+        }
+        MT_CHECK(nth > 10 && nth < NTH_MAX, "the component allocates memory %d times", nth - 1);
+        if (0 == mt_rank) {
+            printf("%s, rank %d: %d allocations failed\n", whole ? "dup" : "call", culprit, nth - 1);
+        }
+    }
 }
 
 int main(int argc, char **argv)
 {
+    const bool init = argc == 4 && 0 == strcmp(argv[1], "init");
     mt_buffer_t send, recv;
 
+    left = init && is_culprit(argv[2]) ? atoi(argv[3]) : 0;
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    left = 0;
     if (mt_too_small(2)) {
         MPI_Finalize();
         return MT_SKIPPED;
@@ -146,15 +252,22 @@ int main(int argc, char **argv)
     MT_CHECK(code_end > code_begin, "the component is not loaded");
     send = mt_buffer_alloc(MT_DEVICE, sizeof(int), 0);
     recv = mt_buffer_alloc(MT_DEVICE, sizeof(int), 0);
-    if (argc == 3) {
-        (void)fail_once(&send, &recv, atoi(argv[1]), atoi(argv[2]));
-    }
-    for (int culprit = 0; culprit < 2 && argc != 3; ++culprit) {
-        int nth = 1;
-        while (nth < NTH_MAX && 0 == mt_failures() && fail_once(&send, &recv, culprit, nth)) {
-            ++nth;
-        }
-        MT_CHECK(nth > 10 && nth < NTH_MAX, "the component allocates memory %d times", nth - 1);
+    if (init) {
+        int code;
+        bool right;
+
+        printf("rank %d: %s\n", mt_rank, happened ? "memory was refused" : "memory was there");
+        call(MPI_COMM_WORLD, &send, &recv, &code, &right);
+        MT_CHECK(MPI_SUCCESS == code && right, "a call on MPI_COMM_WORLD failed: error %d", code);
+        (void)fail_once(&send, &recv, true, -1, 0);
+    } else if (argc == 4) {
+        int culprit = culprit_of(argv[2]);
+
+        (void)fail_once(&send, &recv, 0 == strcmp(argv[1], "dup"), culprit < 0 ? mt_size : culprit, atoi(argv[3]));
+    } else {
+        fail_all(&send, &recv, false);
+        fail_all(&send, &recv, true);
+        fail_each(&send, &recv);
     }
     mt_buffer_free(&send, "send buffer");
     mt_buffer_free(&recv, "receive buffer");

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll/mscclpp/stage.h"
 #include "mca/common/ctrl.h"
 #include "mca/common/log.h"
 
@@ -191,6 +192,10 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     mscclpp_ctrl_prepare(component->config.ucx || may_carry_ucx(component->config.transport));
     component->stage_others = others_need_staging(component->config.stage, gpu);
     component->gpu = gpu;
+    if (component->stage_others && gpu == &mscclpp_gpu_host_ops) {
+        /* All memory is the twin's, that of Open MPI's own collectives, too, which must not fail for a stream. */
+        mca_coll_mscclpp_stage_open(0);
+    }
     mscclpp_info("device %s; other collectives %s", gpu->name,
                  component->stage_others ? "stage device buffers" : "are left alone");
     return OMPI_SUCCESS;

@@ -11,6 +11,50 @@ static void module_construct(mca_coll_mscclpp_module_t *module)
     memset((char *)module + sizeof(opal_object_t), 0, sizeof(*module) - sizeof(opal_object_t));
 }
 
+/*
+ * Modules for want of memory. Without a module this rank would serve the communicator by another component, of which
+ * its peers, which wait for it in their first call, know nothing. This one takes part in that, or lets them know that
+ * it cannot. Open MPI frees modules, so each of these that is in use has one more reference, and is free to be used
+ * again once that is the only one.
+ */
+#define SPARES 64
+
+static mca_coll_mscclpp_module_t spares[SPARES]; /* those in use are guarded by the component's lock */
+static int spares_made;
+
+static bool is_spare(const mca_coll_mscclpp_module_t *module)
+{
+    return (uintptr_t)module >= (uintptr_t)spares && (uintptr_t)module < (uintptr_t)(spares + SPARES);
+}
+
+/* NULL if all are in use. */
+static mca_coll_mscclpp_module_t *spare_take(void)
+{
+    mca_coll_mscclpp_module_t *module = NULL;
+    bool used = false;
+
+    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    for (int i = 0; i < spares_made && !used; ++i) {
+        module = &spares[i];
+        used = 1 == module->super.super.obj_reference_count;
+    }
+    if (used) {
+        OBJ_RETAIN(module);
+    } else if (spares_made < SPARES) {
+        module = &spares[spares_made++];
+        OBJ_CONSTRUCT(module, mca_coll_mscclpp_module_t);
+        OBJ_RETAIN(module);
+    } else {
+        module = NULL;
+    }
+    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    if (used) {
+        opal_obj_run_destructors(&module->super.super);
+        opal_obj_run_constructors(&module->super.super);
+    }
+    return module;
+}
+
 static void list_insert(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
@@ -50,17 +94,23 @@ static void wait_for_watchers(const mca_coll_mscclpp_module_t *module)
     }
 }
 
-static void module_destruct(mca_coll_mscclpp_module_t *module)
+static void release_previous(mca_coll_mscclpp_module_t *module)
 {
-    list_remove(module);
-    wait_for_watchers(module);
-    mca_coll_mscclpp_module_release_team(module);
 #define RELEASE(slot_)                                                                                                 \
     if (NULL != module->previous.slot_##_module) {                                                                     \
         MCA_COLL_MSCCLPP_PREVIOUS_RELEASE(module->previous.slot_##_module);                                            \
     }
     MCA_COLL_MSCCLPP_ALL(RELEASE)
 #undef RELEASE
+    memset(&module->previous, 0, sizeof(module->previous));
+}
+
+static void module_destruct(mca_coll_mscclpp_module_t *module)
+{
+    list_remove(module);
+    wait_for_watchers(module);
+    mca_coll_mscclpp_module_release_team(module);
+    release_previous(module);
 }
 
 OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_construct, module_destruct);
@@ -147,6 +197,9 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
         mscclpp_info("%s: %llu calls served by kernels, %llu staged", mca_coll_mscclpp_comm_name(comm),
                      (unsigned long long)module->served, (unsigned long long)module->staged);
     }
+    if (is_spare(module)) {
+        release_previous(module); /* whose code may be gone by the time that this one is used again */
+    }
     return OMPI_SUCCESS;
 }
 
@@ -164,6 +217,12 @@ mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *
     }
     module = OBJ_NEW(mca_coll_mscclpp_module_t);
     if (NULL == module) {
+        module = spare_take();
+    }
+    if (NULL == module) {
+        mscclpp_error("%s: no memory for a module, and %d communicators have come to be without: not used here, which "
+                      "the other ranks do not know",
+                      mca_coll_mscclpp_comm_name(comm), SPARES);
         return NULL;
     }
     module->comm = comm;
@@ -189,6 +248,7 @@ int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
         return MCA_COLL_MSCCLPP_ERR_REVOKED;
     case MSCCLPP_ERR_SYSTEM:
     case MSCCLPP_ERR_DEVICE:
+    case MSCCLPP_ERR_NO_DESCRIPTORS:
         return MPI_ERR_INTERN;
     case MSCCLPP_ERR_TIMEOUT:
     case MSCCLPP_ERR_PEER:

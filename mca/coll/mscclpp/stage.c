@@ -62,6 +62,13 @@ static mscclpp_status_t stream_of(int device, mscclpp_gpu_stream_t **stream_p)
     return status;
 }
 
+void mca_coll_mscclpp_stage_open(int device)
+{
+    mscclpp_gpu_stream_t *stream;
+
+    (void)stream_of(device, &stream);
+}
+
 static bool argument_on_device(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
 {
     return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_component.gpu->is_device, address_p);
@@ -101,9 +108,13 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     buffer->reserved =
         buffer->block_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX && buffer->block_size / SPARSE > buffer->plan.bytes;
     low = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
-    status = buffer->reserved ? mca_coll_mscclpp_stage_reserve(&buffer->plan, low % ALIGNMENT, PLACES * ALIGNMENT,
-                                                               &buffer->room, &buffer->block)
-                              : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
+    status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
+    /* The peers are on their way into the call, so slow memory is better than none. */
+    buffer->reserved = buffer->reserved || MSCCLPP_OK != status;
+    if (buffer->reserved) {
+        status = mca_coll_mscclpp_stage_reserve(&buffer->plan, low % ALIGNMENT, PLACES * ALIGNMENT, &buffer->room,
+                                                &buffer->block);
+    }
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
         return to_mpi(status);

@@ -182,6 +182,9 @@ int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll
                                  mca_coll_mscclpp_module_t *module);
 int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result);
 
+/* Makes the device's stream now, not in the first call; a failure is tried again then. */
+void mca_coll_mscclpp_stage_open(int device);
+
 /* Gives up the streams and the pinned memory that are kept between calls. */
 void mca_coll_mscclpp_stage_close(void);
 
