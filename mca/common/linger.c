@@ -79,7 +79,8 @@ void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, b
     linger->single_max = team->on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
     /* The twin's operations have all blocks that it has; packets do with fewer, so that there are kernels of both. */
     linger->wide_blocks = limit_blocks(team, team->on_host && blocks > 2 ? blocks - 1 : blocks);
-    linger->most_blocks = limit_blocks(team, team->on_host ? blocks : 4 * blocks);
+    /* Where others use the GPU, kernels that take half of it end with their operation. */
+    linger->most_blocks = limit_blocks(team, team->on_host ? blocks : team->crowded ? 2 * blocks : 4 * blocks);
     linger->nthreads = team->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
      * A cluster starts only where it finds all its processors free side by side, while shared GPUs count processors

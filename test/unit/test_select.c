@@ -331,6 +331,12 @@ static void test_table(void)
         uint32_t nranks;
         uint64_t oneshot_max;
     } twin[] = {{2, 128}, {3, 512}, {4, 512}, {5, 128}, {64, 128}};
+    static const struct {
+        uint32_t nranks;
+        uint64_t oneshot_max; /* KiB */
+        const char *then;
+    } one_gpu[] = {{2, 256, "oneshot_put"}, {3, 128, "twophase"}, {4, 128, "twophase"}, {5, 64, "zerocopy"},
+                   {8, 64, "zerocopy"},     {9, 8, "zerocopy"},   {64, 8, "zerocopy"}};
     /* KiB, from 2 ranks on */
     static const uint64_t oneshot_max[] = {256, 256, 128, 64, 32, 32, 32, 8};
     static const uint64_t twophase_max[] = {512, 768, 1024, 512, 512, 512, 512, 256};
@@ -353,6 +359,16 @@ static void test_table(void)
         CHECK_TEXT(selected(&input, bytes), "twophase");
         CHECK_TEXT(selected(&input, bytes + 1), input.nranks == 2 ? "oneshot_put" : "zerocopy");
     }
+    /* On one GPU; up to 2 ranks put what is too large for packets. */
+    input.one_gpu = true;
+    for (i = 0; i < sizeof(one_gpu) / sizeof(one_gpu[0]); ++i) {
+        input.nranks = one_gpu[i].nranks;
+        CHECK_TEXT(selected(&input, one_gpu[i].oneshot_max * KIB), "oneshot");
+        CHECK_TEXT(selected(&input, one_gpu[i].oneshot_max * KIB + 1), one_gpu[i].then);
+        CHECK_TEXT(selected(&input, 4096 * KIB + 1), "zerocopy");
+        CHECK_TEXT(selected(&input, 1024 * 1024 * KIB), "zerocopy");
+    }
+    input.one_gpu = false;
     input.on_host = true;
     for (i = 0; i < sizeof(twin) / sizeof(twin[0]); ++i) {
         input.nranks = twin[i].nranks;

@@ -11,9 +11,18 @@
 #define SPLIT_MIN (64u << 20)
 #define TWIN_SPLIT_MIN (256u << 10)
 
+/* Within one GPU a barrier costs less than what so many bytes gain by more blocks. */
+#define ONE_GPU_FEW_MAX (2u << 20)
+
 static bool may_linger(const mscclpp_select_input_t *input)
 {
     return input->bytes <= LINGER_MAX && input->bytes <= input->protocol->linger_max && !input->queued;
+}
+
+static uint32_t most_blocks(const mscclpp_select_input_t *input)
+{
+    return may_linger(input) && (!input->one_gpu || input->bytes <= ONE_GPU_FEW_MAX) ? input->protocol->linger_blocks
+                                                                                     : MAX_BLOCKS;
 }
 
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
@@ -24,8 +33,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     choice->kernel = input->bytes >= (input->on_host ? TWIN_SPLIT_MIN : SPLIT_MIN)
                          ? MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT
                          : MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
-    return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks,
-                             may_linger(input) ? input->protocol->linger_blocks : MAX_BLOCKS, 0, false, choice);
+    return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, most_blocks(input), 0, false, choice);
 }
 
 const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy = {
