@@ -129,6 +129,17 @@ static bool is_on_stack(uintptr_t address)
 }
 
 /*
+ * glibc's own note of the break. sbrk(0) reads it, too, but libraries that watch memory, such as UCX, put a function of
+ * theirs with a system call in the place of sbrk. Where one of these moves the break without glibc, the note is behind.
+ */
+extern void *__curbrk __attribute__((weak));
+
+static void *find_break(void)
+{
+    return &__curbrk != NULL ? __atomic_load_n(&__curbrk, __ATOMIC_RELAXED) : sbrk(0);
+}
+
+/*
  * Other threads may move the break. If one has raised it since it was read, the answer may be "not known". If one has
  * lowered it, it gave back memory that nobody uses, so the caller's byte is not among that. The C library notes a lower
  * break right after the system call; memory of CUDA's could be taken for the heap only if it was mapped there, and
@@ -142,7 +153,7 @@ static bool is_in_heap(uintptr_t address)
     if (heap_begin == 0 || address < heap_begin) {
         return false;
     }
-    end = sbrk(0); /* a variable of glibc's, no system call */
+    end = find_break();
     return end != (void *)-1 && address < (uintptr_t)end;
 }
 

@@ -236,11 +236,27 @@ static void fail_all(mt_buffer_t *send, mt_buffer_t *recv, bool whole)
     }
 }
 
+/*
+ * Loads the component before MPI does. The CUDA runtime in it allocates memory in functions that the loader calls, and
+ * does not survive if there is none; what the component itself does comes later.
+ */
+static void load_component(void)
+{
+    const char *folders = getenv("OMPI_MCA_mca_base_component_path");
+    char path[4096];
+
+    if (NULL != folders) {
+        snprintf(path, sizeof(path), "%.*s/mca_coll_mscclpp.so", (int)strcspn(folders, ":"), folders);
+        (void)dlopen(path, RTLD_NOW);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const bool init = argc == 4 && 0 == strcmp(argv[1], "init");
     mt_buffer_t send, recv;
 
+    load_component();
     left = init && is_culprit(argv[2]) ? atoi(argv[3]) : 0;
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
     left = 0;
