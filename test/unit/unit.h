@@ -17,6 +17,19 @@
 
 #define UNIT_SKIPPED 77
 
+/* Not 0 under a sanitizer that has an allocator and address space of its own. gcc says it by macros, clang by features.
+ */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define UNIT_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define UNIT_SANITIZED 1
+#endif
+#endif
+#ifndef UNIT_SANITIZED
+#define UNIT_SANITIZED 0
+#endif
+
 /* Changed with atomic operations: tests check in threads, too. */
 static int unit_passed;
 static int unit_failed;
