@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Draws latency and bus bandwidth beside NCCL, or what calls add between kernels, from files of mscclpp_bench --json.
+"""Draws latency and bus bandwidth beside NCCL, or by ranks, or what calls add between kernels, from files of
+mscclpp_bench --json.
 
 Usage: picture.py -o PICTURE FILE...          PICTURE ends in .svg or .png
        picture.py --check PICTURE FILE...     changes nothing; exit status 1 if PICTURE is not that of the files
 
-Files of the modes blocking and stream give two curves each; of one of mode port, the rate of plain copies between the
-GPUs is drawn as a line. Files of --between, without others, give what a call adds by the length of the kernels: a curve
-for each kind of kernel, size and contender, and of the kind none a line. A check compares the digest of the files and
-of this script that an SVG holds, and draws it again where the matplotlib is the one that drew it (else it says so:
-"redrawing skipped").
+Files of mode blocking that were all made without --compare give one curve each, the latency of so many ranks.
+Otherwise files of the modes blocking and stream give two curves each; of one of mode port, the rate of plain copies
+between the GPUs is drawn as a line. Files of --between, without others, give what a call adds by the length of the
+kernels: a curve for each kind of kernel, size and contender, and of the kind none a line. A check compares the digest of
+the files and of this script that an SVG holds, and draws it again where the matplotlib is the one that drew it (else it
+says so: "redrawing skipped").
 """
 import argparse
 import hashlib
@@ -86,6 +88,54 @@ def is_added(paths):
     return any("between" in load(path) for path in paths)
 
 
+def is_alone(paths):
+    """Of one contender, so that runs of different numbers of ranks can be compared."""
+    return all(data["mode"] == "blocking" and data.get("compare", "none") == "none" for data in map(load, paths))
+
+
+def read_alone(paths):
+    """Curves [(label, sizes, times)] and a title."""
+    curves, devices = [], set()
+    for path in paths:
+        data = load(path)
+        rows = [row for row in data["results"] if not row["in_place"]] or data["results"]
+        if len({(row["type"], row["op"]) for row in rows}) != 1:
+            raise Unusable(f"{path}: several types or operations; one can be drawn")
+        devices.add(data["ranks"][0]["device_name"])
+        gpus = len({(rank["host"], rank["device"]) for rank in data["ranks"]})
+        served = "kernels" if data["served"] else "staged through host memory"
+        curves.append((f"{len(data['ranks'])} ranks on {gpus} GPU{'s' if gpus > 1 else ''}, {served}",
+                       [row["bytes"] for row in rows], [row["time_us"]["median"] for row in rows]))
+    if len(devices) != 1:
+        raise Unusable("files of different devices cannot share a picture")
+    return curves, devices.pop()
+
+
+def draw_alone(pyplot, paths):
+    curves, title = read_alone(paths)
+    figure, axes = pyplot.subplots(figsize=(9, 5.2))
+    for label, sizes, times in curves:
+        axes.plot(sizes, times, marker="o", markersize=3, label=label)
+    set_sizes((axes,), [count for curve in curves for count in curve[1]])
+    axes.set_yscale("log")
+    axes.set_ylabel("time of a call, us")
+    axes.set_title("All-reduce by ranks that share a GPU: lower is better")
+    axes.legend(fontsize=9)
+    figure.suptitle(title)
+    return figure
+
+
+def set_sizes(all_axes, sizes):
+    """The abscissa, from the smallest to the largest message."""
+    ticks = [1 << power for power in range(3, 41, 3) if min(sizes) <= 1 << power <= max(sizes)]
+    for axes in all_axes:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, [size(tick) for tick in ticks], rotation=35, ha="right")
+        axes.minorticks_off()
+        axes.grid(True, color="#dddddd", linewidth=0.6)
+        axes.set_xlabel("message")
+
+
 def digest(paths):
     """Of all that a picture is made from."""
     total = hashlib.sha256()
@@ -105,15 +155,7 @@ def draw_calls(pyplot, paths):
         bandwidth.plot(sizes, rates, **style)
     if copy:
         bandwidth.axhline(copy, color="#777777", linestyle=":", label=f"plain copies between GPUs, {copy:.0f} GB/s")
-    smallest = min(min(curve[4]) for curve in curves)
-    largest = max(max(curve[4]) for curve in curves)
-    ticks = [1 << power for power in range(3, 41, 3) if smallest <= 1 << power <= largest]
-    for axes in (latency, bandwidth):
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(ticks, [size(tick) for tick in ticks], rotation=35, ha="right")
-        axes.minorticks_off()
-        axes.grid(True, color="#dddddd", linewidth=0.6)
-        axes.set_xlabel("message")
+    set_sizes((latency, bandwidth), [count for curve in curves for count in curve[4]])
     latency.set_yscale("log")
     latency.set_ylabel("time of a call, us")
     latency.set_title("Latency: lower is better")
@@ -145,7 +187,7 @@ def draw_added(pyplot, paths):
 
 
 def draw(output, paths):
-    added = is_added(paths)
+    drawer = draw_added if is_added(paths) else draw_alone if is_alone(paths) else draw_calls
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -153,7 +195,7 @@ def draw(output, paths):
     # Ids from a fixed salt, no date, text as text: the same data give the same small file.
     pyplot.rcParams.update({"svg.hashsalt": "mscclpp", "svg.fonttype": "none", "font.size": 10,
                             "font.family": "sans-serif"})
-    figure = (draw_added if added else draw_calls)(pyplot, paths)
+    figure = drawer(pyplot, paths)
     figure.tight_layout()
     metadata = None
     if output.endswith(".svg"):
@@ -164,7 +206,7 @@ def draw(output, paths):
 
 def check(picture, paths):
     """The reason why the picture is not that of the files, or None."""
-    (read_added if is_added(paths) else read)(paths)
+    (read_added if is_added(paths) else read_alone if is_alone(paths) else read)(paths)
     with open(picture, encoding="utf-8") as file:
         text = file.read()
     found = re.search(r"<dc:description>(\w+)</dc:description>", text)
