@@ -150,7 +150,8 @@ static void test_gaps(double allowed)
     MT_CHECK(times[ROUNDS - 1 - LATE_ROUNDS] <= allowed,
              "a synchronisation after a call takes %.0f us, more than %.0f: kernels linger in spite of the gaps",
              times[ROUNDS - 1 - LATE_ROUNDS], allowed);
-    MT_CHECK(mt_rung(MPI_COMM_WORLD) - before <= 2, "%llu calls with long gaps between them were rung for",
+    /* On the twin kernels stay after every call, and leave when they get a processor. */
+    MT_CHECK(mt_twin || mt_rung(MPI_COMM_WORLD) - before <= 2, "%llu calls with long gaps between them were rung for",
              (unsigned long long)(mt_rung(MPI_COMM_WORLD) - before));
     check_sum();
 }
