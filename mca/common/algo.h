@@ -1,6 +1,6 @@
 /*
  * The algorithms: what each is called, when the selector takes it, and which grid it runs on. To add one: a kernel body
- * in device/kern, its identifier in device/launch_types.h, its row in both launchers, a file in mca/common/algo with
+ * in device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in mca/common/algo with
  * its mscclpp_algo_t, and its line in the registry (algo.c).
  */
 #ifndef MCA_COMMON_ALGO_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/launch.h"
+#include "device/launch/launch.h"
 #include "mca/common/rules.h"
 
 /* Settings that change what ranks send one another: rank 0's, taken by all ranks at bring-up. Plain bytes. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "device/launch_types.h"
+#include "device/types/launch.h"
 #include "mca/common/log.h"
 
 #define KIB 1024.0

@@ -1,7 +1,7 @@
 /*
  * All-reduce of large messages by copy engines. The engines of each rank put its operands, chunk by chunk, into slots
  * in the memory of the rank that owns the chunk; a kernel on few processors reduces them there
- * (device/kern/reduce_chunk.h); the owner's engines put the result into the output of every peer.
+ * (device/kern/allreduce/reduce_chunk.h); the owner's engines put the result into the output of every peer.
  *
  * The host of each rank, which waits for the call anyway, starts every copy and every kernel when what it depends on
  * has happened. So nothing on a device ever waits: the engines are not held up by waits that fall due late, copies
@@ -24,7 +24,7 @@
 #ifndef MCA_COMMON_ENGINE_H
 #define MCA_COMMON_ENGINE_H
 
-#include "device/engine_types.h"
+#include "device/types/reduce.h"
 #include "mca/common/algo.h"
 #include "mca/common/gpu.h"
 #include "mca/common/team.h"

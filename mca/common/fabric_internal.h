@@ -2,7 +2,7 @@
 #ifndef MCA_COMMON_FABRIC_INTERNAL_H
 #define MCA_COMMON_FABRIC_INTERNAL_H
 
-#include "device/nodes_types.h"
+#include "device/types/nodes.h"
 #include "mca/common/copier.h"
 #include "mca/common/ctrl.h"
 #include "mca/common/fabric.h"

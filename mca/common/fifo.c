@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "device/trigger.h"
+#include "device/lib/trigger.h"
 #include "mca/common/log.h"
 
 /* Words that different sides write lie in lines of their own. */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/fifo_types.h"
+#include "device/types/fifo.h"
 #include "mca/common/gpu.h"
 #include "mca/common/status.h"
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/launch.h"
+#include "device/launch/launch.h"
 #include "mca/common/status.h"
 
 #define MSCCLPP_GPU_UUID_SIZE 16
@@ -211,7 +211,7 @@ typedef struct {
      */
     mscclpp_status_t (*event_query)(mscclpp_gpu_event_t *event);
 
-    /* Starts a kernel in the stream's order; `args` is copied. See device/launch.h. */
+    /* Starts a kernel in the stream's order; `args` is copied. See device/launch/launch.h. */
     mscclpp_status_t (*launch)(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
 
     /*

@@ -1,4 +1,4 @@
-/* The host twin's streams, which are queues of device/launch.h, and what is done in their order. */
+/* The host twin's streams, which are queues of device/launch/launch.h, and what is done in their order. */
 #include "mca/common/gpu_host_internal.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct mscclpp_gpu_event {
     uint64_t mark;
 };
 
-/* Of the functions in device/launch.h. */
+/* Of the functions in device/launch/launch.h. */
 static mscclpp_status_t from_errno(int error)
 {
     switch (error) {

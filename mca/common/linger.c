@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/linger_types.h"
+#include "device/types/linger.h"
 #include "mca/common/log.h"
 #include "mca/common/team_internal.h"
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/linger_types.h"
+#include "device/types/linger.h"
 #include "mca/common/config.h"
 #include "mca/common/gpu.h"
 #include "mca/common/linger_history.h"

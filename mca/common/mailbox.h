@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/launch_types.h"
+#include "device/types/launch.h"
 
 /* How many operations the block has ended. Acquire: what it wrote before is looked at next. */
 static inline uint64_t mscclpp_mailbox_of(const mscclpp_dev_mailbox_t *mailbox, uint32_t block)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/launch_types.h"
+#include "device/types/launch.h"
 
 /* Nodes are numbered in the order of their lowest ranks. */
 typedef struct {

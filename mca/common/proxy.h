@@ -16,8 +16,8 @@
 
 #include <stdint.h>
 
-#include "device/launch_types.h"
-#include "device/port_channel_types.h"
+#include "device/types/launch.h"
+#include "device/types/port_channel.h"
 #include "mca/common/config.h"
 #include "mca/common/gpu.h"
 #include "mca/common/status.h"

@@ -1,7 +1,7 @@
 /* How the proxy carries triggers out. */
 #include <stdlib.h>
 
-#include "device/trigger.h"
+#include "device/lib/trigger.h"
 #include "mca/common/log.h"
 #include "mca/common/proxy_internal.h"
 

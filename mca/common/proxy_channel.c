@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/trigger.h"
+#include "device/lib/trigger.h"
 #include "mca/common/log.h"
 #include "mca/common/proxy_internal.h"
 

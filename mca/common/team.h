@@ -56,7 +56,8 @@ int mscclpp_team_size(const mscclpp_team_t *team);
 /* Name of the algorithm of the last call, for messages and reports; "none" before the first. */
 const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
 
-/* Two-phase packets may be LL128 (device/packet.h): trying has found that all links keep lines of 128 bytes whole. */
+/* Two-phase packets may be LL128 (device/lib/packet.h): trying has found that all links keep lines of 128 bytes whole.
+ */
 bool mscclpp_team_keeps_lines(const mscclpp_team_t *team);
 
 /* The team has met an error and serves no further call. */

@@ -1,4 +1,4 @@
-/* Whether LL128 (device/packet.h) may be used: what the runtime says of the links, and a trial that finds out. */
+/* Whether LL128 (device/lib/packet.h) may be used: what the runtime says of the links, and a trial that finds out. */
 #include <string.h>
 
 #include "mca/common/log.h"

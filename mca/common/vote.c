@@ -2,7 +2,7 @@
 
 #include <stdint.h>
 
-#include "device/launch_types.h"
+#include "device/types/launch.h"
 #include "mca/common/log.h"
 
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/linger_types.h"
+#include "device/types/linger.h"
 #include "mca/common/linger.h"
 #include "test/host/elements.h"
 #include "test/host/faulty_gpu.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/port_channel.h"
+#include "device/lib/port_channel.h"
 #include "mca/common/log.h"
 #include "mca/common/memory.h"
 #include "test/host/late_transport.h"

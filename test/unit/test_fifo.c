@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "device/port_channel.h"
+#include "device/lib/port_channel.h"
 #include "mca/common/fifo.h"
 #include "test/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /* Shapes and layouts: within what kernels and scratch can take, for everything they can be asked. */
-#include "device/nodes_types.h"
+#include "device/types/nodes.h"
 #include "mca/common/engine.h"
 #include "mca/common/select.h"
 #include "test/unit/select_input.h"

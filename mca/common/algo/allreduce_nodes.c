@@ -1,5 +1,5 @@
-/* Host side of the all-reduces over several nodes without packets (device/kern/allreduce_nodes.h). */
-#include "device/nodes_types.h"
+/* Host side of the all-reduces over several nodes without packets (device/kern/allreduce/allreduce_nodes.h). */
+#include "device/types/nodes.h"
 #include "mca/common/algo.h"
 
 /* What a block should have of a shard at least: each exchange costs the proxies of both sides a few microseconds. */

@@ -1,5 +1,5 @@
-/* Host side of the all-reduce over several nodes with packets (device/kern/allreduce_nodes_packets.h). */
-#include "device/nodes_types.h"
+/* Host side of the all-reduce over several nodes with packets (device/kern/allreduce/allreduce_nodes_packets.h). */
+#include "device/types/nodes.h"
 #include "mca/common/algo.h"
 
 /* What a block should have of a shard at least: each has a trigger and a message for each other node. */

@@ -1,4 +1,4 @@
-/* Host side of the one-shot packet all-reduce (device/kern/allreduce_oneshot.h). */
+/* Host side of the one-shot packet all-reduce (device/kern/allreduce/allreduce_oneshot.h). */
 #include "mca/common/algo.h"
 
 #define MAX_BLOCKS 64u

@@ -1,4 +1,4 @@
-/* Host side of the one-shot all-reduce by puts (device/kern/allreduce_oneshot_put.h). */
+/* Host side of the one-shot all-reduce by puts (device/kern/allreduce/allreduce_oneshot_put.h). */
 #include "mca/common/algo.h"
 
 /*

@@ -1,4 +1,4 @@
-/* Host side of the all-reduce through the team's scratch (device/kern/allreduce_scratch.h). */
+/* Host side of the all-reduce through the team's scratch (device/kern/allreduce/allreduce_scratch.h). */
 #include "mca/common/algo.h"
 
 #define MAX_BLOCKS 32u

@@ -1,4 +1,4 @@
-/* Host side of the two-phase packet all-reduce (device/kern/allreduce_twophase.h). */
+/* Host side of the two-phase packet all-reduce (device/kern/allreduce/allreduce_twophase.h). */
 #include "mca/common/algo.h"
 #include "mca/common/select.h"
 

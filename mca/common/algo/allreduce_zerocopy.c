@@ -1,4 +1,4 @@
-/* Host side of the zero-copy all-reduce (device/kern/allreduce_zerocopy.h). */
+/* Host side of the zero-copy all-reduce (device/kern/allreduce/allreduce_zerocopy.h). */
 #include "mca/common/algo.h"
 
 /* Enough to fill the links, and few enough that kernels of several communicators fit on a GPU at once. */
