@@ -12,9 +12,9 @@
 
 #include <mpi.h>
 
-#include "mca/common/gpu.h"
-#include "mca/common/task.h"
-#include "mca/common/team.h"
+#include "mca/common/gpu/gpu.h"
+#include "mca/common/task/task.h"
+#include "mca/common/team/team.h"
 #include "test/bench/bench_cuda.h"
 #include "test/bench/bench_kernel.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 bool bench_env_choose_device(bench_env_t *env, const char *device)
 {

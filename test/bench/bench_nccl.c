@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/status.h"
+#include "mca/common/base/status.h"
 
 typedef struct {
     char bytes[128];

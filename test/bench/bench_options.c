@@ -1,6 +1,6 @@
 /* The command line. */
 #include "test/bench/bench.h"
-#include "mca/common/transport.h"
+#include "mca/common/transport/transport.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 #define TAG_MEET 11
 #define LABEL "mscclpp_bench" /* of the library's messages */

@@ -5,9 +5,9 @@
 #ifndef TEST_BENCH_BENCH_PORT_H
 #define TEST_BENCH_BENCH_PORT_H
 
-#include "mca/common/shmseg.h"
-#include "mca/common/memory.h"
-#include "mca/common/proxy.h"
+#include "mca/common/base/shmseg.h"
+#include "mca/common/gpu/mapping.h"
+#include "mca/common/port/proxy.h"
 #include "test/bench/bench.h"
 
 /* Bytes behind a message that must stay as they are. */

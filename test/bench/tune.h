@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "mca/common/rules.h"
+#include "mca/common/algo/rules.h"
 #include "test/bench/bench.h"
 #include "test/bench/tune_choose.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "mca/common/algo.h"
+#include "mca/common/algo/algo.h"
 
 #define TUNE_MAX_SIZES 64
 #define TUNE_MAX_ALGOS 16

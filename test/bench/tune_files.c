@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mca/common/file.h"
+#include "mca/common/base/file.h"
 
 /* Of the measurements, far more than a time needs. */
 #define LINE_LENGTH 300

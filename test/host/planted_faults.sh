@@ -86,7 +86,7 @@ linked() {
 }
 
 mapfile -t sources < <(cd "$tree" && find device mca/common test/host test/unit -name '*.c' |
-    grep -v -e gpu_cuda -e ctrl_ucx -e transport_verbs -e transport_ucx -e verbs -e test/host/test_faults | sort)
+    grep -v -e /gpu/cuda/ -e /ctrl/ucx -e /libucp -e /verbs/ -e /ucx/ -e test/host/test_faults | sort)
 cores=$(nproc)
 for source in "${sources[@]}"; do
     [ "$(jobs -pr | wc -l)" -lt "$cores" ] || wait -n
@@ -373,12 +373,12 @@ plant ll128-torn lines device/shim/host.h $launcher \
             mscclpp_dev_bundle_word(bundle, line + 15), __ATOMIC_RELEASE);\
         sched_yield();\
         &/'
-plant ll128-untried lines mca/common/team_ll128.c mca/common/team_ll128.c \
+plant ll128-untried lines mca/common/setup/ll128.c mca/common/setup/ll128.c \
     's/!links_promise\(team, uuids, stride\)/false/'
 # In the memory of the other formats.
 plant ll128-area-shared lines device/types/launch.h $launcher \
     's/(define MSCCLPP_DEV_LL128_OFFSET\(packet_half_\)) .*/\1 (MSCCLPP_DEV_PACKET_OFFSET + 0 * (packet_half_))/'
-plant ll128-no-clearing lines mca/common/team_launch.c mca/common/team_launch.c \
+plant ll128-no-clearing lines mca/common/run/launch.c mca/common/run/launch.c \
     's/size = 3 \* team/size = 2 * team/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce/allreduce_oneshot.h $schedule \
     's/(u|thread) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
@@ -400,8 +400,9 @@ plant zerocopy-first-barrier chains device/kern/allreduce/allreduce_zerocopy.h $
     's/mscclpp_dev_barrier\(ctx, common, barriers - 1\);//'
 plant zerocopy-second-barrier zerocopy device/kern/allreduce/allreduce_zerocopy.h $launcher \
     's/mscclpp_dev_barrier\(ctx, common, barriers\);//'
-plant handles-relaxed zerocopy mca/common/control.h mca/common/team_exchange.c 's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
-engine=mca/common/engine.c
+plant handles-relaxed zerocopy mca/common/group/board.h mca/common/group/exchange.c \
+    's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
+engine=mca/common/engine/run.c
 plant engine-slots engines $engine $engine 's/(reduced\) \+ MSCCLPP_DEV_ENGINE_DEPTH)\)/\1 + 1)/'
 plant engine-sent-early engines $engine $engine 's/peer->landed \+= passed/peer->landed = peer->sent/'
 plant engine-sent-to-one engines $engine $engine 's/(all = peer->landed) < all .*/\1;/'
@@ -447,26 +448,26 @@ plant packets-early-push packets $packets $launcher \
 plant packets-stored-together packets $packets $launcher \
     '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
 plant packets-no-wait packets $packets $launcher 's/if \(!there\[i\]\)/if (false)/'
-plant packets-no-clearing storms mca/common/fabric.c mca/common/fabric.c \
+plant packets-no-clearing storms mca/common/fabric/run.c mca/common/fabric/run.c \
     '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'
-plant packets-no-meeting storms mca/common/fabric.c mca/common/fabric.c \
+plant packets-no-meeting storms mca/common/fabric/run.c mca/common/fabric/run.c \
     's/\? meet_nodes\(team\) : status/? MSCCLPP_OK : status/'
 # The flags of the packets first, then their data.
-plant packets-torn packets mca/common/words.h mca/common/transport_shm.c \
+plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
     '/__atomic_store_n\(/s/.*/        ((volatile uint32_t *)target)[2 * i + 1] = ((const uint32_t *)from)[2 * i + 1];\
     }\
     for (i = 0; i < words; ++i) {\
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
-plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
+plant renewal-second-meeting renewal mca/common/run/launch.c mca/common/run/launch.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
 
-plant room-for-two room mca/common/room.c mca/common/room.c 's/!room->taken && //'
-plant room-held-in-line room mca/common/team_meeting.c mca/common/team_meeting.c \
+plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!room->taken && //'
+plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \
     '/^static mscclpp_status_t find_room/,/^}/s/mscclpp_team_give_room\(team\);//'
 
 # That a missed ring is seen takes a race that the twin hardly ever runs; contrib/models finds that fault.
 linger=device/kern/linger.h
-launch=mca/common/team_launch.c
+launch=mca/common/run/launch.c
 plant linger-bell-acquire linger $linger $launcher 's/ld_acquire_sys_u64\(&bell/ld_relaxed_sys_u64(\&bell/'
 plant linger-relay-release linger $linger $launcher \
     's/mscclpp_dev_st_relay_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
@@ -484,22 +485,23 @@ plant linger-rung-at-once linger $linger $launcher 's/own->args.rung = 0;/own->a
 plant linger-epoch-of-all linger $linger $launcher 's/mine\.block == 0 && mine\.tid == 0/mine.tid == 0/'
 plant linger-bystander-sync storms $linger $launcher \
     '/What is known of this operation may be overwritten/{n;s/.*//}'
-plant linger-set-unknown linger mca/common/linger.c mca/common/linger.c \
+plant linger-set-unknown linger mca/common/run/linger.c mca/common/run/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
-plant linger-few-blocks linger mca/common/linger.c mca/common/linger.c \
+plant linger-few-blocks linger mca/common/run/linger.c mca/common/run/linger.c \
     's/least > 1 && least < team->linger\.wide_blocks/least > 1/'
-plant linger-first-word-alone linger mca/common/mailbox.h $launch 's/b = 0; b < blocks/b = 0; b < 1/'
-plant proxy-first-word-alone stream mca/common/mailbox.h mca/common/proxy.c 's/b = 0; b < blocks/b = 0; b < 1/'
+plant linger-first-word-alone linger mca/common/base/mailbox.h $launch 's/b = 0; b < blocks/b = 0; b < 1/'
+plant proxy-first-word-alone stream mca/common/base/mailbox.h mca/common/port/proxy.c \
+    's/b = 0; b < blocks/b = 0; b < 1/'
 plant linger-own-count linger $barrier $launcher 's/ctx->lingers \? args->(launches|epoch) : //'
 
 fifo_test=test/unit/test_fifo.c # pushes itself
 plant fifo-commit-relaxed fifo device/lib/fifo.h $fifo_test 's/st_release_sys_u64\(&slot/st_relaxed_sys_u64(\&slot/'
-plant fifo-poll-relaxed fifo mca/common/fifo.c mca/common/fifo.c 's/__ATOMIC_ACQUIRE/__ATOMIC_RELAXED/'
+plant fifo-poll-relaxed fifo mca/common/port/fifo.c mca/common/port/fifo.c 's/__ATOMIC_ACQUIRE/__ATOMIC_RELAXED/'
 plant fifo-no-lap-parity fifo device/lib/trigger.h $fifo_test 's/\(position & size\) == 0/size != 0/'
 plant fifo-overrun fifo device/lib/fifo.h $fifo_test 's/(tail_seen\)) \+ fifo->size/\1 + (fifo->size << 40)/'
 plant trigger-size-31 fifo device/lib/trigger.h $fifo_test 's/& 0xff\) << 24/\& 0x7f) << 24/'
 
-carry=mca/common/proxy_carry.c
+carry=mca/common/port/carry.c
 channel=device/lib/port_channel.h
 plant flush-before-its-end ports $carry $carry \
     '/mscclpp_status_t test_flushes\(mscclpp_proxy/,/^}/s/status != MSCCLPP_OK/status < 0/'
@@ -511,7 +513,7 @@ plant signal-done-twice ports $carry $carry 's/request->type &= ~\(uint32_t\)MSC
 plant put-with-signal-twice ports $carry $carry 's/request->type &= ~both;//'
 plant port-wait-relaxed ports $channel $launcher 's/ld_acquire_sys_u64\((channel->inbound\) < )/ld_relaxed_sys_u64(\1/'
 plant port-flush-relaxed ports $channel $launcher 's/ld_acquire_sys_u64\((channel->flushed)/ld_relaxed_sys_u64(\1/'
-shm=mca/common/transport_shm.c
+shm=mca/common/transport/shm.c
 plant shm-signal-relaxed ports $shm $shm 's/token, 1, __ATOMIC_RELEASE/token, 1, __ATOMIC_RELAXED/'
 plant shm-signal-before-put ports $shm $shm '/^static mscclpp_status_t shm_put_signal/,/^}/{/give_signal/d
     s/^        if \(length > 0\)/        give_signal(conn, token);\n&/}'

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "device/types/linger.h"
-#include "mca/common/linger.h"
+#include "mca/common/run/linger.h"
 #include "test/host/elements.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/jitter.h"

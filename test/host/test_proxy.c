@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "device/lib/port_channel.h"
-#include "mca/common/log.h"
-#include "mca/common/memory.h"
+#include "mca/common/base/log.h"
+#include "mca/common/gpu/mapping.h"
 #include "test/host/late_transport.h"
 #include "test/host/port_rank.h"
 #include "test/host/process_state.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "mca/common/gpu.h"
+#include "mca/common/gpu/gpu.h"
 #include "test/bench/bench_cuda.h"
 
 #define PRINTED_FAILURES 5

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/gpu.h"
+#include "mca/common/gpu/gpu.h"
 #include "test/bench/bench_cuda.h"
 #include "test/mpi/mpi_test.h"
 

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "device/lib/port_channel.h"
-#include "mca/common/fifo.h"
+#include "mca/common/port/fifo.h"
 #include "test/unit/unit.h"
 
 #define PUSHERS 4

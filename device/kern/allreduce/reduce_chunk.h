@@ -2,7 +2,7 @@
  * The part of the all-reduce by copy engines that needs processors: one chunk of the own shard, whose operands the
  * engines of the peers have put into slots here, is combined with the own operand, in rank order, and written to the
  * own output. The kernel waits for nobody: it is launched when all operands are there, and the host that learns of its
- * end lets the own engines carry the result to the peers (mca/common/engine.h).
+ * end lets the own engines carry the result to the peers (mca/common/engine/engine.h).
  *
  * The own operand and the output may be the same memory: each unit is read and written by one thread, which reads
  * first.

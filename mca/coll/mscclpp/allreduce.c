@@ -1,6 +1,6 @@
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 static int call_previous(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                          mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)

@@ -7,7 +7,7 @@
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
 #include "mca/coll/mscclpp/oob_message.h"
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /* How long MPI_Finalize waits for peers that have not given up this process's memory yet. */
 #define FINALIZE_SECONDS 5.0

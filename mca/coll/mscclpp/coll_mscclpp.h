@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "mca/common/config.h"
-#include "mca/common/gpu.h"
-#include "mca/common/task.h"
-#include "mca/common/team.h"
+#include "mca/common/base/config.h"
+#include "mca/common/gpu/gpu.h"
+#include "mca/common/task/task.h"
+#include "mca/common/team/team.h"
 
 /*
  * Every collective that a module can serve, in its three variants. X(name) is expanded once for each function slot of
@@ -175,7 +175,7 @@ static inline double mca_coll_mscclpp_now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* params.c: registers the table of mca/common/config.h with Open MPI, under coll_mscclpp_. */
+/* params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_. */
 int mca_coll_mscclpp_register_params(void);
 
 /* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "mca/coll/mscclpp/stage.h"
-#include "mca/common/ctrl.h"
-#include "mca/common/log.h"
+#include "mca/common/ctrl/ctrl.h"
+#include "mca/common/base/log.h"
 
 #ifndef MSCCLPP_VERSION_MAJOR
 #define MSCCLPP_VERSION_MAJOR 0

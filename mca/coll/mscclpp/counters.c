@@ -1,7 +1,7 @@
 /* What a tool, or a test, can read of this process through MPI_T: who served its calls. */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
-#include "mca/common/linger.h"
+#include "mca/common/run/linger.h"
 
 #include "opal/mca/base/mca_base_pvar.h"
 

@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 static void module_construct(mca_coll_mscclpp_module_t *module)
 {

@@ -4,7 +4,7 @@
  */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
-#include "mca/common/fabric.h"
+#include "mca/common/fabric/fabric.h"
 
 static int nodes_progress(void)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 #define PARAMS_MAX 96
 #define CHOICES_MAX 15

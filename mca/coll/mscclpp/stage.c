@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "mca/coll/mscclpp/stage_pool.h"
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /* Copies keep a buffer's place within a cache line, so that data aligned in the buffer is aligned in its copy. */
 #define ALIGNMENT 64

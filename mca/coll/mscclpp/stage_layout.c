@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /* Lists that grow past what a call needs by this much at once. */
 #define PIECES_GROWTH 2

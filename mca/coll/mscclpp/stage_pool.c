@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "mca/coll/mscclpp/coll_mscclpp.h"
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /* log2 of the largest class over the smallest, and one. */
 #define CLASSES 15

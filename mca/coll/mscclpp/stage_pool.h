@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "mca/common/status.h"
+#include "mca/common/base/status.h"
 
 /* Blocks are powers of two between these; a larger one is pinned for its call alone. */
 #define MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN ((size_t)4096)

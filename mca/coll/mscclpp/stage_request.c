@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "mca/coll/mscclpp/stage_pool.h"
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /*
  * Questions after which a copy back is waited for. A device's staging stream is shared, so copies of other threads

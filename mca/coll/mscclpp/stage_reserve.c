@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0 /* older systems take the address as a wish, and what they gave instead is given back */

@@ -5,7 +5,7 @@
  */
 #include "mca/coll/mscclpp/coll_mscclpp.h"
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /* opal_progress calls this callback now and then; only each so many of these calls look at anything. */
 #define WATCH_INTERVAL 64u

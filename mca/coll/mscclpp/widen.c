@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /* What no communicator can do without. */
 static const char *const needed[] = {"basic", "libnbc"};
