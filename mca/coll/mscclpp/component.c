@@ -1,9 +1,9 @@
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll/mscclpp/stage.h"
+#include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/ctrl/ctrl.h"
 #include "mca/common/base/log.h"
 

@@ -1,4 +1,4 @@
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
