@@ -409,6 +409,32 @@ mixed() {
     done
 }
 
+# A parameter that one rank has set otherwise: rank 0's value counts, and both are named.
+cases_differs() {
+    local each row rank name value other what expression
+    # shellcheck disable=SC2016 # each rank's own shell expands it
+    each='[ "$OMPI_COMM_WORLD_RANK" != "$1" ] || export "OMPI_MCA_coll_mscclpp_$2=$3"; shift 3; exec "$@"'
+    for row in 2:enable:0:1:served 2:priority:-1:90:served 2:priority:5:90:served 2:mixed_buffers:1:0:served \
+        0:mixed_buffers:1:0:served 0:priority:80:90:served 1:algorithm:stage:auto:served 0:enable:0:1:idle \
+        0:priority:-1:90:idle 0:priority:20:90:idle; do
+        IFS=: read -r rank name value other what <<<"$row"
+        if [ "$rank" = 0 ]; then
+            expression="warning: .*parameter $name is $other on rank (1|2|1, 2) .*$value on rank 0, whose value counts"
+        else
+            expression="warning: .*parameter $name is $value on rank $rank .*$other on rank 0, whose value counts"
+        fi
+        run_saying "differs:$name $value on rank $rank" "$expression" 60 -n 3 "${forced[@]}" \
+            --mca coll_mscclpp_timeout 20 sh -c "$each" sh "$rank" "$name" "$value" "$bindir/test_basic" "$what"
+    done
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        run_saying "differs:device auto on rank 1" 'parameter device is auto on rank 1 .*host on rank 0' 60 -n 3 \
+            "${forced[@]}" --mca coll_mscclpp_timeout 20 sh -c "$each" sh 1 device auto "$bindir/test_basic" served
+    fi
+    # Of every communicator, but said once.
+    run_counting "differs:said once" 1 'parameter scratch_size is 2097152 on rank 2 and 16777216 on rank 0' 60 -n 3 \
+        "${forced[@]}" sh -c "$each" sh 2 scratch_size 2m "$bindir/test_basic" served
+}
+
 # Between nodes the ranks of one are all of one kind, or a node has both.
 cases_mixed() {
     local ctrl
@@ -732,7 +758,7 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory descriptors late idle
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs no_memory descriptors late idle
     rules tune bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
@@ -741,7 +767,7 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        bench ports rules no_memory descriptors sync_copies
+        differs bench ports rules no_memory descriptors sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done

@@ -113,6 +113,7 @@ static int component_register(void)
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
+    mca_coll_mscclpp_component.own = mca_coll_mscclpp_component.config;
     install_log_sink();
     mca_coll_mscclpp_register_counters();
     return OMPI_SUCCESS;
@@ -123,6 +124,7 @@ static int component_open(void)
     mca_coll_mscclpp_component.output = opal_output_open(NULL);
     mca_coll_mscclpp_component.finalizing = false;
     mca_coll_mscclpp_widen_selection();
+    mca_coll_mscclpp_publish_settings();
     return OMPI_SUCCESS;
 }
 
@@ -170,6 +172,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
 
     (void)enable_progress_threads;
     (void)enable_mpi_threads; /* everything here is safe with threads at all times */
+    mca_coll_mscclpp_adopt_settings();
     if (!component->config.enable || component->config.priority < 0) {
         return OMPI_ERR_NOT_AVAILABLE;
     }

@@ -124,7 +124,7 @@ const mscclpp_param_t mscclpp_params[] = {
         "if this is 1 or transport is auto, network or ucx."),
     CONFIG_INT(ranks_per_node, "0", 7, 0, 64,
                "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
-               "several; 0 takes nodes as they are. Must be equal on all ranks."),
+               "several; 0 takes nodes as they are."),
     CONFIG_STRING(transport, "auto", 4, "auto|network|shm|cuda_ipc|verbs|ucx",
                   "What carries all-reduces between nodes: auto (shm where all ranks run on one host, as those of "
                   "imitated nodes do; else network), network (verbs where all ranks have it, else ucx), verbs or ucx; "

@@ -139,7 +139,8 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
 
 typedef struct {
     mca_coll_base_component_t super;
-    mscclpp_config_t config;
+    mscclpp_config_t config;      /* in force */
+    mscclpp_config_t own;         /* as this rank's user has set it */
     mscclpp_rules_t *rules;       /* NULL: none; from component_init_query to component_close */
     const mscclpp_gpu_ops_t *gpu; /* NULL where there is no device to use: no module is created then */
     int output;                   /* opal_output stream */
@@ -177,6 +178,13 @@ static inline double mca_coll_mscclpp_now(void)
 
 /* params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_. */
 int mca_coll_mscclpp_register_params(void);
+
+/*
+ * settings.c: rank 0 tells the others its settings, before Open MPI's exchange in MPI_Init, and they put them in force
+ * after it.
+ */
+void mca_coll_mscclpp_publish_settings(void);
+void mca_coll_mscclpp_adopt_settings(void);
 
 /* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
 void mca_coll_mscclpp_widen_selection(void);
