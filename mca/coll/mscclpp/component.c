@@ -133,6 +133,7 @@ static int component_close(void)
     if (NULL != mca_coll_mscclpp_component.gpu) {
         mca_coll_mscclpp_nodes_fini();
         mca_coll_mscclpp_watch_fini();
+        mca_coll_mscclpp_check_fini();
         mca_coll_mscclpp_stage_fini();
         /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */
         mscclpp_team_finalize(0);
@@ -182,8 +183,11 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_watch_init()) {
+    if (OMPI_SUCCESS != mca_coll_mscclpp_check_init()) {
         goto err_stage_fini;
+    }
+    if (OMPI_SUCCESS != mca_coll_mscclpp_watch_init()) {
+        goto err_check_fini;
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_nodes_init()) {
         goto err_watch_fini;
@@ -205,6 +209,9 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
 
 err_watch_fini:
     mca_coll_mscclpp_watch_fini();
+
+err_check_fini:
+    mca_coll_mscclpp_check_fini();
 
 err_stage_fini:
     mca_coll_mscclpp_stage_fini();

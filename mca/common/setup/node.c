@@ -437,6 +437,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->on_host = strcmp(params->gpu->name, "host") == 0;
     team->timeout = params->config->timeout;
     team->warn_after = params->config->warn_after;
+    team->checks_calls = params->config->check_calls;
     team->mapping_limit = mscclpp_mapping_limit(params->config);
     team->last_algorithm = "none";
 
