@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/bench/bench_cuda.h"
+#include "tools/bench/bench_cuda.h"
 #include "test/mpi/mpi_test.h"
 
 #define COUNT_MAX 1024
