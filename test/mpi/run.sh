@@ -474,7 +474,7 @@ cases_check() {
     run "check:right:threads" 120 "${check[@]}" "$bindir/test_threads"
     run "check:right:userop" 60 "${check[@]}" "$bindir/test_userop"
     run "check:right:finalize" 60 "${check[@]}" "$bindir/test_finalize"
-    run_saying "check:late" 'MPI_Allreduce: rank [01] has waited .* ranks that have not come: 2 .parameter timeout.$' 60 \
+    run_saying "check:late" 'MPI_Allreduce: rank [01] has waited .* that have not come: 2 .parameter timeout.$' 60 \
         "${late[@]}" "$bindir/test_late" timeout 5 first
     # Where it costs nothing the comparison is always made; else the deadline tells of it.
     run_saying "check:exchange" 'rank 0 passed 4194304 bytes of type int32 with MPI_SUM, and rank 2 4194288 bytes' 60 \
@@ -810,8 +810,8 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check no_memory descriptors late idle
-    rules tune bench selection sync_copies)
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check no_memory descriptors
+    late idle rules tune bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"

@@ -1,4 +1,4 @@
-/* The parameters: one table, which the component registers with Open MPI and from which the README's list is made. */
+/* The parameters: one table, which the component registers with Open MPI; contrib/gen-params writes docs/ from it. */
 #ifndef MCA_COMMON_BASE_CONFIG_H
 #define MCA_COMMON_BASE_CONFIG_H
 

@@ -135,7 +135,15 @@ static mscclpp_status_t advance(check_t *check)
     if (MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_oob_advance(check->oob);
     }
-
+    message = MSCCLPP_OK == status
+                  ? mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number)
+                  : NULL;
+    if (NULL != message) {
+        mscclpp_error("%s: collective call %llu: rank %d has given up comparing it", check->oob->label,
+                      (unsigned long long)check->number, message->peer);
+        free(message);
+        return MSCCLPP_ERR_PEER;
+    }
     while (MSCCLPP_OK == status &&
            NULL != (message = mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK, check->number))) {
         status = accept_part(check, message);
@@ -372,6 +380,19 @@ static bool waits(mca_coll_mscclpp_check_function_t function)
     return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first one that does not */
 }
 
+/* Who comes late to the call must not wait for those that have gone. */
+static void give_up(check_t *check, mscclpp_status_t status)
+{
+    check->module->check_failed = true;
+    if (MSCCLPP_ERR_PEER != status && check->rank >= 0) {
+        pthread_mutex_lock(&check->oob->lock);
+        (void)mca_coll_mscclpp_oob_post_all(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number,
+                                            check->module->calls, NULL, 0);
+        pthread_mutex_unlock(&check->oob->lock);
+    }
+    mca_coll_mscclpp_oob_break_off(check->module);
+}
+
 /* Of a call that waits. */
 static mscclpp_status_t compare_now(check_t *check)
 {
@@ -412,6 +433,9 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     if (!OMPI_COMM_IS_INTER(module->comm) && 1 == ompi_comm_size(module->comm)) {
         return OMPI_SUCCESS;
     }
+    if (module->check_failed) {
+        return MPI_ERR_OTHER;
+    }
     ++module->checked;
     if (1 == module->checked) {
         (void)mca_coll_mscclpp_attribute_attach(
@@ -431,7 +455,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     }
     status = compare_now(check);
     if (MSCCLPP_OK != status && MSCCLPP_ERR_INVALID != status) {
-        mca_coll_mscclpp_oob_break_off(module);
+        give_up(check, status);
     }
     discard(check);
     return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);

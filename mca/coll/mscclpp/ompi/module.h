@@ -131,6 +131,7 @@ typedef struct mca_coll_mscclpp_module_t {
     mca_coll_mscclpp_previous_t previous;
     mca_coll_mscclpp_own_t own; /* what is behind the functions that compare calls, if calls are compared */
     uint64_t checked;           /* calls compared */
+    bool check_failed;          /* one could not be: no further one is, and each call fails */
     bool comparing;             /* a call has been compared: those that serve it may call other collectives */
     bool enabled;
     bool told_broken; /* that team_state is BROKEN */
