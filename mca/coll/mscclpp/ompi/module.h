@@ -278,15 +278,6 @@ MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
 MCA_COLL_MSCCLPP_COLLECTIVES(MCA_COLL_MSCCLPP_CHECKED_DECLARE)
 #undef MCA_COLL_MSCCLPP_CHECKED_DECLARE
 
-/*
- * check/check.c: comparisons of calls that do not wait go on in opal_progress. `settle` waits for those of a module,
- * which `forget` drops; NULL: of all.
- */
-int mca_coll_mscclpp_check_init(void);
-void mca_coll_mscclpp_check_fini(void);
-void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module);
-void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module);
-
 /* stage/request.c: completes staged nonblocking and persistent operations; a callback of opal_progress. */
 int mca_coll_mscclpp_stage_init(void);
 void mca_coll_mscclpp_stage_fini(void);
