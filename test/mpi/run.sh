@@ -487,6 +487,33 @@ cases_check() {
     done
 }
 
+# What was asked for by name and does not serve is said, once; so is what memory or address space would mend.
+cases_said() {
+    local name
+    run_counting "said:algorithm of nodes on one" 1 'warning: .*algorithm is nodes_split, which cannot serve all-red' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm nodes_split "$bindir/test_basic" served
+    run_counting "said:algorithm between nodes" 1 'algorithm is oneshot, which cannot serve .*: nodes[a-z_]* does' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot --mca coll_mscclpp_ranks_per_node 1 \
+        "$bindir/test_basic" served
+    run_counting "said:transport" 1 'warning: .*coll_mscclpp_transport is verbs, .*: device buffers are staged' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_transport verbs --mca coll_mscclpp_verbs_devices none \
+        --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_counts" staged
+    run_counting "said:algorithm without kernels" 1 'algorithm is nodes, but no kernels can serve this communicator' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_transport verbs --mca coll_mscclpp_verbs_devices none \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes "$bindir/test_counts" staged
+    for name in auto network; do
+        run_never_saying "said:not of $name" warning: 60 -n 3 "${forced[@]}" --mca coll_mscclpp_transport $name \
+            --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_basic" served
+    done
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    run_counting "said:algorithm that maps" 1 'algorithm is zerocopy, which cannot serve .*: scratch does' 60 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_basic" served
+    # shellcheck disable=SC2016 # each rank's own shell expands it
+    run_saying "said:address space" 'warning: MPI_COMM_WORLD: rank 1: what a team needs, .*memory: device buffers are st' \
+        60 -n 3 "${forced[@]}" --mca coll_mscclpp_scratch_size 1g --mca coll_mscclpp_ucx 0 \
+        sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || ulimit -v 1500000; exec "$@"' sh "$bindir/test_counts" staged
+}
+
 # Between nodes the ranks of one are all of one kind, or a node has both.
 cases_mixed() {
     local ctrl
@@ -810,8 +837,8 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check no_memory descriptors
-    late idle rules tune bench selection sync_copies)
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check said no_memory
+    descriptors late idle rules tune bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -819,7 +846,7 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        differs check bench ports rules no_memory descriptors sync_copies
+        differs check said bench ports rules no_memory descriptors sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done

@@ -178,9 +178,11 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
                         team->members[0], hellos[0].version, hellos[0].on_host ? "host twin" : "GPU");
             return false;
         }
-        if (!hello->ready && rank == team->rank && own == MSCCLPP_ERR_NO_DESCRIPTORS) {
-            mscclpp_warn("%s: rank %d: what a team needs: %s: device buffers are staged", team->oob.label,
-                         team->members[rank], mscclpp_status_string(own));
+        if (!hello->ready && rank == team->rank && mscclpp_status_is_shortage(own)) {
+            mscclpp_warn("%s: rank %d: what a team needs, %llu bytes of device memory among it: %s: device buffers are "
+                         "staged",
+                         team->oob.label, team->members[rank], (unsigned long long)team->layout.total,
+                         mscclpp_status_string(own));
             return false;
         }
         if (!hello->ready) {

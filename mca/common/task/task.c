@@ -265,6 +265,21 @@ static mscclpp_status_t copy_alone(task_t *task)
     return status == MSCCLPP_OK ? task->team->gpu->stream_sync(task->stream) : status;
 }
 
+/* An algorithm that was asked for by name and does not serve is said aloud, once a process. */
+static void report_choice(const task_t *task, const char *served_by)
+{
+    const mscclpp_team_t *team = task->team;
+    static bool told[64];
+    const int32_t asked = team->protocol.algorithm;
+
+    if (asked >= 0 && team->rank == 0 && team->members[0] == 0 && team->oob.size > 1 && !team->probing &&
+        strcmp(mscclpp_algos[asked]->name, served_by) != 0 &&
+        !__atomic_exchange_n(&told[(size_t)asked % (sizeof(told) / sizeof(told[0]))], true, __ATOMIC_RELAXED)) {
+        mscclpp_warn("%s: coll_mscclpp_algorithm is %s, which cannot serve all-reduce call %llu: %s does",
+                     team->oob.label, mscclpp_algos[asked]->name, (unsigned long long)task->args->call, served_by);
+    }
+}
+
 /* Everything after the choice. Any error breaks the team, since peers may be under way. */
 static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *input)
 {
@@ -287,6 +302,7 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
         status = exchange(task, input);
     }
     team->last_algorithm = task->choice.algo->name;
+    report_choice(task, task->choice.algo->name);
     if (status == MSCCLPP_OK && task->choice.epochs != 0) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
@@ -330,6 +346,9 @@ static mscclpp_status_t run(task_t *task)
     }
     status = choose(task, &input);
     if (status != MSCCLPP_OK) {
+        if (mscclpp_dev_supports(task->args->dtype, task->args->op, team->on_host)) {
+            report_choice(task, "staging");
+        }
         return status;
     }
     status = look_at_buffers(task);

@@ -1,5 +1,7 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 
+#include <string.h>
+
 #include "mca/common/base/log.h"
 
 static int call_previous(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
@@ -122,6 +124,20 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
     return MSCCLPP_OK;
 }
 
+/* An algorithm that was asked for by name and does not come to serve is said aloud, once a process. */
+static void report_refusal(const mca_coll_mscclpp_module_t *module)
+{
+    static bool told;
+    const char *algorithm = mca_coll_mscclpp_component.config.algorithm;
+
+    if (0 != strcmp(algorithm, "auto") && 0 != strcmp(algorithm, "stage") && 0 == ompi_comm_rank(module->comm) &&
+        !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
+        mscclpp_warn("%s: coll_mscclpp_algorithm is %s, but no kernels can serve this communicator: device buffers are "
+                     "staged; coll_mscclpp_verbose 2 says why",
+                     mca_coll_mscclpp_comm_name(module->comm), algorithm);
+    }
+}
+
 /* Makes the team if this is its first call. True if there is one to serve the call. */
 static bool have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                       mscclpp_status_t *status_p)
@@ -133,6 +149,7 @@ static bool have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, co
             module->team_state = MCA_COLL_MSCCLPP_TEAM_READY;
         } else if (MSCCLPP_ERR_NOT_SUPPORTED == *status_p) {
             module->team_state = MCA_COLL_MSCCLPP_TEAM_REFUSED;
+            report_refusal(module);
             *status_p = MSCCLPP_OK;
         }
     }
