@@ -510,7 +510,7 @@ cases_said() {
         "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_basic" served
     # shellcheck disable=SC2016 # each rank's own shell expands it
     run_saying "said:address space" 'warning: MPI_COMM_WORLD: rank 1: what a team needs, .*memory: device buffers are st' \
-        60 -n 3 "${forced[@]}" --mca coll_mscclpp_scratch_size 1g --mca coll_mscclpp_ucx 0 \
+        60 -n 3 "${forced[@]}" --mca coll_mscclpp_scratch_size 1g --mca coll_mscclpp_ucx 0 --mca coll_mscclpp_algorithm scratch \
         sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || ulimit -v 1500000; exec "$@"' sh "$bindir/test_counts" staged
 }
 
@@ -531,7 +531,7 @@ cases_no_memory() {
     local n per who transport=shm # UCX 1.13 aborts where a connection ends that is still being wired up
     [ "$MSCCLPP_TEST_DEVICE" = host ] || transport=cuda_ipc
     for n in 2 3; do
-        run "no_memory:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_no_memory"
+        run "no_memory:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
     for who in 1 all; do
         for n in 1 2 3 4; do
@@ -542,9 +542,10 @@ cases_no_memory() {
     done
     for per in 1 2; do
         run "no_memory:nodes:3/$per" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
-            --mca coll_mscclpp_transport $transport --mca coll_mscclpp_exchange_memory device "$bindir/test_no_memory"
+            --mca coll_mscclpp_transport $transport --mca coll_mscclpp_exchange_memory device \
+            --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
         run "no_memory:nodes:3/$per:shm" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
-            --mca coll_mscclpp_transport shm "$bindir/test_no_memory"
+            --mca coll_mscclpp_transport shm --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
 }
 

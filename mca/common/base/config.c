@@ -80,6 +80,10 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_SIZE(scratch_size, "16m", 5, MIB, GIB,
                 "Bytes of device memory that each rank sets aside for each communicator with device buffers, as much "
                 "again for puts and a quarter as much for packets of 128 bytes."),
+    CONFIG_BOOL(
+        reuse, "1", 6,
+        "Keep up to 8 ended communicators' scratch, mappings and connections in a process, for communicators of "
+        "the same ranks, such as duplicates, to take over."),
     CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
                "Number of mappings of peers' user buffers that a process keeps for further use."),
     CONFIG_SIZE(mapping_cache_bytes, "0", 6, 0, 1024 * GIB,

@@ -5,6 +5,7 @@
 
 #include "mca/common/base/log.h"
 #include "mca/common/algo/select.h"
+#include "mca/common/team/grow.h"
 #include "mca/common/team/parts.h"
 
 /*
@@ -281,7 +282,7 @@ static void report_choice(const task_t *task, const char *served_by)
 }
 
 /* Everything after the choice. Any error breaks the team, since peers may be under way. */
-static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *input)
+static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
     bool wait = task->app_stream == NULL;
@@ -297,7 +298,16 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
     team->last_algorithm = task->choice.algo->name;
     mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
     mscclpp_team_release_mappings(team, false);
-    status = wait ? replace_buffers(task) : MSCCLPP_OK;
+    status = MSCCLPP_OK;
+    if (mscclpp_team_wants_more(team, task->bytes, !wait)) {
+        status = mscclpp_team_grow(team, task->bytes);
+        if (status == MSCCLPP_OK) {
+            status = choose(task, input); /* in pieces of other sizes */
+        }
+    }
+    if (status == MSCCLPP_OK && wait) {
+        status = replace_buffers(task);
+    }
     if (status == MSCCLPP_OK) {
         status = exchange(task, input);
     }

@@ -96,6 +96,7 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
         .rules = component->rules,
         .gpu = component->gpu,
         .concurrent = ompi_mpi_thread_multiple,
+        .reuse = component->config.reuse,
     };
     mscclpp_team_t *team = NULL;
     mscclpp_status_t status;
@@ -121,6 +122,7 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
         return status;
     }
     __atomic_store_n(&module->team, team, __ATOMIC_RELEASE);
+    mca_coll_mscclpp_count_anew(module);
     return MSCCLPP_OK;
 }
 

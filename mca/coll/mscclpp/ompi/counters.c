@@ -27,6 +27,11 @@ void mca_coll_mscclpp_register_counters(void)
                      &rung_calls);
 }
 
+void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
+{
+    module->rung = mscclpp_linger_rings(module->team);
+}
+
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module)
 {
     uint64_t rings = mscclpp_linger_rings(module->team);
