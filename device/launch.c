@@ -4,6 +4,7 @@
 #include "device/engine_types.h"
 #include "device/linger_types.h"
 #include "device/nodes_types.h"
+#include "device/types/coll.h"
 
 static const struct {
     uint8_t extent;
@@ -73,6 +74,16 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         return sizeof(mscclpp_dev_nodes_args_t);
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
+        return sizeof(mscclpp_dev_coll_args_t);
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_TILES:
+        return sizeof(mscclpp_dev_blocks_args_t);
+    case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
+    case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
+        return sizeof(mscclpp_dev_direct_args_t);
     default:
         return sizeof(mscclpp_dev_args_t);
     }

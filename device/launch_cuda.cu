@@ -15,6 +15,7 @@
 #include "device/kern/port_pair.h"
 #include "device/kern/port_ring.h"
 #include "device/launch.h"
+#include "device/launch_cuda_coll.h"
 #include "device/launch_cuda_linger.h"
 
 #include <cuda.h>
@@ -205,6 +206,14 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)twophase_ll128_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_LL128_PROBE:
         return (const void *)ll128_probe_kernel;
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_TILES:
+    case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
+    case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
+        return mscclpp_dev_cuda_coll_kernel(kernel, DTYPE, OP);
     default:
         return (const void *)barrier_kernel;
     }
@@ -254,7 +263,8 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 {
     return kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
            kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT || kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
-           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
+           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 ||
+           (kernel >= MSCCLPP_KERNEL_COLL_MOVE_PACKETS && kernel <= MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS);
 }
 
 /* The driver's numbers of errors are the runtime's. */

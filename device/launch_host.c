@@ -15,6 +15,9 @@
 #include "device/kern/allreduce_zerocopy.h"
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
+#include "device/kern/coll/direct.h"
+#include "device/kern/coll/packets.h"
+#include "device/kern/coll/tiles.h"
 #include "device/kern/linger.h"
 #include "device/kern/ll128_probe.h"
 #include "device/kern/reduce_chunk.h"
@@ -50,6 +53,8 @@ typedef struct job {
         mscclpp_dev_port_ring_args_t port_ring;
         mscclpp_dev_port_pair_args_t port_pair;
         mscclpp_dev_nodes_args_t nodes;
+        mscclpp_dev_blocks_args_t blocks;
+        mscclpp_dev_direct_args_t direct;
     } args;
 } job_t;
 
@@ -134,6 +139,27 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_LL128_PROBE:
         mscclpp_dev_ll128_probe(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+        mscclpp_dev_coll_move_packets(ctx, args, NULL);
+        break;
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
+        mscclpp_dev_coll_combine_packets(ctx, args, NULL, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+        mscclpp_dev_coll_move_packets(ctx, args, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+        mscclpp_dev_coll_combine_packets(ctx, args, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_TILES:
+        mscclpp_dev_coll_tiles(ctx, args, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
+        mscclpp_dev_coll_move_direct(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
+        mscclpp_dev_coll_combine_direct(ctx, args, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/types/coll.h"
 #include "mca/common/gpu.h"
 #include "mca/common/shmseg.h"
 
@@ -18,6 +19,9 @@ typedef struct {
     mscclpp_gpu_handle_t out;
     uint32_t exportable; /* 0: the handles mean nothing, and the call goes through the scratch */
     uint32_t in_place;   /* `out` is the same allocation and offset as `in` */
+    uint32_t has_in;     /* of collectives other than all-reduce: 0 if the rank lets nobody use its `in` */
+    uint32_t has_out;    /* likewise */
+    uint64_t most;       /* bytes of the largest block that the rank sends or receives */
 } mscclpp_control_buffers_t;
 
 /*
@@ -42,6 +46,25 @@ typedef struct {
     } engine;
     mscclpp_control_buffers_t buffers[2];
 } __attribute__((aligned(64))) mscclpp_control_line_t;
+
+/*
+ * Behind the lines of n ranks lie, for either of two exchanges, n lists of n blocks: where in its output each rank
+ * wants the block of each other one.
+ */
+static inline size_t mscclpp_control_size(int ranks)
+{
+    return (size_t)ranks * sizeof(mscclpp_control_line_t) +
+           2 * (size_t)ranks * (size_t)ranks * sizeof(mscclpp_dev_block_t);
+}
+
+/* The list of `rank` in exchange number `exchange`. */
+static inline mscclpp_dev_block_t *mscclpp_control_places(mscclpp_control_line_t *lines, int ranks, uint64_t exchange,
+                                                          int rank)
+{
+    mscclpp_dev_block_t *first = (mscclpp_dev_block_t *)(void *)(lines + ranks);
+
+    return first + ((size_t)(exchange % 2) * (size_t)ranks + (size_t)rank) * (size_t)ranks;
+}
 
 static inline uint64_t mscclpp_control_load(const uint64_t *word)
 {

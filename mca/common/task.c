@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "mca/common/algo/coll.h"
 #include "mca/common/log.h"
 #include "mca/common/select.h"
 #include "mca/common/team_internal.h"
@@ -310,6 +311,7 @@ static mscclpp_status_t run(task_t *task)
     mscclpp_select_input_t input;
     mscclpp_status_t status;
 
+    team->collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     if (team->broken) {
         mscclpp_error("%s: all-reduce call %llu: the communicator failed in an earlier call", team->oob.label,
                       (unsigned long long)task->args->call);

@@ -89,9 +89,10 @@ struct mscclpp_team {
     uint64_t epochs; /* packet flags used since the last renewal */
     uint64_t exchanges;
     uint64_t meetings;
-    uint64_t arrivals; /* meetings before a launch, equal on all ranks */
-    uint64_t steps;    /* of finding room, likewise */
-    uint64_t call;     /* number of the call in hand, for messages */
+    uint64_t arrivals;      /* meetings before a launch, equal on all ranks */
+    uint64_t steps;         /* of finding room, likewise */
+    uint64_t call;          /* number of the call in hand, for messages */
+    const char *collective; /* what it is, likewise */
     const char *last_algorithm;
 
     mscclpp_room_t *room; /* NULL: other threads of this rank start no kernels, so there is always room */

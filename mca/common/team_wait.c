@@ -88,11 +88,10 @@ static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait, const 
     if (rank < 0) {
         return MSCCLPP_OK;
     }
-    mscclpp_error(
-        "%s: all-reduce call %llu of %llu bytes: rank %d passed host buffers and rank %d device buffers; pass "
-        "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
-        team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, rank,
-        team->members[team->rank]);
+    mscclpp_error("%s: %s call %llu of %llu bytes: rank %d passed host buffers and rank %d device buffers; pass "
+                  "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
+                  team->oob.label, team->collective, (unsigned long long)team->call, (unsigned long long)wait->bytes,
+                  rank, team->members[team->rank]);
     mscclpp_team_note_host(team, rank);
     return MSCCLPP_ERR_MIXED;
 }
@@ -100,8 +99,8 @@ static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait, const 
 static mscclpp_status_t report_peer(const mscclpp_team_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
 {
     wait->team->peer_failed = true;
-    mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s",
-                  wait->team->oob.label, (unsigned long long)wait->team->call, (unsigned long long)wait->bytes,
+    mscclpp_error("%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->team->oob.label,
+                  wait->team->collective, (unsigned long long)wait->team->call, (unsigned long long)wait->bytes,
                   wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
     /* A mixture is an error of the program, on whichever rank it was seen first. */
     return status == MSCCLPP_ERR_MIXED && call == wait->team->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
@@ -135,20 +134,19 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
             return MSCCLPP_ERR_TIMEOUT;
         }
         list_late(wait, late, sizeof(late));
-        mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s) did not end on rank %d within %g s "
+        mscclpp_error("%s: %s call %llu of %llu bytes (%s) did not end on rank %d within %g s "
                       "(coll_mscclpp_timeout); ranks that have not arrived: %s",
-                      team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
-                      team->members[team->rank], team->timeout, late);
+                      team->oob.label, team->collective, (unsigned long long)team->call,
+                      (unsigned long long)wait->bytes, wait->what, team->members[team->rank], team->timeout, late);
         return MSCCLPP_ERR_TIMEOUT;
     }
     if (!wait->warned && team->warn_after > 0 && waited >= team->warn_after) {
         wait->warned = true;
         list_late(wait, late, sizeof(late));
-        mscclpp_warn(
-            "%s: all-reduce call %llu of %llu bytes (%s): rank %d has waited %.1f s; ranks that have not arrived: "
-            "%s",
-            team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
-            team->members[team->rank], waited, late);
+        mscclpp_warn("%s: %s call %llu of %llu bytes (%s): rank %d has waited %.1f s; ranks that have not arrived: "
+                     "%s",
+                     team->oob.label, team->collective, (unsigned long long)team->call, (unsigned long long)wait->bytes,
+                     wait->what, team->members[team->rank], waited, late);
     }
     return MSCCLPP_OK;
 }

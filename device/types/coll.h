@@ -1,0 +1,82 @@
+/*
+ * What the kernels of the collectives other than all-reduce share with the host. Each of these collectives is a set of
+ * blocks: rank r has a block of its input for rank p, or none. A collective either moves the blocks to their places in
+ * p's output, or p combines the blocks that it gets, in the order of the ranks, into one result.
+ */
+#ifndef MSCCLPP_DEVICE_TYPES_COLL_H
+#define MSCCLPP_DEVICE_TYPES_COLL_H
+
+#include "device/launch_types.h"
+
+/* Which ranks have a block for which. `n` is the number of ranks. */
+typedef enum {
+    MSCCLPP_DEV_ALLGATHER,      /* in: one block, for all; out: n blocks */
+    MSCCLPP_DEV_ALLTOALL,       /* in: n blocks; out: n blocks */
+    MSCCLPP_DEV_BCAST,          /* the root's in: one block, for all others; their out: one block */
+    MSCCLPP_DEV_GATHER,         /* in: one block, for the root; the root's out: n blocks */
+    MSCCLPP_DEV_SCATTER,        /* the root's in: n blocks; out: one block */
+    MSCCLPP_DEV_REDUCE,         /* in: one block, for the root; the root's out: the result */
+    MSCCLPP_DEV_REDUCE_SCATTER, /* in: n blocks; out: the result of the own ones */
+    MSCCLPP_DEV_SCAN,           /* in: one block, for this rank and the higher ones; out: the result */
+    MSCCLPP_DEV_EXSCAN          /* in: one block, for the higher ranks; out: the result, of all but rank 0 */
+} mscclpp_dev_pattern_t;
+
+/* True for patterns whose blocks are combined. */
+#define MSCCLPP_DEV_COMBINES(pattern_) ((pattern_) >= MSCCLPP_DEV_REDUCE)
+
+/*
+ * Arguments of kernels that find the blocks by the pattern. `common.bytes` is the size of one block where all blocks
+ * are of one size. An input and an output are the same memory only where `in_place` says so.
+ */
+typedef struct {
+    mscclpp_dev_args_t common;
+    uint32_t pattern;  /* mscclpp_dev_pattern_t */
+    uint32_t root;     /* of BCAST, GATHER, SCATTER and REDUCE */
+    uint32_t in_place; /* not 0: this rank's own block lies in the output already */
+} mscclpp_dev_coll_args_t;
+
+typedef struct {
+    uint64_t offset; /* bytes from the buffer's beginning */
+    uint64_t bytes;
+} mscclpp_dev_block_t;
+
+/*
+ * The same for blocks whose sizes and places differ. Who has no block for a rank says so with a size of 0, which the
+ * rank says of its own side, too.
+ */
+typedef struct {
+    mscclpp_dev_coll_args_t coll;
+    uint64_t most;                                   /* bytes of the largest block of all ranks */
+    uint32_t varied;                                 /* 0: all blocks are of one size, and the lists are not used */
+    mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS]; /* of `in`, for each rank */
+    mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS]; /* of `out`, from each rank; of a result the own one counts */
+} mscclpp_dev_blocks_args_t;
+
+/* Bytes of a tile of the bulk area: two for each sender and each block of the grid. 0: the area is too small. */
+#define MSCCLPP_DEV_COLL_TILE(bulk_size_, nblocks_, nranks_)                                                           \
+    ((bulk_size_) / (2 * (uint64_t)(nblocks_) * (nranks_)) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT)
+
+/* How a kernel of mapped buffers uses its two lists of addresses. */
+typedef enum {
+    MSCCLPP_DEV_DIRECT_PAIRS,  /* bytes[i] from from[i] to to[i], for each i below `count` */
+    MSCCLPP_DEV_DIRECT_FAN,    /* common.bytes from from[0] to each of to[0] to to[count - 1] */
+    MSCCLPP_DEV_DIRECT_REDUCE, /* common.bytes of from[0] to from[nranks - 1], combined, to to[0] */
+    MSCCLPP_DEV_DIRECT_SCAN,   /* the same, where to[r] gets what from[0] to from[r] combine to; NULL: nobody */
+    MSCCLPP_DEV_DIRECT_EXSCAN  /* the same, with from[0] to from[r - 1]; to[0] is not used */
+} mscclpp_dev_direct_t;
+
+/*
+ * Arguments of kernels that work on mapped buffers of all ranks. Of `common` the addresses are not used. No two ranks
+ * write the same bytes, and what one rank writes another one reads only where DIRECT_SCAN and DIRECT_REDUCE read and
+ * write the same place of the same buffer, by one thread.
+ */
+typedef struct {
+    mscclpp_dev_args_t common;
+    uint32_t mode; /* mscclpp_dev_direct_t */
+    uint32_t count;
+    const char *from[MSCCLPP_DEV_MAX_RANKS];
+    char *to[MSCCLPP_DEV_MAX_RANKS];
+    uint64_t bytes[MSCCLPP_DEV_MAX_RANKS];
+} mscclpp_dev_direct_args_t;
+
+#endif

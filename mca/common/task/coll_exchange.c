@@ -1,0 +1,155 @@
+/* What the hosts of a node tell one another about the buffers of a collective, before its kernel or engines start. */
+#include <stdint.h>
+
+#include "mca/common/log.h"
+#include "mca/common/task/coll_task.h"
+
+mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
+{
+    (void)mscclpp_team_begin_exchange(task->team);
+    return mscclpp_team_meet_exchange(task->team, what, task->most);
+}
+
+mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_status_t status;
+    int rank;
+
+    mscclpp_team_begin_exchange(team)->most = task->args->most;
+    status = mscclpp_team_meet_exchange(team, "exchange of sizes", task->args->most);
+    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
+        const uint64_t theirs = mscclpp_team_exchanged(team, rank)->most;
+
+        task->most = theirs > task->most ? theirs : task->most;
+    }
+    return status;
+}
+
+/* Buffers that peers read or write; the others stay this rank's own business. */
+static const void *shared_in(const mscclpp_coll_task_t *task)
+{
+    return MSCCLPP_DEV_COMBINES(task->pattern) ? task->in : NULL;
+}
+
+static void *shared_out(const mscclpp_coll_task_t *task)
+{
+    switch (task->pattern) {
+    case MSCCLPP_DEV_REDUCE_SCATTER:
+        return NULL;
+    case MSCCLPP_DEV_BCAST:
+        /* Of the root peers read the block, whose address stands for the output then. */
+        return task->team->rank == task->root ? (char *)(uintptr_t)task->in : task->out;
+    default:
+        return task->out;
+    }
+}
+
+static mscclpp_status_t tell(mscclpp_coll_task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_control_buffers_t *mine = mscclpp_team_begin_exchange(team);
+    const void *in = shared_in(task);
+    void *out = shared_out(task);
+    bool exportable = true;
+    int peer;
+
+    mine->has_in = in != NULL;
+    mine->has_out = out != NULL;
+    mine->in_place = 0;
+    mine->most = task->most;
+    if (in != NULL) {
+        exportable = team->gpu->export_memory(in, &mine->in) == MSCCLPP_OK;
+    }
+    if (out != NULL && exportable) {
+        exportable = team->gpu->export_memory(out, &mine->out) == MSCCLPP_OK;
+    }
+    mine->exportable = exportable;
+    if (task->args->varied && task->args->recv != NULL) {
+        mscclpp_dev_block_t *places = mscclpp_control_places(team->control, team->size, team->exchanges, team->rank);
+
+        for (peer = 0; peer < team->size; ++peer) {
+            places[peer] = task->args->recv[peer];
+        }
+    }
+    return mscclpp_team_meet_exchange(team, "exchange of buffers", task->most);
+}
+
+static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mappings,
+                            int *count, char **address_p)
+{
+    mscclpp_status_t status =
+        mscclpp_mapping_get(team->gpu, team->device, handle, team->mapping_limit, &mappings[*count]);
+
+    if (status == MSCCLPP_OK) {
+        *address_p = (char *)mscclpp_mapping_base(mappings[(*count)++]) + handle->offset;
+    }
+    return status;
+}
+
+static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
+{
+    mscclpp_team_t *team = task->team;
+    const mscclpp_control_buffers_t *theirs = mscclpp_team_exchanged(team, rank);
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (rank == team->rank) {
+        task->peer_in[rank] = (char *)(uintptr_t)shared_in(task);
+        task->peer_out[rank] = shared_out(task);
+        return MSCCLPP_OK;
+    }
+    if (theirs->has_in != 0) {
+        status = map(team, &theirs->in, mappings, count, &task->peer_in[rank]);
+    }
+    if (status == MSCCLPP_OK && theirs->has_out != 0) {
+        status = map(team, &theirs->out, mappings, count, &task->peer_out[rank]);
+    }
+    return status;
+}
+
+/* Where this rank's block belongs in the output of a peer. */
+static uint64_t find_place(const mscclpp_coll_task_t *task, int peer)
+{
+    const mscclpp_team_t *team = task->team;
+
+    if (task->pattern == MSCCLPP_DEV_BCAST || task->pattern == MSCCLPP_DEV_SCATTER) {
+        return 0;
+    }
+    if (task->args->varied && MSCCLPP_DEV_COMBINES(task->pattern)) {
+        return 0;
+    }
+    return task->args->varied
+               ? mscclpp_control_places(team->control, team->size, team->exchanges, peer)[team->rank].offset
+               : (uint64_t)team->rank * task->bytes;
+}
+
+mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_status_t mapping = MSCCLPP_OK, status = tell(task);
+    bool exportable = true, mapped = false;
+    int rank, count = 0;
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    for (rank = 0; rank < team->size; ++rank) {
+        exportable = exportable && mscclpp_team_exchanged(team, rank)->exportable != 0;
+    }
+    for (rank = 0; rank < team->size && exportable && mapping == MSCCLPP_OK; ++rank) {
+        mapping = map_rank(task, rank, mappings, &count);
+        task->place[rank] = find_place(task, rank);
+    }
+    status = mscclpp_team_end_exchange(team, "vote on mapped buffers", task->most, exportable && mapping == MSCCLPP_OK,
+                                       &mapped);
+    if (status == MSCCLPP_OK && mapped) {
+        mscclpp_team_hold_mappings(team, mappings, count);
+    } else {
+        while (count > 0) {
+            mscclpp_mapping_put(mappings[--count]);
+        }
+    }
+    *mapped_p = mapped;
+    return status;
+}
