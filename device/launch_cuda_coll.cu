@@ -4,6 +4,7 @@
 #include "device/kern/coll/direct.h"
 #include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
+#include "device/kern/coll/strided.h"
 #include "device/kern/coll/tiles.h"
 
 #include <cuda_runtime.h>
@@ -85,6 +86,15 @@ static __global__ void __launch_bounds__(THREADS)
                                     OP != ANY ? OP : (int)args.common.op);
 }
 
+static __global__ void __launch_bounds__(THREADS)
+    move_strided_kernel(const __grid_constant__ mscclpp_dev_strided_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_move_strided(&ctx, &args);
+}
+
 static __global__ void __launch_bounds__(THREADS) pack_kernel(const __grid_constant__ mscclpp_dev_pack_args_t args)
 {
     mscclpp_dev_ctx_t ctx;
@@ -106,6 +116,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)combine_blocks_kernel;
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
         return (const void *)move_direct_kernel;
+    case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
+        return (const void *)move_strided_kernel;
     case MSCCLPP_KERNEL_COLL_PACK:
         return (const void *)pack_kernel;
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:

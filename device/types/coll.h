@@ -52,6 +52,14 @@ typedef struct {
     mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS]; /* of `out`, from each rank; of a result the own one counts */
 } mscclpp_dev_blocks_args_t;
 
+/* A block with holes that repeat: `count` runs of `length` bytes, `stride` apart, the first one at `offset`. */
+typedef struct {
+    int64_t offset;
+    uint64_t length;
+    uint64_t count;
+    int64_t stride;
+} mscclpp_dev_runs_t;
+
 /* Bytes of a tile of the bulk area: two for each sender and each block of the grid. 0: the area is too small. */
 #define MSCCLPP_DEV_COLL_TILE(bulk_size_, nblocks_, nranks_)                                                           \
     ((bulk_size_) / (2 * (uint64_t)(nblocks_) * (nranks_)) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT)
@@ -78,6 +86,31 @@ typedef struct {
     char *to[MSCCLPP_DEV_MAX_RANKS];
     uint64_t bytes[MSCCLPP_DEV_MAX_RANKS];
 } mscclpp_dev_direct_args_t;
+
+/*
+ * One block from runs to runs of mapped memory, in the order in which both lie: `segments` of `size` bytes, of which so
+ * many follow one another on each side before the next run begins. Everything is a multiple of `width`.
+ */
+typedef struct {
+    const char *from;
+    char *to;
+    uint64_t segments;
+    uint64_t size;
+    uint64_t from_run; /* segments of a run */
+    uint64_t to_run;
+    int64_t from_stride; /* bytes from a run to the next */
+    int64_t to_stride;
+    uint32_t width;
+} mscclpp_dev_strided_t;
+
+/* So many fit in what a kernel takes as arguments. */
+#define MSCCLPP_DEV_STRIDED_BLOCKS 40
+
+typedef struct {
+    mscclpp_dev_args_t common; /* of the addresses nothing is used */
+    uint32_t count;
+    mscclpp_dev_strided_t block[MSCCLPP_DEV_STRIDED_BLOCKS];
+} mscclpp_dev_strided_args_t;
 
 /*
  * `count` runs of `length` bytes, the first one `offset` bytes from an element's beginning and each `stride` bytes

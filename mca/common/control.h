@@ -13,6 +13,9 @@
 #include "mca/common/gpu.h"
 #include "mca/common/shmseg.h"
 
+/* Of the blocks of a rank: not all are runs of one length and distance each; or they are, with holes or without. */
+enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
+
 /* The user buffers of one call. */
 typedef struct {
     mscclpp_gpu_handle_t in;
@@ -22,6 +25,7 @@ typedef struct {
     uint32_t has_in;     /* of collectives other than all-reduce: 0 if the rank lets nobody use its `in` */
     uint32_t has_out;    /* likewise */
     uint64_t most;       /* bytes of the largest block that the rank sends or receives */
+    uint32_t strided;    /* MSCCLPP_CONTROL_NO_RUNS and so on */
 } mscclpp_control_buffers_t;
 
 /*
@@ -54,14 +58,14 @@ typedef struct {
 static inline size_t mscclpp_control_size(int ranks)
 {
     return (size_t)ranks * sizeof(mscclpp_control_line_t) +
-           2 * (size_t)ranks * (size_t)ranks * sizeof(mscclpp_dev_block_t);
+           2 * (size_t)ranks * (size_t)ranks * sizeof(mscclpp_dev_runs_t);
 }
 
 /* The list of `rank` in exchange number `exchange`. */
-static inline mscclpp_dev_block_t *mscclpp_control_places(mscclpp_control_line_t *lines, int ranks, uint64_t exchange,
-                                                          int rank)
+static inline mscclpp_dev_runs_t *mscclpp_control_places(mscclpp_control_line_t *lines, int ranks, uint64_t exchange,
+                                                         int rank)
 {
-    mscclpp_dev_block_t *first = (mscclpp_dev_block_t *)(void *)(lines + ranks);
+    mscclpp_dev_runs_t *first = (mscclpp_dev_runs_t *)(void *)(lines + ranks);
 
     return first + ((size_t)(exchange % 2) * (size_t)ranks + (size_t)rank) * (size_t)ranks;
 }

@@ -54,6 +54,12 @@ typedef struct {
     const mscclpp_coll_pack_t *out_packs;
     size_t out_pack_count;
     bool out_scattered;
+    /*
+     * Of an exchange of blocks with holes, where each of them is runs of one length and distance: their places in the
+     * user's buffers, by which they can be moved without packing. NULL otherwise.
+     */
+    const mscclpp_dev_runs_t *send_runs;
+    const mscclpp_dev_runs_t *recv_runs;
     uint64_t count; /* elements of one block, where all blocks are of one size */
     /* Of collectives with sizes that differ: bytes of `in` for, and of `out` from, each rank; NULL where not used. */
     const mscclpp_dev_block_t *send;

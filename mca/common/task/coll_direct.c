@@ -28,7 +28,7 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
         if (peer == team->rank) {
             add(direct, task->in + block.offset, task->out + mscclpp_coll_recv_block(task, peer).offset, block.bytes);
         } else {
-            add(direct, task->in + block.offset, task->peer_out[peer] + task->place[peer], block.bytes);
+            add(direct, task->in + block.offset, task->peer_out[peer] + task->place[peer].offset, block.bytes);
         }
     }
 }
@@ -44,6 +44,14 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     mscclpp_dev_block_t part;
     int rank;
 
+    /* Stores cross a link faster than loads do, so a root with one peer sends itself. */
+    if (team->size == 2) {
+        direct->mode = MSCCLPP_DEV_DIRECT_PAIRS;
+        if (team->rank == task->root) {
+            add(direct, task->in, task->peer_out[1 - task->root], task->bytes);
+        }
+        return;
+    }
     direct->mode = MSCCLPP_DEV_DIRECT_FAN;
     direct->common.bytes = 0;
     if (team->rank == task->root) {
@@ -117,5 +125,61 @@ void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direc
     default:
         fill_pairs(task, direct);
         break;
+    }
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* As few segments as both sides allow. */
+static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, const mscclpp_dev_runs_t *source, char *to,
+                        const mscclpp_dev_runs_t *target)
+{
+    mscclpp_dev_strided_t *block = &args->block[args->count];
+    uint64_t bits;
+
+    if (source->length == 0 || target->length == 0) {
+        return;
+    }
+    block->from = from + source->offset;
+    block->to = to + target->offset;
+    block->size = gcd(source->length, target->length);
+    block->segments = source->length / block->size * source->count;
+    block->from_run = source->length / block->size;
+    block->to_run = target->length / block->size;
+    block->from_stride = source->count > 1 ? source->stride : 0;
+    block->to_stride = target->count > 1 ? target->stride : 0;
+    bits = (uint64_t)(uintptr_t)block->from | (uint64_t)(uintptr_t)block->to | block->size |
+           (uint64_t)block->from_stride | (uint64_t)block->to_stride;
+    block->width = 16;
+    while (bits % block->width != 0) {
+        block->width /= 2;
+    }
+    ++args->count;
+}
+
+void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided)
+{
+    const mscclpp_team_t *team = task->team;
+    const mscclpp_coll_args_t *args = task->args;
+    int i;
+
+    strided->count = 0;
+    for (i = 1; i <= team->size; ++i) {
+        const int peer = (team->rank + i) % team->size;
+
+        if (peer == team->rank) {
+            add_strided(strided, task->in, &args->send_runs[peer], task->out, &args->recv_runs[peer]);
+        } else {
+            add_strided(strided, task->in, &args->send_runs[peer], task->peer_out[peer], &task->place[peer]);
+        }
     }
 }

@@ -13,16 +13,27 @@ mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
+    mscclpp_control_buffers_t *mine;
     mscclpp_status_t status;
+    bool holes = false;
     int rank;
 
-    mscclpp_team_begin_exchange(team)->most = task->args->most;
+    mine = mscclpp_team_begin_exchange(team);
+    mine->most = task->args->most;
+    mine->strided = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
+                        ? MSCCLPP_CONTROL_NO_RUNS
+                    : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_CONTROL_HOLES
+                                                                                 : MSCCLPP_CONTROL_DENSE;
     status = mscclpp_team_meet_exchange(team, "exchange of sizes", task->args->most);
+    task->strided = team->size <= MSCCLPP_DEV_STRIDED_BLOCKS;
     for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
-        const uint64_t theirs = mscclpp_team_exchanged(team, rank)->most;
+        const mscclpp_control_buffers_t *theirs = mscclpp_team_exchanged(team, rank);
 
-        task->most = theirs > task->most ? theirs : task->most;
+        task->most = theirs->most > task->most ? theirs->most : task->most;
+        task->strided = task->strided && theirs->strided != MSCCLPP_CONTROL_NO_RUNS;
+        holes = holes || theirs->strided == MSCCLPP_CONTROL_HOLES;
     }
+    task->strided = task->strided && holes;
     return status;
 }
 
@@ -65,12 +76,14 @@ static mscclpp_status_t tell(mscclpp_coll_task_t *task)
         exportable = team->gpu->export_memory(out, &mine->out) == MSCCLPP_OK;
     }
     mine->exportable = exportable;
-    if (task->args->varied && task->args->recv != NULL) {
-        mscclpp_dev_block_t *places = mscclpp_control_places(team->control, team->size, team->exchanges, team->rank);
+    for (peer = 0; peer < team->size && task->args->varied && task->args->recv != NULL; ++peer) {
+        mscclpp_dev_runs_t *place =
+            &mscclpp_control_places(team->control, team->size, team->exchanges, team->rank)[peer];
 
-        for (peer = 0; peer < team->size; ++peer) {
-            places[peer] = task->args->recv[peer];
-        }
+        *place = task->strided ? task->args->recv_runs[peer]
+                               : (mscclpp_dev_runs_t){.offset = (int64_t)task->args->recv[peer].offset,
+                                                      .length = task->args->recv[peer].bytes,
+                                                      .count = 1};
     }
     return mscclpp_team_meet_exchange(team, "exchange of buffers", task->most);
 }
@@ -108,19 +121,20 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
 }
 
 /* Where this rank's block belongs in the output of a peer. */
-static uint64_t find_place(const mscclpp_coll_task_t *task, int peer)
+static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 {
     const mscclpp_team_t *team = task->team;
+    mscclpp_dev_runs_t place = {.count = 1};
 
-    if (task->pattern == MSCCLPP_DEV_BCAST || task->pattern == MSCCLPP_DEV_SCATTER) {
-        return 0;
+    if (task->pattern == MSCCLPP_DEV_BCAST || task->pattern == MSCCLPP_DEV_SCATTER ||
+        MSCCLPP_DEV_COMBINES(task->pattern)) {
+        return place;
     }
-    if (task->args->varied && MSCCLPP_DEV_COMBINES(task->pattern)) {
-        return 0;
+    if (task->args->varied) {
+        return mscclpp_control_places(team->control, team->size, team->exchanges, peer)[team->rank];
     }
-    return task->args->varied
-               ? mscclpp_control_places(team->control, team->size, team->exchanges, peer)[team->rank].offset
-               : (uint64_t)team->rank * task->bytes;
+    place.offset = (int64_t)((uint64_t)team->rank * task->bytes);
+    return place;
 }
 
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p)

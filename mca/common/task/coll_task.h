@@ -14,6 +14,7 @@ typedef struct {
     const mscclpp_coll_args_t *args;
     mscclpp_dev_pattern_t pattern;
     int root;
+    bool strided;   /* agreed by all ranks: blocks with holes are moved as they lie */
     bool in_place;  /* the own block lies in the output, where it is to be */
     uint64_t bytes; /* of one block where all are of one size */
     uint64_t most;  /* bytes of the largest block of all ranks */
@@ -22,6 +23,7 @@ typedef struct {
     void *in_stand_in; /* NULL: none */
     void *out_stand_in;
     mscclpp_dev_release_t release; /* of kernels that write to this rank's output alone */
+    bool in_far;                   /* kernels cannot touch the user's input */
     bool out_far;                  /* kernels cannot touch the user's output */
     mscclpp_gpu_stream_t *stream;  /* the team's, once something needs it */
     mscclpp_coll_choice_t choice;
@@ -29,7 +31,7 @@ typedef struct {
     /* Of an exchange: the buffers of all ranks as this one sees them, NULL where a rank has told of none. */
     char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
-    uint64_t place[MSCCLPP_DEV_MAX_RANKS]; /* where in each rank's output this rank's block belongs */
+    mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* where in each rank's output this rank's block belongs */
 } mscclpp_coll_task_t;
 
 /* What this rank has for a peer, and where that of a peer goes: device/kern/coll/blocks.h, on the host. */
@@ -42,7 +44,10 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task);
 /* The `index`-th of `count` parts of so many bytes: whole units, but for the last. */
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
 
-/* coll_exchange.c: yields the size of the largest block of all ranks, of which each knows its own. */
+/*
+ * coll_exchange.c: yields the size of the largest block of all ranks, of which each knows its own, and whether all of
+ * them can move blocks with holes as they lie.
+ */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 
 /* Maps the buffers that peers use. *mapped_p is agreed by all: false if any buffer cannot be mapped. */
@@ -60,6 +65,9 @@ mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll
 
 /* coll_direct.c: the lists of addresses of this rank's kernel or engines, of buffers that have been exchanged. */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct);
+
+/* The same for blocks with holes. */
+void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided);
 
 /* coll_engines.c: moves the blocks by copy engines, of buffers that have been exchanged, and waits for all ranks. */
 mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task);

@@ -117,7 +117,7 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes,
 }
 
 /* Device memory with a copy of the input, packed if it has holes. */
-static mscclpp_status_t replace_input(mscclpp_coll_task_t *task, bool far)
+static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 {
     const uint64_t span = span_of(task, true);
     mscclpp_status_t status;
@@ -127,8 +127,8 @@ static mscclpp_status_t replace_input(mscclpp_coll_task_t *task, bool far)
     }
     status = make_stand_in(task, span, &task->in_stand_in);
     if (status == MSCCLPP_OK && task->args->in_pack_count > 0) {
-        status =
-            mscclpp_coll_pack(task, task->args->in_packs, task->args->in_pack_count, task->in_stand_in, false, far);
+        status = mscclpp_coll_pack(task, task->args->in_packs, task->args->in_pack_count, task->in_stand_in, false,
+                                   task->in_far);
     } else if (status == MSCCLPP_OK) {
         status = task->team->gpu->copy(task->stream, task->in_stand_in, task->in, span);
     }
@@ -159,7 +159,7 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
  * Finds out how kernels come to the user's buffers, after what synchronous calls of the GPU's runtime have left under
  * way there.
  */
-static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task, bool *in_far_p, bool *out_far_p)
+static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
     mscclpp_reach_t in = MSCCLPP_REACH_HOME, out = MSCCLPP_REACH_HOME;
@@ -172,8 +172,8 @@ static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task, bool *in_far_
         status = team->gpu->reach(team->device, task->args->in, &in);
     }
     task->release = out == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
-    *in_far_p = in == MSCCLPP_REACH_NONE || task->args->in_scattered;
-    *out_far_p = out == MSCCLPP_REACH_NONE || task->args->out_scattered;
+    task->in_far = in == MSCCLPP_REACH_NONE || task->args->in_scattered;
+    task->out_far = out == MSCCLPP_REACH_NONE || task->args->out_scattered;
     return status;
 }
 
@@ -182,7 +182,7 @@ static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task, bool *in_far_
  * peers write, so it reads a copy; and the result of a reduce-scatter lies on blocks that others read, so it is written
  * elsewhere first.
  */
-static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task, bool in_far, bool out_far)
+static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
     const bool shared = args->in_place && args->in == NULL; /* the input lies in the output */
@@ -197,12 +197,15 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task, bool in_far, 
     mscclpp_status_t status = MSCCLPP_OK;
 
     task->out = args->out;
+    if (task->strided) {
+        task->in = args->in;
+        return MSCCLPP_OK;
+    }
     task->in_place = args->in_place && !exchanges;
     if (shared && !exchanges && !scatters && own + span_of(task, true) > span) {
         span = own + span_of(task, true);
     }
-    task->out_far = out_far;
-    if (task->out != NULL && (out_far || args->out_pack_count > 0 || (shared && scatters))) {
+    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (shared && scatters))) {
         status = replace_output(task, span);
     }
     if (!shared) {
@@ -211,8 +214,8 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task, bool in_far, 
         task->in = exchanges || scatters ? args->out : task->out + own;
     }
     if (status == MSCCLPP_OK && task->in != NULL &&
-        (shared ? exchanges || (scatters && out_far) : in_far || args->in_pack_count > 0)) {
-        status = replace_input(task, in_far);
+        (shared ? exchanges || (scatters && task->out_far) : task->in_far || args->in_pack_count > 0)) {
+        status = replace_input(task);
     }
     return status;
 }
@@ -325,11 +328,17 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     union {
         mscclpp_dev_blocks_args_t blocks;
         mscclpp_dev_direct_args_t direct;
+        mscclpp_dev_strided_args_t strided;
     } args;
     mscclpp_dev_launch_t launch;
 
     memset(&args, 0, sizeof(args));
-    if (task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
+    launch.kernel = task->choice.kernel;
+    if (task->strided) {
+        mscclpp_team_fill_args(task->team, &args.strided.common);
+        mscclpp_coll_fill_strided(task, &args.strided);
+        launch.kernel = MSCCLPP_KERNEL_COLL_MOVE_STRIDED;
+    } else if (task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
         mscclpp_team_fill_args(task->team, &args.direct.common);
         args.direct.common.dtype = (uint32_t)task->args->dtype;
         args.direct.common.op = (uint32_t)task->args->op;
@@ -337,7 +346,6 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     } else {
         fill_blocks(task, &args.blocks);
     }
-    launch.kernel = task->choice.kernel;
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
     launch.args = &args;
@@ -356,6 +364,10 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     }
     if (status == MSCCLPP_OK && !mapped) {
         status = choose(task, input, false);
+    }
+    if (status == MSCCLPP_OK && !mapped && task->strided) {
+        task->strided = false;
+        status = prepare_buffers(task);
     }
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
     mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->oob.label, team->collective,
@@ -396,12 +408,32 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? task->team->gpu->stream_sync(task->stream) : status;
 }
 
+/*
+ * What only the ends of a pair know of its block. Blocks with holes are moved as they lie where the buffers can be
+ * mapped and the blocks are not so small that packets are better.
+ */
+static mscclpp_status_t agree(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+{
+    mscclpp_status_t status = mscclpp_coll_agree_size(task);
+
+    if (status == MSCCLPP_OK) {
+        status = choose(task, input, true);
+    }
+    if (status == MSCCLPP_OK) {
+        task->strided = task->strided && needs_mapping(task);
+    }
+    if (status == MSCCLPP_OK && task->strided) {
+        input->engines = false;
+        status = choose(task, input, true);
+    }
+    return status;
+}
+
 static mscclpp_status_t perform(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_select_input_t input;
     mscclpp_status_t status;
-    bool in_far, out_far;
 
     describe(task, &input);
     status = choose(task, &input, true); /* equal on all ranks if it refuses: sizes take no part in that */
@@ -410,18 +442,17 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     }
     mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
     mscclpp_team_release_mappings(team, false);
-    status = look_at_buffers(task, &in_far, &out_far);
+    status = look_at_buffers(task);
     /* Padding and holes have to stay as they are, which a copy of bytes does not see to. */
     if (status == MSCCLPP_OK && team->size == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
         task->args->in_pack_count + task->args->out_pack_count == 0) {
         status = copy_alone(task);
     } else if (status == MSCCLPP_OK) {
-        status = prepare_buffers(task, in_far, out_far);
-        if (status == MSCCLPP_OK && !task->args->known) {
-            status = mscclpp_coll_agree_size(task);
-            if (status == MSCCLPP_OK) {
-                status = choose(task, &input, true);
-            }
+        if (!task->args->known) {
+            status = agree(task, &input);
+        }
+        if (status == MSCCLPP_OK) {
+            status = prepare_buffers(task);
         }
         if (status == MSCCLPP_OK && task->most > 0) {
             status = carry_out(task, &input);

@@ -181,6 +181,7 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
         mca_coll_mscclpp_native_send_blocks(call, send);
     } else if (call->args.out_pack_count > 0) {
         mca_coll_mscclpp_native_send_blocks(call, recv);
+        call->args.send_runs = NULL; /* what is sent must be read before it is written */
         call->buffers[0] = NULL;
     } else {
         call->args.in_place = true;

@@ -167,58 +167,92 @@ static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int peer)
     return look_at(blocks->address, mca_coll_mscclpp_displ_at(blocks->displs, peer) * extent, count, type);
 }
 
+/* What becomes of the blocks of one buffer. */
+typedef struct {
+    mscclpp_dev_block_t *list;
+    mscclpp_dev_runs_t *runs;
+    bool strided; /* each block is runs of one length and distance */
+    mscclpp_coll_pack_t *packs;
+    size_t pack_count;
+    bool scattered;
+} described_t;
+
+/* False if the block is more than runs of one length and distance. `lowest`: where offsets begin. */
+static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, uintptr_t lowest,
+                      mscclpp_dev_runs_t *runs)
+{
+    const mscclpp_coll_piece_t *piece;
+    size_t pieces;
+
+    *runs = (mscclpp_dev_runs_t){
+        .offset = (int64_t)((uintptr_t)block->first - lowest), .length = block->count * block->size, .count = 1};
+    if (block->dense) {
+        return true;
+    }
+    call->rc = mca_coll_mscclpp_pieces_of(block->type, &piece, &pieces);
+    if (OMPI_SUCCESS != call->rc || 1 != block->count || 1 != pieces) {
+        return false;
+    }
+    *runs = (mscclpp_dev_runs_t){.offset = (int64_t)((uintptr_t)block->address + (uintptr_t)piece->offset - lowest),
+                                 .length = piece->length,
+                                 .count = piece->count,
+                                 .stride = piece->stride};
+    return true;
+}
+
 /*
  * Blocks without holes are used where they lie, as distances from the lowest. Where any has holes, all of them are
- * packed one behind the other.
+ * packed one behind the other, unless all ranks can do without.
  */
-static char *describe_blocks(mca_coll_mscclpp_native_t *call, int peers, const mca_coll_mscclpp_blocks_t *blocks,
-                             mscclpp_dev_block_t *list, mscclpp_coll_pack_t *packs, size_t *pack_count,
-                             bool *scattered_p)
+static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks,
+                             described_t *described)
 {
     bounds_t bounds = {.low = UINTPTR_MAX};
     uintptr_t lowest = UINTPTR_MAX;
     uint64_t packed = 0;
     bool dense = true;
 
-    *pack_count = 0;
-
-    for (int peer = 0; peer < peers; ++peer) {
+    described->pack_count = 0;
+    described->scattered = false;
+    described->strided = true;
+    for (int peer = 0; peer < call->ranks; ++peer) {
         const elements_t block = block_at(blocks, peer);
 
-        list[peer].bytes = block.count * block.size;
-        list[peer].offset = (uintptr_t)block.first;
+        described->list[peer].bytes = block.count * block.size;
+        described->list[peer].offset = 0;
+        described->runs[peer] = (mscclpp_dev_runs_t){.count = 1};
         dense = dense && block.dense;
         if (0 != block.count) {
             lowest = (uintptr_t)block.first < lowest ? (uintptr_t)block.first : lowest;
             stretch(&bounds, &block);
         }
-        if (list[peer].bytes > call->args.most) {
-            call->args.most = list[peer].bytes;
+        if (described->list[peer].bytes > call->args.most) {
+            call->args.most = described->list[peer].bytes;
         }
     }
     if (UINTPTR_MAX == lowest) {
-        for (int peer = 0; peer < peers; ++peer) {
-            list[peer].offset = 0;
-        }
         return NULL;
     }
     call->touches = true;
     if (!dense || NULL != blocks->types) {
-        *scattered_p = is_scattered(&bounds);
-        dense = dense && !*scattered_p;
+        described->scattered = is_scattered(&bounds);
+        dense = dense && !described->scattered;
     }
-    for (int peer = 0; peer < peers; ++peer) {
-        if (0 == list[peer].bytes) {
-            list[peer].offset = 0;
-        } else if (dense) {
-            list[peer].offset -= lowest;
-        } else {
-            const elements_t block = block_at(blocks, peer);
+    for (int peer = 0; peer < call->ranks; ++peer) {
+        const elements_t block = block_at(blocks, peer);
 
-            pack(call, &packs[*pack_count], &block, packed);
-            ++*pack_count;
-            list[peer].offset = packed;
-            packed += list[peer].bytes;
+        if (0 == block.count) {
+            continue;
+        }
+        described->strided =
+            described->strided && !described->scattered && find_runs(call, &block, lowest, &described->runs[peer]);
+        if (dense) {
+            described->list[peer].offset = (uintptr_t)block.first - lowest;
+        } else {
+            pack(call, &described->packs[described->pack_count], &block, packed);
+            ++described->pack_count;
+            described->list[peer].offset = packed;
+            packed += described->list[peer].bytes;
         }
     }
     return (char *)lowest;
@@ -226,19 +260,27 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, int peers, const m
 
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
+    described_t described = {.list = call->send, .runs = call->send_runs, .packs = call->in_packs};
+
+    call->args.in = describe_blocks(call, blocks, &described);
     call->args.send = call->send;
+    call->args.send_runs = described.strided ? call->send_runs : NULL;
     call->args.in_packs = call->in_packs;
-    call->args.in = describe_blocks(call, call->ranks, blocks, call->send, call->in_packs, &call->args.in_pack_count,
-                                    &call->args.in_scattered);
+    call->args.in_pack_count = described.pack_count;
+    call->args.in_scattered = described.scattered;
     call->buffers[0] = NULL != call->args.in ? call->args.in : blocks->address;
 }
 
 void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
+    described_t described = {.list = call->recv, .runs = call->recv_runs, .packs = call->out_packs};
+
+    call->args.out = describe_blocks(call, blocks, &described);
     call->args.recv = call->recv;
+    call->args.recv_runs = described.strided ? call->recv_runs : NULL;
     call->args.out_packs = call->out_packs;
-    call->args.out = describe_blocks(call, call->ranks, blocks, call->recv, call->out_packs, &call->args.out_pack_count,
-                                     &call->args.out_scattered);
+    call->args.out_pack_count = described.pack_count;
+    call->args.out_scattered = described.scattered;
     call->buffers[1] = NULL != call->args.out ? call->args.out : blocks->address;
 }
 

@@ -20,6 +20,8 @@ typedef struct {
     int rc;                 /* OMPI_SUCCESS, or why the call cannot be described */
     mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_runs_t send_runs[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_runs_t recv_runs[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS];
 } mca_coll_mscclpp_native_t;
