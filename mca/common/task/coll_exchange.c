@@ -26,10 +26,13 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Buffers that peers read or write; the others stay this rank's own business. */
+/*
+ * Buffers that peers read or write; the others stay this rank's own business, and so does one in which there is not a
+ * byte of a block: it may be memory of any kind, or none.
+ */
 static const void *shared_in(const mscclpp_coll_task_t *task)
 {
-    return MSCCLPP_DEV_COMBINES(task->pattern) ? task->in : NULL;
+    return MSCCLPP_DEV_COMBINES(task->pattern) && mscclpp_coll_span(task, true) > 0 ? task->in : NULL;
 }
 
 static void *shared_out(const mscclpp_coll_task_t *task)
@@ -41,7 +44,7 @@ static void *shared_out(const mscclpp_coll_task_t *task)
         /* Of the root peers read the block, whose address stands for the output then. */
         return task->team->rank == task->root ? (char *)(uintptr_t)task->in : task->out;
     default:
-        return task->out;
+        return mscclpp_coll_span(task, false) > 0 ? task->out : NULL;
     }
 }
 
@@ -120,7 +123,7 @@ static uint64_t find_place(const mscclpp_coll_task_t *task, int peer)
     }
     return task->args->varied
                ? mscclpp_control_places(team->control, team->size, team->exchanges, peer)[team->rank].offset
-               : (uint64_t)team->rank * task->bytes;
+               : (uint64_t)team->rank * task->stride;
 }
 
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p)
