@@ -81,6 +81,8 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
     case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
     case MSCCLPP_KERNEL_COLL_TILES:
         return sizeof(mscclpp_dev_blocks_args_t);
+    case MSCCLPP_KERNEL_COLL_PACK:
+        return sizeof(mscclpp_dev_pack_args_t);
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
         return sizeof(mscclpp_dev_direct_args_t);

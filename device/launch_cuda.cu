@@ -213,6 +213,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_COLL_TILES:
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
+    case MSCCLPP_KERNEL_COLL_PACK:
         return mscclpp_dev_cuda_coll_kernel(kernel, DTYPE, OP);
     default:
         return (const void *)barrier_kernel;

@@ -2,6 +2,7 @@
 #include "device/launch_cuda_coll.h"
 
 #include "device/kern/coll/direct.h"
+#include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/tiles.h"
 
@@ -84,6 +85,14 @@ static __global__ void __launch_bounds__(THREADS)
                                     OP != ANY ? OP : (int)args.common.op);
 }
 
+static __global__ void __launch_bounds__(THREADS) pack_kernel(const __grid_constant__ mscclpp_dev_pack_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_pack(&ctx, &args);
+}
+
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {
@@ -97,6 +106,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)combine_blocks_kernel;
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
         return (const void *)move_direct_kernel;
+    case MSCCLPP_KERNEL_COLL_PACK:
+        return (const void *)pack_kernel;
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
         return (const void *)combine_direct_kernel<DTYPE, OP>;
     default:

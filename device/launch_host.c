@@ -16,6 +16,7 @@
 #include "device/kern/barrier_only.h"
 #include "device/kern/channel_ring.h"
 #include "device/kern/coll/direct.h"
+#include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/tiles.h"
 #include "device/kern/linger.h"
@@ -55,6 +56,7 @@ typedef struct job {
         mscclpp_dev_nodes_args_t nodes;
         mscclpp_dev_blocks_args_t blocks;
         mscclpp_dev_direct_args_t direct;
+        mscclpp_dev_pack_args_t pack;
     } args;
 } job_t;
 
@@ -160,6 +162,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
         mscclpp_dev_coll_combine_direct(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_PACK:
+        mscclpp_dev_coll_pack(ctx, args);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

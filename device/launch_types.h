@@ -230,6 +230,7 @@ typedef enum {
     MSCCLPP_KERNEL_COLL_TILES,           /* args: mscclpp_dev_blocks_args_t */
     MSCCLPP_KERNEL_COLL_MOVE_DIRECT,     /* args: mscclpp_dev_direct_args_t */
     MSCCLPP_KERNEL_COLL_COMBINE_DIRECT,  /* args: mscclpp_dev_direct_args_t */
+    MSCCLPP_KERNEL_COLL_PACK,            /* args: mscclpp_dev_pack_args_t; waits for nobody, and is not counted */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

@@ -80,4 +80,33 @@ typedef struct {
     uint64_t bytes[MSCCLPP_DEV_MAX_RANKS];
 } mscclpp_dev_direct_args_t;
 
+/*
+ * `count` runs of `length` bytes, the first one `offset` bytes from an element's beginning and each `stride` bytes
+ * behind the one before. Packed, they lie one behind the other from `packed` on. All of these distances, and all
+ * addresses of the runs, are multiples of `width`: 1, 2, 4, 8 or 16.
+ */
+typedef struct {
+    int64_t offset;
+    uint64_t length;
+    uint64_t count;
+    int64_t stride;
+    uint64_t packed;
+    uint32_t width;
+} mscclpp_dev_piece_t;
+
+#define MSCCLPP_DEV_PACK_PIECES 16
+
+/* Arguments of the kernel that packs data with holes, or puts it back. Of `common` nothing is used. */
+typedef struct {
+    mscclpp_dev_args_t common;
+    char *spread; /* the first element */
+    char *packed; /* its data without the holes */
+    uint64_t elements;
+    int64_t extent; /* bytes from one element to the next */
+    uint64_t size;  /* bytes of the data of one, which the pieces of several launches may share */
+    uint32_t unpack;
+    uint32_t pieces;
+    mscclpp_dev_piece_t piece[MSCCLPP_DEV_PACK_PIECES];
+} mscclpp_dev_pack_args_t;
+
 #endif

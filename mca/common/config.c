@@ -44,7 +44,8 @@ const mscclpp_param_t mscclpp_params[] = {
         algorithm, "auto", 4,
         "auto|oneshot|twophase|oneshot_put|zerocopy|engines|scratch|nodes|nodes_split|nodes_ring|nodes_packets|stage",
         "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
-        "memory. Ranks on several nodes use those that begin with nodes in any case but stage, and no others do."),
+        "memory, and so does every other collective whose own parameter is auto. Ranks on several nodes use those that "
+        "begin with nodes in any case but stage, and no others do."),
 #define CONFIG_COLL(id_, name_, pattern_)                                                                              \
     CONFIG_STRING(name_##_algorithm, "auto", 5, "auto|packets|zerocopy|engines|scratch|stage",                         \
                   "Algorithm of every MPI_" #name_                                                                     \

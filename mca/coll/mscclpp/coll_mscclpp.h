@@ -245,6 +245,18 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                                mca_coll_base_module_t *module);
 
+/* Of those, what the other collectives with kernels need, too (native/). */
+
+/* With the parameter mixed_buffers: true on all ranks if any of them passed device memory. An MPI error code. */
+int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p);
+
+/* Makes the team if this is the communicator's first call on device buffers. True if there is one to serve the call. */
+bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
+                                mscclpp_status_t *status_p);
+
+/* The error of a call on a communicator that an earlier call has broken. */
+int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
+
 /* stage_*.c: every slot's function, which copies device buffers to pinned host memory and calls the previous one. */
 #define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_) extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
 MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)

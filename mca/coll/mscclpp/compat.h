@@ -116,6 +116,12 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #define mca_coll_mscclpp_attr_delete(union_p_, function_)                                                              \
     ((union_p_)->attr_communicator_delete_fn = (__typeof__((union_p_)->attr_communicator_delete_fn))(function_))
 
+#define mca_coll_mscclpp_attr_type_copy_none(union_p_)                                                                 \
+    ((union_p_)->attr_datatype_copy_fn =                                                                               \
+         (__typeof__((union_p_)->attr_datatype_copy_fn))(void (*)(void))MPI_TYPE_NULL_COPY_FN)
+#define mca_coll_mscclpp_attr_type_delete(union_p_, function_)                                                         \
+    ((union_p_)->attr_datatype_delete_fn = (__typeof__((union_p_)->attr_datatype_delete_fn))(function_))
+
 /*
  * A tag of our own, since receives are from any source. The one set aside for UCC, which has done with it before this
  * component is asked; but where that one does not fit the 24 bits which pml/ucx has for tags (4.1) it would be taken

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "mca/coll/mscclpp/native/native.h"
 #include "mca/common/log.h"
 
 static void module_construct(mca_coll_mscclpp_module_t *module)
@@ -164,9 +165,13 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
 #undef INSTALL_STAGE
     } else {
         SAVE(allreduce)
+        MCA_COLL_MSCCLPP_NATIVE(SAVE)
     }
     if (intra) {
         INSTALL(allreduce, mca_coll_mscclpp_allreduce)
+#define INSTALL_NATIVE(slot_) INSTALL(slot_, mca_coll_mscclpp_native_##slot_)
+        MCA_COLL_MSCCLPP_NATIVE(INSTALL_NATIVE)
+#undef INSTALL_NATIVE
     }
     module->enabled = true;
     if (intra) {

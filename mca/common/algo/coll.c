@@ -177,7 +177,10 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
 {
     const mscclpp_protocol_t *protocol = input->protocol;
     const thresholds_t *builtin = find_thresholds(input);
-    const int forced = protocol->coll_algorithm[coll];
+    /* A user who has every all-reduce staged wants no kernels at all. */
+    const int forced = protocol->coll_algorithm[coll] == MSCCLPP_COLL_AUTO && protocol->algorithm == MSCCLPP_COLL_STAGE
+                           ? MSCCLPP_COLL_STAGE
+                           : protocol->coll_algorithm[coll];
     const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
     const uint64_t load = most > NEVER / peers ? NEVER : most * peers;
     mscclpp_coll_choice_t choice;

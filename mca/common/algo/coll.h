@@ -14,6 +14,25 @@
 const char *mscclpp_coll_name(mscclpp_coll_t coll);
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll);
 
+/* `count` runs of `length` bytes, the first `offset` bytes from an element, each `stride` behind the one before. */
+typedef struct {
+    int64_t offset;
+    uint64_t length;
+    uint64_t count;
+    int64_t stride;
+} mscclpp_coll_piece_t;
+
+/* Elements with holes, which are packed in the order of their pieces, `offset` bytes behind a buffer's beginning. */
+typedef struct {
+    char *spread; /* the first element, in the user's buffer */
+    uint64_t elements;
+    int64_t extent; /* bytes from one to the next */
+    uint64_t size;  /* bytes of data of one */
+    const mscclpp_coll_piece_t *piece;
+    size_t pieces;
+    uint64_t offset;
+} mscclpp_coll_pack_t;
+
 /* One call, as its rank sees it. What a rank does not use (the output of a rank that is not the root) is NULL. */
 typedef struct {
     mscclpp_coll_t coll;
@@ -25,6 +44,16 @@ typedef struct {
      * of lower ranks. Sizes that differ are then given as they are, with places in `out`.
      */
     bool in_place;
+    /*
+     * Data with holes. Where there are any, the buffer stands for as many bytes of packed data: `in` and `out` are then
+     * some address in the user's buffer, which says what memory it is, and all places are those in the packed data.
+     */
+    const mscclpp_coll_pack_t *in_packs;
+    size_t in_pack_count;
+    bool in_scattered; /* it lies in several allocations, of whatever kind of memory */
+    const mscclpp_coll_pack_t *out_packs;
+    size_t out_pack_count;
+    bool out_scattered;
     uint64_t count; /* elements of one block, where all blocks are of one size */
     /* Of collectives with sizes that differ: bytes of `in` for, and of `out` from, each rank; NULL where not used. */
     const mscclpp_dev_block_t *send;

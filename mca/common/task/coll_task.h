@@ -22,6 +22,7 @@ typedef struct {
     char *out;
     void *in_stand_in; /* NULL: none */
     void *out_stand_in;
+    bool out_far;                 /* kernels cannot touch the user's output */
     mscclpp_gpu_stream_t *stream; /* the team's, once something needs it */
     mscclpp_coll_choice_t choice;
 
@@ -52,6 +53,13 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
 
 /* All ranks have come so far. */
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
+
+/*
+ * coll_pack.c: packs data with holes, or with `unpack` puts it back, in the team's stream. `far`: kernels cannot touch
+ * the user's buffer.
+ */
+mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *packs, size_t count,
+                                   char *packed, bool unpack, bool far);
 
 /* coll_direct.c: the lists of addresses of this rank's kernel or engines, of buffers that have been exchanged. */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct);

@@ -115,8 +115,8 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes,
     return status == MSCCLPP_OK ? task->team->gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
 }
 
-/* Device memory with a copy of the input. */
-static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
+/* Device memory with a copy of the input, packed if it has holes. */
+static mscclpp_status_t replace_input(mscclpp_coll_task_t *task, bool far)
 {
     const uint64_t span = mscclpp_coll_span(task, true);
     mscclpp_status_t status;
@@ -125,14 +125,20 @@ static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
         return MSCCLPP_OK;
     }
     status = make_stand_in(task, span, &task->in_stand_in);
-    if (status == MSCCLPP_OK) {
+    if (status == MSCCLPP_OK && task->args->in_pack_count > 0) {
+        status =
+            mscclpp_coll_pack(task, task->args->in_packs, task->args->in_pack_count, task->in_stand_in, false, far);
+    } else if (status == MSCCLPP_OK) {
         status = task->team->gpu->copy(task->stream, task->in_stand_in, task->in, span);
-        task->in = task->in_stand_in;
     }
+    task->in = task->in_stand_in;
     return status;
 }
 
-/* Device memory with a copy of so much of the output: what kernels do not write is copied back as it was. */
+/*
+ * Device memory with a copy of so much of the output: padding that kernels do not write is copied back as it was. Data
+ * with holes has no padding, and is put back without reading what was there.
+ */
 static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
 {
     mscclpp_status_t status;
@@ -141,10 +147,10 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
         return MSCCLPP_OK;
     }
     status = make_stand_in(task, span, &task->out_stand_in);
-    if (status == MSCCLPP_OK) {
+    if (status == MSCCLPP_OK && task->args->out_pack_count == 0) {
         status = task->team->gpu->copy(task->stream, task->out_stand_in, task->out, span);
-        task->out = task->out_stand_in;
     }
+    task->out = task->out_stand_in;
     return status;
 }
 
@@ -164,8 +170,8 @@ static mscclpp_status_t look_at_buffers(const mscclpp_coll_task_t *task, bool *i
     if (task->args->in != NULL && status == MSCCLPP_OK) {
         status = team->gpu->reach(team->device, task->args->in, &in);
     }
-    *in_far_p = in == MSCCLPP_REACH_NONE;
-    *out_far_p = out == MSCCLPP_REACH_NONE;
+    *in_far_p = in == MSCCLPP_REACH_NONE || task->args->in_scattered;
+    *out_far_p = out == MSCCLPP_REACH_NONE || task->args->out_scattered;
     return status;
 }
 
@@ -193,7 +199,8 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task, bool in_far, 
     if (shared && !exchanges && !scatters && own + mscclpp_coll_span(task, true) > span) {
         span = own + mscclpp_coll_span(task, true);
     }
-    if (task->out != NULL && (out_far || (shared && scatters))) {
+    task->out_far = out_far;
+    if (task->out != NULL && (out_far || args->out_pack_count > 0 || (shared && scatters))) {
         status = replace_output(task, span);
     }
     if (!shared) {
@@ -201,20 +208,26 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task, bool in_far, 
     } else {
         task->in = exchanges || scatters ? args->out : task->out + own;
     }
-    if (status == MSCCLPP_OK && task->in != NULL && (shared ? exchanges || (scatters && out_far) : in_far)) {
-        status = replace_input(task);
+    if (status == MSCCLPP_OK && task->in != NULL &&
+        (shared ? exchanges || (scatters && out_far) : in_far || args->in_pack_count > 0)) {
+        status = replace_input(task, in_far);
     }
     return status;
 }
 
 /* Copies home what is there now, block by block. */
-static mscclpp_status_t copy_home(const mscclpp_coll_task_t *task)
+static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
     char *home = task->args->out;
     mscclpp_status_t status = MSCCLPP_OK;
     int peer;
 
+    if (task->args->out_pack_count > 0) {
+        status = mscclpp_coll_pack(task, task->args->out_packs, task->args->out_pack_count, task->out_stand_in, true,
+                                   task->out_far);
+        return status == MSCCLPP_OK ? team->gpu->stream_sync(task->stream) : status;
+    }
     if (MSCCLPP_DEV_COMBINES(task->pattern)) {
         const uint64_t bytes = mscclpp_coll_result_bytes(task);
 
@@ -394,8 +407,9 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
     mscclpp_team_release_mappings(team, false);
     status = look_at_buffers(task, &in_far, &out_far);
-    /* Padding has to stay as it is, which a copy of whole elements does not see to. */
-    if (status == MSCCLPP_OK && team->size == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT) {
+    /* Padding and holes have to stay as they are, which a copy of bytes does not see to. */
+    if (status == MSCCLPP_OK && team->size == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
+        task->args->in_pack_count + task->args->out_pack_count == 0) {
         status = copy_alone(task);
     } else if (status == MSCCLPP_OK) {
         status = prepare_buffers(task, in_far, out_far);
