@@ -347,7 +347,11 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     mscclpp_status_t status = MSCCLPP_OK;
     bool mapped = true;
 
-    if (needs_mapping(task)) {
+    /* Peers' engines, which have streams of their own, may be at work here once buffers are exchanged. */
+    if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
+        status = team->gpu->stream_sync(task->stream);
+    }
+    if (status == MSCCLPP_OK && needs_mapping(task)) {
         status = mscclpp_coll_exchange(task, &mapped);
     }
     if (status == MSCCLPP_OK && !mapped) {
