@@ -30,6 +30,7 @@ typedef enum {
  */
 typedef struct {
     mscclpp_dev_args_t common;
+    uint64_t stride;   /* bytes from one block's beginning to the next one's: padding of its last element included */
     uint32_t pattern;  /* mscclpp_dev_pattern_t */
     uint32_t root;     /* of BCAST, GATHER, SCATTER and REDUCE */
     uint32_t in_place; /* not 0: this rank's own block lies in the output already */

@@ -38,7 +38,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_co
     block.bytes = mscclpp_dev_coll_sends(coll, coll->common.rank, peer) ? coll->common.bytes : 0;
     if (coll->pattern == MSCCLPP_DEV_ALLTOALL || coll->pattern == MSCCLPP_DEV_SCATTER ||
         coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
-        block.offset = peer * coll->common.bytes;
+        block.offset = peer * coll->stride;
     }
     return block;
 }
@@ -56,7 +56,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_co
     block.bytes = mscclpp_dev_coll_sends(coll, peer, coll->common.rank) ? coll->common.bytes : 0;
     if (coll->pattern == MSCCLPP_DEV_ALLGATHER || coll->pattern == MSCCLPP_DEV_ALLTOALL ||
         coll->pattern == MSCCLPP_DEV_GATHER) {
-        block.offset = peer * coll->common.bytes;
+        block.offset = peer * coll->stride;
     }
     return block;
 }

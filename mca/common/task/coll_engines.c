@@ -136,18 +136,12 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
     mscclpp_team_t *team = task->team;
     engines_t engines = {.task = task};
     mscclpp_dev_direct_args_t direct;
-    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_status_t status;
 
     memset(&direct, 0, sizeof(direct));
     mscclpp_coll_fill_direct(task, &direct);
     mscclpp_team_keep_mappings(team, true); /* until no engine writes there any more, which no launch tells */
-    if (task->stream != NULL) {
-        status = team->gpu->stream_sync(task->stream); /* stand-ins: engines have streams of their own */
-    }
-    if (status == MSCCLPP_OK) {
-        status =
-            direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
-    }
+    status = direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
     if (status == MSCCLPP_OK) {
         status = await_copies(&engines);
     }

@@ -37,10 +37,13 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Buffers that peers read or write; the others stay this rank's own business. */
+/*
+ * Buffers that peers read or write; the others stay this rank's own business, and so does one in which there is not a
+ * byte of a block: it may be memory of any kind, or none.
+ */
 static const void *shared_in(const mscclpp_coll_task_t *task)
 {
-    return MSCCLPP_DEV_COMBINES(task->pattern) ? task->in : NULL;
+    return MSCCLPP_DEV_COMBINES(task->pattern) && mscclpp_coll_span(task, true) > 0 ? task->in : NULL;
 }
 
 static void *shared_out(const mscclpp_coll_task_t *task)
@@ -52,7 +55,7 @@ static void *shared_out(const mscclpp_coll_task_t *task)
         /* Of the root peers read the block, whose address stands for the output then. */
         return task->team->rank == task->root ? (char *)(uintptr_t)task->in : task->out;
     default:
-        return task->out;
+        return mscclpp_coll_span(task, false) > 0 ? task->out : NULL;
     }
 }
 
@@ -133,7 +136,7 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
     if (task->args->varied) {
         return mscclpp_control_places(team->control, team->size, team->exchanges, peer)[team->rank];
     }
-    place.offset = (int64_t)((uint64_t)team->rank * task->bytes);
+    place.offset = (int64_t)((uint64_t)team->rank * task->stride);
     return place;
 }
 

@@ -14,10 +14,11 @@ typedef struct {
     const mscclpp_coll_args_t *args;
     mscclpp_dev_pattern_t pattern;
     int root;
-    bool strided;   /* agreed by all ranks: blocks with holes are moved as they lie */
-    bool in_place;  /* the own block lies in the output, where it is to be */
-    uint64_t bytes; /* of one block where all are of one size */
-    uint64_t most;  /* bytes of the largest block of all ranks */
+    bool strided;    /* agreed by all ranks: blocks with holes are moved as they lie */
+    bool in_place;   /* the own block lies in the output, where it is to be */
+    uint64_t bytes;  /* of one block where all are of one size */
+    uint64_t stride; /* from one of them to the next */
+    uint64_t most;   /* bytes of the largest block of all ranks */
     const char *in;
     char *out;
     void *in_stand_in; /* NULL: none */
@@ -40,6 +41,9 @@ mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int
 
 /* Bytes of what the blocks of this rank combine to; 0: the rank gets no result. */
 uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task);
+
+/* The bytes from a buffer's beginning to the end of the last block that is there; 0: nobody looks at it. */
+uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input);
 
 /* The `index`-th of `count` parts of so many bytes: whole units, but for the last. */
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);

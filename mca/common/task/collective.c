@@ -47,7 +47,7 @@ mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int
     block.bytes = sends(task, task->team->rank, peer) ? task->bytes : 0;
     if (task->pattern == MSCCLPP_DEV_ALLTOALL || task->pattern == MSCCLPP_DEV_SCATTER ||
         task->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
-        block.offset = (uint64_t)peer * task->bytes;
+        block.offset = (uint64_t)peer * task->stride;
     }
     return block;
 }
@@ -62,7 +62,7 @@ mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int
     block.bytes = sends(task, peer, task->team->rank) ? task->bytes : 0;
     if (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_ALLTOALL ||
         task->pattern == MSCCLPP_DEV_GATHER) {
-        block.offset = (uint64_t)peer * task->bytes;
+        block.offset = (uint64_t)peer * task->stride;
     }
     return block;
 }
@@ -80,8 +80,7 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
     return sends(task, rank, rank) ? task->bytes : 0;
 }
 
-/* The bytes from a buffer's beginning to the end of the last block that is there. */
-static uint64_t span_of(const mscclpp_coll_task_t *task, bool input)
+uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
 {
     const bool combines = MSCCLPP_DEV_COMBINES(task->pattern);
     uint64_t span = !input && combines ? mscclpp_coll_result_bytes(task) : 0;
@@ -95,8 +94,8 @@ static uint64_t span_of(const mscclpp_coll_task_t *task, bool input)
             span = block.offset + block.bytes;
         }
     }
-    if (input && task->pattern == MSCCLPP_DEV_SCAN) {
-        span = task->bytes;
+    if (input && (task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN)) {
+        span = task->bytes; /* the last rank's is read like the others' */
     }
     return span;
 }
@@ -119,7 +118,7 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes,
 /* Device memory with a copy of the input, packed if it has holes. */
 static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 {
-    const uint64_t span = span_of(task, true);
+    const uint64_t span = mscclpp_coll_span(task, true);
     mscclpp_status_t status;
 
     if (span == 0) {
@@ -191,9 +190,9 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
     /* Where the output begins that the own input is, of the blocks of all ranks. */
     const uint64_t own =
         shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
-            ? (uint64_t)task->team->rank * task->bytes
+            ? (uint64_t)task->team->rank * task->stride
             : 0;
-    uint64_t span = span_of(task, false);
+    uint64_t span = mscclpp_coll_span(task, false);
     mscclpp_status_t status = MSCCLPP_OK;
 
     task->out = args->out;
@@ -202,8 +201,8 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
         return MSCCLPP_OK;
     }
     task->in_place = args->in_place && !exchanges;
-    if (shared && !exchanges && !scatters && own + span_of(task, true) > span) {
-        span = own + span_of(task, true);
+    if (shared && !exchanges && !scatters && own + mscclpp_coll_span(task, true) > span) {
+        span = own + mscclpp_coll_span(task, true);
     }
     if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (shared && scatters))) {
         status = replace_output(task, span);
@@ -312,6 +311,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     if (task->choice.algo == MSCCLPP_COLL_BY_PACKETS) {
         common->release = (uint32_t)task->release;
     }
+    blocks->coll.stride = task->stride;
     blocks->coll.pattern = (uint32_t)task->pattern;
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
@@ -359,7 +359,11 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     mscclpp_status_t status = MSCCLPP_OK;
     bool mapped = true;
 
-    if (needs_mapping(task)) {
+    /* Peers' engines, which have streams of their own, may be at work here once buffers are exchanged. */
+    if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
+        status = team->gpu->stream_sync(task->stream);
+    }
+    if (status == MSCCLPP_OK && needs_mapping(task)) {
         status = mscclpp_coll_exchange(task, &mapped);
     }
     if (status == MSCCLPP_OK && !mapped) {
@@ -506,6 +510,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     }
     task.root = node_rank_of(team, args->root);
     if (!args->varied && args->count > 0) {
+        task.stride = args->count * mscclpp_dev_dtype_extent(args->dtype);
         task.bytes =
             (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
     }
