@@ -487,7 +487,7 @@ static uint64_t input_count(const case_t *c, int rank)
     return reduce_scatters(c->coll) ? (last->offset + last->bytes + c->extent - 1) / c->extent : c->count;
 }
 
-void case_fill(const case_t *c, int rank, unsigned char *in, unsigned char *out)
+void coll_case_fill(const case_t *c, int rank, unsigned char *in, unsigned char *out)
 {
     const case_side_t *side = &c->side[rank];
     const uint64_t seed = random_mix(c->seed, (uint64_t)rank);

@@ -121,7 +121,7 @@ void case_free(case_t *c);
 size_t case_largest(size_t scratch_size, int ranks);
 
 /* The contents of a rank's buffers before the call. `in` or `out` NULL: not wanted. */
-void case_fill(const case_t *c, int rank, unsigned char *in, unsigned char *out);
+void coll_case_fill(const case_t *c, int rank, unsigned char *in, unsigned char *out);
 
 /* The arguments as the rank gives them. `in` and `out` are NULL where it has none. */
 void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t call, mscclpp_coll_args_t *args);

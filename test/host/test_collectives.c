@@ -155,7 +155,7 @@ static void run_group_on(rank_t *rank)
         case_t c;
 
         case_draw(&group->choices[i], group->seeds[i], SCRATCH_SIZE, &c);
-        case_fill(&c, rank->rank, group->images.in[rank->rank], group->images.out[rank->rank]);
+        coll_case_fill(&c, rank->rank, group->images.in[rank->rank], group->images.out[rank->rank]);
         meet(rank);
         (void)coll_end_call(&end, &c, &group->images);
         case_free(&c);

@@ -44,14 +44,14 @@ typedef struct {
 } thresholds_t;
 
 static const thresholds_t cuda_thresholds[] = {
-    {2, 256 * KIB, 8 * MIB},
-    {8, 512 * KIB, 16 * MIB},
+    {2, 1 * MIB, 8 * MIB},
+    {8, 1 * MIB, 16 * MIB},
     {MSCCLPP_DEV_MAX_RANKS, 256 * KIB, 32 * MIB},
 };
 
 static const thresholds_t one_gpu_thresholds[] = {
-    {2, 256 * KIB, 8 * MIB},
-    {8, 256 * KIB, 8 * MIB},
+    {2, 512 * KIB, 8 * MIB},
+    {8, 512 * KIB, 8 * MIB},
     {MSCCLPP_DEV_MAX_RANKS, 64 * KIB, 16 * MIB},
 };
 
