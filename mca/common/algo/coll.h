@@ -7,7 +7,7 @@
 #define MCA_COMMON_ALGO_COLL_H
 
 #include "device/types/coll.h"
-#include "mca/common/algo.h"
+#include "mca/common/algo/algo.h"
 #include "mca/common/base/colls.h"
 
 /* "allgather" and so on; "all-reduce" for MSCCLPP_COLL_LAST. */

@@ -3,7 +3,7 @@
 #define MCA_COMMON_TASK_COLL_TASK_H
 
 #include "mca/common/algo/coll.h"
-#include "mca/common/team_internal.h"
+#include "mca/common/team/parts.h"
 
 /*
  * One call. `in` and `out` are what kernels and engines use: the caller's buffers, or device memory in their place.

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 #include "mca/common/task/coll_task.h"
 
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
