@@ -22,8 +22,9 @@ typedef struct {
     char *out;
     void *in_stand_in; /* NULL: none */
     void *out_stand_in;
-    bool out_far;                 /* kernels cannot touch the user's output */
-    mscclpp_gpu_stream_t *stream; /* the team's, once something needs it */
+    mscclpp_dev_release_t release; /* of kernels that write to this rank's output alone */
+    bool out_far;                  /* kernels cannot touch the user's output */
+    mscclpp_gpu_stream_t *stream;  /* the team's, once something needs it */
     mscclpp_coll_choice_t choice;
 
     /* Of an exchange: the buffers of all ranks as this one sees them, NULL where a rank has told of none. */

@@ -158,7 +158,7 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
  * Finds out how kernels come to the user's buffers, after what synchronous calls of the GPU's runtime have left under
  * way there.
  */
-static mscclpp_status_t look_at_buffers(const mscclpp_coll_task_t *task, bool *in_far_p, bool *out_far_p)
+static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task, bool *in_far_p, bool *out_far_p)
 {
     const mscclpp_team_t *team = task->team;
     mscclpp_reach_t in = MSCCLPP_REACH_HOME, out = MSCCLPP_REACH_HOME;
@@ -170,6 +170,7 @@ static mscclpp_status_t look_at_buffers(const mscclpp_coll_task_t *task, bool *i
     if (task->args->in != NULL && status == MSCCLPP_OK) {
         status = team->gpu->reach(team->device, task->args->in, &in);
     }
+    task->release = out == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
     *in_far_p = in == MSCCLPP_REACH_NONE || task->args->in_scattered;
     *out_far_p = out == MSCCLPP_REACH_NONE || task->args->out_scattered;
     return status;
@@ -305,6 +306,9 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     common->dtype = (uint32_t)task->args->dtype;
     common->op = (uint32_t)task->args->op;
     blocks->coll.stride = task->stride;
+    if (task->choice.algo == MSCCLPP_COLL_BY_PACKETS) {
+        common->release = (uint32_t)task->release;
+    }
     blocks->coll.pattern = (uint32_t)task->pattern;
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
