@@ -374,6 +374,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_d
         args->pattern = MSCCLPP_DEV_BELL_PATTERN(word);
         args->in_place = MSCCLPP_DEV_BELL_IN_PLACE(word);
         args->root = MSCCLPP_DEV_BELL_ROOT(word);
+        args->stride = args->common.bytes + MSCCLPP_DEV_BELL_PADDING(word);
     }
     mscclpp_dev_block_sync(ctx);
     if (MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_COLL_MOVE_PACKETS) {

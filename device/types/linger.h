@@ -45,12 +45,13 @@ enum {
 #define MSCCLPP_DEV_BELL_VARIANT(code_) ((code_) >> 23 & 3u)
 #define MSCCLPP_DEV_BELL_QUIT 0xffffffffu /* in the relay: the kernel leaves */
 
-/* Payload of the word COLL. */
-#define MSCCLPP_DEV_BELL_ENCODE_COLL(pattern_, root_, in_place_)                                                       \
-    ((uint32_t)(pattern_) | (uint32_t)((in_place_) != 0) << 7 | (uint32_t)(root_) << 8)
+/* Payload of the word COLL. Padding is what a block's stride is longer than the block. */
+#define MSCCLPP_DEV_BELL_ENCODE_COLL(pattern_, root_, in_place_, padding_)                                             \
+    ((uint32_t)(pattern_) | (uint32_t)((in_place_) != 0) << 7 | (uint32_t)(root_) << 8 | (uint32_t)(padding_) << 16)
 #define MSCCLPP_DEV_BELL_PATTERN(word_) ((word_)&127u)
 #define MSCCLPP_DEV_BELL_IN_PLACE(word_) ((word_) >> 7 & 1u)
-#define MSCCLPP_DEV_BELL_ROOT(word_) ((word_) >> 8)
+#define MSCCLPP_DEV_BELL_ROOT(word_) ((word_) >> 8 & 255u)
+#define MSCCLPP_DEV_BELL_PADDING(word_) ((word_) >> 16)
 
 #define MSCCLPP_DEV_LINGER_BLOCKS 64 /* at most */
 

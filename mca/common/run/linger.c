@@ -201,7 +201,9 @@ static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_coll_args_t *coll = launch->args;
 
-    return is_coll(launch) ? MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place) : 0;
+    return is_coll(launch) ? MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place,
+                                                          coll->stride - coll->common.bytes)
+                           : 0;
 }
 
 /* How many blocks an operation takes at least. */

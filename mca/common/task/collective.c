@@ -308,10 +308,10 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     common->bytes = task->bytes;
     common->dtype = (uint32_t)task->args->dtype;
     common->op = (uint32_t)task->args->op;
+    blocks->coll.stride = task->stride;
     if (task->choice.algo == MSCCLPP_COLL_BY_PACKETS) {
         common->release = (uint32_t)task->release;
     }
-    blocks->coll.stride = task->stride;
     blocks->coll.pattern = (uint32_t)task->pattern;
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
