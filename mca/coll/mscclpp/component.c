@@ -1,5 +1,7 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 
+#include "mca/coll/mscclpp/check/check.h"
+
 #include <stdlib.h>
 #include <string.h>
 

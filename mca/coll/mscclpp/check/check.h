@@ -53,4 +53,13 @@ static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
 
+/*
+ * Comparisons of calls that do not wait go on in opal_progress. `settle` waits for those of a module,
+ * which `forget` drops; NULL: of all.
+ */
+int mca_coll_mscclpp_check_init(void);
+void mca_coll_mscclpp_check_fini(void);
+void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module);
+void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module);
+
 #endif

@@ -1,3 +1,5 @@
+#include "mca/coll/mscclpp/native/gate.h"
+
 #include "mca/coll/mscclpp/ompi/module.h"
 
 #include "mca/common/base/log.h"

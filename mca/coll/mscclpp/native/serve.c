@@ -1,6 +1,7 @@
 /* The gate: which calls kernels serve, and what their failures become. */
 #include "mca/coll/mscclpp/native/native.h"
 
+#include "mca/coll/mscclpp/native/gate.h"
 #include "mca/common/base/log.h"
 
 /*

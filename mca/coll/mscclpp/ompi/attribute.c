@@ -6,6 +6,8 @@
  */
 #include "mca/coll/mscclpp/ompi/module.h"
 
+#include "mca/coll/mscclpp/check/check.h"
+
 #include "mca/coll/mscclpp/oob/message.h"
 #include "mca/common/base/log.h"
 

@@ -267,18 +267,6 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                                mca_coll_base_module_t *module);
 
-/* Of those, what the other collectives with kernels need, too (native/). */
-
-/* With the parameter mixed_buffers: true on all ranks if any of them passed device memory. An MPI error code. */
-int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p);
-
-/* Makes the team if this is the communicator's first call on device buffers. True if there is one to serve the call. */
-bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
-                                mscclpp_status_t *status_p);
-
-/* The error of a call on a communicator that an earlier call has broken. */
-int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
-
 /* stage_*.c: every slot's function, which copies device buffers to pinned host memory and calls the previous one. */
 #define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_) extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
 MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
@@ -289,15 +277,6 @@ MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
     extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_checked_##name_;
 MCA_COLL_MSCCLPP_COLLECTIVES(MCA_COLL_MSCCLPP_CHECKED_DECLARE)
 #undef MCA_COLL_MSCCLPP_CHECKED_DECLARE
-
-/*
- * check/check.c: comparisons of calls that do not wait go on in opal_progress. `settle` waits for those of a module,
- * which `forget` drops; NULL: of all.
- */
-int mca_coll_mscclpp_check_init(void);
-void mca_coll_mscclpp_check_fini(void);
-void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module);
-void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module);
 
 /* stage/request.c: completes staged nonblocking and persistent operations; a callback of opal_progress. */
 int mca_coll_mscclpp_stage_init(void);
