@@ -8,8 +8,8 @@ Usage: picture.py -o PICTURE FILE...          PICTURE ends in .svg or .png
 Files of several collectives, or beside anything but NCCL, give a small picture of the latency of each collective. Of
 one collective, files of mode blocking that were all made without --compare give one curve each, the latency of so many
 ranks. Otherwise files of the modes blocking and stream give two curves each; of one of mode port, the rate of plain
-copies between the GPUs is drawn as a line. Files of --between, without others, give what a call adds by the length of the
-kernels: a curve for each kind of kernel, size and contender, and of the kind none a line. A check compares the digest
+copies between the GPUs is drawn as a line. Files of --between, without others, give what a call adds by the length of
+the kernels: a curve for each kind of kernel, size and contender, and of the kind none a line. A check compares the digest
 of the files and of this script that an SVG holds, and draws it again where the matplotlib is the one that drew it (else
 it says so: "redrawing skipped").
 """

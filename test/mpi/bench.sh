@@ -96,13 +96,13 @@ cases_bench_collectives() {
             --max 4k --root 1 --json "$file.damaged.$kind"
     done
     for kind in allredcue '' allreduce,,scan; do
-        run_failing "bench:collectives:bad '$kind'" "^mscclpp_bench: --coll: '[a-z]*' is not allowed; use allreduce" 30 \
-            -n 2 "${colls[@]}" "$kind"
+        run_failing "bench:collectives:bad '$kind'" \
+            "^mscclpp_bench: --coll: '[a-z]*' is not allowed; use allreduce" 30 -n 2 "${colls[@]}" "$kind"
     done
     run_failing "bench:collectives:no such root" \
         "^mscclpp_bench: --root: '2' is not allowed; use a rank from 0 to 1" 30 -n 2 "${colls[@]}" bcast --root 2
-    run_failing "bench:collectives:a root of nothing" "^mscclpp_bench: --root: '1' is not allowed; use it with" 30 -n 2 \
-        "${colls[@]}" scan --root 1
+    run_failing "bench:collectives:a root of nothing" \
+        "^mscclpp_bench: --root: '1' is not allowed; use it with" 30 -n 2 "${colls[@]}" scan --root 1
     run_failing "bench:collectives:copies of reductions" "^mscclpp_bench: --compare: 'copies' is not allowed" 30 -n 2 \
         "${colls[@]}" scan,reduce --compare copies
     run_failing "bench:collectives:queued" "^mscclpp_bench: --coll: 'bcast' is not allowed; use allreduce" 30 -n 2 \

@@ -297,8 +297,8 @@ cases_stages() {
     for n in 2 3 4; do
         run "stage:$n" 240 -n "$n" "${staged[@]}" "$bindir/test_stage"
         run "native:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
-        run "stage_async:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async"
-        run "stage_async:threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async" --threads
+        run "stage_async:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async"
+        run "stage_async:threads:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async" --threads
         run "stage_layout:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_layout"
         run "native_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
     done
@@ -473,7 +473,7 @@ cases_check() {
             "$bindir/test_check" nonblocking $fault
     done
     run "check:right:stage" 240 "${check[@]}" "$bindir/test_stage"
-    run "check:right:stage_async" 120 "${check[@]}" "$bindir/test_stage_async"
+    run "check:right:stage_async" 120 "${check[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_stage_async"
     run "check:right:stage_layout" 120 "${check[@]}" "$bindir/test_stage_layout"
     run "check:right:comms" 120 "${check[@]}" "$bindir/test_comms" --spawn
     run "check:right:threads" 120 "${check[@]}" "$bindir/test_threads"
