@@ -121,7 +121,8 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_BOOL(
         ucx, "1", 6,
         "Carry control messages over UCX where it was built in; 0 uses the embedding runtime. MPI_Init loads UCX "
-        "if this is 1 or transport is auto, network or ucx."),
+        "where the job is on several nodes or imitates them and this is 1 or transport auto, and wherever transport is "
+        "network or ucx; later it is not loaded."),
     CONFIG_INT(ranks_per_node, "0", 7, 0, 64,
                "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
                "several; 0 takes nodes as they are. Must be equal on all ranks."),

@@ -570,6 +570,29 @@ cases_late() {
     done
 }
 
+# MPI_Init loads UCX, which takes it some milliseconds, where it may be needed. Open MPI's own users of it stay away.
+cases_init() {
+    local count job=(--mca pml ob1 --mca osc '^ucx' --mca btl '^uct' "${forced[@]}")
+    if [ "$ucx" = no ] || ! ldconfig -p 2>/dev/null | grep -q 'libucp\.so\.0 '; then
+        skip "init:ucx" "needs UCX, in the build and on this machine"
+        return
+    fi
+    run_saying "init:ucx:one node" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" "$bindir/time_host" --init
+    for count in 1 2; do
+        run_saying "init:ucx:nodes of $count" '^UCX: loaded by 4 of 4 ranks$' 60 -n 4 "${job[@]}" \
+            --mca coll_mscclpp_ranks_per_node "$count" "$bindir/time_host" --init
+    done
+    run_saying "init:ucx:network" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
+        --mca coll_mscclpp_transport network "$bindir/time_host" --init
+    run_saying "init:ucx:no launcher" '^UCX: loaded by 1 of 1 ranks$' 60 -n 1 "${job[@]}" \
+        env -u OMPI_COMM_WORLD_LOCAL_SIZE "$bindir/time_host" --init
+    run_saying "init:ucx:elsewhere, too" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
+        env OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bindir/time_host" --init
+    run_saying "init:ucx:refused" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm --mca coll_mscclpp_ucx 0 \
+        "$bindir/time_host" --init
+}
+
 # Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.
 cases_idle() {
     local proxy shared=()
@@ -732,7 +755,7 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory descriptors late idle
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory descriptors late idle init
     rules tune bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
@@ -741,7 +764,7 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        bench ports rules no_memory descriptors sync_copies
+        bench ports rules init no_memory descriptors sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done
