@@ -91,8 +91,8 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Seconds that a call waits for a peer before a warning names it; 0 never warns."),
     CONFIG_STRING(
         shared_gpu, "auto", 4, "auto|kernels|stage",
-        "What is done where processes share a GPU: auto (kernels only where they can run together, as under MPS), "
-        "kernels, or stage."),
+        "What is done where processes share a GPU: auto (kernels only where they can run together, as under MPS, and "
+        "are not of several imitated nodes), kernels, or stage."),
     CONFIG_STRING(
         linger, "auto", 4, "auto|on|off",
         "Kernels of calls up to linger_max stay for some microseconds to serve the next one without a launch: auto "

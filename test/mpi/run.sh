@@ -127,9 +127,14 @@ begin() {
 
 # launch LIMIT ARGUMENT...: the exit status of the job; 124 after LIMIT seconds.
 launch() {
-    local limit=$1
+    local limit=$1 asked=()
     shift
-    timeout -k 10 "$limit" "${launch[@]}" "$@" >"$log" 2>&1 </dev/null
+    # Imitated nodes that share a GPU have kernels only where they are asked for, under MPS, too.
+    if [ "$mps" = 1 ] && [[ " $* " == *" coll_mscclpp_ranks_per_node "* ]] &&
+        [[ " $* " != *" coll_mscclpp_shared_gpu "* ]]; then
+        asked=(--mca coll_mscclpp_shared_gpu kernels)
+    fi
+    timeout -k 10 "$limit" "${launch[@]}" ${asked[@]+"${asked[@]}"} "$@" >"$log" 2>&1 </dev/null
 }
 
 # ranks_of [mpirun argument]...: how many they ask for.
