@@ -19,14 +19,14 @@
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_H
 #define MSCCLPP_DEVICE_KERN_LINGER_H
 
-#include "device/hot_types.h"
-#include "device/kern/allreduce_nodes.h"
-#include "device/kern/allreduce_nodes_packets.h"
-#include "device/kern/allreduce_oneshot.h"
-#include "device/kern/allreduce_oneshot_put.h"
-#include "device/kern/allreduce_twophase.h"
-#include "device/kern/allreduce_zerocopy.h"
-#include "device/linger_types.h"
+#include "device/types/hot.h"
+#include "device/kern/allreduce/allreduce_nodes.h"
+#include "device/kern/allreduce/allreduce_nodes_packets.h"
+#include "device/kern/allreduce/allreduce_oneshot.h"
+#include "device/kern/allreduce/allreduce_oneshot_put.h"
+#include "device/kern/allreduce/allreduce_twophase.h"
+#include "device/kern/allreduce/allreduce_zerocopy.h"
+#include "device/types/linger.h"
 
 /* Makes one word the block's own: an argument of the operation to come. */
 MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32_t w, uint32_t payload)

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mca/common/transport.h"
+#include "mca/common/transport/transport.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
 #include "test/host/process_state.h"

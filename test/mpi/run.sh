@@ -429,15 +429,20 @@ cases_mixed() {
 # On each allocation that fails all ranks end alike. The errors that these jobs print are theirs to print.
 cases_no_memory() {
     local n per who transport=shm # UCX 1.13 aborts where a connection ends that is still being wired up
-    [ "$MSCCLPP_TEST_DEVICE" = host ] || transport=cuda_ipc
+    local -a init=("${forced[@]}")
+    if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
+        transport=cuda_ipc
+        # Asked for by name, CUDA would begin in MPI_Init, and its runtime does not survive there without memory.
+        init=(--mca coll mscclpp --mca coll_mscclpp_device auto "${device[@]:3}")
+    fi
     for n in 2 3; do
         run "no_memory:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_no_memory"
     done
     for who in 1 all; do
         for n in 1 2 3 4; do
-            run "no_memory:init:$who:$n" 60 -n 3 "${forced[@]}" "$bindir/test_no_memory" init $who $n
+            run "no_memory:init:$who:$n" 60 -n 3 "${init[@]}" "$bindir/test_no_memory" init $who $n
         done
-        run_saying "no_memory:init:$who:ever" 'memory was refused' 60 -n 3 "${forced[@]}" "$bindir/test_no_memory" \
+        run_saying "no_memory:init:$who:ever" 'memory was refused' 60 -n 3 "${init[@]}" "$bindir/test_no_memory" \
             init $who -1
     done
     for per in 1 2; do

@@ -2,7 +2,7 @@
 #include <locale.h>
 #include <stdint.h>
 
-#include "mca/common/config.h"
+#include "mca/common/base/config.h"
 #include "test/unit/unit.h"
 
 static const mscclpp_param_t *row(const char *name)

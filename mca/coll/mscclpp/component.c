@@ -1,11 +1,11 @@
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll/mscclpp/stage.h"
-#include "mca/common/ctrl.h"
-#include "mca/common/log.h"
+#include "mca/coll/mscclpp/stage/stage.h"
+#include "mca/common/ctrl/ctrl.h"
+#include "mca/common/base/log.h"
 
 #ifndef MSCCLPP_VERSION_MAJOR
 #define MSCCLPP_VERSION_MAJOR 0

@@ -1,0 +1,56 @@
+/*
+ * A team's control segment: node-shared memory in which the hosts of its ranks tell one another what they are about to
+ * do, exchange handles of user buffers, vote, report failures and count who has let go. One line a rank, written by
+ * that rank alone; every word is published with release and read with acquire.
+ */
+#ifndef MCA_COMMON_GROUP_BOARD_H
+#define MCA_COMMON_GROUP_BOARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/common/gpu/gpu.h"
+#include "mca/common/base/shmseg.h"
+
+/* The user buffers of one call. */
+typedef struct {
+    mscclpp_gpu_handle_t in;
+    mscclpp_gpu_handle_t out;
+    uint32_t exportable; /* 0: the handles mean nothing, and the call goes through the scratch */
+    uint32_t in_place;   /* `out` is the same allocation and offset as `in` */
+} mscclpp_control_buffers_t;
+
+/*
+ * The handles of two exchanges alternate. A rank publishes exchange k + 1 only after it has seen every vote on k, and a
+ * peer votes on k only after it has read all handles of k, so no set is written while somebody reads it.
+ */
+typedef struct {
+    uint64_t call;      /* number of the call in hand, times 4, plus mscclpp_call_kind_t */
+    uint64_t published; /* the last exchange whose handles are there */
+    uint64_t voted;     /* the last exchange voted on, times 2, plus 1 for yes */
+    uint64_t failure;   /* 0, or call number times 256 plus the negated status of the failed call */
+    uint64_t closed;    /* 1 once this rank holds no mapping of its peers any more */
+    uint64_t arrived; /* 2 * the last meeting after which a launch is all that is left to do, + 1 if it needs no room */
+    uint64_t room[2]; /* 2 * the last step of finding room, + 1 for room; see group/meeting.c */
+    uint64_t met;     /* meetings of the hosts so far */
+    uint64_t absent;  /* ranks of other nodes that the call in hand has heard nothing from, one bit each */
+    /* Chunks of all calls by copy engines so far; see engine.h. */
+    struct {
+        uint64_t sent;     /* operands of this rank, with which its engines have reached all peers */
+        uint64_t reduced;  /* of the own shards */
+        uint64_t returned; /* results, likewise; said at the end of a call */
+    } engine;
+    mscclpp_control_buffers_t buffers[2];
+} __attribute__((aligned(64))) mscclpp_control_line_t;
+
+static inline uint64_t mscclpp_control_load(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static inline void mscclpp_control_store(uint64_t *word, uint64_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+#endif
