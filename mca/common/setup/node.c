@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/gpu/users.h"
 #include "mca/common/base/log.h"
 #include "mca/common/algo/select.h"
@@ -366,11 +367,11 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
     team->warn_after = 0;
     mscclpp_team_fill_args(team, args);
     for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
-        const double started = mscclpp_team_now();
+        const double started = mscclpp_now();
         double took;
 
         status = mscclpp_team_launch(team, NULL, &launch, "probe");
-        took = mscclpp_team_now() - started;
+        took = mscclpp_now() - started;
         /* The first round waits for the ranks to arrive. */
         if (round == 1 || (round > 1 && took < *seconds_p)) {
             *seconds_p = took;

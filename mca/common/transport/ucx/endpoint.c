@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/machine.h"
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
@@ -150,7 +151,7 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 
 static void look_at_processes(mscclpp_transport_t *transport)
 {
-    double now = mscclpp_transport_ucx_now();
+    double now = mscclpp_now();
 
     if (now - transport->watched_at < UCX_WATCH_SECONDS) {
         return;
@@ -193,14 +194,14 @@ void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport)
 static bool progress_until(mscclpp_transport_t *transport, double deadline)
 {
     (void)mscclpp_transport_ucx_drive(transport);
-    return mscclpp_transport_ucx_now() < deadline;
+    return mscclpp_now() < deadline;
 }
 
 /* Lets good-byes leave. The peers need not answer: they may have left before. */
 static void drain(mscclpp_transport_t *transport)
 {
     const ucp_request_param_t param = {0};
-    double deadline = mscclpp_transport_ucx_now() + UCX_DRAIN_SECONDS;
+    double deadline = mscclpp_now() + UCX_DRAIN_SECONDS;
 
     for (ucx_endpoint_t *endpoint = transport->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         ucs_status_ptr_t request = NULL;
@@ -225,7 +226,7 @@ bool mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport)
     for (ucx_endpoint_t *endpoint = transport->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         close_endpoint(transport, endpoint, true);
     }
-    deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
+    deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
     do {
         mscclpp_transport_ucx_tend(transport);
     } while ((transport->endpoints != NULL || transport->conns != NULL) && progress_until(transport, deadline));

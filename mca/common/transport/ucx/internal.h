@@ -234,9 +234,6 @@ struct mscclpp_transport {
     mscclpp_copier_t out, in; /* of all connections */
 };
 
-/* Seconds. */
-double mscclpp_transport_ucx_now(void);
-
 /* 0 if there is no memory. */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object);
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);

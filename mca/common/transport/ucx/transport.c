@@ -31,14 +31,6 @@
 
 #define UCX_PROGRESS_MAX 16 /* calls of the worker's progress in one of ours */
 
-double mscclpp_transport_ucx_now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* The place in the table in the lower half, and how many there were before in the upper, which begins with 1. */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
 {

@@ -109,7 +109,7 @@ struct mscclpp_transport {
     mscclpp_conn_t *adding;    /* whose add to bounced memory is under way */
     int connected[2];          /* connections by mode: [0] no_atomic, [1] atomic */
     unsigned rounds;           /* of progress */
-    double probed_at;          /* mscclpp_verbs_now, when the peers last were */
+    double probed_at;          /* mscclpp_now, when the peers last were */
     double patience;           /* seconds that all good-byes together may still wait, beyond the least of each */
     mscclpp_status_t failed;   /* of a connection, not yet returned by progress */
 };
@@ -282,9 +282,6 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length);
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_verbs_conn_status(const mscclpp_conn_t *conn);
-
-/* Seconds of a clock that never goes back. */
-double mscclpp_verbs_now(void);
 
 /* verbs/qp.c: what a peer has to know of a queue pair. Plain bytes, as they travel. */
 typedef struct {

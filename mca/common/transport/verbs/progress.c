@@ -1,4 +1,5 @@
 /* What the HCA has done: completions, signals of peers, and errors. */
+#include "mca/common/base/clock.h"
 #include "mca/common/transport/verbs/internal.h"
 
 #include <errno.h>
@@ -210,7 +211,7 @@ static void look_for_events(mscclpp_transport_t *transport)
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
-    const double now = mscclpp_verbs_now();
+    const double now = mscclpp_now();
 
     if (now - transport->probed_at < PROBE_INTERVAL) {
         return;
