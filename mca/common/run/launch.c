@@ -119,11 +119,11 @@ static mscclpp_status_t start(mscclpp_team_t *team, const mscclpp_dev_launch_t *
     turn.status = MSCCLPP_OK;
     if (team->on_host) {
         mscclpp_team_wait_init(&turn.wait, team, what, args->bytes);
-        mscclpp_gpu_host_set_progress(inline_turn, &turn);
+        team->gpu->set_progress(inline_turn, &turn);
     }
     status = mscclpp_linger_start(team, launch, &tellers);
     if (team->on_host) {
-        mscclpp_gpu_host_set_progress(NULL, NULL);
+        team->gpu->set_progress(NULL, NULL);
     }
     if (status != MSCCLPP_OK) {
         return status;

@@ -444,7 +444,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     for (i = 0; i < team->size; ++i) {
         team->members[i] = nodes != NULL ? nodes->members[i] : i;
     }
-    team->on_host = strcmp(params->gpu->name, "host") == 0;
+    team->on_host = params->gpu->twin;
     team->timeout = params->config->timeout;
     team->warn_after = params->config->warn_after;
     team->mapping_limit = mscclpp_mapping_limit(params->config);

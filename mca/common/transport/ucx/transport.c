@@ -261,7 +261,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     transport->pid = getpid();
     transport->direct = wants_direct(params);
     /* The host twin's device memory is ordinary memory, but for those who want to see the copies. */
-    transport->copies = strcmp(params->gpu->name, "host") != 0 || strcmp(params->config->ucx_bounce, "always") == 0;
+    transport->copies = !params->gpu->twin || strcmp(params->config->ucx_bounce, "always") == 0;
     if (!init_context(transport) || !start_worker(transport)) {
         ucx_destroy(transport);
         return MSCCLPP_ERR_NOT_SUPPORTED;
