@@ -138,30 +138,6 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
-{
-    if (conn->status != MSCCLPP_OK) {
-        return;
-    }
-    conn->status = status;
-    if (conn->transport->adding == conn) {
-        conn->transport->adding = NULL;
-    }
-    if (!conn->destroyed) {
-        conn->tell = status != MSCCLPP_ERR_PEER;
-        mscclpp_error("%s: the ucx connection to rank %d is broken: %s", conn->transport->params.label, conn->peer,
-                      what);
-    }
-}
-
-void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why)
-{
-    if (conn->lost_at == 0) {
-        conn->lost_at = mscclpp_now();
-        conn->lost_why = why;
-    }
-}
-
 /* A peer that was lost with something under way, or without a good-bye, is an error; else it has only left. */
 static void judge(mscclpp_conn_t *conn)
 {

@@ -11,7 +11,6 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define UCX_CLOSE_SECONDS 1.0 /* for endpoints to close */
 #define UCX_DRAIN_SECONDS 0.1 /* for good-byes to leave */
 #define UCX_WATCH_SECONDS 0.1 /* between two looks at the processes of peers */
 
@@ -218,20 +217,12 @@ static void drain(mscclpp_transport_t *transport)
     }
 }
 
-bool mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport)
+void mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport)
 {
-    double deadline;
-
     drain(transport);
     for (ucx_endpoint_t *endpoint = transport->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         close_endpoint(transport, endpoint, true);
     }
-    deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
-    do {
-        mscclpp_transport_ucx_tend(transport);
-    } while ((transport->endpoints != NULL || transport->conns != NULL) && progress_until(transport, deadline));
-    /* Connections that are left have requests that UCX does not end; 1.16 aborts where a context goes before these. */
-    return transport->endpoints == NULL && transport->conns == NULL;
 }
 
 void mscclpp_transport_ucx_endpoint_drop(mscclpp_transport_t *transport)

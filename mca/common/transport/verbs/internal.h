@@ -249,7 +249,11 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands);
 
 /* Waits for the copies under way, before memory goes that they read or write. */
-void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport);
+static inline void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
+{
+    mscclpp_copier_wait(&transport->out, transport->params.gpu);
+    mscclpp_copier_wait(&transport->in, transport->params.gpu);
+}
 
 /* After the queue pairs. Does nothing if there is nothing. */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn);
