@@ -115,6 +115,11 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_BOOL(mixed_buffers, "0", 3,
                 "Allow device buffers on some ranks and host buffers on others, at the cost of an exchange in each "
                 "call, which takes this component, and so a device, on every rank."),
+    CONFIG_BOOL(
+        check_calls, "0", 2,
+        "Compare, before each call, its collective, counts, sizes of types, operation and root on all ranks, on "
+        "device and host buffers alike; ranks whose calls do not match get an error that names what differs. "
+        "For finding faults of a program: it takes messages between all ranks in each call."),
     CONFIG_STRING(stage, "auto", 4, "auto|always|never",
                   "Copy device buffers of collectives without kernels through host memory: auto (where Open MPI cannot "
                   "take them), always or never."),
@@ -124,7 +129,7 @@ const mscclpp_param_t mscclpp_params[] = {
         "if this is 1 or transport is auto, network or ucx."),
     CONFIG_INT(ranks_per_node, "0", 7, 0, 64,
                "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
-               "several; 0 takes nodes as they are. Must be equal on all ranks."),
+               "several; 0 takes nodes as they are."),
     CONFIG_STRING(transport, "auto", 4, "auto|network|shm|cuda_ipc|verbs|ucx",
                   "What carries all-reduces between nodes: auto (shm where all ranks run on one host, as those of "
                   "imitated nodes do; else network), network (verbs where all ranks have it, else ucx), verbs or ucx; "

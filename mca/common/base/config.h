@@ -38,6 +38,7 @@ typedef struct {
     int linger_blocks;
     bool linger_cluster;
     bool mixed_buffers;
+    bool check_calls;
     const char *stage; /* "auto", "always", "never" */
     bool ucx;
     int ranks_per_node;          /* 0: real nodes */

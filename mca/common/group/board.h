@@ -9,11 +9,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/types/dtype.h"
 #include "mca/common/gpu/gpu.h"
 #include "mca/common/base/shmseg.h"
 
+/* What a rank asks of a call, which has to be equal on all ranks, in one word. */
+typedef uint64_t mscclpp_control_asked_t;
+
+static inline mscclpp_control_asked_t mscclpp_control_ask(uint64_t bytes, mscclpp_dtype_t dtype, mscclpp_op_t op)
+{
+    return bytes << 16 | (uint64_t)dtype << 8 | (uint64_t)op;
+}
+
 /* The user buffers of one call. */
 typedef struct {
+    mscclpp_control_asked_t asked;
     mscclpp_gpu_handle_t in;
     mscclpp_gpu_handle_t out;
     uint32_t exportable; /* 0: the handles mean nothing, and the call goes through the scratch */
@@ -25,7 +35,12 @@ typedef struct {
  * peer votes on k only after it has read all handles of k, so no set is written while somebody reads it.
  */
 typedef struct {
-    uint64_t call;      /* number of the call in hand, times 4, plus mscclpp_call_kind_t */
+    uint64_t call; /* number of the call in hand, times 4, plus mscclpp_call_kind_t */
+    /*
+     * Of that call, if it is one on device buffers, and in the other one of the call before: who waits in a call looks
+     * at peers that may be in the next one already.
+     */
+    mscclpp_control_asked_t asked[2];
     uint64_t published; /* the last exchange whose handles are there */
     uint64_t voted;     /* the last exchange voted on, times 2, plus 1 for yes */
     uint64_t failure;   /* 0, or call number times 256 plus the negated status of the failed call */

@@ -47,12 +47,30 @@ mscclpp_status_t mscclpp_team_end_exchange(mscclpp_team_t *team, const char *wha
 /* This rank's handles, or a note that it has none. */
 static void fill(const mscclpp_team_t *team, mscclpp_control_buffers_t *mine, const void *in, void *out)
 {
+    mine->asked = team->asked;
     mine->in_place = in == out;
     mine->exportable = team->gpu->export_memory(out, &mine->out) == MSCCLPP_OK &&
                        (in == out || team->gpu->export_memory(in, &mine->in) == MSCCLPP_OK);
     if (mine->in_place) {
         mine->in = mine->out;
     }
+}
+
+/* All ranks see what all ranks ask, so they end alike. */
+static mscclpp_status_t compare_asked(const mscclpp_team_t *team)
+{
+    int rank;
+
+    for (rank = 1; rank < team->size; ++rank) {
+        const mscclpp_control_asked_t asked = mscclpp_team_exchanged(team, rank)->asked;
+
+        if (asked != mscclpp_team_exchanged(team, 0)->asked) {
+            return mscclpp_team_report_difference(team, team->asked != asked ? rank : 0,
+                                                  team->asked != asked ? asked
+                                                                       : mscclpp_team_exchanged(team, 0)->asked);
+        }
+    }
+    return MSCCLPP_OK;
 }
 
 /* Maps one buffer of a peer and keeps the mapping in `mappings`. */
@@ -80,6 +98,9 @@ mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, voi
 
     fill(team, mscclpp_team_begin_exchange(team), in, out);
     status = mscclpp_team_meet_exchange(team, "exchange of buffers", bytes);
+    if (status == MSCCLPP_OK) {
+        status = compare_asked(team);
+    }
     if (status != MSCCLPP_OK) {
         return status;
     }

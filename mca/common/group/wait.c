@@ -90,6 +90,77 @@ static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait, const 
     return MSCCLPP_ERR_MIXED;
 }
 
+/* Of one that a rank asks of a call, as MPI names it. */
+static void describe_asked(mscclpp_control_asked_t asked, char *text, size_t size)
+{
+    static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float",
+        "double",
+        "long double",
+        "complex float",
+        "complex double",
+        "short and int",
+        "int and int",
+        "long and int",
+        "float and int",
+        "double and int",
+        "float and float",
+        "double and double",
+    };
+    static const char *const ops[MSCCLPP_OP_LAST] = {
+        "MPI_MAX", "MPI_MIN", "MPI_SUM",  "MPI_PROD", "MPI_LAND",   "MPI_BAND",
+        "MPI_LOR", "MPI_BOR", "MPI_LXOR", "MPI_BXOR", "MPI_MAXLOC", "MPI_MINLOC",
+    };
+    const unsigned dtype = asked >> 8 & 255, op = asked & 255;
+
+    snprintf(text, size, "%llu bytes of type %s with %s", (unsigned long long)(asked >> 16),
+             dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?");
+}
+
+mscclpp_status_t mscclpp_team_report_difference(const mscclpp_team_t *team, int rank, mscclpp_control_asked_t asked)
+{
+    char mine[96], theirs[96];
+
+    describe_asked(team->asked, mine, sizeof(mine));
+    describe_asked(asked, theirs, sizeof(theirs));
+    mscclpp_error("%s: all-reduce call %llu: rank %d passed %s, and rank %d %s; they must be equal on all ranks",
+                  team->oob.label, (unsigned long long)team->call, team->members[team->rank], mine, team->members[rank],
+                  theirs);
+    return MSCCLPP_ERR_INVALID;
+}
+
+/* A rank of this node that is in the same call and asks something else of it. */
+static mscclpp_status_t look_for_differences(const mscclpp_team_wait_t *wait)
+{
+    const mscclpp_team_t *team = wait->team;
+    const uint64_t call = team->call * 4 + (uint64_t)MSCCLPP_CALL_DEVICE;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        const mscclpp_control_line_t *line = &team->control[rank];
+        mscclpp_control_asked_t asked;
+
+        if (mscclpp_control_load(&line->call) != call) {
+            continue;
+        }
+        asked = mscclpp_control_load(&line->asked[team->call % 2]);
+        if (asked != team->asked && mscclpp_control_load(&line->call) == call) {
+            return mscclpp_team_report_difference(team, rank, asked);
+        }
+    }
+    return MSCCLPP_OK;
+}
+
 static mscclpp_status_t report_peer(const mscclpp_team_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
 {
     wait->team->peer_failed = true;
@@ -129,9 +200,9 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
         }
         list_late(wait, late, sizeof(late));
         mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s) did not end on rank %d within %g s "
-                      "(coll_mscclpp_timeout); ranks that have not arrived: %s",
+                      "(coll_mscclpp_timeout); ranks that have not arrived: %s%s",
                       team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
-                      team->members[team->rank], team->timeout, late);
+                      team->members[team->rank], team->timeout, late, team->checks_calls ? "" : MSCCLPP_MAY_NOT_MATCH);
         return MSCCLPP_ERR_TIMEOUT;
     }
     if (!wait->warned && team->warn_after > 0 && waited >= team->warn_after) {
@@ -183,6 +254,9 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
     }
     mscclpp_team_read_notices(team, &failed, &host);
     status = look_for_mixture(wait, &host);
+    if (status == MSCCLPP_OK && !team->probing) {
+        status = look_for_differences(wait);
+    }
     if (status == MSCCLPP_OK) {
         status = look_for_failures(wait, &failed);
     }

@@ -12,6 +12,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/oob/part.h"
 #include "mca/common/algo/select.h"
+#include "mca/common/setup/common.h"
 #include "mca/common/task/task.h"
 #include "mca/common/team/parts.h"
 #include "mca/common/oob/vote.h"
@@ -22,12 +23,38 @@
 typedef struct {
     uint64_t job;
     uint64_t host;
+    mscclpp_settings_card_t settings;
     int32_t leader;
-    int32_t ranks_per_node;
     int32_t status; /* of the sender so far */
 } place_t;
 
-static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_nodes_t *nodes)
+/*
+ * What has to be equal on all ranks becomes so before anything that it bears upon. `places` are those of all ranks, and
+ * so is the decision whether there is anything to compare.
+ */
+static mscclpp_status_t settle_settings(const mscclpp_team_params_t *params, const place_t *places,
+                                        mscclpp_config_t *config)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    bool differ = false;
+    int rank;
+
+    for (rank = 0; rank < oob->size; ++rank) {
+        if (places[rank].settings.names != places[0].settings.names) {
+            mscclpp_warn("%s: rank %d has other parameters than rank 0, as another version of the component has: "
+                         "device buffers are staged",
+                         oob->label, rank);
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+        differ = differ || places[rank].settings.digest != places[0].settings.digest;
+    }
+    return differ ? mscclpp_settings_agree(oob, params->own != NULL ? params->own : params->config, config)
+                  : MSCCLPP_OK;
+}
+
+/* `config`: this rank's, in which rank 0's settings come to be in force. */
+static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
+                                   mscclpp_nodes_t *nodes)
 {
     const mscclpp_oob_t *oob = &params->oob;
     uint64_t jobs[MSCCLPP_DEV_MAX_RANKS], hosts[MSCCLPP_DEV_MAX_RANKS];
@@ -39,7 +66,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     own.job = params->job;
     own.host = mscclpp_host_id();
     own.leader = params->leader;
-    own.ranks_per_node = params->config->ranks_per_node;
+    mscclpp_settings_fill_card(params->own != NULL ? params->own : config, config, &own.settings);
     own.status = (int32_t)mine;
     status = oob->allgather(oob->context, &own, places, sizeof(own));
     if (status != MSCCLPP_OK) {
@@ -54,15 +81,13 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
                          mscclpp_status_string((mscclpp_status_t)places[rank].status));
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
-        if (places[rank].ranks_per_node != places[0].ranks_per_node) {
-            mscclpp_warn("%s: coll_mscclpp_ranks_per_node is %d on rank %d and %d on rank 0; it must be equal on all "
-                         "ranks: device buffers are staged",
-                         oob->label, places[rank].ranks_per_node, rank, places[0].ranks_per_node);
-            return MSCCLPP_ERR_NOT_SUPPORTED;
-        }
+    }
+    status = settle_settings(params, places, config);
+    if (status != MSCCLPP_OK) {
+        return status;
     }
     mscclpp_nodes_join_jobs(leaders, jobs, hosts, oob->size);
-    if (!mscclpp_nodes_map(leaders, oob->size, oob->rank, places[0].ranks_per_node, nodes)) {
+    if (!mscclpp_nodes_map(leaders, oob->size, oob->rank, config->ranks_per_node, nodes)) {
         mscclpp_info("%s: ranks contradict one another on who shares a node: device buffers are staged", oob->label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -168,14 +193,17 @@ static mscclpp_status_t probe_all(mscclpp_team_t *team)
     return status;
 }
 
-mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p)
+mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp_team_t **team_p)
 {
-    const mscclpp_oob_t *oob = &params->oob;
+    mscclpp_config_t config = *given->config;
+    mscclpp_team_params_t agreed = *given, *params = &agreed;
+    const mscclpp_oob_t *oob = &given->oob;
     mscclpp_team_t *team = NULL;
     mscclpp_status_t status, mine;
     mscclpp_oob_part_t *part;
     mscclpp_nodes_t nodes;
 
+    agreed.config = &config;
     mscclpp_team_reap();
     if (oob->size > MSCCLPP_DEV_MAX_RANKS) {
         mscclpp_info("%s: %d ranks: device buffers are staged (kernels serve up to %d ranks)", oob->label, oob->size,
@@ -184,7 +212,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclp
     }
     part = mscclpp_oob_part_create(oob);
     mine = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
-    status = find_nodes(params, mine, &nodes);
+    status = find_nodes(params, mine, &config, &nodes);
     if (status == MSCCLPP_OK && nodes.count == 1) {
         mscclpp_oob_part_destroy(part);
         return mscclpp_team_create_on_node(params, oob, NULL, &mine, team_p);

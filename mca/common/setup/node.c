@@ -17,7 +17,7 @@
 #include "mca/common/oob/vote.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 11u
+#define PROTOCOL_VERSION 12u
 
 /*
  * Seconds in which the kernels of all ranks must have met, and the time of a meeting from which staging is the faster
@@ -172,17 +172,11 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
         const hello_t *hello = &hellos[rank];
 
         if (hello->version != PROTOCOL_VERSION || hello->on_host != hellos[0].on_host) {
-            mscclpp_info(
-                "%s: rank %d runs protocol %u on the %s, rank 0 protocol %u on the %s: device buffers are staged",
-                team->oob.label, team->members[rank], hello->version, hello->on_host ? "host twin" : "GPU",
-                hellos[0].version, hellos[0].on_host ? "host twin" : "GPU");
-            return false;
-        }
-        if (hello->protocol.scratch_size != hellos[0].protocol.scratch_size) {
-            mscclpp_warn("%s: coll_mscclpp_scratch_size is %llu on rank %d and %llu on rank 0; it must be equal on all "
-                         "ranks: device buffers are staged",
-                         team->oob.label, (unsigned long long)hello->protocol.scratch_size, team->members[rank],
-                         (unsigned long long)hellos[0].protocol.scratch_size);
+            mscclpp_log(team->rank == 0 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                        "%s: rank %d runs protocol %u on the %s, rank %d protocol %u on the %s: device buffers are "
+                        "staged",
+                        team->oob.label, team->members[rank], hello->version, hello->on_host ? "host twin" : "GPU",
+                        team->members[0], hellos[0].version, hellos[0].on_host ? "host twin" : "GPU");
             return false;
         }
         if (!hello->ready && rank == team->rank && own == MSCCLPP_ERR_NO_DESCRIPTORS) {
@@ -201,9 +195,6 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
                      "count on all ranks (%llu rules)",
                      team->oob.label, team->members[team->rank], team->size,
                      (unsigned long long)hellos[0].protocol.rules.count);
-    } else if (memcmp(&hellos[team->rank].protocol, &hellos[0].protocol, sizeof(mscclpp_protocol_t)) != 0) {
-        mscclpp_info("%s: parameters of rank %d differ from those of rank 0, which count", team->oob.label,
-                     team->members[team->rank]);
     }
     return true;
 }
@@ -447,6 +438,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->on_host = params->gpu->twin;
     team->timeout = params->config->timeout;
     team->warn_after = params->config->warn_after;
+    team->checks_calls = params->config->check_calls;
     team->mapping_limit = mscclpp_mapping_limit(params->config);
     team->last_algorithm = "none";
 

@@ -273,6 +273,7 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
     mscclpp_status_t status;
 
     team->call = task->args->call;
+    team->asked = mscclpp_control_ask(task->bytes, task->args->dtype, task->args->op);
     if (team->fabric != NULL && team->call % NOTICE_CALLS == 0) {
         mscclpp_team_notice_t failed, host;
 

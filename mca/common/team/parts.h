@@ -89,9 +89,11 @@ struct mscclpp_team {
     uint64_t epochs; /* packet flags used since the last renewal */
     uint64_t exchanges;
     uint64_t meetings;
-    uint64_t arrivals; /* meetings before a launch, equal on all ranks */
-    uint64_t steps;    /* of finding room, likewise */
-    uint64_t call;     /* number of the call in hand, for messages */
+    uint64_t arrivals;             /* meetings before a launch, equal on all ranks */
+    uint64_t steps;                /* of finding room, likewise */
+    uint64_t call;                 /* number of the call in hand, for messages */
+    mscclpp_control_asked_t asked; /* by that call */
+    bool checks_calls;             /* somebody has compared the arguments of all ranks before the call */
     const char *last_algorithm;
 
     mscclpp_room_t *room; /* NULL: other threads of this rank start no kernels, so there is always room */
@@ -178,6 +180,9 @@ void mscclpp_team_tell_waiting(mscclpp_team_t *team);
 /* group/wait.c */
 void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes);
 
+/* Logs that what two ranks ask of the call in hand differs. The error of such a call. */
+mscclpp_status_t mscclpp_team_report_difference(const mscclpp_team_t *team, int rank, mscclpp_control_asked_t asked);
+
 /* One turn. Anything but MSCCLPP_OK is the reason to give up, already logged; the team is not yet marked as broken. */
 mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait);
 
@@ -262,7 +267,10 @@ const mscclpp_control_buffers_t *mscclpp_team_exchanged(const mscclpp_team_t *te
 mscclpp_status_t mscclpp_team_end_exchange(mscclpp_team_t *team, const char *what, uint64_t bytes, bool yes,
                                            bool *all_p);
 
-/* Maps the buffers of all ranks. *mapped_p is agreed by all: false if any buffer cannot be mapped. */
+/*
+ * Maps the buffers of all ranks. *mapped_p is agreed by all: false if any buffer cannot be mapped. What the ranks ask
+ * of the call is compared: MSCCLPP_ERR_INVALID on all of them, logged, if that differs.
+ */
 mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes,
                                        const char **peer_in, char **peer_out, bool *mapped_p);
 

@@ -176,6 +176,9 @@ const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team)
 
 void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind)
 {
+    if (kind == MSCCLPP_CALL_DEVICE) {
+        mscclpp_control_store(&team->control[team->rank].asked[call % 2], team->asked);
+    }
     mscclpp_control_store(&team->control[team->rank].call, call * 4 + (uint64_t)kind);
 }
 

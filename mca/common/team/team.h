@@ -18,7 +18,8 @@
 typedef struct mscclpp_team mscclpp_team_t;
 
 typedef struct {
-    const mscclpp_config_t *config; /* copied; rank 0's values of what changes the protocol are used by all ranks */
+    const mscclpp_config_t *config; /* copied; rank 0's values of what ranks have in common are used by all */
+    const mscclpp_config_t *own;    /* what this rank's user has set, for messages; NULL: `config` */
     const mscclpp_rules_t *rules;   /* NULL: none; rank 0's are used by all ranks */
     const mscclpp_gpu_ops_t *gpu;
     int device;

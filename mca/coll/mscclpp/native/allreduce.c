@@ -90,6 +90,7 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
     struct ompi_communicator_t *comm = module->comm;
     mscclpp_team_params_t params = {
         .config = &component->config,
+        .own = &component->own,
         .rules = component->rules,
         .gpu = component->gpu,
         .concurrent = ompi_mpi_thread_multiple,

@@ -6,6 +6,8 @@
  */
 #include "mca/coll/mscclpp/ompi/module.h"
 
+#include "mca/coll/mscclpp/check/check.h"
+
 #include "mca/coll/mscclpp/oob/message.h"
 #include "mca/common/base/log.h"
 
@@ -20,6 +22,7 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
     (void)comm;
     (void)key;
     (void)context;
+    mca_coll_mscclpp_check_settle((mca_coll_mscclpp_module_t *)value);
     mca_coll_mscclpp_module_release_team((mca_coll_mscclpp_module_t *)value);
     return MPI_SUCCESS;
 }
@@ -60,6 +63,7 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
     component->finalizing = true;
     attribute_self_set = false;
     pthread_mutex_unlock(&component->lock);
+    mca_coll_mscclpp_check_settle(NULL);
     while (NULL != (module = next_that(has_team))) {
         mca_coll_mscclpp_module_release_team(module);
     }

@@ -33,6 +33,11 @@
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/base/mca_base_vari.h"
 #include "opal/mca/hwloc/base/base.h"
+#if __has_include("opal/mca/pmix/pmix-internal.h")
+#include "opal/mca/pmix/pmix-internal.h"
+#else
+#include "opal/mca/pmix/pmix.h"
+#endif
 #include "opal/runtime/opal_params.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/argv.h"
@@ -115,6 +120,15 @@ typedef const int *mca_coll_mscclpp_displs_t;
          (__typeof__((union_p_)->attr_communicator_copy_fn))(void (*)(void))MPI_COMM_NULL_COPY_FN)
 #define mca_coll_mscclpp_attr_delete(union_p_, function_)                                                              \
     ((union_p_)->attr_communicator_delete_fn = (__typeof__((union_p_)->attr_communicator_delete_fn))(function_))
+
+/* What ranks tell one another in MPI_Init. Programs of Open MPI's own load components without such an exchange. */
+#if __has_include("opal/mca/pmix/pmix-internal.h")
+#define MCA_COLL_MSCCLPP_MODEX_GLOBAL PMIX_GLOBAL
+#define MCA_COLL_MSCCLPP_HAVE_MODEX (PMIx_Initialized())
+#else
+#define MCA_COLL_MSCCLPP_MODEX_GLOBAL OPAL_PMIX_GLOBAL
+#define MCA_COLL_MSCCLPP_HAVE_MODEX (NULL != opal_pmix.put && NULL != opal_pmix.get)
+#endif
 
 /*
  * A tag of our own, since receives are from any source. The one set aside for UCC, which has done with it before this

@@ -85,10 +85,13 @@
     X(neighbor_alltoallv_init)                                                                                         \
     X(neighbor_alltoallw_init)
 
-#define MCA_COLL_MSCCLPP_ALL(X)                                                                                        \
+#define MCA_COLL_MSCCLPP_COLLECTIVES(X)                                                                                \
     MCA_COLL_MSCCLPP_BLOCKING(X)                                                                                       \
     MCA_COLL_MSCCLPP_NONBLOCKING(X)                                                                                    \
-    MCA_COLL_MSCCLPP_PERSISTENT(X)                                                                                     \
+    MCA_COLL_MSCCLPP_PERSISTENT(X)
+
+#define MCA_COLL_MSCCLPP_ALL(X)                                                                                        \
+    MCA_COLL_MSCCLPP_COLLECTIVES(X)                                                                                    \
     X(reduce_local)
 
 /* The functions that were in the communicator's table before this module, and their modules (retained). */
@@ -99,6 +102,13 @@ typedef struct {
     MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_PREVIOUS)
 #undef MCA_COLL_MSCCLPP_PREVIOUS
 } mca_coll_mscclpp_previous_t;
+
+/* The functions of this module; NULL for what it leaves to those before it. */
+typedef struct {
+#define MCA_COLL_MSCCLPP_OWN(name_) mca_coll_mscclpp_fn_t(name_) name_;
+    MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_OWN)
+#undef MCA_COLL_MSCCLPP_OWN
+} mca_coll_mscclpp_own_t;
 
 typedef enum {
     MCA_COLL_MSCCLPP_TEAM_NONE,    /* no device buffer was passed yet */
@@ -119,6 +129,10 @@ typedef struct mca_coll_mscclpp_module_t {
     struct mca_coll_mscclpp_module_t **link;
     struct ompi_communicator_t *comm;
     mca_coll_mscclpp_previous_t previous;
+    mca_coll_mscclpp_own_t own; /* what is behind the functions that compare calls, if calls are compared */
+    uint64_t checked;           /* calls compared */
+    bool check_failed;          /* one could not be: no further one is, and each call fails */
+    bool comparing;             /* a call has been compared: those that serve it may call other collectives */
     bool enabled;
     bool told_broken; /* that team_state is BROKEN */
     mca_coll_mscclpp_team_state_t team_state;
@@ -139,7 +153,8 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
 
 typedef struct {
     mca_coll_base_component_t super;
-    mscclpp_config_t config;
+    mscclpp_config_t config;      /* in force */
+    mscclpp_config_t own;         /* as this rank's user has set it */
     mscclpp_rules_t *rules;       /* NULL: none; from component_init_query to component_close */
     const mscclpp_gpu_ops_t *gpu; /* NULL where there is no device to use: no module is created then */
     int output;                   /* opal_output stream */
@@ -168,6 +183,13 @@ static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communica
 
 /* params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_. */
 int mca_coll_mscclpp_register_params(void);
+
+/*
+ * settings.c: rank 0 tells the others its settings, before Open MPI's exchange in MPI_Init, and they put them in force
+ * after it.
+ */
+void mca_coll_mscclpp_publish_settings(void);
+void mca_coll_mscclpp_adopt_settings(void);
 
 /* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
 void mca_coll_mscclpp_widen_selection(void);
@@ -240,6 +262,12 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
 #define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_) extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
 MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
 #undef MCA_COLL_MSCCLPP_STAGE_DECLARE
+
+/* Beside these: every collective's function that compares the call on all ranks and then calls the module's own. */
+#define MCA_COLL_MSCCLPP_CHECKED_DECLARE(name_)                                                                        \
+    extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_checked_##name_;
+MCA_COLL_MSCCLPP_COLLECTIVES(MCA_COLL_MSCCLPP_CHECKED_DECLARE)
+#undef MCA_COLL_MSCCLPP_CHECKED_DECLARE
 
 /* stage/request.c: completes staged nonblocking and persistent operations; a callback of opal_progress. */
 int mca_coll_mscclpp_stage_init(void);

@@ -13,7 +13,9 @@ typedef enum {
     MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a message of the host library's */
     MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in all-reduce call `call` */
     MCA_COLL_MSCCLPP_OOB_ABSTAIN =
-        4 /* the sender has no memory for all-gather `number`, and sends nothing else of it */
+        4,                          /* the sender has no memory for all-gather `number`, and sends nothing else of it */
+    MCA_COLL_MSCCLPP_OOB_CHECK = 5, /* what the sender passes to its compared call `number` */
+    MCA_COLL_MSCCLPP_OOB_CHECK_FAILED = 6 /* the sender has given up comparing call `number` */
 } mca_coll_mscclpp_oob_kind_t;
 
 typedef struct {
@@ -53,6 +55,9 @@ struct mca_coll_mscclpp_oob {
     char label[MPI_MAX_OBJECT_NAME];
 };
 
+/* The module's, made if there is none yet, by any thread; NULL, reported, without memory. */
+mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *module);
+
 /* Of an object that is all zeros; and the reverse, once no other thread can look at it. */
 void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob);
 void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
@@ -84,8 +89,8 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob);
 
 /*
- * Takes the first message of a kind out of the inbox whose number (OOB_GATHER, OOB_ABSTAIN) or call (OOB_REFUSE) is
- * `which`, or any (OOB_CONTROL); NULL if there is none. To be freed by free().
+ * Takes the first message of a kind out of the inbox whose number (OOB_GATHER, OOB_ABSTAIN, OOB_CHECK*) or call
+ * (OOB_REFUSE) is `which`, or any (OOB_CONTROL); NULL if there is none. To be freed by free().
  */
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                           uint64_t which);

@@ -68,9 +68,10 @@ static mscclpp_status_t look_at_clock(oob_gather_t *gather)
     mscclpp_log(late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
                 "%s: all-reduce call %llu, set-up of device communication: rank %d has waited %.1f s; ranks that have "
                 "not come: "
-                "%s%s",
+                "%s%s%s",
                 gather->oob->label, (unsigned long long)gather->oob->module->calls, ompi_comm_rank(gather->oob->comm),
-                waited, ranks, late ? " (parameter timeout)" : "");
+                waited, ranks, late ? " (parameter timeout)" : "",
+                late && !config->check_calls ? MSCCLPP_MAY_NOT_MATCH : "");
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
@@ -232,8 +233,7 @@ static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *messa
     return MSCCLPP_OK;
 }
 
-/* The module's, made if there is none yet; the watch of another thread may come here at the same time. */
-static mca_coll_mscclpp_oob_t *get(mca_coll_mscclpp_module_t *module)
+mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_oob_t *oob;
 
@@ -259,7 +259,7 @@ static mca_coll_mscclpp_oob_t *get(mca_coll_mscclpp_module_t *module)
 
 int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t *oob_p)
 {
-    mca_coll_mscclpp_oob_t *oob = get(module);
+    mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_of(module);
 
     if (NULL == oob) {
         return OMPI_ERR_OUT_OF_RESOURCE;
@@ -314,7 +314,7 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
         if (OMPI_SUCCESS != rc || !arrived) {
             return -1;
         }
-        oob = get(module);
+        oob = mca_coll_mscclpp_oob_of(module);
     }
     if (NULL == oob || 0 != pthread_mutex_trylock(&oob->lock)) {
         return -1;

@@ -142,51 +142,51 @@ static void describe_exscan(call_t *call, const void *sbuf, void *rbuf, mca_coll
 STAGE_COLLECTIVE(allgather,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
-                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH);
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLGATHER);
 
 STAGE_COLLECTIVE(allgatherv,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype),
-                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype), STAGE_USE_BOTH);
+                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLGATHER);
 
 STAGE_COLLECTIVE(alltoall,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
-                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH);
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLTOALL);
 
 STAGE_COLLECTIVE(alltoallv,
                  (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t sdispls,
                   struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                   mca_coll_mscclpp_displs_t rdispls, struct ompi_datatype_t *rdtype),
-                 (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype), STAGE_USE_BOTH);
+                 (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLTOALL);
 
 STAGE_COLLECTIVE(alltoallw,
                  (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t sdispls,
                   struct ompi_datatype_t *const *sdtypes, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                   mca_coll_mscclpp_displs_t rdispls, struct ompi_datatype_t *const *rdtypes),
-                 (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes), STAGE_USE_BOTH);
+                 (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes), STAGE_USE_BOTH, STAGE_IS_ALLTOALL);
 
 STAGE_COLLECTIVE(allreduce,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE);
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
 
 STAGE_COLLECTIVE(reduce_scatter_block,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, rcount, dtype, op), STAGE_USE_REDUCE);
+                 (sbuf, rbuf, rcount, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
 
 STAGE_COLLECTIVE(reduce_scatter,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, rcounts, dtype, op), STAGE_USE_REDUCE);
+                 (sbuf, rbuf, rcounts, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION_OF_PARTS);
 
 STAGE_COLLECTIVE(scan,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE);
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
 
 STAGE_COLLECTIVE(exscan,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op),
-                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE);
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);

@@ -45,6 +45,14 @@ static degrees_t degrees_of(struct ompi_communicator_t *comm)
     return degrees;
 }
 
+void mca_coll_mscclpp_stage_degrees(struct ompi_communicator_t *comm, int *in_p, int *out_p)
+{
+    const degrees_t degrees = degrees_of(comm);
+
+    *in_p = degrees.in;
+    *out_p = degrees.out;
+}
+
 static degrees_t describe(call_t *call, const void *sbuf, void *rbuf, struct ompi_communicator_t *comm)
 {
     call->send.address = sbuf;
@@ -121,26 +129,28 @@ static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll
 STAGE_COLLECTIVE(neighbor_allgather,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
-                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH);
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_NEIGHBOR_ALLGATHER);
 
 STAGE_COLLECTIVE(neighbor_allgatherv,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype),
-                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype), STAGE_USE_BOTH);
+                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype), STAGE_USE_BOTH, STAGE_IS_NEIGHBOR_ALLGATHER);
 
 STAGE_COLLECTIVE(neighbor_alltoall,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
-                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH);
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_NEIGHBOR_ALLTOALL);
 
 STAGE_COLLECTIVE(neighbor_alltoallv,
                  (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t sdispls,
                   struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                   mca_coll_mscclpp_displs_t rdispls, struct ompi_datatype_t *rdtype),
-                 (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype), STAGE_USE_BOTH);
+                 (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype), STAGE_USE_BOTH,
+                 STAGE_IS_NEIGHBOR_ALLTOALL);
 
 STAGE_COLLECTIVE(neighbor_alltoallw,
                  (const void *sbuf, mca_coll_mscclpp_counts_t scounts, const MPI_Aint *sdispls,
                   struct ompi_datatype_t *const *sdtypes, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                   const MPI_Aint *rdispls, struct ompi_datatype_t *const *rdtypes),
-                 (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes), STAGE_USE_BOTH);
+                 (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes), STAGE_USE_BOTH,
+                 STAGE_IS_NEIGHBOR_ALLTOALL);

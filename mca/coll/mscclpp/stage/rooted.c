@@ -159,34 +159,34 @@ static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_c
 }
 
 STAGE_COLLECTIVE(bcast, (void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype, int root),
-                 (rbuf, count, dtype, root), STAGE_USE_RECV);
+                 (rbuf, count, dtype, root), STAGE_USE_RECV, STAGE_IS_BCAST);
 
 STAGE_COLLECTIVE(reduce,
                  (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                   struct ompi_op_t *op, int root),
-                 (sbuf, rbuf, count, dtype, op, root), STAGE_USE_REDUCE);
+                 (sbuf, rbuf, count, dtype, op, root), STAGE_USE_REDUCE, STAGE_IS_REDUCE);
 
 STAGE_COLLECTIVE(gather,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root),
-                 (sbuf, scount, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH);
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH, STAGE_IS_GATHER);
 
 STAGE_COLLECTIVE(gatherv,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
                   int root),
-                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype, root), STAGE_USE_BOTH);
+                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype, root), STAGE_USE_BOTH, STAGE_IS_GATHER);
 
 STAGE_COLLECTIVE(scatter,
                  (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
                   mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root),
-                 (sbuf, scount, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH);
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH, STAGE_IS_SCATTER);
 
 STAGE_COLLECTIVE(scatterv,
                  (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t displs,
                   struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                   struct ompi_datatype_t *rdtype, int root),
-                 (sbuf, scounts, displs, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH);
+                 (sbuf, scounts, displs, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH, STAGE_IS_SCATTER);
 
 static int reduce_local(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                         struct ompi_op_t *op, mca_coll_base_module_t *base)

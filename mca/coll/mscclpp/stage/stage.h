@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "mca/coll/mscclpp/check/check.h"
 #include "mca/coll/mscclpp/ompi/module.h"
 
 /* How a layout's blocks follow one another. */
@@ -217,6 +218,37 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
  */
 int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
                                         ompi_request_t **request_p);
+
+/* ---- check.c ---- */
+
+/* Who sends what to whom, which together with the description tells what each two ranks exchange. */
+typedef enum {
+    MCA_COLL_MSCCLPP_STAGE_REDUCTION,          /* all contribute as much */
+    MCA_COLL_MSCCLPP_STAGE_REDUCTION_OF_PARTS, /* likewise, and each gets a part */
+    MCA_COLL_MSCCLPP_STAGE_TO_ALL,             /* the same to all */
+    MCA_COLL_MSCCLPP_STAGE_TO_EACH,            /* a block to each */
+    MCA_COLL_MSCCLPP_STAGE_TO_ROOT,
+    MCA_COLL_MSCCLPP_STAGE_FROM_ROOT, /* a block to each */
+    MCA_COLL_MSCCLPP_STAGE_FROM_ROOT_TO_ALL,
+    MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_ALL,
+    MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_EACH
+} mca_coll_mscclpp_stage_pattern_t;
+
+/* What the description leaves out and a comparison of calls needs. */
+typedef struct {
+    mca_coll_mscclpp_stage_pattern_t pattern;
+    struct ompi_op_t *op; /* NULL: none */
+    bool rooted;
+    int root;
+    mca_coll_mscclpp_counts_t counts; /* of the parts */
+} mca_coll_mscclpp_stage_view_t;
+
+/* Compares the call on all ranks. An MPI error code. */
+int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
+                                 const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view);
+
+/* neighbor.c: the edges that lead to this rank and from it, absent neighbours included. */
+void mca_coll_mscclpp_stage_degrees(struct ompi_communicator_t *comm, int *in_p, int *out_p);
 
 /* ---- layouts, for the descriptions of the collectives ---- */
 
