@@ -79,7 +79,7 @@ typedef struct {
  */
 typedef struct {
     const char *name; /* "cuda" or "host" */
-    bool twin;        /* kernels run on CPU threads, and all memory is the host's */
+    bool twin;        /* kernels run on CPU threads, on memory of the host */
 
     /* How many devices this process can use. MSCCLPP_ERR_NOT_SUPPORTED, silently, without a driver or a device. */
     mscclpp_status_t (*probe)(int *device_count_p);
