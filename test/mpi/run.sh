@@ -293,12 +293,14 @@ cases_programs() {
 
 # What is staged through host memory.
 cases_stages() {
-    local n
+    local n staged=("${forced[@]}" --mca coll_mscclpp_algorithm stage)
     for n in 2 3 4; do
-        run "stage:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
-        run "stage_async:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async"
-        run "stage_async:threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_async" --threads
-        run "stage_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
+        run "stage:$n" 240 -n "$n" "${staged[@]}" "$bindir/test_stage"
+        run "native:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
+        run "stage_async:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async"
+        run "stage_async:threads:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async" --threads
+        run "stage_layout:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_layout"
+        run "native_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
     done
     cases_overflow
     # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.
@@ -309,8 +311,11 @@ cases_stages() {
             skip "stage_shared:layout:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
             continue
         fi
-        run "stage_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
-        run "stage_shared:layout:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+        # Kernels serve ranks with different kinds of memory alike where each call agrees on them.
+        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+            --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_stage"
+        run "stage_shared:$n" 240 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
+        run "stage_shared:layout:$n" 120 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             "$bindir/test_stage_layout"
     done
 }
@@ -468,7 +473,7 @@ cases_check() {
             "$bindir/test_check" nonblocking $fault
     done
     run "check:right:stage" 240 "${check[@]}" "$bindir/test_stage"
-    run "check:right:stage_async" 120 "${check[@]}" "$bindir/test_stage_async"
+    run "check:right:stage_async" 120 "${check[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_stage_async"
     run "check:right:stage_layout" 120 "${check[@]}" "$bindir/test_stage_layout"
     run "check:right:comms" 120 "${check[@]}" "$bindir/test_comms" --spawn
     run "check:right:threads" 120 "${check[@]}" "$bindir/test_threads"

@@ -44,12 +44,22 @@ const mscclpp_param_t mscclpp_params[] = {
         algorithm, "auto", 4,
         "auto|oneshot|twophase|oneshot_put|zerocopy|engines|scratch|nodes|nodes_split|nodes_ring|nodes_packets|stage",
         "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
-        "memory. Ranks on several nodes use those that begin with nodes in any case but stage, and no others do."),
-    CONFIG_STRING(
-        rules, "", 3, NULL,
-        "File of rules, as mscclpp_tune writes it, that choose among algorithms where ranks are on one node; "
-        "it wins over the built-in table, and algorithm and the sizes below win over it. One with an error in "
-        "it is refused whole. Rank 0's counts."),
+        "memory, and so does every other collective whose own parameter is auto. Ranks on several nodes use those that "
+        "begin with nodes in any case but stage, and no others do."),
+#define CONFIG_COLL(id_, name_, pattern_)                                                                              \
+    CONFIG_STRING(name_##_algorithm, "auto", 5, "auto|packets|zerocopy|engines|scratch|stage",                         \
+                  "Algorithm of every MPI_" #name_                                                                     \
+                  " on one node: auto (by size and number of ranks), packets (for blocks that a slot of the scratch "  \
+                  "holds), zerocopy (mapped buffers), engines (copy engines on mapped buffers, where nothing is "      \
+                  "reduced), scratch, or stage (copy through host memory).")                                           \
+    ,
+    MSCCLPP_COLLS(CONFIG_COLL)
+#undef CONFIG_COLL
+        CONFIG_STRING(
+            rules, "", 3, NULL,
+            "File of rules, as mscclpp_tune writes it, that choose among algorithms where ranks are on one node; "
+            "it wins over the built-in table, and algorithm and the sizes below win over it. One with an error in "
+            "it is refused whole. Rank 0's counts."),
     CONFIG_SIZE(oneshot_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
     CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,

@@ -163,8 +163,8 @@ mscclpp_status_t mscclpp_team_look_at_kernel(const mscclpp_team_t *team, const c
     }
     status = team->gpu->stream_query(team->stream);
     if (status == MSCCLPP_OK && !mscclpp_team_has_ended(team)) {
-        mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d ended without a word", team->oob.label,
-                      (unsigned long long)team->call, what, team->members[team->rank]);
+        mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a word", team->oob.label,
+                      team->collective, (unsigned long long)team->call, what, team->members[team->rank]);
         return MSCCLPP_ERR_DEVICE;
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
@@ -217,8 +217,9 @@ mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const ch
     }
     peer =
         failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)team->members[failed - 1] : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
-    mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", team->oob.label,
-                  (unsigned long long)team->call, what, team->members[team->rank], (unsigned long long)peer);
+    mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", team->oob.label,
+                  team->collective, (unsigned long long)team->call, what, team->members[team->rank],
+                  (unsigned long long)peer);
     return MSCCLPP_ERR_TIMEOUT;
 }
 

@@ -8,13 +8,14 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "mca/common/algo/coll.h"
 #include "mca/common/base/clock.h"
-#include "mca/common/gpu/users.h"
-#include "mca/common/base/log.h"
 #include "mca/common/algo/select.h"
-#include "mca/common/team/parts.h"
+#include "mca/common/base/log.h"
 #include "mca/common/base/tool.h"
+#include "mca/common/gpu/users.h"
 #include "mca/common/oob/vote.h"
+#include "mca/common/team/parts.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
 #define PROTOCOL_VERSION 12u
@@ -53,6 +54,10 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
     if (strcmp(config->algorithm, "stage") == 0) {
         protocol->algorithm = -2;
     }
+#define FILL_COLL(id_, name_, pattern_)                                                                                \
+    protocol->coll_algorithm[MSCCLPP_COLL_##id_] = mscclpp_coll_algo_find(config->name_##_algorithm);
+    MSCCLPP_COLLS(FILL_COLL)
+#undef FILL_COLL
     protocol->packet_width = strcmp(config->packet, "ll8") == 0     ? 8
                              : strcmp(config->packet, "ll16") == 0  ? 16
                              : strcmp(config->packet, "ll128") == 0 ? 128
@@ -134,7 +139,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
         return status;
     }
     if (team->rank == 0) {
-        status = mscclpp_shmseg_create(sizeof(*team->control) * (size_t)team->size, &team->control_segment);
+        status = mscclpp_shmseg_create(mscclpp_control_size(team->size), &team->control_segment);
         if (status != MSCCLPP_OK) {
             return status;
         }
@@ -441,6 +446,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->checks_calls = params->config->check_calls;
     team->mapping_limit = mscclpp_mapping_limit(params->config);
     team->last_algorithm = "none";
+    team->collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
 
     /* The last element of the array is what this rank sends. */
     *own_p = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);

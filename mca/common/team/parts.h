@@ -92,6 +92,7 @@ struct mscclpp_team {
     uint64_t arrivals;             /* meetings before a launch, equal on all ranks */
     uint64_t steps;                /* of finding room, likewise */
     uint64_t call;                 /* number of the call in hand, for messages */
+    const char *collective;        /* what it is, likewise */
     mscclpp_control_asked_t asked; /* by that call */
     bool checks_calls;             /* somebody has compared the arguments of all ranks before the call */
     const char *last_algorithm;

@@ -193,3 +193,19 @@ int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, msccl
     }
     return -1;
 }
+
+bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call)
+{
+    bool late = false;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        const uint64_t word = mscclpp_control_load(&team->control[rank].call);
+
+        if (word == call * 4 + MSCCLPP_CALL_DEVICE || word == call * 4 + MSCCLPP_CALL_HOST) {
+            return false;
+        }
+        late = late || word / 4 < call;
+    }
+    return late;
+}
