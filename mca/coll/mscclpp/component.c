@@ -157,7 +157,7 @@ static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
 {
     if (0 == strcmp(stage, "auto")) {
         /* The twin stands for a GPU that Open MPI knows nothing of. */
-        return !opal_built_with_cuda_support || gpu == &mscclpp_gpu_host_ops;
+        return !opal_built_with_cuda_support || gpu->twin;
     }
     return 0 == strcmp(stage, "always");
 }
@@ -223,7 +223,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     mscclpp_ctrl_prepare(wants_ucx(&component->config));
     component->stage_others = others_need_staging(component->config.stage, gpu);
     component->gpu = gpu;
-    if (component->stage_others && gpu == &mscclpp_gpu_host_ops) {
+    if (component->stage_others && gpu->twin) {
         /* All memory is the twin's, that of Open MPI's own collectives, too, which must not fail for a stream. */
         mca_coll_mscclpp_stage_open(0);
     }
