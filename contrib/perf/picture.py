@@ -5,10 +5,11 @@ mscclpp_bench --json.
 Usage: picture.py -o PICTURE FILE...          PICTURE ends in .svg or .png
        picture.py --check PICTURE FILE...     changes nothing; exit status 1 if PICTURE is not that of the files
 
-Files of mode blocking that were all made without --compare give one curve each, the latency of so many ranks.
-Otherwise files of the modes blocking and stream give two curves each; of one of mode port, the rate of plain copies
-between the GPUs is drawn as a line. Files of --between, without others, give what a call adds by the length of the
-kernels: a curve for each kind of kernel, size and contender, and of the kind none a line. A check compares the digest
+Files of several collectives, or beside anything but NCCL, give a small picture of the latency of each collective. Of
+one collective, files of mode blocking that were all made without --compare give one curve each, the latency of so many
+ranks. Otherwise files of the modes blocking and stream give two curves each; of one of mode port, the rate of plain
+copies between the GPUs is drawn as a line. Files of --between, without others, give what a call adds by the length of
+the kernels: a curve for each kind of kernel, size and contender, and of the kind none a line. A check compares the digest
 of the files and of this script that an SVG holds, and draws it again where the matplotlib is the one that drew it (else
 it says so: "redrawing skipped").
 """
@@ -19,7 +20,7 @@ import re
 import sys
 import tempfile
 
-from results import Unusable, bus_factor, describe, load, size
+from results import Unusable, about, bus_factor, coll, describe, has_rival, load, size, title as title_of
 
 COLOURS = {"blocking": "#1f5fa8", "stream": "#c25a00"}
 OURS = {"blocking": "MPI_Allreduce", "stream": "queued in a stream"}
@@ -38,6 +39,9 @@ def read(paths):
         if data["mode"] not in COLOURS or data.get("compare") != "nccl":
             raise Unusable(f"{path}: neither of mode blocking or stream with --compare nccl, nor of mode port")
         rows = [row for row in data["results"] if not row["in_place"]] or data["results"]
+        rows = [row for row in rows if has_rival(row)]
+        if not rows:
+            raise Unusable(f"{path}: NCCL has nothing like it")
         kinds = {(row["type"], row["op"]) for row in rows}
         if len(kinds) != 1:
             raise Unusable(f"{path}: {len(kinds)} types and operations; one can be drawn")
@@ -45,10 +49,11 @@ def read(paths):
         sizes = [row["bytes"] for row in rows]
         for ours, key in ((True, "time_us"), (False, "rival_time_us")):
             times = [row[key]["median"] for row in rows]
-            rates = [count / time * 1e-3 * bus_factor(data) for count, time in zip(sizes, times)]
+            rates = [count / time * 1e-3 * bus_factor(data, rows[0]) for count, time in zip(sizes, times)]
             label = OURS[data["mode"]] if ours else RIVAL[data["nccl_wait"]]
             curves.append((f"{label}, {kind}", data["mode"], ours, len(data["ranks"]), sizes, times, rates))
-        title = f"{len(data['ranks'])} x {data['ranks'][0]['device_name']}, NCCL {data['nccl_version']}"
+        place = f"{len(data['ranks'])} x {data['ranks'][0]['device_name']}"
+        title = f"{headline(rows[0])} on {place}, NCCL {data['nccl_version']}"
     if not curves:
         raise Unusable("no file of mode blocking or stream among " + ", ".join(paths))
     if len({curve[3] for curve in curves}) != 1:
@@ -58,7 +63,7 @@ def read(paths):
 
 def read_added(paths):
     """Curves {label: [(length of the kernels, what a call adds)]}, levels {label: what it adds}, and a title."""
-    curves, levels, titles = {}, {}, set()
+    curves, levels, titles, names = {}, {}, set(), set()
     for path in paths:
         data = load(path)
         if "between" not in data:
@@ -69,23 +74,93 @@ def read_added(paths):
             for who, key in ((data["mode"], "added_us"), (rival, "rival_added_us")):
                 if key not in row:
                     continue
-                about = f"{size(row['bytes'])} {row['type']} {row['op']}, {who}"
+                if row[key] is None:
+                    continue
+                what = f"{size(row['bytes'])} {about(row)}, {who}"
                 if between["kind"] == "none":
-                    levels[f"no kernels, {about}"] = row[key]["median"]
+                    levels[f"no kernels, {what}"] = row[key]["median"]
                 else:
                     # All but the length, which is the abscissa.
-                    label = describe(between).replace(f" of {between['microseconds']:g} us", "") + f", {about}"
+                    label = describe(between).replace(f" of {between['microseconds']:g} us", "") + f", {what}"
                     curves.setdefault(label, []).append((between["microseconds"], row[key]["median"]))
+        names.update(map(coll, rows))
         titles.add(f"{len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}")
     if not curves:
         raise Unusable("no file with kernels between the calls among " + ", ".join(paths))
     if len(titles) != 1:
         raise Unusable("files of different numbers of ranks or devices cannot share a picture")
-    return curves, levels, titles.pop()
+    return curves, levels, titles.pop(), headline({"coll": names.pop()}) if len(names) == 1 else "Collectives"
 
 
 def is_added(paths):
     return any("between" in load(path) for path in paths)
+
+
+def headline(row):
+    """The collective, for the beginning of a title."""
+    name = title_of(coll(row))
+    return name[0].upper() + name[1:]
+
+
+def is_several(paths):
+    """Of several collectives, or beside something that has no curves of its own in the other pictures."""
+    measured = [data for data in map(load, paths) if data["mode"] != "port"]
+    names = {coll(row) for data in measured for row in data["results"]}
+    return len(names) > 1 or any(data.get("compare", "none") in ("staged", "launched", "copies", "kernel")
+                                 for data in measured)
+
+
+SIDES = {"none": None, "staged": "by hand", "launched": "launched", "copies": "plain copies", "kernel": "plain kernel",
+         "nccl": "NCCL"}
+
+
+def read_several(paths):
+    """Panels {collective: [(label, ours, sizes, times)]} and a title."""
+    panels, titles = {}, set()
+    for path in paths:
+        data = load(path)
+        if data["mode"] == "port":
+            raise Unusable(f"{path}: mode port has no collectives")
+        if len({row["type"] for row in data["results"]}) != 1:
+            raise Unusable(f"{path}: several types; one can be drawn")
+        for name in dict.fromkeys(map(coll, data["results"])):
+            of_name = [row for row in data["results"] if coll(row) == name]
+            rows = [row for row in of_name if not row["in_place"]] or of_name
+            if len({row["op"] for row in rows}) != 1:
+                raise Unusable(f"{path}: several operations; one can be drawn")
+            curves = panels.setdefault(name, [])
+            curves.append((data["mode"], True, [row["bytes"] for row in rows],
+                           [row["time_us"]["median"] for row in rows]))
+            beside = [row for row in rows if has_rival(row)]
+            if beside:
+                curves.append((SIDES[data["compare"]], False, [row["bytes"] for row in beside],
+                               [row["rival_time_us"]["median"] for row in beside]))
+        titles.add(f"{len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}, {data['results'][0]['type']}")
+    if len(titles) != 1:
+        raise Unusable("files of different numbers of ranks, devices or types cannot share a picture")
+    return panels, titles.pop()
+
+
+def draw_several(pyplot, paths):
+    panels, title = read_several(paths)
+    columns = min(4, len(panels))
+    lines = -(-len(panels) // columns)
+    figure, grid = pyplot.subplots(lines, columns, figsize=(3.4 * columns, 2.9 * lines), squeeze=False)
+    places = [axes for line in grid for axes in line]
+    colours = {}
+    for axes, (name, curves) in zip(places, panels.items()):
+        for label, ours, sizes, times in curves:
+            colour = colours.setdefault((label, ours), f"C{len(colours)}")
+            axes.plot(sizes, times, color=colour, linestyle="-" if ours else "--", label=label)
+        set_sizes((axes,), [count for curve in curves for count in curve[2]])
+        axes.set_yscale("log")
+        axes.set_title(name, fontsize=10)
+        axes.set_ylabel("us")
+        axes.legend(fontsize=7)
+    for axes in places[len(panels):]:
+        axes.axis("off")
+    figure.suptitle(f"Time of a call, lower is better: {title}")
+    return figure
 
 
 def is_alone(paths):
@@ -95,12 +170,13 @@ def is_alone(paths):
 
 def read_alone(paths):
     """Curves [(label, sizes, times)] and a title."""
-    curves, devices = [], set()
+    curves, devices, names = [], set(), set()
     for path in paths:
         data = load(path)
         rows = [row for row in data["results"] if not row["in_place"]] or data["results"]
         if len({(row["type"], row["op"]) for row in rows}) != 1:
             raise Unusable(f"{path}: several types or operations; one can be drawn")
+        names.add(headline(rows[0]))
         devices.add(data["ranks"][0]["device_name"])
         gpus = len({(rank["host"], rank["device"]) for rank in data["ranks"]})
         served = "kernels" if data["served"] else "staged through host memory"
@@ -108,18 +184,18 @@ def read_alone(paths):
                        [row["bytes"] for row in rows], [row["time_us"]["median"] for row in rows]))
     if len(devices) != 1:
         raise Unusable("files of different devices cannot share a picture")
-    return curves, devices.pop()
+    return curves, devices.pop(), names.pop()
 
 
 def draw_alone(pyplot, paths):
-    curves, title = read_alone(paths)
+    curves, title, what = read_alone(paths)
     figure, axes = pyplot.subplots(figsize=(9, 5.2))
     for label, sizes, times in curves:
         axes.plot(sizes, times, marker="o", markersize=3, label=label)
     set_sizes((axes,), [count for curve in curves for count in curve[1]])
     axes.set_yscale("log")
     axes.set_ylabel("time of a call, us")
-    axes.set_title("All-reduce by ranks that share a GPU: lower is better")
+    axes.set_title(f"{what} by ranks that share a GPU: lower is better")
     axes.legend(fontsize=9)
     figure.suptitle(title)
     return figure
@@ -164,12 +240,12 @@ def draw_calls(pyplot, paths):
     bandwidth.set_ylim(bottom=0)
     bandwidth.set_title("Bus bandwidth: higher is better")
     bandwidth.legend(fontsize=9)
-    figure.suptitle(f"All-reduce on {title}")
+    figure.suptitle(title)
     return figure
 
 
 def draw_added(pyplot, paths):
-    curves, levels, title = read_added(paths)
+    curves, levels, title, what = read_added(paths)
     figure, axes = pyplot.subplots(figsize=(9, 5.2))
     for label, points in sorted(curves.items()):
         points = sorted(points)
@@ -180,14 +256,23 @@ def draw_added(pyplot, paths):
     axes.grid(True, color="#dddddd", linewidth=0.6)
     axes.set_xlabel("length of a kernel, us")
     axes.set_ylabel("what a call adds, us")
-    axes.set_title("All-reduce between kernels of an application: lower is better")
+    axes.set_title(f"{what} between kernels of an application: lower is better")
     axes.legend(fontsize=8)
     figure.suptitle(title)
     return figure
 
 
+def find_kind(paths):
+    """What reads the files, and what draws them."""
+    if is_added(paths):
+        return read_added, draw_added
+    if is_several(paths):
+        return read_several, draw_several
+    return (read_alone, draw_alone) if is_alone(paths) else (read, draw_calls)
+
+
 def draw(output, paths):
-    drawer = draw_added if is_added(paths) else draw_alone if is_alone(paths) else draw_calls
+    drawer = find_kind(paths)[1]
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -206,7 +291,7 @@ def draw(output, paths):
 
 def check(picture, paths):
     """The reason why the picture is not that of the files, or None."""
-    (read_added if is_added(paths) else read_alone if is_alone(paths) else read)(paths)
+    find_kind(paths)[0](paths)
     with open(picture, encoding="utf-8") as file:
         text = file.read()
     found = re.search(r"<dc:description>(\w+)</dc:description>", text)

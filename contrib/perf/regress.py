@@ -17,7 +17,7 @@ Exit status 0 without any, 1 with some, 2 if the files cannot be compared.
 import argparse
 import sys
 
-from results import Unusable, describe, load, size
+from results import Unusable, about, coll, describe, has_rival, load, size
 
 
 def keyed(path, options):
@@ -27,13 +27,14 @@ def keyed(path, options):
                                   (options.most_over is None or not options.stored)):
         raise Unusable(f"{path}: no ratios; use a file of mscclpp_bench --compare, or two files with --most-over")
     for result in data["results"]:
-        rows[result["type"], result["op"], result["bytes"], result["in_place"]] = result
+        rows[coll(result), result["type"], result["op"], result["bytes"], result["in_place"]] = result
     return data, rows
 
 
 def name(key):
-    kind, operation, count, in_place = key
-    return f"{size(count)} {kind} {operation}, {'in' if in_place else 'out of'} place"
+    name_of, kind, operation, count, in_place = key
+    what = about({"coll": name_of, "type": kind, "op": operation})
+    return f"{size(count)} {what}, {'in' if in_place else 'out of'} place"
 
 
 def comparable(stored, new, paths):
@@ -62,7 +63,10 @@ def difference(row):
 def worse_ratios(stored, new, options):
     for key, before in stored.items():
         after = new.get(key)
-        if after is None or "ratio" not in before:
+        if after is None or "ratio" not in before or (not has_rival(before) and not has_rival(after)):
+            continue
+        if has_rival(before) != has_rival(after):
+            yield f"no ratio: {name(key)}: one of the two runs has no other side"
             continue
         if before["ratio"] is None or after["ratio"] is None:
             # With a bound in microseconds the row is judged all the same.
@@ -76,6 +80,8 @@ def worse_ratios(stored, new, options):
 def longer_times(stored, new, most_over, rival):
     """Ours against theirs within the new run, or, without a rival, against the stored run."""
     for key, after in new.items():
+        if rival != "none" and not has_rival(after):
+            continue
         if rival != "none":
             over, other = difference(after), rival
         elif key in stored:

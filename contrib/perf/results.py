@@ -27,6 +27,39 @@ def is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+COLLECTIVES = ("allreduce", "allgather", "allgatherv", "reduce_scatter_block", "reduce_scatter", "bcast", "reduce",
+               "alltoall", "alltoallv", "alltoallw", "gather", "gatherv", "scatter", "scatterv", "scan", "exscan")
+TITLES = {"allreduce": "all-reduce", "allgather": "all-gather", "allgatherv": "all-gather of unequal blocks",
+          "reduce_scatter_block": "reduce-scatter", "reduce_scatter": "reduce-scatter of unequal blocks",
+          "bcast": "broadcast", "alltoall": "all-to-all", "alltoallv": "all-to-all of unequal blocks",
+          "alltoallw": "all-to-all of a type each", "gatherv": "gather of unequal blocks",
+          "scatterv": "scatter of unequal blocks", "exscan": "exclusive scan"}
+
+
+def coll(row):
+    """The collective of a row; files that name none are of all-reduce."""
+    return row.get("coll", "allreduce")
+
+
+def title(name):
+    return TITLES.get(name, name)
+
+
+def about(row):
+    """Collective, type and operation. All-reduce goes without saying; what only moves has no operation."""
+    words = [] if coll(row) == "allreduce" else [coll(row)]
+    return " ".join(words + [row["type"]] + ([] if row["op"] == "none" else [row["op"]]))
+
+
+def without_rival(row, key="rival_time_us"):
+    """True of a row that says that the other side has nothing like it."""
+    return coll(row) != "allreduce" and key in row and row[key] is None and row.get("ratio", 0) is None
+
+
+def has_rival(row):
+    return row.get("rival_time_us") is not None or row.get("rival_added_us") is not None
+
+
 def check(path, data):
     """Raises Unusable, with the place, unless all is there that the scripts read, and of its kind."""
     def demand(good, where):
@@ -62,17 +95,18 @@ def check(path, data):
             continue
         demand(isinstance(row.get("type"), str) and isinstance(row.get("op"), str), f"{where}, type and op")
         demand(isinstance(row.get("in_place"), bool), f"{where}, in_place")
+        demand(coll(row) in COLLECTIVES, f"{where}, coll")
         if "between" in data:
             # What calls add may be nothing, and then there is no ratio.
             median(row, "added_us", where, is_number)
-            if compared:
+            if compared and not without_rival(row, "rival_added_us"):
                 median(row, "rival_added_us", where, is_number)
                 median(row, "difference_us", where, is_number)
                 demand("ratio" in row and (row["ratio"] is None or is_positive(row["ratio"])), f"{where}, ratio")
             continue
         demand(isinstance(row.get("busbw"), (int, float)), f"{where}, busbw")
         median(row, "time_us", where)
-        if compared:
+        if compared and not without_rival(row, "rival_time_us"):
             median(row, "rival_time_us", where)
             demand(is_positive(row.get("ratio")), f"{where}, ratio")
 
@@ -96,6 +130,9 @@ def size(count):
     return f"{count} B"
 
 
-def bus_factor(data):
-    ranks = len(data["ranks"])
-    return 2 * (ranks - 1) / ranks
+def bus_factor(data, row):
+    """What the bus bandwidth is of the bytes a second."""
+    ranks, name = len(data["ranks"]), coll(row)
+    if name in ("bcast", "reduce", "scan", "exscan"):
+        return 1
+    return (2 if name == "allreduce" else 1) * (ranks - 1) / ranks

@@ -19,13 +19,14 @@
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_H
 #define MSCCLPP_DEVICE_KERN_LINGER_H
 
-#include "device/types/hot.h"
 #include "device/kern/allreduce/allreduce_nodes.h"
 #include "device/kern/allreduce/allreduce_nodes_packets.h"
 #include "device/kern/allreduce/allreduce_oneshot.h"
 #include "device/kern/allreduce/allreduce_oneshot_put.h"
 #include "device/kern/allreduce/allreduce_twophase.h"
 #include "device/kern/allreduce/allreduce_zerocopy.h"
+#include "device/kern/coll/packets.h"
+#include "device/types/hot.h"
 #include "device/types/linger.h"
 
 /* Makes one word the block's own: an argument of the operation to come. */
@@ -33,7 +34,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32
 {
     if (w <= MSCCLPP_DEV_BELL_BYTES) {
         ((mscclpp_dev_word_t *)&own->args)[w] = payload; /* the arguments begin like the bell */
-    } else {
+    } else if (w == MSCCLPP_DEV_BELL_CODE) {
         own->args.dtype = MSCCLPP_DEV_BELL_DTYPE(payload);
         own->args.op = MSCCLPP_DEV_BELL_OP(payload);
         own->args.release = MSCCLPP_DEV_BELL_RELEASE(payload);
@@ -262,6 +263,13 @@ MSCCLPP_DEV_LINGER_OPERATION(nodes, mscclpp_dev_nodes_args_t,
 MSCCLPP_DEV_LINGER_OPERATION(nodes_packets, mscclpp_dev_nodes_args_t,
                              mscclpp_dev_allreduce_nodes_packets(&ctx, args, false, (int)args->common.dtype,
                                                                  (int)args->common.op))
+MSCCLPP_DEV_LINGER_OPERATION(move, mscclpp_dev_coll_args_t, mscclpp_dev_coll_move_packets(&ctx, args, NULL))
+MSCCLPP_DEV_LINGER_OPERATION(combine, mscclpp_dev_coll_args_t,
+                             mscclpp_dev_coll_combine_packets(&ctx, args, NULL, false, (int)args->common.dtype,
+                                                              (int)args->common.op))
+MSCCLPP_DEV_LINGER_OPERATION(combine_float, mscclpp_dev_coll_args_t,
+                             mscclpp_dev_coll_combine_packets(&ctx, args, NULL, true, (int)MSCCLPP_DTYPE_FLOAT32,
+                                                              (int)MSCCLPP_OP_SUM))
 #undef MSCCLPP_DEV_LINGER_ANY
 #undef MSCCLPP_DEV_LINGER_HOT2
 #undef MSCCLPP_DEV_LINGER_HOT4
@@ -355,6 +363,30 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
     return mscclpp_dev_linger_zerocopy(*ctx, args);
 }
 
+/*
+ * One operation of another collective. What its kind has besides the common arguments takes the place of what other
+ * kinds have, which these renew before they use it, or never share a kernel with collectives.
+ */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_args_t *args, uint32_t code,
+                                               uint32_t word)
+{
+    if (ctx->tid == 0) {
+        args->pattern = MSCCLPP_DEV_BELL_PATTERN(word);
+        args->in_place = MSCCLPP_DEV_BELL_IN_PLACE(word);
+        args->root = MSCCLPP_DEV_BELL_ROOT(word);
+        args->stride = args->common.bytes + MSCCLPP_DEV_BELL_PADDING(word);
+    }
+    mscclpp_dev_block_sync(ctx);
+    if (MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_COLL_MOVE_PACKETS) {
+        return mscclpp_dev_linger_move(*ctx, args);
+    }
+    if (MSCCLPP_DEV_FOLDS && MSCCLPP_DEV_BELL_DTYPE(code) == MSCCLPP_DTYPE_FLOAT32 &&
+        MSCCLPP_DEV_BELL_OP(code) == MSCCLPP_OP_SUM) {
+        return mscclpp_dev_linger_combine_float(*ctx, args);
+    }
+    return mscclpp_dev_linger_combine(*ctx, args);
+}
+
 MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
 {
     return kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY && kernel != MSCCLPP_KERNEL_ALLREDUCE_NODES &&
@@ -382,6 +414,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
             mscclpp_dev_linger_serve_zerocopy(&mine, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)], &own->zerocopy, code);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT) {
         ctx->failed = mscclpp_dev_linger_serve_put(&mine, &own->args, code);
+    } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS) {
+        ctx->failed = mscclpp_dev_linger_serve_coll(&mine, &own->coll, code, own->words[MSCCLPP_DEV_BELL_COLL]);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES) {
         if (mine.tid == 0) {
             own->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);
@@ -461,6 +495,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         own->wide = MSCCLPP_DEV_BELL_BLOCKS(args->code) > 1 ? args->number : 0;
         own->place = 0;
         own->words[MSCCLPP_DEV_BELL_CODE] = args->code;
+        own->words[MSCCLPP_DEV_BELL_COLL] = args->coll;
     }
     mscclpp_dev_block_sync(ctx);
     ctx->failed = own->failed != 0;

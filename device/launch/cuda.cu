@@ -1,5 +1,4 @@
 /* CUDA kernels: shells round the bodies of device/kern, and the C functions that start and load them. */
-#include "device/types/hot.h"
 #include "device/kern/allreduce/allreduce_nodes.h"
 #include "device/kern/allreduce/allreduce_nodes_packets.h"
 #include "device/kern/allreduce/allreduce_oneshot.h"
@@ -8,14 +7,16 @@
 #include "device/kern/allreduce/allreduce_twophase.h"
 #include "device/kern/allreduce/allreduce_twophase_ll128.h"
 #include "device/kern/allreduce/allreduce_zerocopy.h"
-#include "device/kern/probe/meet.h"
+#include "device/kern/allreduce/reduce_chunk.h"
 #include "device/kern/probe/channel_ring.h"
 #include "device/kern/probe/ll128.h"
-#include "device/kern/allreduce/reduce_chunk.h"
+#include "device/kern/probe/meet.h"
 #include "device/kern/probe/port_pair.h"
 #include "device/kern/probe/port_ring.h"
-#include "device/launch/launch.h"
+#include "device/launch/cuda_coll.h"
 #include "device/launch/cuda_linger.h"
+#include "device/launch/launch.h"
+#include "device/types/hot.h"
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -205,6 +206,16 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)twophase_ll128_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_LL128_PROBE:
         return (const void *)ll128_probe_kernel;
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_TILES:
+    case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
+    case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
+    case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
+    case MSCCLPP_KERNEL_COLL_PACK:
+        return mscclpp_dev_cuda_coll_kernel(kernel, DTYPE, OP);
     default:
         return (const void *)barrier_kernel;
     }
@@ -254,7 +265,8 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 {
     return kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 ||
            kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT || kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
-           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
+           kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 ||
+           (kernel >= MSCCLPP_KERNEL_COLL_MOVE_PACKETS && kernel <= MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS);
 }
 
 /* The driver's numbers of errors are the runtime's. */

@@ -1,9 +1,10 @@
 /* What both launchers share: sizes of arguments, elements, and which combinations exist. */
 #include "device/launch/launch.h"
 
-#include "device/types/reduce.h"
+#include "device/types/coll.h"
 #include "device/types/linger.h"
 #include "device/types/nodes.h"
+#include "device/types/reduce.h"
 
 static const struct {
     uint8_t extent;
@@ -73,6 +74,20 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         return sizeof(mscclpp_dev_nodes_args_t);
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
+        return sizeof(mscclpp_dev_coll_args_t);
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+    case MSCCLPP_KERNEL_COLL_TILES:
+        return sizeof(mscclpp_dev_blocks_args_t);
+    case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
+        return sizeof(mscclpp_dev_strided_args_t);
+    case MSCCLPP_KERNEL_COLL_PACK:
+        return sizeof(mscclpp_dev_pack_args_t);
+    case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
+    case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
+        return sizeof(mscclpp_dev_direct_args_t);
     default:
         return sizeof(mscclpp_dev_args_t);
     }

@@ -13,8 +13,13 @@
 #include "device/kern/allreduce/allreduce_twophase.h"
 #include "device/kern/allreduce/allreduce_twophase_ll128.h"
 #include "device/kern/allreduce/allreduce_zerocopy.h"
-#include "device/kern/probe/meet.h"
+#include "device/kern/coll/direct.h"
+#include "device/kern/coll/pack.h"
+#include "device/kern/coll/packets.h"
+#include "device/kern/coll/strided.h"
+#include "device/kern/coll/tiles.h"
 #include "device/kern/probe/channel_ring.h"
+#include "device/kern/probe/meet.h"
 #include "device/kern/linger.h"
 #include "device/kern/probe/ll128.h"
 #include "device/kern/allreduce/reduce_chunk.h"
@@ -50,6 +55,10 @@ typedef struct job {
         mscclpp_dev_port_ring_args_t port_ring;
         mscclpp_dev_port_pair_args_t port_pair;
         mscclpp_dev_nodes_args_t nodes;
+        mscclpp_dev_blocks_args_t blocks;
+        mscclpp_dev_direct_args_t direct;
+        mscclpp_dev_strided_args_t strided;
+        mscclpp_dev_pack_args_t pack;
     } args;
 } job_t;
 
@@ -134,6 +143,33 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_LL128_PROBE:
         mscclpp_dev_ll128_probe(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+        mscclpp_dev_coll_move_packets(ctx, args, NULL);
+        break;
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
+        mscclpp_dev_coll_combine_packets(ctx, args, NULL, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+        mscclpp_dev_coll_move_packets(ctx, args, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+        mscclpp_dev_coll_combine_packets(ctx, args, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_TILES:
+        mscclpp_dev_coll_tiles(ctx, args, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
+        mscclpp_dev_coll_move_direct(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
+        mscclpp_dev_coll_combine_direct(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
+        mscclpp_dev_coll_move_strided(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_PACK:
+        mscclpp_dev_coll_pack(ctx, args);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

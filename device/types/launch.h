@@ -223,6 +223,15 @@ typedef enum {
     MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128, /* args: mscclpp_dev_args_t; 128-byte packets */
     MSCCLPP_KERNEL_LL128_PROBE,              /* args: mscclpp_dev_ll128_probe_args_t */
     MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT,    /* args: mscclpp_dev_args_t; MSCCLPP_DEV_PUT_BLOCKS blocks at most */
+    MSCCLPP_KERNEL_COLL_MOVE_PACKETS,        /* args: mscclpp_dev_coll_args_t (device/types/coll.h) */
+    MSCCLPP_KERNEL_COLL_COMBINE_PACKETS,     /* args: mscclpp_dev_coll_args_t */
+    MSCCLPP_KERNEL_COLL_MOVE_BLOCKS,         /* args: mscclpp_dev_blocks_args_t; packets */
+    MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS,      /* args: mscclpp_dev_blocks_args_t; packets */
+    MSCCLPP_KERNEL_COLL_TILES,               /* args: mscclpp_dev_blocks_args_t */
+    MSCCLPP_KERNEL_COLL_MOVE_DIRECT,         /* args: mscclpp_dev_direct_args_t */
+    MSCCLPP_KERNEL_COLL_COMBINE_DIRECT,      /* args: mscclpp_dev_direct_args_t */
+    MSCCLPP_KERNEL_COLL_MOVE_STRIDED,        /* args: mscclpp_dev_strided_args_t */
+    MSCCLPP_KERNEL_COLL_PACK,                /* args: mscclpp_dev_pack_args_t; waits for nobody, and is not counted */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

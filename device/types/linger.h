@@ -5,6 +5,7 @@
 #ifndef MSCCLPP_DEVICE_TYPES_LINGER_H
 #define MSCCLPP_DEVICE_TYPES_LINGER_H
 
+#include "device/types/coll.h"
 #include "device/types/launch.h"
 #include "device/types/nodes.h"
 
@@ -22,6 +23,7 @@ enum {
     MSCCLPP_DEV_BELL_OUT_HIGH,
     MSCCLPP_DEV_BELL_BYTES,
     MSCCLPP_DEV_BELL_CODE,
+    MSCCLPP_DEV_BELL_COLL, /* of a collective other than all-reduce: its pattern and root */
     MSCCLPP_DEV_BELL_WORDS,
     MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS,  /* of the bell alone: the number of the kernel that shall leave */
     MSCCLPP_DEV_RELAY_EPOCH = MSCCLPP_DEV_BELL_WORDS, /* of the relay alone: the flag of the last packets */
@@ -42,6 +44,14 @@ enum {
 #define MSCCLPP_DEV_BELL_RELEASE(code_) ((code_) >> 21 & 3u)
 #define MSCCLPP_DEV_BELL_VARIANT(code_) ((code_) >> 23 & 3u)
 #define MSCCLPP_DEV_BELL_QUIT 0xffffffffu /* in the relay: the kernel leaves */
+
+/* Payload of the word COLL. Padding is what a block's stride is longer than the block. */
+#define MSCCLPP_DEV_BELL_ENCODE_COLL(pattern_, root_, in_place_, padding_)                                             \
+    ((uint32_t)(pattern_) | (uint32_t)((in_place_) != 0) << 7 | (uint32_t)(root_) << 8 | (uint32_t)(padding_) << 16)
+#define MSCCLPP_DEV_BELL_PATTERN(word_) ((word_)&127u)
+#define MSCCLPP_DEV_BELL_IN_PLACE(word_) ((word_) >> 7 & 1u)
+#define MSCCLPP_DEV_BELL_ROOT(word_) ((word_) >> 8 & 255u)
+#define MSCCLPP_DEV_BELL_PADDING(word_) ((word_) >> 16)
 
 #define MSCCLPP_DEV_LINGER_BLOCKS 64 /* at most */
 
@@ -70,6 +80,7 @@ typedef struct {
     uint64_t window_ns; /* the kernel takes up no operation later than so long after its start */
     uint64_t idle_ns;   /* it leaves when so long nothing came */
     uint32_t code;      /* of the first operation */
+    uint32_t coll;      /* likewise */
     uint32_t spans;     /* not 0: the team spans nodes */
     uint32_t cluster;   /* not 0: the blocks form a cluster, where the device can have one of so many */
 } mscclpp_dev_linger_args_t;
@@ -83,6 +94,7 @@ typedef struct {
         mscclpp_dev_args_t args; /* `launches` are 1 less than the number of the operation in hand, or the last one */
         mscclpp_dev_zerocopy_args_t zerocopy;
         mscclpp_dev_nodes_args_t nodes;
+        mscclpp_dev_coll_args_t coll;
     };
     uint64_t started_ns;
     uint64_t wide;  /* of the first block: number of the last operation for more than one; 0: none */

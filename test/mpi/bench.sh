@@ -59,7 +59,56 @@ cases_bench() {
         "${measure[@]}" --max 65537 --host-buffers stack
     run_failing "bench:host buffers:queued" "^mscclpp_bench: --mode: 'stream' is not allowed" 30 -n 2 "${measure[@]}" \
         --mode stream --host-buffers
+    cases_bench_collectives
     cases_bench_compared
+}
+
+# Every collective is verified, and none of them where its results are not right.
+cases_bench_collectives() {
+    local n kind damage=$bindir/.libs/libdamage.so
+    local colls=("${measure[@]}" --iterations 5 --warmup 0 --coll) all=("${forced[@]}" "${measure[@]}")
+    all+=(--iterations 5 --warmup 0 --factor 29 --min 4 --max 100k --coll all)
+    for n in 1 2 3 5; do
+        run_saying "bench:collectives:$n" '^# 0 wrong elements$' 120 -n "$n" "${all[@]}" --type char,float,double \
+            --op sum,max --root $((n / 2)) --json "$file.colls.$n"
+    done
+    run_saying "bench:collectives:by the host library" '^# 0 wrong elements$' 120 -n 3 "${all[@]}" --mode library \
+        --type int8,half,float --root 1
+    run_saying "bench:collectives:without the component" '^# 0 wrong elements$' 60 -n 2 "${device[@]}" \
+        --mca coll ^mscclpp "${measure[@]}" --iterations 5 --factor 29 --max 64k --host-buffers --coll all
+    for kind in copies kernel launched; do
+        run_saying "bench:collectives:beside $kind" '^# 0 wrong elements$' 120 -n 3 "${all[@]}" --compare "$kind" \
+            --root 2 --json "$file.colls.$kind"
+    done
+    run_saying "bench:collectives:between kernels" "^ +8 +2 +float +none \| +-?[0-9.]+ +[0-9.]+ +[0-9]{4}" 60 -n 2 \
+        "${forced[@]}" "${between[@]}" --between waves:2000 --coll allgather --compare copies
+    run_saying "bench:collectives:who served" '^# bcast: coll/mscclpp served [0-9N]' 60 -n 2 "${forced[@]}" \
+        "${colls[@]}" bcast,scan --max 64
+    for kind in last skip beyond; do
+        if [ "$MSCCLPP_TEST_DEVICE" != host ] || { [ ! -e "$damage" ] && [ "${patterns[0]:-}" != --list ]; }; then
+            skip "bench:collectives:$kind damaged" "no $damage, or buffers that it cannot touch"
+            continue
+        fi
+        local damaged=all
+        [ "$kind" != beyond ] || damaged=reduce_scatter_block,reduce_scatter,reduce,gather,gatherv,scatter,scatterv
+        run_failing "bench:collectives:$kind damaged" '^# [1-9][0-9]* wrong elements$' 60 -n 3 "${forced[@]}" \
+            -x LD_PRELOAD="$damage" -x MSCCLPP_TEST_DAMAGE="$kind" "${colls[@]}" "$damaged" --out-of-place --min 4k \
+            --max 4k --root 1 --json "$file.damaged.$kind"
+    done
+    for kind in allredcue '' allreduce,,scan; do
+        run_failing "bench:collectives:bad '$kind'" \
+            "^mscclpp_bench: --coll: '[a-z]*' is not allowed; use allreduce" 30 -n 2 "${colls[@]}" "$kind"
+    done
+    run_failing "bench:collectives:no such root" \
+        "^mscclpp_bench: --root: '2' is not allowed; use a rank from 0 to 1" 30 -n 2 "${colls[@]}" bcast --root 2
+    run_failing "bench:collectives:a root of nothing" \
+        "^mscclpp_bench: --root: '1' is not allowed; use it with" 30 -n 2 "${colls[@]}" scan --root 1
+    run_failing "bench:collectives:copies of reductions" "^mscclpp_bench: --compare: 'copies' is not allowed" 30 -n 2 \
+        "${colls[@]}" scan,reduce --compare copies
+    run_failing "bench:collectives:queued" "^mscclpp_bench: --coll: 'bcast' is not allowed; use allreduce" 30 -n 2 \
+        "${colls[@]}" bcast --mode stream
+    run_failing "bench:collectives:operations of moves" "^mscclpp_bench: --op: 'max' is not allowed" 30 -n 2 \
+        "${colls[@]}" bcast --op max
 }
 
 # What files say, and what the scripts make of them; their own cases are in contrib/perf/check.
@@ -76,6 +125,22 @@ sys.exit(any(abs(added - (turn - base) / 4) > 0.001 for added, turn, base in sid
     if [ -e "$file.launched" ] || [ "$list" = --list ]; then
         run "bench:compared:launched" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 "$file.launched"
         run "bench:compared:table" 30 -n 1 python3 -B "$perf/table.py" "$file.launched"
+    fi
+    if [ -e "$file.damaged.last" ] || [ "$list" = --list ]; then
+        run "bench:collectives:damage in every row" 30 -n 1 python3 -c '
+import json, sys
+for path, colls in zip(sys.argv[1:], (16, 16, 7)):
+    rows = json.load(open(path))["results"]
+    sys.exit("a row is right") if not all(row["wrong"] for row in rows) else None
+    sys.exit("a collective is missing") if len({row["coll"] for row in rows}) != colls else None' \
+            "$file.damaged.last" "$file.damaged.skip" "$file.damaged.beyond"
+    fi
+    if [ -e "$file.colls.copies" ] || [ "$list" = --list ]; then
+        run "bench:compared:collectives" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 \
+            "$file.colls.copies"
+        run "bench:compared:table of collectives" 30 -n 1 python3 -B "$perf/table.py" "$file.colls.copies"
+        run "bench:compared:collectives of two runs" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 \
+            "$file.colls.2" "$file.colls.2"
     fi
     if { [ -e "$file.heap" ] && [ -e "$file.without" ]; } || [ "$list" = --list ]; then
         run "bench:compared:host buffers" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 \

@@ -24,7 +24,7 @@ static const char *const variant_names[VARIANTS] = {"blocking", "nonblocking", "
 static mt_buffer_t arenas[2][2]; /* send and receive; device and host memory */
 static char *images[2];
 static char *seen;
-static long passed, failed, staged_calls;
+static long passed, failed, staged_calls, served_calls;
 static bool without; /* the component: shows what Open MPI alone gets wrong */
 
 /* ---- The calls ---- */
@@ -145,8 +145,12 @@ static bool touches(const call_t *call)
 
 static bool kernels_may_serve(const call_t *call)
 {
-    return ALLREDUCE == call->collective && BLOCKING == call->variant && &sm_types[PLAIN] == call->send_type &&
-           !mt_parameter_is("algorithm", "stage");
+    const bool reduces = SCAN == call->collective || EXSCAN == call->collective || ALLREDUCE == call->collective ||
+                         REDUCE == call->collective || REDUCE_SCATTER == call->collective ||
+                         REDUCE_SCATTER_BLOCK == call->collective;
+
+    return BLOCKING == call->variant && !call->group->inter && !is_neighbor(call->collective) &&
+           (!reduces || &sm_types[PLAIN] == call->send_type) && !mt_parameter_is("algorithm", "stage");
 }
 
 static void run_call(call_t *call)
@@ -158,6 +162,7 @@ static void run_call(call_t *call)
     sm_describe(call);
     for (int round = 0; round < rounds; ++round) {
         uint64_t before = without ? 0 : mt_staged(call->group->comm);
+        uint64_t served = without ? 0 : mt_served(call->group->comm);
         int code = MPI_SUCCESS;
 
         sm_fill(call, round);
@@ -182,7 +187,21 @@ static void run_call(call_t *call)
         good = compare(call, &call->recv, "receive", round) && good;
         if (without || mt_staged(call->group->comm) > before) {
             staged_calls += !without;
-        } else if (touches(call) && !kernels_may_serve(call)) {
+            if (!without && kernels_may_serve(call)) {
+                mt_fail(__FILE__, __LINE__, "%s on %s%s, root %d: staged, though kernels can serve it",
+                        sm_collective_names[call->collective], call->group->name, call->in_place ? ", in place" : "",
+                        call->root);
+                good = false;
+            }
+        } else if (touches(call) && kernels_may_serve(call)) {
+            if (mt_served(call->group->comm) == served) {
+                mt_fail(__FILE__, __LINE__, "%s on %s%s, root %d: not served by kernels",
+                        sm_collective_names[call->collective], call->group->name, call->in_place ? ", in place" : "",
+                        call->root);
+                good = false;
+            }
+            served_calls += 1;
+        } else if (touches(call)) {
             mt_fail(__FILE__, __LINE__, "%s %s on %s%s, root %d: not staged", variant_names[call->variant],
                     sm_collective_names[call->collective], call->group->name, call->in_place ? ", in place" : "",
                     call->root);

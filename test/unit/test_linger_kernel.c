@@ -35,6 +35,7 @@ static void serve(bench_t *bench, uint64_t number, bool rung)
 {
     const mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_LINGER, 2, 1, &bench->args};
     const uint64_t payloads[MSCCLPP_DEV_BELL_WORDS] = {
+        /* that of COLL is 0 */
         (uint32_t)(uintptr_t)bench->in, (uintptr_t)bench->in >> 32, (uint32_t)(uintptr_t)bench->out,
         (uintptr_t)bench->out >> 32,    sizeof(bench->in),          bench->args.code,
     };

@@ -1,6 +1,6 @@
 /*
  * What the files of mscclpp_bench offer one another. The program measures the component from the outside: it calls
- * plain MPI_Allreduce, or the host library, and never exchanges its own bookkeeping through the path under test.
+ * MPI's collectives, or the host library, and never exchanges its own bookkeeping through the path under test.
  */
 #ifndef TOOLS_BENCH_BENCH_H
 #define TOOLS_BENCH_BENCH_H
@@ -15,6 +15,7 @@
 #include "mca/common/gpu/gpu.h"
 #include "mca/common/task/task.h"
 #include "mca/common/team/team.h"
+#include "tools/bench/bench_coll.h"
 #include "tools/bench/bench_cuda.h"
 #include "tools/bench/bench_kernel.h"
 
@@ -86,17 +87,19 @@ int bench_leave(int status);
 
 /* Options */
 typedef enum {
-    BENCH_MODE_BLOCKING, /* MPI_Allreduce, one call at a time */
+    BENCH_MODE_BLOCKING, /* MPI's function, one call at a time */
     BENCH_MODE_LIBRARY,  /* the host library's blocking call, one at a time */
     BENCH_MODE_STREAM,   /* the host library's calls queued in a stream, one wait at the end */
-    BENCH_MODE_PORT      /* no all-reduce: port channels between pairs of ranks (bench_port.h) */
+    BENCH_MODE_PORT      /* no collective: port channels between pairs of ranks (bench_port.h) */
 } bench_mode_t;
 
 typedef enum {
     BENCH_COMPARE_NONE,
     BENCH_COMPARE_NCCL,
-    BENCH_COMPARE_STAGED,  /* copy to pinned host memory, MPI_Allreduce there, copy back */
-    BENCH_COMPARE_LAUNCHED /* the host library without lingering kernels */
+    BENCH_COMPARE_STAGED,   /* copy to pinned host memory, MPI's function there, copy back */
+    BENCH_COMPARE_LAUNCHED, /* the host library without lingering kernels */
+    BENCH_COMPARE_COPIES,   /* of what moves only: plain copies of the same bytes */
+    BENCH_COMPARE_KERNEL    /* a plain kernel that reads and writes as many bytes as the call must */
 } bench_compare_t;
 
 /* Where the measured buffers are. */
@@ -128,6 +131,9 @@ typedef struct {
     bench_compare_t compare;
     bench_between_t between;
     bench_memory_t memory;
+    const bench_coll_t *colls[BENCH_MAX_COLLS];
+    int ncolls;
+    int root;
     size_t min; /* bytes; min and max are 0 until the device is known, unless given */
     size_t max;
     double factor;
@@ -239,31 +245,60 @@ bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t
                         char *stack);
 void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env);
 
-/* Fills the operand of this rank, and out of place the result with a value that cannot be right. */
-bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type,
-                        const bench_op_t *op, size_t count, bool in_place, int seed);
+/* One call. `send` and `recv` are this rank's two buffers, of which in place, and in a broadcast, `recv` is used. */
+typedef struct {
+    char *send;
+    char *recv;
+    const bench_type_t *type;
+    const bench_op_t *op;
+    const bench_layout_t *layout;
+    bool in_place;
+} bench_operation_t;
 
-/* How many elements of the result differ from the exact one, on this rank. */
-bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type,
-                          const bench_op_t *op, size_t count, int seed, uint64_t *wrong_p);
+/* Fills the operands of this rank, and the other buffer, or what is left of it, with a value that cannot be right. */
+bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed);
 
-/* One way to all-reduce. Functions print their cause and return false on failure. */
+/*
+ * How many elements of the whole result buffer differ from the exact ones, on this rank. `strict`: those that the
+ * collective must not touch count, too.
+ */
+bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
+                          int seed, bool strict, uint64_t *wrong_p);
+
+/* What a contender can do with a call. */
+typedef enum {
+    BENCH_SERVES_NOT,
+    BENCH_SERVES_TIME, /* it takes a time that says something, and leaves another result */
+    BENCH_SERVES
+} bench_serves_t;
+
+/* One way to serve a collective. Functions print their cause and return false on failure. */
 typedef struct bench_contender {
     const char *name;
     bench_env_t *env;
-    /* In place if sendbuf equals recvbuf. */
-    bool (*call)(struct bench_contender *contender, const void *sendbuf, void *recvbuf, size_t count,
-                 const bench_type_t *type, const bench_op_t *op);
+    bool (*call)(struct bench_contender *contender, const bench_operation_t *operation);
     bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL if each call does */
-    mscclpp_team_t *team;                              /* of the host library, which serves it; NULL: others */
-    bool waits;                                        /* NCCL: each call waits for its end */
+    /* NULL: all of them. Equal on all ranks. */
+    bench_serves_t (*serves)(const struct bench_contender *contender, const bench_coll_t *coll, bool in_place);
+    mscclpp_team_t *team; /* of the host library, which serves it; NULL: others */
+    bool waits;           /* NCCL and others in a stream: each call waits for its end */
     bool spins;
     char *staging[2];              /* staged: pinned host memory */
     struct bench_contender *calls; /* a loop with kernels: whose calls it makes; NULL: none */
 } bench_contender_t;
 
-bench_contender_t bench_contender_mpi(bench_env_t *env);
-bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, bool stream);
+bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
+bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
+                                          bool stream);
+
+/* MPI's function with these buffers. */
+bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm);
+
+/* The host library's call of a collective other than all-reduce. */
+mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operation_t *operation, uint64_t call);
+
+/* What this contender can do. */
+bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place);
 
 /* Creates a team of the host library. All ranks return the same; one line on failure. */
 bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_team_t **team_p);
@@ -284,6 +319,16 @@ void bench_staged_close(bench_contender_t *contender);
 /* The host library's blocking calls without lingering kernels, in a team of its own. */
 bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p);
 void bench_launched_close(bench_contender_t *contender);
+
+/* Plain copies of what moves, into the peers' buffers where these can be mapped. All ranks return the same. */
+bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p);
+void bench_copies_close(void);
+/* In a few words, where they go. */
+const char *bench_copies_describe(void);
+
+/* One kernel for each GPU. `colls`: what is to be measured, by which it knows its largest traffic. */
+bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p);
+void bench_plain_close(bench_env_t *env);
 
 const char *bench_between_name(bench_kernel_kind_t kind);
 
@@ -312,12 +357,13 @@ typedef struct {
     bench_times_t rival;
     bench_times_t base; /* of a turn of the loop without the calls, if there is such a loop */
     uint64_t wrong;     /* elements, all ranks and checks together */
+    uint64_t rival_wrong;
     char algorithm[32]; /* empty where MPI hides it */
 } bench_cell_t;
 
 typedef struct {
     size_t bytes;
-    size_t count;
+    const bench_layout_t *layout;
     const bench_type_t *type;
     const bench_op_t *op;
     const char *path; /* of the measured calls */
@@ -332,13 +378,6 @@ bench_times_t bench_between_added(const bench_between_t *between, const bench_ti
                                   const bench_times_t *without);
 
 /* The parts of a measurement. Those that return a bool print their cause and return false on failure. */
-typedef struct {
-    const void *sendbuf;
-    void *recvbuf;
-    size_t count;
-    const bench_type_t *type;
-    const bench_op_t *op;
-} bench_operation_t;
 
 /* A round that lasts this long averages over enough calls, but has so many of them at least. */
 #define BENCH_ROUND_SECONDS 0.02
@@ -355,8 +394,8 @@ bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const benc
                       double *seconds_p);
 
 /* Verified calls; *wrong_p counts the wrong elements of all ranks. */
-bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *ours,
-                 const bench_operation_t *operation, bool in_place, uint64_t *wrong_p);
+bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
+                 const bench_operation_t *operation, bool strict, uint64_t *wrong_p);
 
 /* Measures ours, and in alternating rounds the rival, if there is one, and the loop without calls, if it is asked for.
  */
@@ -366,20 +405,37 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
 /* Writes the text within quotes. */
 void bench_json_string(FILE *file, const char *text);
 
-/* The table on standard output and the JSON file, by rank 0. */
+/* The tables on standard output, one for each collective, and the JSON file, by rank 0. */
 typedef struct {
     FILE *json;
     bool first_row;
-    bool rival;
+    const bench_coll_t *coll; /* of the table under way */
+    bool rival;               /* in its columns */
+    bool out_of_place;
+    bool in_place;
     const bench_options_t *options;
     const bench_env_t *env;
+    /* What the component served of each collective. */
+    struct {
+        bool measured;
+        bench_component_t component;
+    } served[BENCH_MAX_COLLS];
 } bench_report_t;
 
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
 void bench_report_places(const bench_env_t *env);
 void bench_report_header(const bench_report_t *report);
+/* Of the collective: what a size is, and the columns. `rival`: NULL if there is none. */
+void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival);
 void bench_report_row(bench_report_t *report, const bench_row_t *row);
+/* Parts of the JSON file, which is open. */
+void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place);
+bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong, const bench_component_t *component);
+
+/* What the component served between two readings. */
+void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after);
 /* False if the JSON file could not be written. */
-bool bench_report_close(bench_report_t *report, uint64_t wrong, const bench_component_t *component);
+bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong,
+                        const bench_component_t *component);
 
 #endif

@@ -97,26 +97,24 @@ static bool wait(void)
 }
 
 /* Calls that are queued in the kernels' own stream end with it. */
-static bool make_calls(bench_contender_t *calls, const void *sendbuf, void *recvbuf, size_t count,
-                       const bench_type_t *type, const bench_op_t *op)
+static bool make_calls(bench_contender_t *calls, const bench_operation_t *operation)
 {
     bool ok = true;
 
     for (int i = 0; ok && i < loop.between->calls; ++i) {
-        ok = calls->call(calls, sendbuf, recvbuf, count, type, op);
+        ok = calls->call(calls, operation);
     }
     return ok && (NULL == calls->finish || (NULL != loop.stream && !loop.own_stream) || calls->finish(calls));
 }
 
-static bool iterate(bench_contender_t *contender, const void *sendbuf, void *recvbuf, size_t count,
-                    const bench_type_t *type, const bench_op_t *op)
+static bool iterate(bench_contender_t *contender, const bench_operation_t *operation)
 {
     bool ok = true;
 
     for (int i = 0; ok && i < loop.between->ahead; ++i) {
         ok = launch();
     }
-    return ok && (NULL == contender->calls || make_calls(contender->calls, sendbuf, recvbuf, count, type, op)) &&
+    return ok && (NULL == contender->calls || make_calls(contender->calls, operation)) &&
            (0 != loop.between->ahead || launch()) && wait();
 }
 

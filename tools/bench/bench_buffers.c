@@ -12,20 +12,30 @@
 #define STAGING (4u << 20)
 #define POISON 0xa5
 
+/* Bits of what only moves: every type holds such integers exactly, and none looks like poison. */
+#define MOVED 0x7f
+
 /* Bytes of a large mapping, at least. */
 #define LARGE ((size_t)256 << 20)
 
 /*
  * The operand of a rank at an index. Sums stay within what the type holds exactly; in a product none, one or two
- * neighbouring ranks have the factor 2 and the others 1.
+ * neighbouring ranks have the factor 2 and the others 1. What only moves differs from rank to rank at nearly every
+ * index, however little the type holds.
  */
-static long operand(const bench_type_t *type, mscclpp_op_t op, int rank, int size, size_t index, int seed)
+static long operand(const bench_operation_t *operation, int rank, size_t index, int seed)
 {
+    const bench_type_t *type = operation->type;
+    const int size = operation->layout->size;
     unsigned long mix = (index + 1) * 7919ul + (unsigned long)rank * 104729ul + (unsigned long)seed * 1299709ul;
     size_t mix_index = index * 31 + (size_t)seed;
     long range = type->sum_max / size;
 
-    switch (op) {
+    if (!operation->layout->coll->reduces) {
+        uint64_t scrambled = (uint64_t)mix * UINT64_C(0x9e3779b97f4a7c15);
+        return (long)((scrambled ^ scrambled >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 33) & MOVED;
+    }
+    switch (operation->op->op) {
     case MSCCLPP_OP_PROD:
         return (mix_index + (size_t)rank) % (size_t)size < index % 3 ? 2 : 1;
     case MSCCLPP_OP_SUM:
@@ -124,7 +134,7 @@ bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t
     buffers->memory = memory;
     buffers->capacity = capacity;
     buffers->staging_size = STAGING;
-    buffers->expected = malloc(PERIOD * sizeof(int64_t));
+    buffers->expected = malloc(2 * PERIOD * sizeof(int64_t));
     if (NULL == buffers->expected) {
         goto err;
     }
@@ -181,68 +191,116 @@ static bool spread(bench_buffers_t *buffers, const bench_env_t *env, char *to, s
     return ok && MSCCLPP_OK == env->gpu->stream_sync(env->stream);
 }
 
-bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type,
-                        const bench_op_t *op, size_t count, bool in_place, int seed)
+/* Elements of the staging area that are whole periods. */
+static size_t unit_of(const bench_buffers_t *buffers, const bench_type_t *type)
 {
-    size_t row = PERIOD * type->size;
-    size_t unit = buffers->staging_size / row * row;
-    size_t used = count * type->size < unit ? (count * type->size + row - 1) / row * row : unit;
+    return buffers->staging_size / (PERIOD * type->size) * PERIOD;
+}
 
-    if (!in_place) {
-        memset(buffers->staging, POISON, used);
-        if (!spread(buffers, env, buffers->recv, count * type->size, unit)) {
+/* Spreads the first period of the staging area, which is written, over `count` elements from `to` on. */
+static bool spread_period(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type, char *to,
+                          size_t count)
+{
+    const size_t row = PERIOD * type->size, unit = unit_of(buffers, type) * type->size;
+    const size_t used = count * type->size < unit ? (count * type->size + row - 1) / row * row : unit;
+
+    for (size_t done = row; done < used; done += row) {
+        memcpy(buffers->staging + done, buffers->staging, row);
+    }
+    return spread(buffers, env, to, count * type->size, unit);
+}
+
+bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed)
+{
+    const bench_type_t *type = operation->type;
+    const bench_layout_t *layout = operation->layout;
+    const bench_piece_t input = bench_layout_input(layout, operation->in_place);
+    char *at = (input.in_recv ? operation->recv : operation->send) + input.first * type->size;
+
+    if (!input.in_recv || input.count < layout->count) {
+        memset(buffers->staging, POISON, PERIOD * type->size);
+        if (!spread_period(buffers, env, type, operation->recv, layout->count)) {
             return false;
         }
     }
     for (size_t i = 0; i < PERIOD; ++i) {
-        bench_type_encode(type, operand(type, op->op, env->rank, env->size, i, seed),
-                          buffers->staging + i * type->size);
+        bench_type_encode(type, operand(operation, env->rank, i, seed), buffers->staging + i * type->size);
     }
-    for (size_t done = row; done < used; done += row) {
-        memcpy(buffers->staging + done, buffers->staging, row);
-    }
-    return spread(buffers, env, in_place ? buffers->recv : buffers->send, count * type->size, unit);
+    return spread_period(buffers, env, type, at, input.count);
 }
 
-/* Elements of [data, data + count) that differ from the period of expected ones, which starts with data. */
-static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t count)
+/* Elements of the staging area that differ from the expected ones, of which there are two periods from `phase` on. */
+static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t phase, size_t count)
 {
+    const char *expected = buffers->expected + phase * size;
     uint64_t wrong = 0;
 
     for (size_t done = 0; done < count; done += PERIOD) {
         size_t part = count - done < PERIOD ? count - done : PERIOD;
         const char *data = buffers->staging + done * size;
-        if (0 == memcmp(data, buffers->expected, part * size)) {
+        if (0 == memcmp(data, expected, part * size)) {
             continue;
         }
         for (size_t i = 0; i < part; ++i) {
-            wrong += 0 != memcmp(data + i * size, buffers->expected + i * size, size);
+            wrong += 0 != memcmp(data + i * size, expected + i * size, size);
         }
     }
     return wrong;
 }
 
-bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type,
-                          const bench_op_t *op, size_t count, int seed, uint64_t *wrong_p)
+/* Elements [first, first + count) of the result against the expected ones from `phase` on. */
+static bool compare(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, size_t first,
+                    size_t count, size_t phase, uint64_t *wrong_p)
 {
-    size_t unit = buffers->staging_size / (PERIOD * type->size) * PERIOD;
-    uint64_t wrong = 0;
+    const size_t size = operation->type->size, unit = unit_of(buffers, operation->type);
 
-    for (size_t i = 0; i < PERIOD; ++i) {
-        long value = operand(type, op->op, 0, env->size, i, seed);
-        for (int rank = 1; rank < env->size; ++rank) {
-            value = combine(op->op, value, operand(type, op->op, rank, env->size, i, seed));
-        }
-        bench_type_encode(type, value, buffers->expected + i * type->size);
-    }
     for (size_t done = 0; done < count; done += unit) {
         size_t part = count - done < unit ? count - done : unit;
-        if (!copy(buffers, env, buffers->staging, buffers->recv + done * type->size, part * type->size) ||
+        if (!copy(buffers, env, buffers->staging, operation->recv + (first + done) * size, part * size) ||
             MSCCLPP_OK != env->gpu->stream_sync(env->stream)) {
             return false;
         }
-        wrong += count_wrong(buffers, type->size, part);
+        *wrong_p += count_wrong(buffers, size, phase, part);
     }
-    *wrong_p = wrong;
     return true;
+}
+
+/* Two periods of what the ranks' operands combine to, from the first one on. */
+static void expect(bench_buffers_t *buffers, const bench_operation_t *operation, const bench_segment_t *segment,
+                   int seed)
+{
+    const size_t size = operation->type->size;
+
+    for (size_t i = 0; i < PERIOD; ++i) {
+        long value = operand(operation, segment->low, i, seed);
+        for (int rank = segment->low + 1; rank < segment->high; ++rank) {
+            value = combine(operation->op->op, value, operand(operation, rank, i, seed));
+        }
+        bench_type_encode(operation->type, value, buffers->expected + i * size);
+    }
+    memcpy(buffers->expected + PERIOD * size, buffers->expected, PERIOD * size);
+}
+
+bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
+                          int seed, bool strict, uint64_t *wrong_p)
+{
+    const bench_layout_t *layout = operation->layout;
+    const int segments = bench_layout_segments(layout, operation->in_place);
+    size_t end = 0;
+
+    *wrong_p = 0;
+    for (int i = 0; i < segments; ++i) {
+        const bench_segment_t segment = bench_layout_segment(layout, i);
+
+        expect(buffers, operation, &segment, seed);
+        if (!compare(buffers, env, operation, segment.first, segment.count, segment.from % PERIOD, wrong_p)) {
+            return false;
+        }
+        end = segment.first + segment.count;
+    }
+    if (!strict || !bench_layout_keeps_rest(layout, operation->in_place)) {
+        return true;
+    }
+    memset(buffers->expected, POISON, 2 * PERIOD * operation->type->size);
+    return compare(buffers, env, operation, end, layout->count - end, 0, wrong_p);
 }

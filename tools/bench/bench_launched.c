@@ -10,7 +10,7 @@ bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p)
     if (!bench_team_open(env, &config, &team)) {
         return false;
     }
-    *contender_p = bench_contender_library(env, team, false);
+    *contender_p = bench_contender_library(env, team, &bench_colls[0], false);
     contender_p->name = "launched";
     return true;
 }

@@ -25,11 +25,26 @@ static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation,
     return true;
 }
 
+/* What the contenders leave in the result: of a rival where it leaves the same one. */
+static bool check_results(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
+                          bench_contender_t *ours, bench_contender_t *rival, const bench_operation_t *operation,
+                          bench_cell_t *cell)
+{
+    return bench_check(env, options->checks, buffers, ours, operation, true, &cell->wrong) &&
+           (NULL == rival || BENCH_SERVES != bench_serves(rival, operation->layout->coll, operation->in_place) ||
+            bench_check(env, options->checks, buffers, rival, operation, false, &cell->rival_wrong)) &&
+           bench_buffers_fill(buffers, env, operation, 0);
+}
+
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p)
 {
-    bench_operation_t operation = {in_place ? buffers->recv : buffers->send, buffers->recv, row->count, row->type,
-                                   row->op};
+    bench_operation_t operation = {.send = buffers->send,
+                                   .recv = buffers->recv,
+                                   .type = row->type,
+                                   .op = row->op,
+                                   .layout = row->layout,
+                                   .in_place = in_place};
     bool loops = options->between.given && BENCH_KERNEL_NONE != options->between.kind;
     bench_contender_t our_loop = bench_between_contender(env, ours), their_loop = bench_between_contender(env, rival);
     bench_contender_t base = bench_between_contender(env, NULL);
@@ -39,14 +54,16 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
     double estimate;
 
     memset(&cell, 0, sizeof(cell));
+    if (NULL != rival && BENCH_SERVES_NOT == bench_serves(rival, row->layout->coll, in_place)) {
+        rival = NULL;
+    }
     if (NULL != rival) {
         turns[count++] = (turn_t){.contender = loops ? &their_loop : rival, .times = &cell.rival};
     }
     if (loops) {
         turns[count++] = (turn_t){.contender = &base, .times = &cell.base};
     }
-    if (!bench_check(env, options->checks, buffers, ours, &operation, in_place, &cell.wrong) ||
-        !bench_buffers_fill(buffers, env, row->type, row->op, row->count, in_place, 0) ||
+    if (!check_results(env, options, buffers, ours, rival, &operation, &cell) ||
         !bench_repeat(turns[0].contender, &operation, options->warmup) ||
         !bench_time_round(env, turns[0].contender, &operation, BENCH_MIN_ITERATIONS, &estimate)) {
         return false;

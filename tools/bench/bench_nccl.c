@@ -1,5 +1,6 @@
 /* NCCL, opened at run time: the few prototypes and numbers of its stable interface that are needed. */
 #include "tools/bench/bench.h"
+#include "tools/bench/bench_nccl.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -11,8 +12,6 @@ typedef struct {
     char bytes[128];
 } nccl_id_t;
 
-typedef void *nccl_comm_t;
-
 static struct {
     void *library;
     nccl_comm_t comm;
@@ -21,8 +20,7 @@ static struct {
     int (*get_unique_id)(nccl_id_t *id);
     int (*comm_init_rank)(nccl_comm_t *comm, int size, nccl_id_t id, int rank);
     int (*comm_destroy)(nccl_comm_t comm);
-    int (*all_reduce)(const void *sendbuf, void *recvbuf, size_t count, int type, int op, nccl_comm_t comm,
-                      void *stream);
+    nccl_functions_t call;
     const char *(*get_error_string)(int result);
 } nccl;
 
@@ -34,7 +32,7 @@ const char *bench_nccl_version(void)
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
-        fprintf(stderr, "mscclpp_bench: %s: %s\n", name, nccl.get_error_string(result));
+        fprintf(stderr, "mscclpp_bench: NCCL: %s: %s\n", name, nccl.get_error_string(result));
     }
     return 0 == result;
 }
@@ -64,7 +62,11 @@ static bool load(const char *library, bool speaks)
     }
     if (!find(&nccl.get_version, "ncclGetVersion") || !find(&nccl.get_unique_id, "ncclGetUniqueId") ||
         !find(&nccl.comm_init_rank, "ncclCommInitRank") || !find(&nccl.comm_destroy, "ncclCommDestroy") ||
-        !find(&nccl.all_reduce, "ncclAllReduce") || !find(&nccl.get_error_string, "ncclGetErrorString") ||
+        !find(&nccl.get_error_string, "ncclGetErrorString") || !find(&nccl.call.all_reduce, "ncclAllReduce") ||
+        !find(&nccl.call.all_gather, "ncclAllGather") || !find(&nccl.call.reduce_scatter, "ncclReduceScatter") ||
+        !find(&nccl.call.broadcast, "ncclBroadcast") || !find(&nccl.call.reduce, "ncclReduce") ||
+        !find(&nccl.call.send, "ncclSend") || !find(&nccl.call.recv, "ncclRecv") ||
+        !find(&nccl.call.group_start, "ncclGroupStart") || !find(&nccl.call.group_end, "ncclGroupEnd") ||
         !succeeded("ncclGetVersion", nccl.get_version(&version))) {
         return false;
     }
@@ -91,12 +93,18 @@ static bool finish(bench_contender_t *contender)
     return MSCCLPP_OK == status;
 }
 
-static bool call(bench_contender_t *contender, const void *sendbuf, void *recvbuf, size_t count,
-                 const bench_type_t *type, const bench_op_t *op)
+static bool call(bench_contender_t *contender, const bench_operation_t *operation)
 {
-    return succeeded("ncclAllReduce", nccl.all_reduce(sendbuf, recvbuf, count, type->nccl, op->nccl, nccl.comm,
-                                                      contender->env->native_stream)) &&
+    const char *function = operation->layout->coll->function;
+
+    return succeeded(function, bench_nccl_call(&nccl.call, operation, nccl.comm, contender->env->native_stream)) &&
            (!contender->waits || finish(contender));
+}
+
+static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
+{
+    (void)contender;
+    return bench_nccl_serves(coll, in_place);
 }
 
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p)
@@ -133,8 +141,13 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
                    succeeded("ncclCommInitRank", nccl.comm_init_rank(&nccl.comm, env->size, own, env->rank)))) {
         return false;
     }
-    *contender_p = (bench_contender_t){
-        .name = "NCCL", .env = env, .call = call, .finish = waits ? NULL : finish, .waits = waits, .spins = spins};
+    *contender_p = (bench_contender_t){.name = "NCCL",
+                                       .env = env,
+                                       .call = call,
+                                       .finish = waits ? NULL : finish,
+                                       .serves = serves,
+                                       .waits = waits,
+                                       .spins = spins};
     return true;
 }
 

@@ -17,7 +17,7 @@ const char *bench_mode_name(bench_mode_t mode)
 
 const char *bench_compare_name(bench_compare_t compare)
 {
-    static const char *names[] = {"none", "nccl", "staged", "launched"};
+    static const char *names[] = {"none", "nccl", "staged", "launched", "copies", "kernel"};
 
     return names[compare];
 }
@@ -31,19 +31,24 @@ const char *bench_memory_name(bench_memory_t memory)
 
 static const char help[] =
     "Usage: mpirun -n RANKS mscclpp_bench [OPTION]...\n"
-    "Measures and verifies MPI_Allreduce on device buffers, one rank a GPU (local rank modulo the number of GPUs),\n"
-    "or on the host twin where there is no GPU.\n"
+    "Measures and verifies MPI's collectives on device buffers, one rank a GPU (local rank modulo the number of\n"
+    "GPUs), or on the host twin where there is no GPU.\n"
     "\n"
-    "  -m, --mode MODE        blocking: MPI_Allreduce, one call at a time (default)\n"
+    "  -c, --coll LIST        allreduce (default), allgather, allgatherv, reduce_scatter_block, reduce_scatter,\n"
+    "                         bcast, reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv,\n"
+    "                         scan, exscan, several separated by commas, or all\n"
+    "      --root RANK        of those that have one (default 0)\n"
+    "  -m, --mode MODE        blocking: MPI's function, one call at a time (default)\n"
     "                         library: the host library's blocking call, one at a time\n"
-    "                         stream: calls queued back to back in a stream, one wait at the end\n"
-    "                         port: no all-reduce, but kernels that put over port channels, ranks in pairs\n"
-    "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8)\n"
+    "                         stream: calls queued back to back in a stream, one wait at the end (all-reduce)\n"
+    "                         port: no collective, but kernels that put over port channels, ranks in pairs\n"
+    "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8): of the whole buffer, which is\n"
+    "                         what the rank with the most has, n blocks where each rank has a block\n"
     "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin or the host)\n"
     "  -f, --factor N         each size is N times the one before, N > 1 (default 2)\n"
     "  -d, --type LIST        char, int8, uint8, int32, int64, half, bfloat16, float, double, or several\n"
     "                         separated by commas (default float)\n"
-    "  -o, --op LIST          sum, prod, max, min (default sum)\n"
+    "  -o, --op LIST          sum, prod, max, min (default sum), of those that reduce\n"
     "      --in-place         only in place\n"
     "      --out-of-place     only out of place (default: both)\n"
     "  -n, --iterations N     calls a round (default: by the time that a call takes)\n"
@@ -51,8 +56,10 @@ static const char help[] =
     "      --rounds N         rounds, of which the median is shown (default 5)\n"
     "      --check N          verified calls for each size, 0 for none (default 1)\n"
     "      --compare WHAT     nccl: the same buffers and sizes through NCCL, in alternating rounds\n"
-    "                         staged: copy to pinned host memory, MPI_Allreduce there, copy back\n"
+    "                         staged: copy to pinned host memory, MPI's function there, copy back\n"
     "                         launched: the host library without lingering kernels (implies --mode library)\n"
+    "                         copies: of what moves only, plain copies of the same bytes by the same ranks\n"
+    "                         kernel: one kernel for each GPU that reads and writes what its ranks must\n"
     "      --between KIND:US[:CALLS]\n"
     "                         a kernel of an application after each call, or after CALLS calls, that takes US\n"
     "                         microseconds: waves (fills the GPU once), full (a block a multiprocessor, with most\n"
@@ -60,7 +67,7 @@ static const char help[] =
     "                         what a call adds to the loop of kernels\n"
     "      --between-ahead N  queues N such kernels before the calls in place of one after them (default 0)\n"
     "      --host-buffers [WHERE]\n"
-    "                         MPI_Allreduce on ordinary memory of the host, for which see a run with --mca coll\n"
+    "                         MPI's function on ordinary memory of the host, for which see a run with --mca coll\n"
     "                         ^mscclpp beside it: heap (malloc, default), stack (up to 64k) or large (in a mapping\n"
     "                         of 256 MiB or more)\n"
     "      --nccl-wait HOW    how a blocking NCCL call is waited for: sync (default) or spin\n"
@@ -73,13 +80,15 @@ static const char help[] =
     "      --version\n"
     "\n"
     "Times are microseconds: of each round the largest average of any rank, and of the rounds the median.\n"
-    "algbw is bytes / time; busbw is algbw * 2(n-1)/n. ratio is our time / the other's: below 1 ours is faster.\n"
+    "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, see the manual for others.\n"
+    "ratio is our time / the other's: below 1 ours is faster.\n"
     "Exit status: 0 for success, 1 for a wrong result or a failure, 2 for a bad option.\n"
     "\n"
     "Examples:\n"
     "  mpirun -n 4 mscclpp_bench -b 8 -e 1g -f 4 -d half --compare nccl --json h200.json\n"
     "  mpirun -n 4 mscclpp_bench --mode stream -b 1m -e 1m -d float --rounds 11\n"
     "  mpirun -n 4 mscclpp_bench --device host -e 64k -d int8,double -o sum,max --check 3\n"
+    "  mpirun -n 4 mscclpp_bench --coll all -b 16 -e 64m -f 4 -d float --compare nccl --json colls.json\n"
     "  mpirun -n 2 mscclpp_bench --between waves:20 -b 8 -e 8 --compare launched\n"
     "  mpirun -n 2 mscclpp_bench --host-buffers stack --json with.json\n"
     "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
@@ -122,6 +131,30 @@ static bool add_op(const char *name, bench_options_t *options)
         }
     }
     return bench_refuse("--op", name, "sum, prod, max or min, at most 8");
+}
+
+static bool add_coll(const char *name, bench_options_t *options)
+{
+    bool all = 0 == strcmp(name, "all"), known = all;
+
+    for (int i = 0; i < bench_coll_count; ++i) {
+        bool given = false;
+
+        if (!all && 0 != strcmp(name, bench_colls[i].name)) {
+            continue;
+        }
+        known = true;
+        for (int j = 0; j < options->ncolls; ++j) {
+            given |= options->colls[j] == &bench_colls[i];
+        }
+        if (!given) {
+            options->colls[options->ncolls++] = &bench_colls[i];
+        }
+    }
+    return known || bench_refuse("--coll", name,
+                                 "allreduce, allgather, allgatherv, reduce_scatter_block, reduce_scatter, bcast, "
+                                 "reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv, scan, "
+                                 "exscan or all");
 }
 
 /* Those of this build. */
@@ -201,10 +234,13 @@ enum {
     BETWEEN,
     BETWEEN_AHEAD,
     HOST_BUFFERS,
+    ROOT,
     VERSION
 };
 
-static const struct option table[] = {{"mode", required_argument, NULL, 'm'},
+static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
+                                      {"root", required_argument, NULL, ROOT},
+                                      {"mode", required_argument, NULL, 'm'},
                                       {"min", required_argument, NULL, 'b'},
                                       {"max", required_argument, NULL, 'e'},
                                       {"factor", required_argument, NULL, 'f'},
@@ -238,6 +274,12 @@ static bool take(int option, const char *value, bench_options_t *options)
     bool ok = true;
 
     switch (option) {
+    case 'c':
+        ok = parse_list(value, options, add_coll);
+        break;
+    case ROOT:
+        ok = bench_parse_int("--root", value, 0, 1000000, &options->root);
+        break;
     case 'm':
         ok = bench_parse_choice("--mode", value, "blocking|library|stream|port", &choice);
         options->mode = (bench_mode_t)choice;
@@ -277,7 +319,7 @@ static bool take(int option, const char *value, bench_options_t *options)
         ok = bench_parse_int("--check", value, 0, 1000000, &options->checks);
         break;
     case COMPARE:
-        ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched", &choice);
+        ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched|copies|kernel", &choice);
         options->compare = (bench_compare_t)choice;
         break;
     case NCCL_WAIT:
@@ -328,6 +370,37 @@ static bool consistent_between(const bench_options_t *options)
     return true;
 }
 
+static bool consistent_colls(const bench_options_t *options)
+{
+    bool reduces = false, rooted = false, out_of_place = false, moves = false;
+    char root[16];
+
+    for (int i = 0; i < options->ncolls; ++i) {
+        const bench_coll_t *coll = options->colls[i];
+        if (BENCH_MODE_STREAM == options->mode && MSCCLPP_COLL_LAST != coll->coll) {
+            return bench_refuse("--coll", coll->name, "allreduce with --mode stream");
+        }
+        reduces |= coll->reduces;
+        rooted |= coll->rooted;
+        out_of_place |= coll->in_place;
+        moves |= !coll->reduces;
+    }
+    if (0 != options->root && !rooted) {
+        snprintf(root, sizeof(root), "%d", options->root);
+        return bench_refuse("--root", root, "it with a collective of --coll that has a root");
+    }
+    if (options->nops > 0 && options->ncolls > 0 && !reduces) {
+        return bench_refuse("--op", options->ops[0]->name, "it with a collective of --coll that reduces");
+    }
+    if (options->out_of_place && !options->in_place && options->ncolls > 0 && !out_of_place) {
+        return bench_refuse("--out-of-place", "bcast", "it with a collective of --coll that has two buffers");
+    }
+    if (BENCH_COMPARE_COPIES == options->compare && !moves) {
+        return bench_refuse("--compare", "copies", "it with a collective of --coll that moves without reducing");
+    }
+    return true;
+}
+
 static bool consistent_host(const bench_options_t *options)
 {
     const char *memory = bench_memory_name(options->memory);
@@ -361,8 +434,9 @@ static bool consistent(const bench_options_t *options)
 
     if (BENCH_MODE_PORT == options->mode) {
         if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
-            options->out_of_place) {
-            return bench_refuse("--mode", "port", "it without --compare, --type, --op, --in-place and --out-of-place");
+            options->out_of_place || options->ncolls > 0) {
+            return bench_refuse("--mode", "port",
+                                "it without --coll, --compare, --type, --op, --in-place and --out-of-place");
         }
     } else if (NULL != options->transport || 0 != options->window) {
         return bench_refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
@@ -382,7 +456,7 @@ static bool consistent(const bench_options_t *options)
             return bench_refuse("--type", options->types[i]->name, "types that MPI has with --compare staged");
         }
     }
-    return consistent_between(options) && consistent_host(options);
+    return consistent_colls(options) && consistent_between(options) && consistent_host(options);
 }
 
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
@@ -398,7 +472,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
 
     *status_p = BENCH_EXIT_USAGE;
     opterr = 0;
-    while (-1 != (option = getopt_long(argc, argv, ":m:b:e:f:d:o:n:w:h", table, NULL))) {
+    while (-1 != (option = getopt_long(argc, argv, ":c:m:b:e:f:d:o:n:w:h", table, NULL))) {
         if ('h' == option || VERSION == option) {
             if (bench_speaks()) {
                 fputs('h' == option ? help : "mscclpp_bench " MSCCLPP_VERSION "\n", stdout);
@@ -431,6 +505,9 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
     }
     if (0 == options.ntypes) {
         add_type("float", &options);
+    }
+    if (0 == options.ncolls) {
+        add_coll("allreduce", &options);
     }
     if (0 == options.nops) {
         add_op("sum", &options);

@@ -1,33 +1,34 @@
-/* What is measured: MPI_Allreduce itself, and the host library's calls without MPI in between. */
+/* What is measured: MPI's own functions, and the host library's calls without MPI in between. */
 #include "tools/bench/bench.h"
 
-#include <limits.h>
 #include <string.h>
 
-static bool call_mpi(bench_contender_t *contender, const void *sendbuf, void *recvbuf, size_t count,
-                     const bench_type_t *type, const bench_op_t *op)
+static bool call_mpi(bench_contender_t *contender, const bench_operation_t *operation)
 {
-    return MPI_SUCCESS == MPI_Allreduce(sendbuf == recvbuf ? MPI_IN_PLACE : sendbuf, recvbuf, (int)count,
-                                        bench_type_mpi(type), bench_op_mpi(op), contender->env->comm);
+    return bench_call_mpi(operation, contender->env->comm);
 }
 
-bench_contender_t bench_contender_mpi(bench_env_t *env)
+bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll)
 {
-    bench_contender_t contender = {.name = "MPI_Allreduce", .env = env, .call = call_mpi};
+    bench_contender_t contender = {.name = coll->function, .env = env, .call = call_mpi};
 
     return contender;
 }
 
 static uint64_t library_calls;
 
-static mscclpp_allreduce_args_t library_args(const void *sendbuf, void *recvbuf, size_t count, const bench_type_t *type,
-                                             const bench_op_t *op)
+static bool is_allreduce(const bench_operation_t *operation)
 {
-    mscclpp_allreduce_args_t args = {.sendbuf = sendbuf,
-                                     .recvbuf = recvbuf,
-                                     .count = count,
-                                     .dtype = type->dtype,
-                                     .op = op->op,
+    return MSCCLPP_COLL_LAST == operation->layout->coll->coll;
+}
+
+static mscclpp_allreduce_args_t library_args(const bench_operation_t *operation)
+{
+    mscclpp_allreduce_args_t args = {.sendbuf = operation->in_place ? operation->recv : operation->send,
+                                     .recvbuf = operation->recv,
+                                     .count = operation->layout->count,
+                                     .dtype = operation->type->dtype,
+                                     .op = operation->op->op,
                                      .call = ++library_calls};
 
     return args;
@@ -42,18 +43,17 @@ static bool succeeded(const bench_contender_t *contender, mscclpp_status_t statu
     return MSCCLPP_OK == status;
 }
 
-static bool call_library(bench_contender_t *contender, const void *sendbuf, void *recvbuf, size_t count,
-                         const bench_type_t *type, const bench_op_t *op)
+static bool call_library(bench_contender_t *contender, const bench_operation_t *operation)
 {
-    mscclpp_allreduce_args_t args = library_args(sendbuf, recvbuf, count, type, op);
+    mscclpp_allreduce_args_t args = library_args(operation);
 
-    return succeeded(contender, mscclpp_allreduce(contender->team, &args));
+    return succeeded(contender, is_allreduce(operation) ? mscclpp_allreduce(contender->team, &args)
+                                                        : bench_call_collective(contender->team, operation, args.call));
 }
 
-static bool call_stream(bench_contender_t *contender, const void *sendbuf, void *recvbuf, size_t count,
-                        const bench_type_t *type, const bench_op_t *op)
+static bool call_stream(bench_contender_t *contender, const bench_operation_t *operation)
 {
-    mscclpp_allreduce_args_t args = library_args(sendbuf, recvbuf, count, type, op);
+    mscclpp_allreduce_args_t args = library_args(operation);
 
     return succeeded(contender, mscclpp_allreduce_enqueue(contender->team, &args, contender->env->stream));
 }
@@ -63,9 +63,11 @@ static bool finish_stream(bench_contender_t *contender)
     return succeeded(contender, contender->env->gpu->stream_sync(contender->env->stream));
 }
 
-bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, bool stream)
+bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll, bool stream)
 {
-    bench_contender_t contender = {.name = stream ? "mscclpp_allreduce_enqueue" : "mscclpp_allreduce",
+    bench_contender_t contender = {.name = stream                            ? "mscclpp_allreduce_enqueue"
+                                           : MSCCLPP_COLL_LAST == coll->coll ? "mscclpp_allreduce"
+                                                                             : "mscclpp_collective",
                                    .env = env,
                                    .team = team,
                                    .call = stream ? call_stream : call_library,

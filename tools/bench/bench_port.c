@@ -174,5 +174,5 @@ bool bench_port_measure(bench_env_t *env, const bench_options_t *options)
     if (0 == usable && 0 == env->rank) {
         fprintf(stderr, "mscclpp_bench: no transport could be measured\n");
     }
-    return bench_all(env->control, bench_report_close(&report, wrong, &component) && 0 == wrong && usable > 0);
+    return bench_all(env->control, bench_report_close(&report, wrong, 0, &component) && 0 == wrong && usable > 0);
 }

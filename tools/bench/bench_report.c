@@ -1,14 +1,8 @@
-/* The table, in the columns that users of nccl-tests know, and the same numbers with their environment as JSON. */
+/* The tables, in the columns that users of nccl-tests know. */
 #include "tools/bench/bench.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-static double bus_factor(const bench_env_t *env)
-{
-    return 2.0 * (env->size - 1) / env->size;
-}
 
 void bench_report_places(const bench_env_t *env)
 {
@@ -62,7 +56,6 @@ static void print_between(const bench_options_t *options)
         }
         printf("\n# adds: the turn's time less that of one without calls, by calls\n");
     }
-    printf("# times in us, median of %d rounds of the slowest rank's average\n", options->rounds);
 }
 
 /* What stands above the columns of one place, in three lines. */
@@ -85,7 +78,7 @@ static void print_columns(const bench_report_t *report)
 
         printf("# %10s %12s %8s %4s", keys[line][0], keys[line][1], keys[line][2], keys[line][3]);
         for (int i = 0; i < 2; ++i) {
-            if (0 == i ? !options->out_of_place : !options->in_place) {
+            if (0 == i ? !report->out_of_place : !report->in_place) {
                 continue;
             }
             if (0 == line) {
@@ -105,6 +98,59 @@ static void print_columns(const bench_report_t *report)
     }
 }
 
+/* "all-reduce", or how many collectives. */
+static void print_title(const bench_options_t *options)
+{
+    const bench_coll_t *coll = options->colls[0];
+    char what[32];
+
+    if (1 == options->ncolls) {
+        snprintf(what, sizeof(what), "%s, one call at a time", coll->function);
+    } else {
+        snprintf(what, sizeof(what), "MPI, one call at a time");
+    }
+    printf("# mscclpp_bench %s: ", MSCCLPP_VERSION);
+    if (1 == options->ncolls) {
+        printf("%s", coll->title);
+    } else {
+        printf("%d collectives", options->ncolls);
+    }
+    printf(", %s\n", BENCH_MODE_STREAM == options->mode     ? "queued back to back in a stream, one wait at the end"
+                     : BENCH_MODE_BLOCKING == options->mode ? what
+                                                            : "one blocking call of the host library at a time");
+}
+
+static void print_rival(const bench_options_t *options)
+{
+    const char *nvls = getenv("NCCL_NVLS_ENABLE");
+
+    switch (options->compare) {
+    case BENCH_COMPARE_NCCL:
+        printf("# beside NCCL %s (%s, NCCL_NVLS_ENABLE=%s), same buffers, alternating rounds\n", bench_nccl_version(),
+               BENCH_MODE_STREAM == options->mode ? "back to back, one wait at the end"
+               : options->nccl_spin               ? "each call followed by polling its stream"
+                                                  : "each call followed by a stream synchronise",
+               NULL == nvls ? "unset" : nvls);
+        break;
+    case BENCH_COMPARE_LAUNCHED:
+        printf("# beside the host library with linger=off in a team of its own, same buffers, alternating rounds\n");
+        break;
+    case BENCH_COMPARE_STAGED:
+        printf("# beside staging by the application: copy to pinned host memory, MPI's function there, copy back\n");
+        break;
+    case BENCH_COMPARE_COPIES:
+        printf("# beside plain copies of the same bytes by the same ranks, each of which waits for its own: %s\n",
+               bench_copies_describe());
+        break;
+    case BENCH_COMPARE_KERNEL:
+        printf("# beside one kernel for each GPU, launched and waited for, that touches the bytes that its ranks "
+               "must\n");
+        break;
+    default:
+        break;
+    }
+}
+
 void bench_report_header(const bench_report_t *report)
 {
     const bench_options_t *options = report->options;
@@ -114,10 +160,7 @@ void bench_report_header(const bench_report_t *report)
     if (0 != env->rank) {
         return;
     }
-    printf("# mscclpp_bench %s: all-reduce, %s\n", MSCCLPP_VERSION,
-           BENCH_MODE_STREAM == options->mode     ? "queued back to back in a stream, one wait at the end"
-           : BENCH_MODE_BLOCKING == options->mode ? "MPI_Allreduce, one call at a time"
-                                                  : "one blocking call of the host library at a time");
+    print_title(options);
     printf("# %d rank%s on %d node%s, %s\n", env->size, 1 == env->size ? "" : "s", env->nodes,
            1 == env->nodes ? "" : "s",
            env->on_host ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
@@ -133,225 +176,71 @@ void bench_report_header(const bench_report_t *report)
         mpi_hidden |= MPI_DATATYPE_NULL == bench_type_mpi(options->types[i]);
     }
     if (BENCH_MODE_BLOCKING == options->mode && mpi_hidden) {
-        printf("# MPI has no half and no bfloat16: these rows call the host library's blocking all-reduce directly\n");
+        printf("# MPI has no half and no bfloat16: these rows call the host library's blocking functions directly\n");
     }
-    if (BENCH_COMPARE_NCCL == options->compare) {
-        const char *nvls = getenv("NCCL_NVLS_ENABLE");
-        printf("# beside NCCL %s (%s, NCCL_NVLS_ENABLE=%s), same buffers, alternating rounds\n", bench_nccl_version(),
-               BENCH_MODE_STREAM == options->mode ? "back to back, one wait at the end"
-               : options->nccl_spin               ? "each call followed by polling its stream"
-                                                  : "each call followed by a stream synchronise",
-               NULL == nvls ? "unset" : nvls);
-    } else if (BENCH_COMPARE_LAUNCHED == options->compare) {
-        printf("# beside the host library with linger=off in a team of its own, same buffers, alternating rounds\n");
-    } else if (BENCH_COMPARE_STAGED == options->compare) {
-        printf("# beside staging by the application: copy to pinned host memory, MPI_Allreduce there, copy back\n");
-    }
+    print_rival(options);
     if (options->between.given) {
         print_between(options);
-    } else {
-        printf("# times in us, median of %d rounds of the slowest rank's average; busbw = algbw * %.4g\n",
-               options->rounds, bus_factor(env));
+    }
+}
+
+/* Why a collective has no rival, or only one of its two places. */
+static void print_absent(const bench_report_t *report, const bench_contender_t *rival)
+{
+    const bool out = report->out_of_place && BENCH_SERVES_NOT == bench_serves(rival, report->coll, false);
+    const bool in = report->in_place && BENCH_SERVES_NOT == bench_serves(rival, report->coll, true);
+
+    if (out || in) {
+        printf("# nothing like %s%s by %s: N/A\n", report->coll->name, out ? "" : " in place", rival->name);
+    }
+}
+
+static void print_blocks(const bench_report_t *report)
+{
+    const bench_coll_t *coll = report->coll;
+    const int size = report->env->size;
+
+    printf("; blocks in the proportions ");
+    for (int i = 0; i < size && i < 8; ++i) {
+        printf("%s%d", 0 == i ? "" : ":", bench_coll_weight(i));
+    }
+    printf("%s%s", size > 8 ? ":..." : "",
+           BENCH_EXCHANGES == coll->blocks ? ", of ranks s and d by s + d modulo n" : "");
+}
+
+void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
+{
+    const bench_options_t *options = report->options;
+
+    report->coll = coll;
+    report->in_place = options->in_place || !coll->in_place;
+    report->out_of_place = options->out_of_place && coll->in_place;
+    if (0 != report->env->rank) {
+        return;
+    }
+    if (options->ncolls > 1) {
+        printf("#\n# %s: %s\n", coll->name, BENCH_MODE_BLOCKING == options->mode ? coll->function : coll->title);
+    }
+    printf("# size: %s", coll->whole);
+    if (coll->rooted) {
+        printf("; root %d", options->root);
+    }
+    if (coll->varied) {
+        print_blocks(report);
+    }
+    if (!coll->in_place) {
+        printf("; there is one buffer, so in place");
+    }
+    printf("\n# times in us, median of %d rounds of the slowest rank's average", options->rounds);
+    if (!options->between.given) {
+        printf("; busbw = algbw * %.4g", bench_coll_bus_factor(coll, report->env->size));
+    }
+    printf("\n");
+    if (NULL != rival) {
+        print_absent(report, rival);
     }
     print_columns(report);
     fflush(stdout);
-}
-
-void bench_json_string(FILE *file, const char *text)
-{
-    fputc('"', file);
-    for (; '\0' != *text; ++text) {
-        unsigned char c = (unsigned char)*text;
-        if ('"' == c || '\\' == c) {
-            fprintf(file, "\\%c", c);
-        } else if (c < 0x20) {
-            fprintf(file, "\\u%04x", c);
-        } else {
-            fputc(c, file);
-        }
-    }
-    fputc('"', file);
-}
-
-static void json_member(FILE *file, const char *name, const char *value)
-{
-    fprintf(file, "  \"%s\": ", name);
-    bench_json_string(file, value);
-    fprintf(file, ",\n");
-}
-
-static void json_between(FILE *file, const bench_between_t *between)
-{
-    fprintf(file, "  \"between\": {\"kind\": \"%s\", \"microseconds\": %.4g, \"calls\": %d, \"ahead\": %d",
-            bench_between_name(between->kind), between->microseconds, between->calls, between->ahead);
-    if (0 != between->matrix) {
-        fprintf(file, ", \"matrix\": %d", between->matrix);
-    }
-    fprintf(file, "},\n");
-}
-
-static void json_environment(FILE *file, const bench_options_t *options, const bench_env_t *env)
-{
-    char text[MPI_MAX_LIBRARY_VERSION_STRING];
-    bench_component_t state;
-    bool first = true;
-    int length;
-
-    fprintf(file, "{\n");
-    json_member(file, "program", "mscclpp_bench");
-    json_member(file, "version", MSCCLPP_VERSION);
-    json_member(file, "mode", bench_mode_name(options->mode));
-    json_member(file, "device", env->gpu->name);
-    json_member(file, "buffers", bench_memory_name(options->memory));
-    if (BENCH_MEMORY_DEVICE != options->memory) {
-        fprintf(file, "  \"mpi_init_us\": %.1f,\n", 1e6 * env->init);
-    }
-    json_member(file, "compare", bench_compare_name(options->compare));
-    if (BENCH_COMPARE_NCCL == options->compare) {
-        const char *nvls = getenv("NCCL_NVLS_ENABLE");
-        json_member(file, "nccl_version", bench_nccl_version());
-        json_member(file, "nccl_nvls_enable", NULL == nvls ? "" : nvls);
-        json_member(file, "nccl_wait",
-                    BENCH_MODE_STREAM == options->mode ? "end"
-                    : options->nccl_spin               ? "spin"
-                                                       : "sync");
-    }
-    if (options->between.given) {
-        json_between(file, &options->between);
-    }
-    MPI_Get_library_version(text, &length);
-    json_member(file, "mpi", text);
-    bench_component_read(&state);
-    json_member(file, "component", !state.loaded ? "not loaded" : state.disabled ? "disabled" : "loaded");
-    fprintf(file, "  \"parameters\": {");
-    for (int i = 0; i < mscclpp_param_count; ++i) {
-        if (bench_component_parameter(mscclpp_params[i].name, text, sizeof(text))) {
-            fprintf(file, "%s\n    ", first ? "" : ",");
-            bench_json_string(file, mscclpp_params[i].name);
-            fprintf(file, ": ");
-            bench_json_string(file, text);
-            first = false;
-        }
-    }
-    fprintf(file, "\n  },\n  \"nodes\": %d,\n  \"ranks\": [", env->nodes);
-    for (int i = 0; i < env->size; ++i) {
-        fprintf(file, "%s\n    {\"rank\": %d, \"host\": ", 0 == i ? "" : ",", i);
-        bench_json_string(file, env->places[i].host);
-        fprintf(file, ", \"device\": %d, \"device_name\": ", env->places[i].device);
-        bench_json_string(file, env->places[i].device_name);
-        fprintf(file, "}");
-    }
-    fprintf(file, "\n  ],\n  \"warmup\": %d,\n  \"rounds\": %d,\n  \"checks\": %d,\n  \"results\": [", options->warmup,
-            options->rounds, options->checks);
-}
-
-bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env)
-{
-    bool ok = true;
-
-    *report = (bench_report_t){
-        .first_row = true, .rival = BENCH_COMPARE_NONE != options->compare, .options = options, .env = env};
-    if (0 == env->rank && NULL != options->json) {
-        report->json = fopen(options->json, "w");
-        if (NULL == report->json) {
-            fprintf(stderr, "mscclpp_bench: --json: cannot write '%s': %s\n", options->json, strerror(errno));
-            ok = false;
-        } else {
-            json_environment(report->json, options, env);
-        }
-    }
-    return bench_all(env->control, ok);
-}
-
-static void json_times(FILE *file, const bench_times_t *times)
-{
-    double min = times->round[0], max = times->round[0];
-
-    for (int i = 1; i < times->rounds; ++i) {
-        min = times->round[i] < min ? times->round[i] : min;
-        max = times->round[i] > max ? times->round[i] : max;
-    }
-    fprintf(file, "{\"median\": %.4f, \"min\": %.4f, \"max\": %.4f, \"rounds\": [", 1e6 * bench_times_median(times),
-            1e6 * min, 1e6 * max);
-    for (int i = 0; i < times->rounds; ++i) {
-        fprintf(file, "%s%.4f", 0 == i ? "" : ", ", 1e6 * times->round[i]);
-    }
-    fprintf(file, "]}");
-}
-
-/* A ratio of what may be nothing, or less, says nothing. */
-static void json_ratio(FILE *file, double ours, double rival)
-{
-    if (ours > 0 && rival > 0) {
-        fprintf(file, ", \"ratio\": %.4f", ours / rival);
-    } else {
-        fprintf(file, ", \"ratio\": null");
-    }
-}
-
-static void json_added(const bench_report_t *report, const bench_cell_t *cell)
-{
-    const bench_between_t *between = &report->options->between;
-    bench_times_t ours = bench_between_added(between, &cell->ours, &cell->base), rival, difference;
-    FILE *file = report->json;
-
-    fprintf(file, ", \"added_us\": ");
-    json_times(file, &ours);
-    fprintf(file, ", \"turn_us\": ");
-    json_times(file, &cell->ours);
-    if (0 != cell->base.rounds) {
-        fprintf(file, ", \"base_us\": ");
-        json_times(file, &cell->base);
-    }
-    if (report->rival) {
-        rival = bench_between_added(between, &cell->rival, &cell->base);
-        difference = bench_between_added(between, &cell->ours, &cell->rival);
-        fprintf(file, ", \"rival_added_us\": ");
-        json_times(file, &rival);
-        fprintf(file, ", \"rival_turn_us\": ");
-        json_times(file, &cell->rival);
-        fprintf(file, ", \"difference_us\": ");
-        json_times(file, &difference);
-        json_ratio(file, bench_times_median(&ours), bench_times_median(&rival));
-    }
-    fprintf(file, "}");
-}
-
-static void json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place)
-{
-    FILE *file = report->json;
-    double time = bench_times_median(&cell->ours);
-
-    fprintf(file,
-            "%s\n    {\"bytes\": %zu, \"count\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, "
-            "\"path\": \"%s\", \"algorithm\": ",
-            report->first_row ? "" : ",", row->bytes, row->count, row->type->name, row->op->name,
-            in_place ? "true" : "false", row->path);
-    report->first_row = false;
-    if ('\0' == cell->algorithm[0]) {
-        fprintf(file, "null");
-    } else {
-        bench_json_string(file, cell->algorithm);
-    }
-    fprintf(file, ", \"iterations\": %d, \"wrong\": ", cell->iterations);
-    if (report->options->checks > 0) {
-        fprintf(file, "%llu", (unsigned long long)cell->wrong);
-    } else {
-        fprintf(file, "null");
-    }
-    if (report->options->between.given) {
-        json_added(report, cell);
-        return;
-    }
-    fprintf(file, ", \"algbw\": %.4f, \"busbw\": %.4f, \"time_us\": ", 1e-9 * (double)row->bytes / time,
-            1e-9 * (double)row->bytes / time * bus_factor(report->env));
-    json_times(file, &cell->ours);
-    if (report->rival) {
-        fprintf(file, ", \"rival_time_us\": ");
-        json_times(file, &cell->rival);
-        fprintf(file, ", \"ratio\": %.4f", time / bench_times_median(&cell->rival));
-    }
-    fprintf(file, "}");
 }
 
 static void print_added(const bench_report_t *report, const bench_cell_t *cell, const char *wrong)
@@ -363,6 +252,10 @@ static void print_added(const bench_report_t *report, const bench_cell_t *cell, 
     printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * ours, 1e6 * bench_times_median(&cell->ours),
            1e6 * bench_times_median(&cell->base), wrong);
     if (!report->rival) {
+        return;
+    }
+    if (0 == cell->rival.rounds) {
+        printf(" %10s %8s %6s", "N/A", "N/A", "N/A");
         return;
     }
     times = bench_between_added(between, &cell->rival, &cell->base);
@@ -389,8 +282,11 @@ static void print_cell(const bench_report_t *report, const bench_row_t *row, con
         print_added(report, cell, wrong);
         return;
     }
-    printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * time, algbw, algbw * bus_factor(report->env), wrong);
-    if (report->rival) {
+    printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * time, algbw,
+           algbw * bench_coll_bus_factor(report->coll, report->env->size), wrong);
+    if (report->rival && 0 == cell->rival.rounds) {
+        printf(" %10s %6s", "N/A", "N/A");
+    } else if (report->rival) {
         printf(" %10.2f %6.2f", 1e6 * rival, time / rival);
     }
 }
@@ -402,12 +298,13 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
     if (0 != report->env->rank) {
         return;
     }
-    printf("  %10zu %12zu %8s %4s", row->bytes, row->count, row->type->name, row->op->name);
+    printf("  %10zu %12zu %8s %4s", row->bytes, row->layout->count, row->type->name,
+           report->coll->reduces ? row->op->name : "none");
     for (int i = 0; i < 2; ++i) {
         if (cells[i]->measured) {
             print_cell(report, row, cells[i]);
             if (NULL != report->json) {
-                json_cell(report, row, cells[i], 1 == i);
+                bench_json_cell(report, row, cells[i], 1 == i);
             }
         }
     }
@@ -415,50 +312,54 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
     fflush(stdout);
 }
 
-static void print_served(const bench_component_t *component)
+/* Of a collective, whose name is told only where there are several. */
+static void print_served(const bench_report_t *report, const bench_component_t *component)
 {
+    const bool several = report->options->ncolls > 1;
+    const char *name = several ? report->coll->name : "", *colon = several ? ": " : "";
+
     if (!component->loaded || component->disabled) {
         return;
     }
     if (!component->counters) {
-        printf("# this coll/mscclpp has no counters: which of the calls it served is not known\n");
+        printf("# %s%sthis coll/mscclpp has no counters: which of the calls it served is not known\n", name, colon);
     } else if (0 == component->served) {
-        printf("# coll/mscclpp served NONE of these calls with a kernel (%llu staged through host memory)\n",
-               (unsigned long long)component->staged);
+        printf("# %s%scoll/mscclpp served NONE of these calls with a kernel (%llu staged through host memory)\n", name,
+               colon, (unsigned long long)component->staged);
     } else {
-        printf("# coll/mscclpp served %llu calls of rank 0 with kernels and staged %llu through host memory\n",
-               (unsigned long long)component->served, (unsigned long long)component->staged);
+        printf("# %s%scoll/mscclpp served %llu calls of rank 0 with kernels and staged %llu through host memory\n",
+               name, colon, (unsigned long long)component->served, (unsigned long long)component->staged);
     }
 }
 
-bool bench_report_close(bench_report_t *report, uint64_t wrong, const bench_component_t *component)
+void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after)
 {
-    bool ok = true;
+    const int index = (int)(report->coll - bench_colls);
+    bench_component_t *component = &report->served[index].component;
 
+    *component = *after;
+    component->served -= before->served;
+    component->staged -= before->staged;
+    report->served[index].measured = true;
+    if (0 == report->env->rank && BENCH_MODE_BLOCKING == report->options->mode) {
+        print_served(report, component);
+    }
+}
+
+bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong,
+                        const bench_component_t *component)
+{
     if (0 != report->env->rank) {
         return true;
-    }
-    if (BENCH_MODE_BLOCKING == report->options->mode) {
-        print_served(component);
     }
     if (0 == report->options->checks) {
         printf("# nothing was verified (--check 0)\n");
     } else {
         printf("# %llu wrong element%s\n", (unsigned long long)wrong, 1 == wrong ? "" : "s");
     }
-    if (NULL != report->json) {
-        fprintf(report->json, "\n  ],\n  \"wrong\": %llu,\n  \"served\": ", (unsigned long long)wrong);
-        if (component->counters) {
-            fprintf(report->json, "%llu,\n  \"staged\": %llu\n}\n", (unsigned long long)component->served,
-                    (unsigned long long)component->staged);
-        } else {
-            fprintf(report->json, "null,\n  \"staged\": null\n}\n");
-        }
-        ok = 0 == ferror(report->json);
-        ok = 0 == fclose(report->json) && ok;
-        if (!ok) {
-            fprintf(stderr, "mscclpp_bench: --json: writing '%s' failed\n", report->options->json);
-        }
+    if (0 != rival_wrong) {
+        printf("# %llu wrong element%s of %s: its times are no measure\n", (unsigned long long)rival_wrong,
+               1 == rival_wrong ? "" : "s", bench_compare_name(report->options->compare));
     }
-    return ok;
+    return NULL == report->json || bench_json_close(report, wrong, rival_wrong, component);
 }

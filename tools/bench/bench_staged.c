@@ -1,24 +1,37 @@
 /*
- * What an application does without the component: copies its operands to pinned host memory, lets MPI reduce them
+ * What an application does without the component: copies its operands to pinned host memory, lets MPI work on them
  * there, and copies the result back.
  */
 #include "tools/bench/bench.h"
 
 #include <string.h>
 
-static bool call(bench_contender_t *contender, const void *sendbuf, void *recvbuf, size_t count,
-                 const bench_type_t *type, const bench_op_t *op)
+/* A copy that has ended; of no bytes none. */
+static bool copy(const bench_env_t *env, void *to, const void *from, size_t bytes)
+{
+    return 0 == bytes || (MSCCLPP_OK == env->gpu->copy(env->stream, to, from, bytes) &&
+                          MSCCLPP_OK == env->gpu->stream_sync(env->stream));
+}
+
+static bool call(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_env_t *env = contender->env;
-    size_t bytes = count * type->size;
-    char *from = contender->staging[0], *to = contender->staging[1];
+    const bench_layout_t *layout = operation->layout;
+    const size_t size = operation->type->size;
+    const bench_piece_t input = bench_layout_input(layout, operation->in_place);
+    const int segments = bench_layout_segments(layout, operation->in_place);
+    bench_operation_t staged = *operation;
+    size_t end = 0, from = input.first * size;
 
-    return MSCCLPP_OK == env->gpu->copy(env->stream, from, sendbuf, bytes) &&
-           MSCCLPP_OK == env->gpu->stream_sync(env->stream) &&
-           MPI_SUCCESS ==
-               MPI_Allreduce(from, to, (int)count, bench_type_mpi(type), bench_op_mpi(op), contender->env->comm) &&
-           MSCCLPP_OK == env->gpu->copy(env->stream, recvbuf, to, bytes) &&
-           MSCCLPP_OK == env->gpu->stream_sync(env->stream);
+    staged.send = contender->staging[0];
+    staged.recv = contender->staging[1];
+    if (segments > 0) {
+        const bench_segment_t last = bench_layout_segment(layout, segments - 1);
+        end = last.first + last.count;
+    }
+    return copy(env, (input.in_recv ? staged.recv : staged.send) + from,
+                (input.in_recv ? operation->recv : operation->send) + from, input.count * size) &&
+           bench_call_mpi(&staged, env->comm) && copy(env, operation->recv, staged.recv, end * size);
 }
 
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p)

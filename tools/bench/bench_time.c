@@ -42,10 +42,14 @@ bool bench_repeat(bench_contender_t *contender, const bench_operation_t *operati
     bool ok = true;
 
     for (int i = 0; ok && i < calls; ++i) {
-        ok = contender->call(contender, operation->sendbuf, operation->recvbuf, operation->count, operation->type,
-                             operation->op);
+        ok = contender->call(contender, operation);
     }
     return ok && (NULL == contender->finish || contender->finish(contender));
+}
+
+bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
+{
+    return NULL == contender->serves ? BENCH_SERVES : contender->serves(contender, coll, in_place);
 }
 
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
@@ -63,17 +67,24 @@ bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const benc
     return true;
 }
 
-bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *ours,
-                 const bench_operation_t *operation, bool in_place, uint64_t *wrong_p)
+bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
+                 const bench_operation_t *operation, bool strict, uint64_t *wrong_p)
 {
     uint64_t wrong, total = 0;
 
     for (int i = 0; i < checks; ++i) {
         /* The operands change from call to call, so that a stale result is a wrong one. */
         int seed = i + 1;
-        if (!bench_buffers_fill(buffers, env, operation->type, operation->op, operation->count, in_place, seed) ||
-            !bench_repeat(ours, operation, 1) ||
-            !bench_buffers_verify(buffers, env, operation->type, operation->op, operation->count, seed, &wrong)) {
+        if (!bench_buffers_fill(buffers, env, operation, seed)) {
+            return false;
+        }
+        /* Copies of peers come and go on their own. */
+        MPI_Barrier(env->control);
+        if (!bench_repeat(contender, operation, 1)) {
+            return false;
+        }
+        MPI_Barrier(env->control);
+        if (!bench_buffers_verify(buffers, env, operation, seed, strict, &wrong)) {
             return false;
         }
         total += wrong;

@@ -1,8 +1,7 @@
-/* mscclpp_bench: measures and verifies all-reduce on device buffers, beside NCCL if asked. See --help. */
+/* mscclpp_bench: measures and verifies collectives on device buffers, beside NCCL if asked. See --help. */
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_port.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +35,8 @@ static bool can_run(const bench_env_t *env, const bench_options_t *options)
         !mpi_takes_device_buffers() && (!component.loaded || component.disabled)) {
         if (0 == env->rank) {
             fprintf(stderr,
-                    "mscclpp_bench: coll/mscclpp is %s and this MPI cannot take device buffers, so MPI_Allreduce would "
-                    "crash; see its README for how Open MPI finds it\n",
+                    "mscclpp_bench: coll/mscclpp is %s and this MPI cannot take device buffers, so MPI's collectives "
+                    "would crash; see its README for how Open MPI finds it\n",
                     component.loaded ? "turned off" : "not loaded");
         }
         ok = false;
@@ -50,17 +49,25 @@ static bool can_run(const bench_env_t *env, const bench_options_t *options)
         }
         ok = false;
     }
+    if (options->root >= env->size) {
+        if (0 == env->rank) {
+            fprintf(stderr, "mscclpp_bench: --root: '%d' is not allowed; use a rank from 0 to %d\n", options->root,
+                    env->size - 1);
+        }
+        ok = false;
+    }
     return bench_all(env->control, ok);
 }
 
-static bool open_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *rival,
-                       bench_contender_t **rival_p)
+static bool open_rival(bench_env_t *env, const bench_options_t *options, const bench_buffers_t *buffers,
+                       bench_contender_t *rival, bench_contender_t **rival_p)
 {
+    const bool waits = BENCH_MODE_STREAM != options->mode;
+
     *rival_p = NULL;
     switch (options->compare) {
     case BENCH_COMPARE_NCCL:
-        if (!bench_nccl_open(env, options->nccl_library, BENCH_MODE_STREAM != options->mode, options->nccl_spin,
-                             rival)) {
+        if (!bench_nccl_open(env, options->nccl_library, waits, options->nccl_spin, rival)) {
             return false;
         }
         break;
@@ -74,6 +81,16 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, bench_c
             return false;
         }
         break;
+    case BENCH_COMPARE_COPIES:
+        if (!bench_copies_open(env, buffers, waits, rival)) {
+            return false;
+        }
+        break;
+    case BENCH_COMPARE_KERNEL:
+        if (!bench_plain_open(env, options, waits, rival)) {
+            return false;
+        }
+        break;
     default:
         return true;
     }
@@ -81,7 +98,7 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, bench_c
     return true;
 }
 
-static void close_rival(const bench_options_t *options, bench_contender_t *rival)
+static void close_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *rival)
 {
     switch (options->compare) {
     case BENCH_COMPARE_NCCL:
@@ -92,6 +109,14 @@ static void close_rival(const bench_options_t *options, bench_contender_t *rival
         break;
     case BENCH_COMPARE_LAUNCHED:
         bench_launched_close(rival);
+        break;
+    case BENCH_COMPARE_COPIES:
+        bench_copies_close();
+        /* Peers may not free what this rank has mapped. */
+        MPI_Barrier(env->control);
+        break;
+    case BENCH_COMPARE_KERNEL:
+        bench_plain_close(env);
         break;
     default:
         break;
@@ -116,45 +141,85 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
 }
 
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
-                     bench_contender_t *ours, bench_contender_t *rival, bench_row_t *row)
+                     bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
 {
-    if (BENCH_MODE_BLOCKING == options->mode && NULL == ours->team && row->count > INT_MAX) {
+    if (BENCH_MODE_BLOCKING == options->mode && NULL == ours->team &&
+        !bench_layout_fits_int(row->layout, row->type->size)) {
         if (0 == env->rank) {
-            printf("# %zu elements: MPI's count is an int; left out\n", row->count);
+            printf("# %zu elements: MPI's count is an int; left out\n", row->layout->count);
         }
         return true;
     }
-    return (!options->out_of_place ||
+    return (!report->out_of_place ||
             bench_measure(env, options, buffers, ours, rival, row, false, &row->out_of_place)) &&
-           (!options->in_place || bench_measure(env, options, buffers, ours, rival, row, true, &row->in_place));
+           (!report->in_place || bench_measure(env, options, buffers, ours, rival, row, true, &row->in_place));
 }
 
-/* All sizes of one type and operation. */
+/* Elements that are wrong in what was measured, and in what the rival left. */
+typedef struct {
+    uint64_t ours;
+    uint64_t rival;
+} wrong_t;
+
+/* All sizes of one collective, type and operation. */
 static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                       bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
-                      uint64_t *wrong_p)
+                      wrong_t *wrong)
 {
+    const bench_coll_t *coll = report->coll;
     bench_contender_t ours = in_library(options, type)
-                                 ? bench_contender_library(env, env->team, BENCH_MODE_STREAM == options->mode)
-                                 : bench_contender_mpi(env);
+                                 ? bench_contender_library(env, env->team, coll, BENCH_MODE_STREAM == options->mode)
+                                 : bench_contender_mpi(env, coll);
     size_t previous = 0;
     double size = (double)options->min;
 
     for (; size <= (double)options->max; size *= options->factor) {
-        bench_row_t row = {.count = (size_t)size / type->size, .type = type, .op = op, .path = ours.name};
-        row.bytes = row.count * type->size;
-        if (row.bytes == previous || 0 == row.count) {
+        bench_row_t row = {.type = type, .op = op, .path = ours.name};
+        bench_layout_t layout;
+        size_t count = bench_layout_fit(coll, env->size, (size_t)size, type->size);
+        bool ok;
+
+        row.bytes = count * type->size;
+        if (row.bytes == previous || 0 == count) {
             continue;
         }
         previous = row.bytes;
-        if (!run_size(env, options, buffers, &ours, rival, &row)) {
+        ok = bench_layout_open(&layout, coll, env->rank, env->size, options->root, count, bench_type_mpi(type),
+                               type->size);
+        row.layout = &layout;
+        if (!ok || !run_size(env, options, buffers, &ours, rival, report, &row)) {
             return false;
         }
         if (row.out_of_place.measured || row.in_place.measured) {
             bench_report_row(report, &row);
         }
-        *wrong_p += row.out_of_place.wrong + row.in_place.wrong;
+        bench_layout_close(&layout);
+        wrong->ours += row.out_of_place.wrong + row.in_place.wrong;
+        wrong->rival += row.out_of_place.rival_wrong + row.in_place.rival_wrong;
     }
+    return true;
+}
+
+/* One collective; operations are all the same to those that only move. */
+static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
+                     bench_contender_t *rival, const bench_coll_t *coll, bench_report_t *report, wrong_t *wrong)
+{
+    const int nops = coll->reduces ? options->nops : 1;
+    bench_component_t before, after;
+
+    bench_report_begin(report, coll, rival);
+    bench_component_read(&before);
+    for (int i = 0; i < options->ntypes; ++i) {
+        for (int j = 0; j < nops; ++j) {
+            if (!run_table(env, options, buffers, rival, options->types[i], options->ops[j], report, wrong)) {
+                fprintf(stderr, "mscclpp_bench: rank %d: measuring %s %s%s%s failed\n", env->rank, coll->name,
+                        options->types[i]->name, coll->reduces ? " " : "", coll->reduces ? options->ops[j]->name : "");
+                return false;
+            }
+        }
+    }
+    bench_component_read(&after);
+    bench_report_end(report, &before, &after);
     return true;
 }
 
@@ -165,7 +230,7 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     bench_component_t component;
     bench_buffers_t buffers;
     bench_report_t report;
-    uint64_t wrong = 0;
+    wrong_t wrong = {0, 0};
     bool ok;
 
     if (!can_run(env, options)) {
@@ -174,32 +239,29 @@ static int run(bench_env_t *env, bench_options_t *options, char *stack)
     if (BENCH_MODE_PORT == options->mode) {
         return bench_port_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
     }
-    if (!open_rival(env, options, &rival_storage, &rival) || !open_ours(env, options) ||
-        (options->between.given && !bench_between_open(env, &options->between, BENCH_MODE_STREAM == options->mode))) {
+    if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max, options->memory, stack))) {
         return BENCH_EXIT_WRONG;
     }
-    if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max, options->memory, stack)) ||
+    if (!open_rival(env, options, &buffers, &rival_storage, &rival) || !open_ours(env, options) ||
+        (options->between.given && !bench_between_open(env, &options->between, BENCH_MODE_STREAM == options->mode)) ||
         !bench_report_open(&report, options, env)) {
+        bench_buffers_close(&buffers, env);
         return BENCH_EXIT_WRONG;
     }
     bench_report_header(&report);
-    for (int i = 0; i < options->ntypes; ++i) {
-        for (int j = 0; j < options->nops; ++j) {
-            if (!run_table(env, options, &buffers, rival, options->types[i], options->ops[j], &report, &wrong)) {
-                /* The peers may be waiting within the call that failed here. */
-                fprintf(stderr, "mscclpp_bench: rank %d: measuring %s %s failed\n", env->rank, options->types[i]->name,
-                        options->ops[j]->name);
-                MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
-            }
+    for (int i = 0; i < options->ncolls; ++i) {
+        if (!run_coll(env, options, &buffers, rival, options->colls[i], &report, &wrong)) {
+            /* The peers may be waiting within the call that failed here. */
+            MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
         }
     }
     bench_component_read(&component);
-    ok = bench_report_close(&report, wrong, &component);
-    close_rival(options, rival);
+    ok = bench_report_close(&report, wrong.ours, wrong.rival, &component);
+    close_rival(env, options, rival);
     bench_between_close();
     bench_library_close(env);
     bench_buffers_close(&buffers, env);
-    return bench_all(env->control, ok && 0 == wrong) ? 0 : BENCH_EXIT_WRONG;
+    return bench_all(env->control, ok && 0 == wrong.ours && 0 == wrong.rival) ? 0 : BENCH_EXIT_WRONG;
 }
 
 static int run_on_stack(bench_env_t *env, bench_options_t *options)

@@ -49,15 +49,31 @@ static bool is_interrupted(tune_t *tune)
     return 0 != tune->interrupted;
 }
 
+static bench_layout_t layout_of(const tune_t *tune, int size)
+{
+    return bench_layout_allreduce(tune->env->rank, tune->env->size,
+                                  tune->table.bytes[size] / tune->options->type->size);
+}
+
+static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *layout)
+{
+    bench_operation_t operation = {.send = tune->buffers.send,
+                                   .recv = tune->buffers.recv,
+                                   .type = tune->options->type,
+                                   .op = &bench_ops[0],
+                                   .layout = layout};
+
+    return operation;
+}
+
 /* A team that serves with one algorithm at all sizes. Without one where it cannot serve these ranks at all. */
 static bool open_contender(tune_t *tune, int algo)
 {
     bench_env_t *env = tune->env;
     bench_contender_t *contender = &tune->contender[algo];
     mscclpp_team_t *team = NULL;
-    bench_operation_t operation = {tune->buffers.send, tune->buffers.recv,
-                                   tune->table.bytes[0] / tune->options->type->size, tune->options->type,
-                                   &bench_ops[0]};
+    const bench_layout_t layout = layout_of(tune, 0);
+    const bench_operation_t operation = operation_of(tune, &layout);
 
     if (mscclpp_algos[algo]->spans_nodes) {
         return true;
@@ -67,7 +83,7 @@ static bool open_contender(tune_t *tune, int algo)
     if (!bench_team_open(env, &tune->config[algo], &team)) {
         return false;
     }
-    *contender = bench_contender_library(env, team, false);
+    *contender = bench_contender_library(env, team, &bench_colls[0], false);
     contender->name = mscclpp_algos[algo]->name;
     if (!bench_repeat(contender, &operation, 1)) {
         return false;
@@ -115,13 +131,13 @@ static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, 
     uint64_t wrong;
     double estimate;
 
-    if (!bench_check(env, 1, &tune->buffers, contender, operation, false, &wrong)) {
+    if (!bench_check(env, 1, &tune->buffers, contender, operation, true, &wrong)) {
         return false;
     }
     if (0 != wrong) {
         if (0 == env->rank) {
             fprintf(stderr, "%s: %s: %llu wrong elements of %zu bytes\n", bench_program, contender->name,
-                    (unsigned long long)wrong, operation->count * operation->type->size);
+                    (unsigned long long)wrong, operation->layout->count * operation->type->size);
         }
         return false;
     }
@@ -137,8 +153,8 @@ static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, 
 static bool measure_size(tune_t *tune, int size, bool *done_p)
 {
     const tune_options_t *options = tune->options;
-    bench_operation_t operation = {tune->buffers.send, tune->buffers.recv,
-                                   tune->table.bytes[size] / options->type->size, options->type, &bench_ops[0]};
+    const bench_layout_t layout = layout_of(tune, size);
+    const bench_operation_t operation = operation_of(tune, &layout);
     bench_times_t times[TUNE_MAX_ALGOS];
     int calls[TUNE_MAX_ALGOS], nalgos = tune->table.nalgos;
     double started = bench_now();

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "mca/coll/mscclpp/native/native.h"
 #include "mca/common/base/log.h"
 
 static void module_construct(mca_coll_mscclpp_module_t *module)
@@ -171,6 +172,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         MCA_COLL_MSCCLPP_ALL(SAVE)
     } else {
         SAVE(allreduce)
+        MCA_COLL_MSCCLPP_NATIVE(SAVE)
     }
     if (mca_coll_mscclpp_component.stage_others) {
 #define INSTALL_STAGE(slot_) INSTALL(slot_, mca_coll_mscclpp_stage_##slot_)
@@ -179,6 +181,9 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     }
     if (intra) {
         INSTALL(allreduce, mca_coll_mscclpp_allreduce)
+#define INSTALL_NATIVE(slot_) INSTALL(slot_, mca_coll_mscclpp_native_##slot_)
+        MCA_COLL_MSCCLPP_NATIVE(INSTALL_NATIVE)
+#undef INSTALL_NATIVE
     }
     if (mca_coll_mscclpp_component.config.check_calls) {
         MCA_COLL_MSCCLPP_COLLECTIVES(INSTALL_CHECK)

@@ -12,6 +12,9 @@
 #include "device/launch/launch.h"
 #include "mca/common/algo/rules.h"
 
+/* Room for as many collectives besides all-reduce (mca/common/base/colls.h). */
+#define MSCCLPP_PROTOCOL_COLLS 16
+
 /* Settings that change what ranks send one another: rank 0's, taken by all ranks at bring-up. Plain bytes. */
 typedef struct {
     int32_t algorithm;    /* index in the registry, -1 for the selector's choice, -2 to stage everything */
@@ -33,10 +36,11 @@ typedef struct {
     uint64_t engine_scratch;
     uint64_t scratch_size;
     uint64_t epoch_limit;
-    mscclpp_rule_set_t rules;   /* for the team's ranks */
-    uint64_t nodes_packets_max; /* bytes, 0 for the built-in choice */
-    uint64_t nodes_split_min;   /* likewise */
-    uint64_t nodes_ring_min;    /* likewise */
+    mscclpp_rule_set_t rules;                       /* for the team's ranks */
+    uint64_t nodes_packets_max;                     /* bytes, 0 for the built-in choice */
+    uint64_t nodes_split_min;                       /* likewise */
+    uint64_t nodes_ring_min;                        /* likewise */
+    int32_t coll_algorithm[MSCCLPP_PROTOCOL_COLLS]; /* by mscclpp_coll_t: mscclpp_coll_algo_t, or as `algorithm` */
 } mscclpp_protocol_t;
 
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;

@@ -44,12 +44,22 @@ const mscclpp_param_t mscclpp_params[] = {
         algorithm, "auto", 4,
         "auto|oneshot|twophase|oneshot_put|zerocopy|engines|scratch|nodes|nodes_split|nodes_ring|nodes_packets|stage",
         "Algorithm of every all-reduce; auto chooses by size and number of ranks, stage copies through host "
-        "memory. Ranks on several nodes use those that begin with nodes in any case but stage, and no others do."),
-    CONFIG_STRING(
-        rules, "", 3, NULL,
-        "File of rules, as mscclpp_tune writes it, that choose among algorithms where ranks are on one node; "
-        "it wins over the built-in table, and algorithm and the sizes below win over it. One with an error in "
-        "it is refused whole. Rank 0's counts."),
+        "memory, and so does every other collective whose own parameter is auto. Ranks on several nodes use those that "
+        "begin with nodes in any case but stage, and no others do."),
+#define CONFIG_COLL(id_, name_, pattern_)                                                                              \
+    CONFIG_STRING(name_##_algorithm, "auto", 5, "auto|packets|zerocopy|engines|scratch|stage",                         \
+                  "Algorithm of every MPI_" #name_                                                                     \
+                  " on one node: auto (by size and number of ranks), packets (for blocks that a slot of the scratch "  \
+                  "holds), zerocopy (mapped buffers), engines (copy engines on mapped buffers, where nothing is "      \
+                  "reduced), scratch, or stage (copy through host memory).")                                           \
+    ,
+    MSCCLPP_COLLS(CONFIG_COLL)
+#undef CONFIG_COLL
+        CONFIG_STRING(
+            rules, "", 3, NULL,
+            "File of rules, as mscclpp_tune writes it, that choose among algorithms where ranks are on one node; "
+            "it wins over the built-in table, and algorithm and the sizes below win over it. One with an error in "
+            "it is refused whole. Rank 0's counts."),
     CONFIG_SIZE(oneshot_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
     CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,
@@ -95,8 +105,8 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Seconds that a call waits for a peer before a warning names it; 0 never warns."),
     CONFIG_STRING(
         shared_gpu, "auto", 4, "auto|kernels|stage",
-        "What is done where processes share a GPU: auto (kernels only where they can run together, as under MPS), "
-        "kernels, or stage."),
+        "What is done where processes share a GPU: auto (kernels only where they can run together, as under MPS, and "
+        "are not of several imitated nodes), kernels, or stage."),
     CONFIG_STRING(
         linger, "auto", 4, "auto|on|off",
         "Kernels of calls up to linger_max stay for some microseconds to serve the next one without a launch: auto "
@@ -130,7 +140,8 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_BOOL(
         ucx, "1", 6,
         "Carry control messages over UCX where it was built in; 0 uses the embedding runtime. MPI_Init loads UCX "
-        "if this is 1 or transport is auto, network or ucx."),
+        "where the job is on several nodes or imitates them and this is 1 or transport auto, and wherever transport is "
+        "network or ucx; later it is not loaded."),
     CONFIG_INT(ranks_per_node, "0", 7, 0, 64,
                "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
                "several; 0 takes nodes as they are."),

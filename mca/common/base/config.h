@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "mca/common/base/colls.h"
 #include "mca/common/base/status.h"
 
 typedef struct {
@@ -13,12 +14,16 @@ typedef struct {
     int verbose;
     const char *device;    /* "auto", "cuda", "host" */
     const char *algorithm; /* "auto", the name of a registered algorithm, or "stage" */
-    const char *rules;     /* a file (mca/common/algo/rules.h); "": none */
-    size_t oneshot_max;    /* bytes; 0: the built-in table */
-    size_t twophase_max;   /* bytes; 0: the built-in table */
-    size_t put_max;        /* bytes; 0: the built-in table */
-    const char *packet;    /* "auto", "ll128", "ll16", "ll8" */
-    size_t lines_min;      /* bytes; 0: the built-in table */
+    /* The same for each other collective: "auto", "packets", "zerocopy", "engines", "scratch", "stage". */
+#define MSCCLPP_CONFIG_COLL(id_, name_, pattern_) const char *name_##_algorithm;
+    MSCCLPP_COLLS(MSCCLPP_CONFIG_COLL)
+#undef MSCCLPP_CONFIG_COLL
+    const char *rules;   /* a file (mca/common/algo/rules.h); "": none */
+    size_t oneshot_max;  /* bytes; 0: the built-in table */
+    size_t twophase_max; /* bytes; 0: the built-in table */
+    size_t put_max;      /* bytes; 0: the built-in table */
+    const char *packet;  /* "auto", "ll128", "ll16", "ll8" */
+    size_t lines_min;    /* bytes; 0: the built-in table */
     bool zerocopy;
     size_t engine_min;     /* bytes; 0: the built-in table */
     size_t engine_chunk;   /* bytes; 0: the built-in table */

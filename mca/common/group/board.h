@@ -9,17 +9,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/types/coll.h"
 #include "device/types/dtype.h"
-#include "mca/common/gpu/gpu.h"
+#include "mca/common/base/colls.h"
 #include "mca/common/base/shmseg.h"
+#include "mca/common/gpu/gpu.h"
+
+/* Of the blocks of a rank: not all are runs of one length and distance each; or they are, with holes or without. */
+enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
 
 /* What a rank asks of a call, which has to be equal on all ranks, in one word. */
 typedef uint64_t mscclpp_control_asked_t;
 
-static inline mscclpp_control_asked_t mscclpp_control_ask(uint64_t bytes, mscclpp_dtype_t dtype, mscclpp_op_t op)
+/* `bytes` 0: ranks have different ones. `root` 0 where there is none. */
+static inline mscclpp_control_asked_t mscclpp_control_ask(mscclpp_coll_t coll, int root, uint64_t bytes,
+                                                          mscclpp_dtype_t dtype, mscclpp_op_t op)
 {
-    return bytes << 16 | (uint64_t)dtype << 8 | (uint64_t)op;
+    return bytes << 24 | (uint64_t)root << 16 | (uint64_t)coll << 10 | (uint64_t)dtype << 4 | (uint64_t)op;
 }
+
+#define MSCCLPP_CONTROL_ASKED_BYTES(asked_) ((asked_) >> 24)
+#define MSCCLPP_CONTROL_ASKED_ROOT(asked_) ((int)((asked_) >> 16 & 255))
+#define MSCCLPP_CONTROL_ASKED_COLL(asked_) ((mscclpp_coll_t)((asked_) >> 10 & 63))
+#define MSCCLPP_CONTROL_ASKED_DTYPE(asked_) ((unsigned)((asked_) >> 4 & 63))
+#define MSCCLPP_CONTROL_ASKED_OP(asked_) ((unsigned)((asked_)&15))
 
 /* The user buffers of one call. */
 typedef struct {
@@ -28,6 +41,10 @@ typedef struct {
     mscclpp_gpu_handle_t out;
     uint32_t exportable; /* 0: the handles mean nothing, and the call goes through the scratch */
     uint32_t in_place;   /* `out` is the same allocation and offset as `in` */
+    uint32_t has_in;     /* of collectives other than all-reduce: 0 if the rank lets nobody use its `in` */
+    uint32_t has_out;    /* likewise */
+    uint64_t most;       /* bytes of the largest block that the rank sends or receives */
+    uint32_t strided;    /* MSCCLPP_CONTROL_NO_RUNS and so on */
 } mscclpp_control_buffers_t;
 
 /*
@@ -57,6 +74,25 @@ typedef struct {
     } engine;
     mscclpp_control_buffers_t buffers[2];
 } __attribute__((aligned(64))) mscclpp_control_line_t;
+
+/*
+ * Behind the lines of n ranks lie, for either of two exchanges, n lists of n blocks: where in its output each rank
+ * wants the block of each other one.
+ */
+static inline size_t mscclpp_control_size(int ranks)
+{
+    return (size_t)ranks * sizeof(mscclpp_control_line_t) +
+           2 * (size_t)ranks * (size_t)ranks * sizeof(mscclpp_dev_runs_t);
+}
+
+/* The list of `rank` in exchange number `exchange`. */
+static inline mscclpp_dev_runs_t *mscclpp_control_places(mscclpp_control_line_t *lines, int ranks, uint64_t exchange,
+                                                         int rank)
+{
+    mscclpp_dev_runs_t *first = (mscclpp_dev_runs_t *)(void *)(lines + ranks);
+
+    return first + ((size_t)(exchange % 2) * (size_t)ranks + (size_t)rank) * (size_t)ranks;
+}
 
 static inline uint64_t mscclpp_control_load(const uint64_t *word)
 {

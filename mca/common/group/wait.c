@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
 
@@ -17,14 +18,6 @@
 
 /* Seconds of a wait after which other nodes are told of it: ordinary delays cost no messages. */
 #define TELL_AFTER 0.5
-
-double mscclpp_team_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes)
 {
@@ -88,11 +81,10 @@ static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait, const 
     if (rank < 0) {
         return MSCCLPP_OK;
     }
-    mscclpp_error(
-        "%s: all-reduce call %llu of %llu bytes: rank %d passed host buffers and rank %d device buffers; pass "
-        "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
-        team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, rank,
-        team->members[team->rank]);
+    mscclpp_error("%s: %s call %llu of %llu bytes: rank %d passed host buffers and rank %d device buffers; pass "
+                  "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
+                  team->oob.label, team->collective, (unsigned long long)team->call, (unsigned long long)wait->bytes,
+                  rank, team->members[team->rank]);
     mscclpp_team_note_host(team, rank);
     return MSCCLPP_ERR_MIXED;
 }
@@ -128,21 +120,29 @@ static void describe_asked(mscclpp_control_asked_t asked, char *text, size_t siz
         "MPI_MAX", "MPI_MIN", "MPI_SUM",  "MPI_PROD", "MPI_LAND",   "MPI_BAND",
         "MPI_LOR", "MPI_BOR", "MPI_LXOR", "MPI_BXOR", "MPI_MAXLOC", "MPI_MINLOC",
     };
-    const unsigned dtype = asked >> 8 & 255, op = asked & 255;
+    const unsigned dtype = MSCCLPP_CONTROL_ASKED_DTYPE(asked), op = MSCCLPP_CONTROL_ASKED_OP(asked);
+    const mscclpp_coll_t coll = MSCCLPP_CONTROL_ASKED_COLL(asked);
+    const char *name = coll < MSCCLPP_COLL_LAST ? mscclpp_coll_name(coll) : NULL;
 
-    snprintf(text, size, "%llu bytes of type %s with %s", (unsigned long long)(asked >> 16),
-             dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?");
+    /* Of an all-reduce the name stands in the message already. */
+    snprintf(text, size, "%s%s%llu bytes of type %s with %s, root %d", name != NULL ? name : "",
+             name != NULL ? " of " : "", (unsigned long long)MSCCLPP_CONTROL_ASKED_BYTES(asked),
+             dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?",
+             MSCCLPP_CONTROL_ASKED_ROOT(asked));
+    if (name == NULL) {
+        *strrchr(text, ',') = '\0';
+    }
 }
 
 mscclpp_status_t mscclpp_team_report_difference(const mscclpp_team_t *team, int rank, mscclpp_control_asked_t asked)
 {
-    char mine[96], theirs[96];
+    char mine[128], theirs[128];
 
     describe_asked(team->asked, mine, sizeof(mine));
     describe_asked(asked, theirs, sizeof(theirs));
-    mscclpp_error("%s: all-reduce call %llu: rank %d passed %s, and rank %d %s; they must be equal on all ranks",
-                  team->oob.label, (unsigned long long)team->call, team->members[team->rank], mine, team->members[rank],
-                  theirs);
+    mscclpp_error("%s: %s call %llu: rank %d passed %s, and rank %d %s; they must be equal on all ranks",
+                  team->oob.label, team->collective, (unsigned long long)team->call, team->members[team->rank], mine,
+                  team->members[rank], theirs);
     return MSCCLPP_ERR_INVALID;
 }
 
@@ -171,8 +171,8 @@ static mscclpp_status_t look_for_differences(const mscclpp_team_wait_t *wait)
 static mscclpp_status_t report_peer(const mscclpp_team_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
 {
     wait->team->peer_failed = true;
-    mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s",
-                  wait->team->oob.label, (unsigned long long)wait->team->call, (unsigned long long)wait->bytes,
+    mscclpp_error("%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->team->oob.label,
+                  wait->team->collective, (unsigned long long)wait->team->call, (unsigned long long)wait->bytes,
                   wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
     /* A mixture is an error of the program, on whichever rank it was seen first. */
     return status == MSCCLPP_ERR_MIXED && call == wait->team->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
@@ -206,20 +206,20 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
             return MSCCLPP_ERR_TIMEOUT;
         }
         list_late(wait, late, sizeof(late));
-        mscclpp_error("%s: all-reduce call %llu of %llu bytes (%s) did not end on rank %d within %g s "
+        mscclpp_error("%s: %s call %llu of %llu bytes (%s) did not end on rank %d within %g s "
                       "(coll_mscclpp_timeout); ranks that have not arrived: %s%s",
-                      team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
-                      team->members[team->rank], team->timeout, late, team->checks_calls ? "" : MSCCLPP_MAY_NOT_MATCH);
+                      team->oob.label, team->collective, (unsigned long long)team->call,
+                      (unsigned long long)wait->bytes, wait->what, team->members[team->rank], team->timeout, late,
+                      team->checks_calls ? "" : MSCCLPP_MAY_NOT_MATCH);
         return MSCCLPP_ERR_TIMEOUT;
     }
     if (!wait->warned && team->warn_after > 0 && waited >= team->warn_after) {
         wait->warned = true;
         list_late(wait, late, sizeof(late));
-        mscclpp_warn(
-            "%s: all-reduce call %llu of %llu bytes (%s): rank %d has waited %.1f s; ranks that have not arrived: "
-            "%s",
-            team->oob.label, (unsigned long long)team->call, (unsigned long long)wait->bytes, wait->what,
-            team->members[team->rank], waited, late);
+        mscclpp_warn("%s: %s call %llu of %llu bytes (%s): rank %d has waited %.1f s; ranks that have not arrived: "
+                     "%s",
+                     team->oob.label, team->collective, (unsigned long long)team->call, (unsigned long long)wait->bytes,
+                     wait->what, team->members[team->rank], waited, late);
     }
     return MSCCLPP_OK;
 }
@@ -227,7 +227,7 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
 bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait)
 {
     return (wait->team->pump == NULL && !wait->team->watched) ||
-           (wait->started > 0 && mscclpp_team_now() - wait->started > PATIENT_SECONDS);
+           (wait->started > 0 && mscclpp_now() - wait->started > PATIENT_SECONDS);
 }
 
 mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
@@ -241,7 +241,7 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
     if (++wait->turns % (team->on_host ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0) {
         return MSCCLPP_OK;
     }
-    now = mscclpp_team_now();
+    now = mscclpp_now();
     if (wait->started <= 0) {
         wait->started = now;
         wait->next_look = now + LOOK_PERIOD;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/fabric/fabric.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
@@ -94,12 +95,12 @@ static void inline_turn(void *context)
 /* After the word to leave. A kernel that still does not end is left alone, and with it all that it uses. */
 static void await_leaving(mscclpp_team_t *team)
 {
-    double until = mscclpp_team_now() + LEAVE_TIME;
+    double until = mscclpp_now() + LEAVE_TIME;
 
     while (!mscclpp_team_has_ended(team) && !mscclpp_linger_missed(team)) {
         mscclpp_status_t status = team->stream != NULL ? team->gpu->stream_query(team->stream) : MSCCLPP_OK;
 
-        if (status < 0 || mscclpp_team_now() > until) {
+        if (status < 0 || mscclpp_now() > until) {
             team->stuck = true;
             return;
         }
@@ -118,11 +119,11 @@ static mscclpp_status_t start(mscclpp_team_t *team, const mscclpp_dev_launch_t *
     turn.status = MSCCLPP_OK;
     if (team->on_host) {
         mscclpp_team_wait_init(&turn.wait, team, what, args->bytes);
-        mscclpp_gpu_host_set_progress(inline_turn, &turn);
+        team->gpu->set_progress(inline_turn, &turn);
     }
     status = mscclpp_linger_start(team, launch, &tellers);
     if (team->on_host) {
-        mscclpp_gpu_host_set_progress(NULL, NULL);
+        team->gpu->set_progress(NULL, NULL);
     }
     if (status != MSCCLPP_OK) {
         return status;
@@ -162,8 +163,8 @@ mscclpp_status_t mscclpp_team_look_at_kernel(const mscclpp_team_t *team, const c
     }
     status = team->gpu->stream_query(team->stream);
     if (status == MSCCLPP_OK && !mscclpp_team_has_ended(team)) {
-        mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d ended without a word", team->oob.label,
-                      (unsigned long long)team->call, what, team->members[team->rank]);
+        mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a word", team->oob.label,
+                      team->collective, (unsigned long long)team->call, what, team->members[team->rank]);
         return MSCCLPP_ERR_DEVICE;
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
@@ -216,8 +217,9 @@ mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const ch
     }
     peer =
         failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)team->members[failed - 1] : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
-    mscclpp_error("%s: all-reduce call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", team->oob.label,
-                  (unsigned long long)team->call, what, team->members[team->rank], (unsigned long long)peer);
+    mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", team->oob.label,
+                  team->collective, (unsigned long long)team->call, what, team->members[team->rank],
+                  (unsigned long long)peer);
     return MSCCLPP_ERR_TIMEOUT;
 }
 

@@ -1,3 +1,4 @@
+#include "mca/common/base/clock.h"
 #include "mca/common/run/linger.h"
 
 #include <pthread.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/types/coll.h"
 #include "device/types/linger.h"
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
@@ -161,6 +163,8 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
     }
     switch (launch->kernel) {
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
         return units <= MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
         return (units + args->nranks - 1) / args->nranks <=
@@ -181,9 +185,26 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
     }
 }
 
+/* Of a collective other than all-reduce. */
+static bool is_coll(const mscclpp_dev_launch_t *launch)
+{
+    return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS;
+}
+
 static bool is_packets(const mscclpp_dev_launch_t *launch)
 {
-    return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
+    return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
+           is_coll(launch);
+}
+
+/* What the bell says besides of such a collective. */
+static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_coll_args_t *coll = launch->args;
+
+    return is_coll(launch) ? MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place,
+                                                          coll->stride - coll->common.bytes)
+                           : 0;
 }
 
 /* How many blocks an operation takes at least. */
@@ -194,7 +215,11 @@ static uint32_t blocks_for(const mscclpp_team_t *team, const mscclpp_dev_launch_
     if (!is_packets(launch)) {
         return launch->nblocks;
     }
-    return args->bytes > team->linger.single_max && team->linger.wide_blocks > 1 ? 2 : 1;
+    /* Of other collectives a rank has a block for each peer. */
+    return (is_coll(launch) ? args->bytes * (args->nranks - 1) : args->bytes) > team->linger.single_max &&
+                   team->linger.wide_blocks > 1
+               ? 2
+               : 1;
 }
 
 /* How many a kernel has that is launched for an operation, and lingers. */
@@ -259,7 +284,7 @@ static uint32_t tellers(const mscclpp_linger_t *linger, uint32_t code)
     return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
 }
 
-static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t code)
+static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t code, uint32_t coll)
 {
     const mscclpp_dev_args_t *args = launch->args;
     uint64_t flag = (team->launches + 1) << 32;
@@ -273,6 +298,7 @@ static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint3
     words[MSCCLPP_DEV_BELL_OUT_HIGH] = out >> 32;
     words[MSCCLPP_DEV_BELL_BYTES] = args->bytes;
     words[MSCCLPP_DEV_BELL_CODE] = code;
+    words[MSCCLPP_DEV_BELL_COLL] = coll;
     for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
         __atomic_store_n(&team->mailbox->bell[w], flag | words[w], __ATOMIC_RELEASE);
     }
@@ -288,9 +314,9 @@ static bool await_left(const mscclpp_team_t *team, double seconds)
     if (left(team) >= team->linger.started) {
         return true;
     }
-    until = mscclpp_team_now() + seconds;
+    until = mscclpp_now() + seconds;
     while (left(team) < team->linger.started) {
-        if (mscclpp_team_now() > until) {
+        if (mscclpp_now() > until) {
             return false;
         }
         sched_yield();
@@ -303,7 +329,7 @@ void mscclpp_linger_note_call(mscclpp_team_t *team)
     mscclpp_linger_t *linger = &team->linger;
 
     if (linger->allowed && linger->ended > 0) {
-        const double gap_ns = 1e9 * (mscclpp_team_now() - linger->ended);
+        const double gap_ns = 1e9 * (mscclpp_now() - linger->ended);
 
         mscclpp_linger_history_note_call(&linger->history, gap_ns * AT_ONCE_PART < (double)linger->idle_ns);
     }
@@ -353,6 +379,7 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
     lingering.nblocks = kernel_blocks(team, launch);
     linger_args.idle_ns = linger->idle_ns;
+    linger_args.coll = coll_word(launch);
     linger_args.code = encode(team, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
@@ -396,7 +423,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
         linger->nblocks >= blocks_for(team, launch)) {
         const uint32_t code = encode(team, launch, variant, linger->nblocks);
 
-        ring(team, launch, code);
+        ring(team, launch, code, coll_word(launch));
         linger->rung = number;
         *tellers_p = tellers(linger, code);
         return MSCCLPP_OK;
@@ -429,7 +456,7 @@ void mscclpp_linger_note_end(mscclpp_team_t *team)
 {
     team->linger.rings += team->linger.rung != 0;
     team->linger.rung = 0;
-    team->linger.ended = mscclpp_team_now();
+    team->linger.ended = mscclpp_now();
 }
 
 mscclpp_status_t mscclpp_linger_end(mscclpp_team_t *team)

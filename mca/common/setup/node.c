@@ -8,13 +8,15 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "mca/common/gpu/users.h"
-#include "mca/common/base/log.h"
+#include "mca/common/algo/coll.h"
+#include "mca/common/base/clock.h"
 #include "mca/common/algo/select.h"
+#include "mca/common/base/log.h"
 #include "mca/common/team/grow.h"
-#include "mca/common/team/parts.h"
 #include "mca/common/base/tool.h"
+#include "mca/common/gpu/users.h"
 #include "mca/common/oob/vote.h"
+#include "mca/common/team/parts.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
 #define PROTOCOL_VERSION 12u
@@ -54,6 +56,10 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
     if (strcmp(config->algorithm, "stage") == 0) {
         protocol->algorithm = -2;
     }
+#define FILL_COLL(id_, name_, pattern_)                                                                                \
+    protocol->coll_algorithm[MSCCLPP_COLL_##id_] = mscclpp_coll_algo_find(config->name_##_algorithm);
+    MSCCLPP_COLLS(FILL_COLL)
+#undef FILL_COLL
     protocol->packet_width = strcmp(config->packet, "ll8") == 0     ? 8
                              : strcmp(config->packet, "ll16") == 0  ? 16
                              : strcmp(config->packet, "ll128") == 0 ? 128
@@ -135,7 +141,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
         return status;
     }
     if (team->rank == 0) {
-        status = mscclpp_shmseg_create(sizeof(*team->control) * (size_t)team->size, &team->control_segment);
+        status = mscclpp_shmseg_create(mscclpp_control_size(team->size), &team->control_segment);
         if (status != MSCCLPP_OK) {
             return status;
         }
@@ -373,11 +379,11 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
     team->warn_after = 0;
     mscclpp_team_fill_args(team, args);
     for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
-        const double started = mscclpp_team_now();
+        const double started = mscclpp_now();
         double took;
 
         status = mscclpp_team_launch(team, NULL, &launch, "probe");
-        took = mscclpp_team_now() - started;
+        took = mscclpp_now() - started;
         /* The first round waits for the ranks to arrive. */
         if (round == 1 || (round > 1 && took < *seconds_p)) {
             *seconds_p = took;
@@ -450,12 +456,13 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     for (i = 0; i < team->size; ++i) {
         team->members[i] = nodes != NULL ? nodes->members[i] : i;
     }
-    team->on_host = strcmp(params->gpu->name, "host") == 0;
+    team->on_host = params->gpu->twin;
     team->timeout = params->config->timeout;
     team->warn_after = params->config->warn_after;
     team->checks_calls = params->config->check_calls;
     team->mapping_limit = mscclpp_mapping_limit(params->config);
     team->last_algorithm = "none";
+    team->collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
 
     /* The last element of the array is what this rank sends. */
     *own_p = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);

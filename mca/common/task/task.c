@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-#include "mca/common/base/log.h"
+#include "mca/common/algo/coll.h"
 #include "mca/common/algo/select.h"
+#include "mca/common/base/log.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/team/parts.h"
 
@@ -289,7 +290,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     mscclpp_status_t status;
 
     team->call = task->args->call;
-    team->asked = mscclpp_control_ask(task->bytes, task->args->dtype, task->args->op);
+    team->asked = mscclpp_control_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
     if (team->fabric != NULL && team->call % NOTICE_CALLS == 0) {
         mscclpp_team_notice_t failed, host;
 
@@ -337,6 +338,7 @@ static mscclpp_status_t run(task_t *task)
     mscclpp_select_input_t input;
     mscclpp_status_t status;
 
+    team->collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     if (team->broken) {
         mscclpp_error("%s: all-reduce call %llu: the communicator failed in an earlier call", team->oob.label,
                       (unsigned long long)task->args->call);

@@ -94,6 +94,7 @@ struct mscclpp_team {
     uint64_t arrivals;             /* meetings before a launch, equal on all ranks */
     uint64_t steps;                /* of finding room, likewise */
     uint64_t call;                 /* number of the call in hand, for messages */
+    const char *collective;        /* what it is, likewise */
     mscclpp_control_asked_t asked; /* by that call */
     bool checks_calls;             /* somebody has compared the arguments of all ranks before the call */
     const char *last_algorithm;
@@ -135,9 +136,6 @@ typedef struct {
     double next_look;
     bool warned;
 } mscclpp_team_wait_t;
-
-/* Seconds of a clock that only goes forward. */
-double mscclpp_team_now(void);
 
 /* team.c: frees scratch of ended teams that every peer has closed. */
 void mscclpp_team_reap(void);

@@ -1,4 +1,5 @@
 /* The life of a team. Bring-up is setup/node.c; this file holds what remains of a team after its end. */
+#include "mca/common/base/clock.h"
 #include "mca/common/team/team.h"
 
 #include <pthread.h>
@@ -146,7 +147,7 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
 
 void mscclpp_team_finalize(double seconds)
 {
-    double until = mscclpp_team_now() + seconds;
+    double until = mscclpp_now() + seconds;
     mscclpp_team_t *team;
 
     while ((team = mscclpp_park_drain()) != NULL) {
@@ -155,7 +156,7 @@ void mscclpp_team_finalize(double seconds)
     while (!reap(false)) {
         struct timespec pause = {0, 100000};
 
-        if (mscclpp_team_now() > until) {
+        if (mscclpp_now() > until) {
             (void)reap(true);
             break;
         }
@@ -210,4 +211,20 @@ int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, msccl
         }
     }
     return -1;
+}
+
+bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call)
+{
+    bool late = false;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        const uint64_t word = mscclpp_control_load(&team->control[rank].call);
+
+        if (word == call * 4 + MSCCLPP_CALL_DEVICE || word == call * 4 + MSCCLPP_CALL_HOST) {
+            return false;
+        }
+        late = late || word / 4 < call;
+    }
+    return late;
 }

@@ -69,11 +69,22 @@ bool mscclpp_team_broken(const mscclpp_team_t *team);
  * Tells the peers what this rank does in its next call, so that a mixture of host and device buffers can be named.
  * `call` counts the communicator's all-reduce calls on this rank from 1; a few nanoseconds, no waiting.
  */
-typedef enum { MSCCLPP_CALL_NONE = 0, MSCCLPP_CALL_DEVICE = 1, MSCCLPP_CALL_HOST = 2 } mscclpp_call_kind_t;
+typedef enum {
+    MSCCLPP_CALL_NONE = 0,
+    MSCCLPP_CALL_DEVICE = 1,
+    MSCCLPP_CALL_HOST = 2,
+    MSCCLPP_CALL_EITHER = 3 /* the rank passes nothing, and does what the others do */
+} mscclpp_call_kind_t;
 void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
 
 /* The first rank of this node that announced `kind` for call `call`, or -1. */
 int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
+
+/*
+ * For a rank that passes nothing in call `call`: true as long as ranks of this node have yet to come to it, and none
+ * has said what kind of buffers it passes.
+ */
+bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call);
 
 /*
  * For a rank that has been in call `call` on host buffers for long: a rank of any node that passed device buffers in

@@ -1,3 +1,5 @@
+#include "mca/coll/mscclpp/native/gate.h"
+
 #include "mca/coll/mscclpp/ompi/module.h"
 
 #include <string.h>
@@ -33,7 +35,7 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
 }
 
 /* With the parameter mixed_buffers: true on all ranks if any of them passed device memory. */
-static int agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p)
+int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p)
 {
     int mine = *device_p;
     int all = 0;
@@ -141,8 +143,8 @@ static void report_refusal(const mca_coll_mscclpp_module_t *module)
 }
 
 /* Makes the team if this is its first call. True if there is one to serve the call. */
-static bool have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
-                      mscclpp_status_t *status_p)
+bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
+                                mscclpp_status_t *status_p)
 {
     *status_p = MSCCLPP_OK;
     if (MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state && !mca_coll_mscclpp_component.finalizing) {
@@ -156,6 +158,17 @@ static bool have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, co
         }
     }
     return MSCCLPP_OK == *status_p && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
+}
+
+int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective)
+{
+    if (!module->told_broken) {
+        module->told_broken = true; /* an application that goes on under MPI_ERRORS_RETURN may call often */
+        mscclpp_error("%s: %s call %llu: an earlier call failed, which broke the communicator for device buffers; this "
+                      "and further calls on them return an error",
+                      mca_coll_mscclpp_comm_name(module->comm), collective, (unsigned long long)module->calls);
+    }
+    return MPI_ERR_OTHER;
 }
 
 static int call_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
@@ -172,19 +185,13 @@ static int call_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf
     mscclpp_status_t status;
 
     if (MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state) {
-        if (!module->told_broken) {
-            module->told_broken = true; /* an application that goes on under MPI_ERRORS_RETURN may call often */
-            mscclpp_error("%s: all-reduce call %llu: an earlier call failed, which broke the communicator for device "
-                          "buffers; this and further calls on them return an error",
-                          mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)module->calls);
-        }
-        return MPI_ERR_OTHER;
+        return mca_coll_mscclpp_refuse_broken(module, "all-reduce");
     }
     /* Equal on all ranks: MPI wants the same operation and elements of the same types from all of them. */
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
         return stage(module, sendbuf, recvbuf, count, datatype, op);
     }
-    if (have_team(module, sendbuf, recvbuf, &status)) {
+    if (mca_coll_mscclpp_have_team(module, sendbuf, recvbuf, &status)) {
         status = mscclpp_allreduce(module->team, &args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
             mca_coll_mscclpp_count_served(module);
@@ -218,7 +225,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
     __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
     if (OPAL_UNLIKELY(mca_coll_mscclpp_component.config.mixed_buffers) && ompi_comm_size(comm) > 1) {
-        int rc = agree_on_kind(module, &device);
+        int rc = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }

@@ -121,6 +121,12 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #define mca_coll_mscclpp_attr_delete(union_p_, function_)                                                              \
     ((union_p_)->attr_communicator_delete_fn = (__typeof__((union_p_)->attr_communicator_delete_fn))(function_))
 
+#define mca_coll_mscclpp_attr_type_copy_none(union_p_)                                                                 \
+    ((union_p_)->attr_datatype_copy_fn =                                                                               \
+         (__typeof__((union_p_)->attr_datatype_copy_fn))(void (*)(void))MPI_TYPE_NULL_COPY_FN)
+#define mca_coll_mscclpp_attr_type_delete(union_p_, function_)                                                         \
+    ((union_p_)->attr_datatype_delete_fn = (__typeof__((union_p_)->attr_datatype_delete_fn))(function_))
+
 /* What ranks tell one another in MPI_Init. Programs of Open MPI's own load components without such an exchange. */
 #if __has_include("opal/mca/pmix/pmix-internal.h")
 #define MCA_COLL_MSCCLPP_MODEX_GLOBAL PMIX_GLOBAL

@@ -324,6 +324,31 @@ static int element_read(element_t *element, const struct ompi_datatype_t *type, 
     return rc;
 }
 
+int mca_coll_mscclpp_stage_element_pieces(mca_coll_mscclpp_stage_pieces_t *list, const struct ompi_datatype_t *type)
+{
+    element_t element = {.type = NULL};
+    size_t size;
+    int rc;
+
+    pieces_init(list);
+    pieces_init(&element.list);
+    ompi_datatype_type_size(type, &size);
+    rc = element_read(&element, type, size);
+    for (size_t index = 0; index < element.list.used && OMPI_SUCCESS == rc; ++index) {
+        rc = pieces_push(list, &element.list.pieces[index]);
+    }
+    pieces_release(&element.list);
+    if (OMPI_SUCCESS != rc) {
+        pieces_release(list);
+    }
+    return rc;
+}
+
+void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *list)
+{
+    pieces_release(list);
+}
+
 /* Makes a piece of one element that of `count` elements: neighbouring columns, say, become one that is wider. */
 static void repeat(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
 {

@@ -135,6 +135,13 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
                                      const mca_coll_mscclpp_stage_argument_t *argument);
 void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan);
 
+/*
+ * The pieces of one element of a type in the order of its type map, with offsets from the element. An MPI error code;
+ * the list is to be released if it is none, and stays where it was made.
+ */
+int mca_coll_mscclpp_stage_element_pieces(mca_coll_mscclpp_stage_pieces_t *list, const struct ompi_datatype_t *type);
+void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *list);
+
 /* All that a piece touches, holes included: *low_p .. *high_p - 1. */
 void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *piece, ptrdiff_t *low_p,
                                          ptrdiff_t *high_p);

@@ -1,0 +1,120 @@
+/* Which bytes a rank has for another one, and where those of another one go: device/types/coll.h. */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
+#define MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
+
+#include "device/types/coll.h"
+#include "device/lib/unit.h"
+
+/* True if `sender` has a block for `receiver`. Only what all ranks know; sizes of 0 are no matter of the pattern. */
+MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uint32_t sender, uint32_t receiver)
+{
+    switch (coll->pattern) {
+    case MSCCLPP_DEV_BCAST:
+        return sender == coll->root && receiver != coll->root;
+    case MSCCLPP_DEV_SCATTER:
+        return sender == coll->root;
+    case MSCCLPP_DEV_GATHER:
+    case MSCCLPP_DEV_REDUCE:
+        return receiver == coll->root;
+    case MSCCLPP_DEV_SCAN:
+        return sender <= receiver;
+    case MSCCLPP_DEV_EXSCAN:
+        return sender < receiver;
+    default:
+        return true;
+    }
+}
+
+/* This rank's block of its input for `peer`. `blocks` NULL: all blocks are of one size. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_coll_args_t *coll,
+                                                            const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
+{
+    mscclpp_dev_block_t block;
+
+    if (blocks != NULL) {
+        return blocks->send[peer];
+    }
+    block.offset = 0;
+    block.bytes = mscclpp_dev_coll_sends(coll, coll->common.rank, peer) ? coll->common.bytes : 0;
+    if (coll->pattern == MSCCLPP_DEV_ALLTOALL || coll->pattern == MSCCLPP_DEV_SCATTER ||
+        coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
+        block.offset = peer * coll->stride;
+    }
+    return block;
+}
+
+/* Where the block of `peer` goes in this rank's output; of patterns that combine, where the result goes. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_coll_args_t *coll,
+                                                            const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
+{
+    mscclpp_dev_block_t block;
+
+    if (blocks != NULL) {
+        return blocks->recv[peer];
+    }
+    block.offset = 0;
+    block.bytes = mscclpp_dev_coll_sends(coll, peer, coll->common.rank) ? coll->common.bytes : 0;
+    if (coll->pattern == MSCCLPP_DEV_ALLGATHER || coll->pattern == MSCCLPP_DEV_ALLTOALL ||
+        coll->pattern == MSCCLPP_DEV_GATHER) {
+        block.offset = peer * coll->stride;
+    }
+    return block;
+}
+
+/* Bytes of the result of a pattern that combines; 0: this rank gets none. */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t *coll,
+                                                   const mscclpp_dev_blocks_args_t *blocks)
+{
+    const uint32_t rank = coll->common.rank;
+
+    if (blocks != NULL) {
+        return blocks->recv[rank].bytes;
+    }
+    if (coll->pattern == MSCCLPP_DEV_EXSCAN) {
+        return rank == 0 ? 0 : coll->common.bytes;
+    }
+    return mscclpp_dev_coll_sends(coll, rank, rank) ? coll->common.bytes : 0;
+}
+
+/* Peer number `i` of this rank, from 1: each rank begins with the next one, so that not all meet at one rank at once.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_next(const mscclpp_dev_args_t *args, uint32_t i)
+{
+    return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
+}
+
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, uint32_t i)
+{
+    return args->rank >= i ? args->rank - i : args->rank + args->nranks - i;
+}
+
+/*
+ * Copies units `first`, `first` + `step` and so on of a block. Whole units where both sides are aligned, at most words
+ * or bytes otherwise.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t first, uint64_t step)
+{
+    const uint64_t units = mscclpp_dev_units(bytes);
+    uint64_t u;
+
+    for (u = first; u < units; u += step) {
+        mscclpp_dev_st_unit(to, u, bytes, mscclpp_dev_ld_unit(from, u, bytes), 0xffffu);
+    }
+}
+
+/* The own block, by all threads of the grid, unless it lies where it is to be. */
+MSCCLPP_DEV void mscclpp_dev_coll_copy_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
+                                           const mscclpp_dev_blocks_args_t *blocks)
+{
+    const mscclpp_dev_args_t *args = &coll->common;
+
+    if (coll->in_place == 0) {
+        const mscclpp_dev_block_t from = mscclpp_dev_coll_send_block(coll, blocks, args->rank);
+        const mscclpp_dev_block_t to = mscclpp_dev_coll_recv_block(coll, blocks, args->rank);
+
+        mscclpp_dev_coll_copy((char *)args->out + to.offset, (const char *)args->in + from.offset, to.bytes,
+                              (uint64_t)ctx->block * ctx->nthreads + ctx->tid, (uint64_t)ctx->nblocks * ctx->nthreads);
+    }
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* Packs data with holes in it, as MPI's derived types describe it, or puts it back where it was. */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_PACK_H
+#define MSCCLPP_DEVICE_KERN_COLL_PACK_H
+
+#include "device/types/coll.h"
+#include "device/lib/unit.h"
+
+/* One item of so many bytes, at addresses that are multiples of it. */
+MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t width)
+{
+    switch (width) {
+    case 16:
+        mscclpp_dev_st_vec(to, mscclpp_dev_ld_vec(from));
+        break;
+    case 8:
+        ((mscclpp_dev_word_t *)to)[0] = ((const mscclpp_dev_word_t *)from)[0];
+        ((mscclpp_dev_word_t *)to)[1] = ((const mscclpp_dev_word_t *)from)[1];
+        break;
+    case 4:
+        *(mscclpp_dev_word_t *)to = *(const mscclpp_dev_word_t *)from;
+        break;
+    case 2:
+        *(mscclpp_dev_half_t *)to = *(const mscclpp_dev_half_t *)from;
+        break;
+    default:
+        *to = *from;
+        break;
+    }
+}
+
+/*
+ * All runs of one piece of all elements. So many threads as a run has items, rounded down to a power of 2, share the
+ * runs: neighbours move neighbouring items.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args,
+                                             const mscclpp_dev_piece_t *piece)
+{
+    const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
+    const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
+    const uint64_t items = piece->length / piece->width, runs = args->elements * piece->count;
+    uint64_t lanes = 1, run, item;
+
+    while (2 * lanes <= items && 2 * lanes <= threads && lanes < 256) {
+        lanes *= 2;
+    }
+    if (thread >= threads / lanes * lanes) {
+        return;
+    }
+    for (run = thread / lanes; run < runs; run += threads / lanes) {
+        const uint64_t element = run / piece->count, k = run % piece->count;
+        char *spread = args->spread + (int64_t)element * args->extent + piece->offset + (int64_t)k * piece->stride;
+        char *packed = args->packed + element * args->size + piece->packed + k * piece->length;
+
+        for (item = thread % lanes; item < items; item += lanes) {
+            const uint64_t at = item * piece->width;
+
+            if (args->unpack != 0) {
+                mscclpp_dev_coll_copy_item(spread + at, packed + at, piece->width);
+            } else {
+                mscclpp_dev_coll_copy_item(packed + at, spread + at, piece->width);
+            }
+        }
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_pack(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args)
+{
+    uint32_t i;
+
+    for (i = 0; i < args->pieces; ++i) {
+        mscclpp_dev_coll_pack_piece(ctx, args, &args->piece[i]);
+    }
+}
+
+#endif

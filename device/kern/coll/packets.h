@@ -1,0 +1,207 @@
+/*
+ * Small blocks as packets (device/packet.h), in one epoch: each rank stores its block for a peer into its slot in the
+ * peer's scratch, and the peer moves it to its place or combines it with the others. One step of latency.
+ *
+ * A rank that has no block for a peer sends it an empty packet where the first unit of a block would be. So every
+ * kernel receives a packet from every peer, as packets demand: who has ended kernel k + 1 has a packet of each peer's
+ * kernel k + 1, and knows by it that all of them have ended kernel k. Without the empty packet a rank could be two
+ * kernels ahead of a peer that it exchanges nothing with, and write over packets of kernel k that a third kernel, of
+ * another pattern, sends to the same half while that peer still reads it.
+ *
+ * The slots are those of the one-shot all-reduce, so kernels of both take turns in the same memory.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_PACKETS_H
+#define MSCCLPP_DEVICE_KERN_COLL_PACKETS_H
+
+#include "device/lib/barrier.h"
+#include "device/types/hot.h"
+#include "device/kern/coll/blocks.h"
+#include "device/lib/packet.h"
+#include "device/lib/reduce.h"
+
+/* Operands that are asked for before the first of them is waited for. */
+#define MSCCLPP_DEV_COLL_BATCH 8
+
+typedef struct {
+    const mscclpp_dev_coll_args_t *coll;
+    const mscclpp_dev_blocks_args_t *blocks;
+    uint64_t pair; /* bytes from the first packets of a slot's units to the second ones */
+    uint64_t half; /* bytes from a scratch's start to the slots of this epoch */
+    uint32_t flag;
+    uint32_t row;   /* threads that share the units of one block */
+    uint32_t lane;  /* of this thread among them */
+    uint32_t rows;  /* blocks that the grid works on at once */
+    uint32_t first; /* of these, the one of this thread; `rows` if it has none */
+} mscclpp_dev_coll_packets_t;
+
+MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *p, uint32_t receiver, uint32_t sender,
+                                        uint32_t u)
+{
+    return p->coll->common.scratch[receiver] + p->half + sender * 2 * p->pair + (uint64_t)u * MSCCLPP_DEV_PACKET_STEP;
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *p,
+                                                const mscclpp_dev_coll_args_t *coll,
+                                                const mscclpp_dev_blocks_args_t *blocks)
+{
+    const mscclpp_dev_args_t *args = &coll->common;
+    const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
+    const uint32_t most = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->most : args->bytes);
+    const uint32_t grain = MSCCLPP_DEV_WARP; /* so that the threads of one do alike */
+    /* In place a thread reads a unit for all peers before it writes it, so one thread has it for all of them. */
+    const bool scans = coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN;
+    const uint32_t wanted = scans ? threads : most == 0 ? grain : (most + grain - 1) / grain * grain;
+
+    p->coll = coll;
+    p->blocks = blocks;
+    p->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
+    p->pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    p->half = MSCCLPP_DEV_PACKET_OFFSET + (p->flag & 1) * args->packet_half;
+    p->row = wanted < threads ? wanted : threads;
+    p->rows = threads / p->row;
+    p->lane = thread % p->row;
+    p->first = thread / p->row < p->rows ? thread / p->row : args->nranks;
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *p)
+{
+    const mscclpp_dev_args_t *args = &p->coll->common;
+    uint32_t i, u;
+
+    for (i = 1 + p->first; i < args->nranks && !ctx->failed; i += p->rows) {
+        const uint32_t peer = mscclpp_dev_coll_next(args, i);
+        const mscclpp_dev_block_t block = mscclpp_dev_coll_send_block(p->coll, p->blocks, peer);
+        const uint32_t units = (uint32_t)mscclpp_dev_units(block.bytes);
+
+        if (units == 0 && p->lane == 0) {
+            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(p, peer, args->rank, 0), p->pair, mscclpp_dev_vec_zero(),
+                                 p->flag, MSCCLPP_DEV_LL16);
+        }
+        for (u = p->lane; u < units; u += p->row) {
+            mscclpp_dev_put_unit(mscclpp_dev_coll_slot(p, peer, args->rank, u), p->pair,
+                                 mscclpp_dev_ld_unit((const char *)args->in + block.offset, u, block.bytes), p->flag,
+                                 MSCCLPP_DEV_LL16);
+        }
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *p,
+                                              uint32_t peer, uint32_t u, mscclpp_dev_vec_t *v)
+{
+    const mscclpp_dev_args_t *args = &p->coll->common;
+
+    mscclpp_dev_get_unit(ctx, args, mscclpp_dev_coll_slot(p, args->rank, peer, u), p->pair, v, p->flag,
+                         MSCCLPP_DEV_LL16, peer);
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
+                                               const mscclpp_dev_blocks_args_t *blocks)
+{
+    const mscclpp_dev_args_t *args = &coll->common;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    mscclpp_dev_coll_packets_t p;
+    mscclpp_dev_vec_t v;
+    uint32_t i, u;
+
+    mscclpp_dev_coll_packets_begin(ctx, &p, coll, blocks);
+    mscclpp_dev_coll_packets_send(ctx, &p);
+    mscclpp_dev_coll_copy_own(ctx, coll, blocks);
+    for (i = 1 + p.first; i < args->nranks; i += p.rows) {
+        const uint32_t peer = mscclpp_dev_coll_previous(args, i);
+        const mscclpp_dev_block_t block = mscclpp_dev_coll_recv_block(coll, blocks, peer);
+        const uint32_t units = (uint32_t)mscclpp_dev_units(block.bytes);
+
+        if (units == 0 && p.lane == 0) {
+            mscclpp_dev_coll_packets_get(ctx, &p, peer, 0, &v);
+        }
+        for (u = p.lane; u < units; u += p.row) {
+            mscclpp_dev_coll_packets_get(ctx, &p, peer, u, &v);
+            if (!ctx->failed) {
+                mscclpp_dev_st_unit((char *)args->out + block.offset, u, block.bytes, v, 0xffffu);
+            }
+        }
+    }
+    mscclpp_dev_finish_packets(ctx, args, launches, p.flag);
+}
+
+/* Operand of `rank` for unit `u` of the result; false if it has none. The own one is read where it lies. */
+MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t *p, uint32_t rank, uint32_t u,
+                                               uint64_t bytes, mscclpp_dev_vec_t *v)
+{
+    const mscclpp_dev_args_t *args = &p->coll->common;
+
+    if (rank == args->rank) {
+        const mscclpp_dev_block_t own = mscclpp_dev_coll_send_block(p->coll, p->blocks, rank);
+
+        *v = mscclpp_dev_ld_unit((const char *)args->in + own.offset, u, bytes);
+        return true;
+    }
+    return mscclpp_dev_poll_unit(mscclpp_dev_coll_slot(p, args->rank, rank, u), p->pair, v, p->flag, MSCCLPP_DEV_LL16);
+}
+
+/* Unit `u` of the result, of `bytes` in all: the operands of ranks `begin` to `end` - 1, of which there is one. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
+                                                               const mscclpp_dev_coll_packets_t *p, uint32_t end,
+                                                               uint64_t bytes, bool hot, int dtype, int op, uint32_t u)
+{
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_COLL_BATCH];
+    bool there[MSCCLPP_DEV_COLL_BATCH];
+    uint32_t r, k;
+
+    for (r = 0; r < end; r += MSCCLPP_DEV_COLL_BATCH) {
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < MSCCLPP_DEV_COLL_BATCH; ++k) {
+            there[k] = r + k >= end || mscclpp_dev_coll_packets_poll(p, r + k, u, bytes, &v[k]);
+        }
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < MSCCLPP_DEV_COLL_BATCH; ++k) {
+            if (!there[k]) {
+                mscclpp_dev_coll_packets_get(ctx, p, r + k, u, &v[k]);
+            }
+            if (r + k == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, v[k]);
+            } else if (r + k < end) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, v[k]);
+            }
+        }
+    }
+    return mscclpp_dev_acc_get(&acc, dtype);
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
+                                                  const mscclpp_dev_blocks_args_t *blocks, bool hot, int dtype, int op)
+{
+    const mscclpp_dev_args_t *args = &coll->common;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
+    const uint64_t bytes = mscclpp_dev_coll_result_bytes(coll, blocks);
+    const uint32_t units = (uint32_t)mscclpp_dev_units(bytes), mask = mscclpp_dev_unit_mask(dtype);
+    /* Of a scan the operands of lower ranks count, of others those of all. */
+    const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? args->rank + 1
+                         : coll->pattern == MSCCLPP_DEV_EXSCAN ? args->rank
+                                                               : args->nranks;
+    mscclpp_dev_coll_packets_t p;
+    mscclpp_dev_vec_t v;
+    uint32_t i, u;
+
+    mscclpp_dev_coll_packets_begin(ctx, &p, coll, blocks);
+    mscclpp_dev_coll_packets_send(ctx, &p);
+    for (u = thread; u < units; u += threads) {
+        v = mscclpp_dev_coll_packets_combine(ctx, &p, end, bytes, hot, dtype, op, u);
+        if (!ctx->failed) {
+            mscclpp_dev_st_unit(args->out, u, bytes, v, mask);
+        }
+    }
+    /* Those that have no operand for this rank. */
+    for (i = 1 + thread; i < args->nranks; i += threads) {
+        const uint32_t peer = mscclpp_dev_coll_previous(args, i);
+
+        if (units == 0 || peer >= end) {
+            mscclpp_dev_coll_packets_get(ctx, &p, peer, 0, &v);
+        }
+    }
+    mscclpp_dev_finish_packets(ctx, args, launches, p.flag);
+}
+
+#endif

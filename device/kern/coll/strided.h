@@ -1,0 +1,82 @@
+/*
+ * Blocks with holes in mapped buffers of all ranks, moved in one pass: each rank reads its blocks where the user's type
+ * has them, and writes them where the peer's type wants them, without packing on either side. Ranks meet before and
+ * after, as in direct.h.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_STRIDED_H
+#define MSCCLPP_DEVICE_KERN_COLL_STRIDED_H
+
+#include "device/kern/coll/direct.h"
+#include "device/kern/coll/pack.h"
+
+/* Items of a segment that a thread asks for before it stores the first one. */
+#define MSCCLPP_DEV_STRIDED_BATCH 4
+
+/* The items of a segment that lane `lane` of `lanes` has; `width` is 16 in batches. */
+MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_t size, uint32_t width, uint64_t lane,
+                                             uint64_t lanes)
+{
+    const uint64_t items = size / width;
+    uint64_t item = lane;
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_STRIDED_BATCH];
+    int k;
+
+    for (; width == 16 && item + (MSCCLPP_DEV_STRIDED_BATCH - 1) * lanes < items;
+         item += MSCCLPP_DEV_STRIDED_BATCH * lanes) {
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < MSCCLPP_DEV_STRIDED_BATCH; ++k) {
+            v[k] = mscclpp_dev_ld_vec(from + (item + (uint64_t)k * lanes) * 16);
+        }
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < MSCCLPP_DEV_STRIDED_BATCH; ++k) {
+            mscclpp_dev_st_vec(to + (item + (uint64_t)k * lanes) * 16, v[k]);
+        }
+    }
+    for (; item < items; item += lanes) {
+        mscclpp_dev_coll_copy_item(to + item * width, from + item * width, width);
+    }
+}
+
+/*
+ * Threads share the segments of a block: as many as a segment has items, rounded down to a power of 2, but the whole
+ * grid for a segment that is long enough for it.
+ */
+MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, uint64_t thread, uint64_t threads)
+{
+    const uint64_t items = block->size / block->width;
+    uint64_t lanes = 1, segment;
+
+    while (2 * lanes <= items && 2 * lanes <= threads) {
+        lanes *= 2;
+    }
+    if (thread >= threads / lanes * lanes) {
+        return;
+    }
+    for (segment = thread / lanes; segment < block->segments; segment += threads / lanes) {
+        const char *from = block->from + (int64_t)(segment / block->from_run) * block->from_stride +
+                           segment % block->from_run * block->size;
+        char *to =
+            block->to + (int64_t)(segment / block->to_run) * block->to_stride + segment % block->to_run * block->size;
+
+        mscclpp_dev_strided_segment(to, from, block->size, block->width, thread % lanes, lanes);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_move_strided(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_strided_args_t *args)
+{
+    const mscclpp_dev_args_t *common = &args->common;
+    const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
+    const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
+    const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
+    uint32_t i;
+
+    mscclpp_dev_barrier(ctx, common, before + 1);
+    for (i = 0; i < args->count && !ctx->failed; ++i) {
+        mscclpp_dev_strided_block(&args->block[i], thread, threads);
+    }
+    mscclpp_dev_direct_end(ctx, common, launches, epoch, before);
+}
+
+#endif

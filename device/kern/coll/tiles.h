@@ -1,0 +1,144 @@
+/*
+ * Blocks through the team's scratch, for user buffers that peers cannot map: tile by tile each rank stores its block
+ * for a peer into the peer's bulk area, and the peer moves it to its place or combines it with the others.
+ *
+ * Each block of the grid has two tiles for each sender, which take turns. One barrier a turn is enough: a rank stores
+ * turn t + 2 after the barrier of t + 1, which every peer has entered after it had read turn t. The barrier at the
+ * beginning says that all ranks have ended what used the bulk area before.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_TILES_H
+#define MSCCLPP_DEVICE_KERN_COLL_TILES_H
+
+#include "device/lib/barrier.h"
+#include "device/kern/coll/blocks.h"
+#include "device/lib/reduce.h"
+
+typedef struct {
+    const mscclpp_dev_coll_args_t *coll;
+    const mscclpp_dev_blocks_args_t *blocks;
+    uint64_t tile;  /* bytes */
+    uint64_t begin; /* of the turn's tile, in each block of data */
+    uint32_t half;  /* which of the two tiles */
+} mscclpp_dev_coll_turn_t;
+
+/* The bytes of a block that the turn moves. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn_t *turn, mscclpp_dev_block_t block)
+{
+    const uint64_t left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
+
+    block.offset += turn->begin;
+    block.bytes = left < turn->tile ? left : turn->tile;
+    return block;
+}
+
+MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
+                                        uint32_t receiver, uint32_t sender)
+{
+    const mscclpp_dev_args_t *args = &turn->coll->common;
+    const uint64_t number = ((uint64_t)ctx->block * 2 + turn->half) * args->nranks + sender;
+
+    return args->scratch[receiver] + args->bulk_offset + number * turn->tile;
+}
+
+/* Has the peers given their tiles. */
+MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
+{
+    const mscclpp_dev_args_t *args = &turn->coll->common;
+    uint32_t i;
+
+    for (i = 1; i < args->nranks; ++i) {
+        const uint32_t peer = mscclpp_dev_coll_next(args, i);
+        const mscclpp_dev_block_t part =
+            mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, peer));
+
+        mscclpp_dev_coll_copy(mscclpp_dev_coll_tile(ctx, turn, peer, args->rank), (const char *)args->in + part.offset,
+                              part.bytes, ctx->tid, ctx->nthreads);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
+{
+    const mscclpp_dev_args_t *args = &turn->coll->common;
+    uint32_t i;
+
+    for (i = 1; i < args->nranks; ++i) {
+        const uint32_t peer = mscclpp_dev_coll_previous(args, i);
+        const mscclpp_dev_block_t part =
+            mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_recv_block(turn->coll, turn->blocks, peer));
+
+        mscclpp_dev_coll_copy((char *)args->out + part.offset, mscclpp_dev_coll_tile(ctx, turn, args->rank, peer),
+                              part.bytes, ctx->tid, ctx->nthreads);
+    }
+}
+
+/* The turn's part of the result, of the operands of ranks 0 to `end` - 1. */
+MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
+                                                uint32_t end, uint64_t bytes, int dtype, int op)
+{
+    const mscclpp_dev_args_t *args = &turn->coll->common;
+    mscclpp_dev_block_t part = {0, 0}, own;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v;
+    uint64_t u;
+    uint32_t r;
+
+    part.bytes = bytes;
+    part = mscclpp_dev_coll_cut(turn, part);
+    own = mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, args->rank));
+    for (u = ctx->tid; u < mscclpp_dev_units(part.bytes); u += ctx->nthreads) {
+        for (r = 0; r < end; ++r) {
+            const char *from =
+                r == args->rank ? (const char *)args->in + own.offset : mscclpp_dev_coll_tile(ctx, turn, args->rank, r);
+
+            v = mscclpp_dev_ld_unit(from, u, part.bytes);
+            if (r == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, v);
+            } else {
+                mscclpp_dev_acc_add(&acc, false, dtype, op, v);
+            }
+        }
+        mscclpp_dev_st_unit((char *)args->out + part.offset, u, part.bytes, mscclpp_dev_acc_get(&acc, dtype),
+                            mscclpp_dev_unit_mask(dtype));
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, int dtype,
+                                        int op)
+{
+    const mscclpp_dev_coll_args_t *coll = &args->coll;
+    const mscclpp_dev_args_t *common = &coll->common;
+    const mscclpp_dev_blocks_args_t *blocks = args->varied != 0 ? args : NULL;
+    const bool combines = MSCCLPP_DEV_COMBINES(coll->pattern);
+    const uint64_t result = combines ? mscclpp_dev_coll_result_bytes(coll, blocks) : 0;
+    const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? common->rank + 1
+                         : coll->pattern == MSCCLPP_DEV_EXSCAN ? common->rank
+                                                               : common->nranks;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
+    const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
+    uint64_t barriers = before;
+    mscclpp_dev_coll_turn_t turn;
+
+    turn.coll = coll;
+    turn.blocks = blocks;
+    turn.tile = MSCCLPP_DEV_COLL_TILE(common->bulk_size, ctx->nblocks, common->nranks);
+    turn.half = 0;
+    mscclpp_dev_barrier(ctx, common, ++barriers);
+    for (turn.begin = ctx->block * turn.tile; turn.begin < args->most && !ctx->failed;
+         turn.begin += ctx->nblocks * turn.tile) {
+        mscclpp_dev_coll_give(ctx, &turn);
+        mscclpp_dev_barrier(ctx, common, ++barriers);
+        if (!ctx->failed && combines) {
+            mscclpp_dev_coll_take_combined(ctx, &turn, end, result, dtype, op);
+        } else if (!ctx->failed) {
+            mscclpp_dev_coll_take(ctx, &turn);
+        }
+        turn.half ^= 1;
+    }
+    if (!combines && !ctx->failed) {
+        mscclpp_dev_coll_copy_own(ctx, coll, blocks);
+    }
+    mscclpp_dev_finish(ctx, common, launches, epoch, before, barriers);
+}
+
+#endif

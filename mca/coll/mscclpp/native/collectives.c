@@ -1,0 +1,401 @@
+/*
+ * MPI's arguments, collective by collective. Whether a call comes to the gate is the same on all ranks: it depends on
+ * what MPI wants to be equal (the amount of data of a block, type, operation, root). Types that have holes on one rank
+ * only are that rank's business.
+ */
+#include "mca/coll/mscclpp/native/native.h"
+
+typedef mca_coll_mscclpp_native_t call_t;
+typedef mca_coll_mscclpp_count_t count_t;
+typedef mca_coll_mscclpp_counts_t counts_t;
+typedef mca_coll_mscclpp_displs_t displs_t;
+typedef struct ompi_datatype_t type_t;
+
+/*
+ * Of a collective `name_`: its parameters and their names, and `fill_`, which describes the call in `call` and says
+ * false if there is nothing to do.
+ */
+#define LIST(...) __VA_ARGS__
+#define NATIVE(name_, id_, params_, args_)                                                                             \
+    static int call_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)              \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        call_t call;                                                                                                   \
+        int rc;                                                                                                        \
+                                                                                                                       \
+        if (!mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_)) {                                       \
+            return mca_coll_mscclpp_stage_##name_(LIST args_, comm, base);                                             \
+        }                                                                                                              \
+        if (!fill_##name_(&call, ompi_comm_rank(comm), LIST args_)) {                                                  \
+            return OMPI_SUCCESS;                                                                                       \
+        }                                                                                                              \
+        if (mca_coll_mscclpp_native_serve(module, &call, &rc)) {                                                       \
+            return rc;                                                                                                 \
+        }                                                                                                              \
+        rc = mca_coll_mscclpp_stage_##name_(LIST args_, comm, base);                                                   \
+        mca_coll_mscclpp_native_leave(module);                                                                         \
+        return rc;                                                                                                     \
+    }                                                                                                                  \
+    const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_ = call_##name_
+
+/* The beginning of element `index` of a buffer. */
+static char *element(const void *buffer, ptrdiff_t index, type_t *type)
+{
+    ptrdiff_t lb, extent;
+
+    ompi_datatype_get_extent(type, &lb, &extent);
+    return (char *)((uintptr_t)buffer + (uintptr_t)(index * extent));
+}
+
+/*
+ * In place, with the data of this rank among what it receives, behind so many elements. Where the output is packed the
+ * own data is packed for itself, and the call is not in place any more.
+ */
+static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
+{
+    call->args.in_place = true;
+    if (call->args.out_pack_count > 0) {
+        call->args.in_place = false;
+        mca_coll_mscclpp_native_send(call, element(rbuf, (ptrdiff_t)skip, type), count, type);
+    }
+    call->buffers[0] = NULL;
+}
+
+static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
+                           count_t rcount, type_t *rtype)
+{
+    call->args.count = mca_coll_mscclpp_native_bytes((size_t)rcount, rtype);
+    mca_coll_mscclpp_native_recv(call, rbuf, (size_t)rcount * (size_t)call->ranks, rtype);
+    if (MPI_IN_PLACE == sbuf) {
+        send_in_place(call, rbuf, (size_t)rank * (size_t)rcount, (size_t)rcount, rtype);
+    } else {
+        mca_coll_mscclpp_native_send(call, sbuf, (size_t)scount, stype);
+    }
+    return 0 != call->args.count;
+}
+
+static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
+                          count_t rcount, type_t *rtype)
+{
+    const size_t ranks = (size_t)call->ranks;
+
+    (void)rank;
+    call->args.count = mca_coll_mscclpp_native_bytes((size_t)rcount, rtype);
+    mca_coll_mscclpp_native_recv(call, rbuf, (size_t)rcount * ranks, rtype);
+    if (MPI_IN_PLACE == sbuf) {
+        send_in_place(call, rbuf, 0, (size_t)rcount * ranks, rtype);
+    } else {
+        mca_coll_mscclpp_native_send(call, sbuf, (size_t)scount * ranks, stype);
+    }
+    return 0 != call->args.count;
+}
+
+static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t *type, int root)
+{
+    call->args.root = root;
+    call->args.count = mca_coll_mscclpp_native_bytes((size_t)count, type);
+    if (rank == root) {
+        mca_coll_mscclpp_native_send(call, buf, (size_t)count, type);
+    } else {
+        mca_coll_mscclpp_native_recv(call, buf, (size_t)count, type);
+    }
+    return 0 != call->args.count;
+}
+
+static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
+                        count_t rcount, type_t *rtype, int root)
+{
+    call->args.root = root;
+    if (rank == root) {
+        call->args.count = mca_coll_mscclpp_native_bytes((size_t)rcount, rtype);
+        mca_coll_mscclpp_native_recv(call, rbuf, (size_t)rcount * (size_t)call->ranks, rtype);
+    } else {
+        call->args.count = mca_coll_mscclpp_native_bytes((size_t)scount, stype);
+    }
+    if (rank == root && MPI_IN_PLACE == sbuf) {
+        send_in_place(call, rbuf, (size_t)rank * (size_t)rcount, (size_t)rcount, rtype);
+    } else {
+        mca_coll_mscclpp_native_send(call, sbuf, (size_t)scount, stype);
+    }
+    return 0 != call->args.count;
+}
+
+static bool fill_scatter(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
+                         count_t rcount, type_t *rtype, int root)
+{
+    call->args.root = root;
+    if (rank == root) {
+        call->args.count = mca_coll_mscclpp_native_bytes((size_t)scount, stype);
+        mca_coll_mscclpp_native_send(call, sbuf, (size_t)scount * (size_t)call->ranks, stype);
+    } else {
+        call->args.count = mca_coll_mscclpp_native_bytes((size_t)rcount, rtype);
+    }
+    if (rank == root && MPI_IN_PLACE == rbuf) {
+        call->args.in_place = true;
+    } else {
+        mca_coll_mscclpp_native_recv(call, rbuf, (size_t)rcount, rtype);
+    }
+    return 0 != call->args.count;
+}
+
+/* In place with what is received packed: the own block, packed for itself, for all ranks. */
+static void send_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks, int rank)
+{
+    const ptrdiff_t displ = mca_coll_mscclpp_displ_at(blocks->displs, rank);
+
+    mca_coll_mscclpp_native_send_one(call, element(blocks->address, displ, blocks->type),
+                                     (size_t)mca_coll_mscclpp_count_at(blocks->counts, rank), blocks->type, -1);
+    call->buffers[0] = NULL;
+}
+
+/* All ranks know the counts of all. */
+static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
+                            counts_t rcounts, displs_t displs, type_t *rtype)
+{
+    const mca_coll_mscclpp_blocks_t blocks = {
+        .address = rbuf, .counts = rcounts, .displs = displs, .type = rtype, .stays = -1};
+
+    call->args.varied = true;
+    mca_coll_mscclpp_native_recv_blocks(call, &blocks);
+    if (MPI_IN_PLACE != sbuf) {
+        mca_coll_mscclpp_native_send_one(call, sbuf, (size_t)scount, stype, -1);
+    } else if (call->args.out_pack_count > 0) {
+        send_block(call, &blocks, rank);
+    } else {
+        call->args.in_place = true;
+        call->args.send = call->send;
+        for (int peer = 0; peer < call->ranks; ++peer) {
+            call->send[peer] = call->recv[rank];
+        }
+    }
+    return 0 != call->args.most;
+}
+
+/* The bytes of a pair are known to both its ends alone. In place, what is received has the place of what is sent. */
+static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, const mca_coll_mscclpp_blocks_t *recv)
+{
+    call->args.varied = true;
+    call->args.known = false;
+    mca_coll_mscclpp_native_recv_blocks(call, recv);
+    if (MPI_IN_PLACE != send->address) {
+        mca_coll_mscclpp_native_send_blocks(call, send);
+    } else if (call->args.out_pack_count > 0) {
+        mca_coll_mscclpp_native_send_blocks(call, recv);
+        call->args.send_runs = NULL; /* what is sent must be read before it is written */
+        call->buffers[0] = NULL;
+    } else {
+        call->args.in_place = true;
+        call->args.send = call->recv;
+    }
+    return true;
+}
+
+static bool fill_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls, type_t *stype,
+                           void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
+{
+    const mca_coll_mscclpp_blocks_t send = {
+        .address = sbuf, .counts = scounts, .displs = sdispls, .type = stype, .stays = -1};
+    const mca_coll_mscclpp_blocks_t recv = {
+        .address = rbuf, .counts = rcounts, .displs = rdispls, .type = rtype, .stays = -1};
+
+    (void)rank;
+    return fill_exchange(call, &send, &recv);
+}
+
+static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
+                           type_t *const *stypes, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *const *rtypes)
+{
+    const mca_coll_mscclpp_blocks_t send = {
+        .address = sbuf, .counts = scounts, .displs = sdispls, .types = stypes, .stays = -1};
+    const mca_coll_mscclpp_blocks_t recv = {
+        .address = rbuf, .counts = rcounts, .displs = rdispls, .types = rtypes, .stays = -1};
+
+    (void)rank;
+    return fill_exchange(call, &send, &recv);
+}
+
+static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
+                         counts_t rcounts, displs_t displs, type_t *rtype, int root)
+{
+    const mca_coll_mscclpp_blocks_t blocks = {
+        .address = rbuf, .counts = rcounts, .displs = displs, .type = rtype, .stays = MPI_IN_PLACE == sbuf ? rank : -1};
+
+    call->args.root = root;
+    call->args.varied = true;
+    call->args.known = false;
+    if (rank != root) {
+        mca_coll_mscclpp_native_send_one(call, sbuf, (size_t)scount, stype, root);
+        return true;
+    }
+    mca_coll_mscclpp_native_recv_blocks(call, &blocks);
+    if (MPI_IN_PLACE != sbuf) {
+        mca_coll_mscclpp_native_send_one(call, sbuf, (size_t)scount, stype, root);
+    } else {
+        call->args.in_place = true;
+    }
+    return true;
+}
+
+static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t displs, type_t *stype,
+                          void *rbuf, count_t rcount, type_t *rtype, int root)
+{
+    const mca_coll_mscclpp_blocks_t blocks = {
+        .address = sbuf, .counts = scounts, .displs = displs, .type = stype, .stays = MPI_IN_PLACE == rbuf ? rank : -1};
+
+    call->args.root = root;
+    call->args.varied = true;
+    call->args.known = false;
+    if (rank == root) {
+        mca_coll_mscclpp_native_send_blocks(call, &blocks);
+    }
+    if (rank == root && MPI_IN_PLACE == rbuf) {
+        call->args.in_place = true;
+    } else {
+        mca_coll_mscclpp_native_recv_one(call, rbuf, (size_t)rcount, rtype, root);
+    }
+    return true;
+}
+
+/* A reduction of so many elements in all; NULL: this rank has no such buffer. */
+static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *type, struct ompi_op_t *op)
+{
+    call->args.dtype = mca_coll_mscclpp_dtype(type);
+    call->args.op = mca_coll_mscclpp_op(op);
+    call->staged = MSCCLPP_DTYPE_LAST == call->args.dtype || MSCCLPP_OP_LAST == call->args.op;
+    call->args.in_place = MPI_IN_PLACE == sbuf;
+    call->args.in = MPI_IN_PLACE == sbuf ? NULL : sbuf;
+    call->args.out = rbuf;
+    call->buffers[0] = call->args.in;
+    call->buffers[1] = rbuf;
+    call->touches = true;
+}
+
+static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
+                        struct ompi_op_t *op, int root)
+{
+    fill_reduction(call, sbuf, rank == root ? rbuf : NULL, type, op);
+    call->args.root = root;
+    call->args.count = (uint64_t)count;
+    return 0 != count;
+}
+
+/* Blocks of so many elements, one behind the other; the last element of a block ends with its data. */
+static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(const void *counts, int peer),
+                                const void *counts)
+{
+    const uint64_t extent = mscclpp_dev_dtype_extent(call->args.dtype);
+    const uint64_t gap = extent - mscclpp_dev_dtype_true_extent(call->args.dtype);
+    uint64_t first = 0;
+
+    call->args.varied = true;
+    call->args.send = call->send;
+    call->args.recv = call->recv;
+    for (int peer = 0; peer < call->ranks; ++peer) {
+        const uint64_t count = count_of(counts, peer);
+
+        call->send[peer].offset = first * extent;
+        call->send[peer].bytes = 0 == count ? 0 : count * extent - gap;
+        first += count;
+        if (call->send[peer].bytes > call->args.most) {
+            call->args.most = call->send[peer].bytes;
+        }
+    }
+    for (int peer = 0; peer < call->ranks; ++peer) {
+        call->recv[peer].offset = 0;
+        call->recv[peer].bytes = call->send[rank].bytes;
+    }
+    return 0 != first;
+}
+
+static uint64_t same_count(const void *counts, int peer)
+{
+    (void)peer;
+    return (uint64_t) * (const count_t *)counts;
+}
+
+static uint64_t count_at(const void *counts, int peer)
+{
+    return (uint64_t)mca_coll_mscclpp_count_at(*(const counts_t *)counts, peer);
+}
+
+/* Blocks are of one size, and where the last element ends with padding, further apart than that. */
+static bool fill_reduce_scatter_block(call_t *call, int rank, const void *sbuf, void *rbuf, count_t rcount,
+                                      type_t *type, struct ompi_op_t *op)
+{
+    fill_reduction(call, sbuf, rbuf, type, op);
+    call->args.count = (uint64_t)rcount;
+    if (!call->staged &&
+        mscclpp_dev_dtype_extent(call->args.dtype) != mscclpp_dev_dtype_true_extent(call->args.dtype)) {
+        return fill_reduced_blocks(call, rank, same_count, &rcount);
+    }
+    return 0 != rcount;
+}
+
+static bool fill_reduce_scatter(call_t *call, int rank, const void *sbuf, void *rbuf, counts_t rcounts, type_t *type,
+                                struct ompi_op_t *op)
+{
+    fill_reduction(call, sbuf, rbuf, type, op);
+    return call->staged || fill_reduced_blocks(call, rank, count_at, &rcounts);
+}
+
+static bool fill_scan(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
+                      struct ompi_op_t *op)
+{
+    (void)rank;
+    fill_reduction(call, sbuf, rbuf, type, op);
+    call->args.count = (uint64_t)count;
+    return 0 != count;
+}
+
+/* What rank 0 receives into is not significant, unless it works in place and has its operand there. */
+static bool fill_exscan(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
+                        struct ompi_op_t *op)
+{
+    fill_reduction(call, sbuf, 0 == rank && MPI_IN_PLACE != sbuf ? NULL : rbuf, type, op);
+    call->args.count = (uint64_t)count;
+    return 0 != count;
+}
+
+NATIVE(allgather, ALLGATHER,
+       (const void *sbuf, count_t scount, type_t *stype, void *rbuf, count_t rcount, type_t *rtype),
+       (sbuf, scount, stype, rbuf, rcount, rtype));
+NATIVE(allgatherv, ALLGATHERV,
+       (const void *sbuf, count_t scount, type_t *stype, void *rbuf, counts_t rcounts, displs_t displs, type_t *rtype),
+       (sbuf, scount, stype, rbuf, rcounts, displs, rtype));
+NATIVE(alltoall, ALLTOALL, (const void *sbuf, count_t scount, type_t *stype, void *rbuf, count_t rcount, type_t *rtype),
+       (sbuf, scount, stype, rbuf, rcount, rtype));
+NATIVE(alltoallv, ALLTOALLV,
+       (const void *sbuf, counts_t scounts, displs_t sdispls, type_t *stype, void *rbuf, counts_t rcounts,
+        displs_t rdispls, type_t *rtype),
+       (sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype));
+NATIVE(alltoallw, ALLTOALLW,
+       (const void *sbuf, counts_t scounts, displs_t sdispls, type_t *const *stypes, void *rbuf, counts_t rcounts,
+        displs_t rdispls, type_t *const *rtypes),
+       (sbuf, scounts, sdispls, stypes, rbuf, rcounts, rdispls, rtypes));
+NATIVE(bcast, BCAST, (void *buf, count_t count, type_t *type, int root), (buf, count, type, root));
+NATIVE(gather, GATHER,
+       (const void *sbuf, count_t scount, type_t *stype, void *rbuf, count_t rcount, type_t *rtype, int root),
+       (sbuf, scount, stype, rbuf, rcount, rtype, root));
+NATIVE(gatherv, GATHERV,
+       (const void *sbuf, count_t scount, type_t *stype, void *rbuf, counts_t rcounts, displs_t displs, type_t *rtype,
+        int root),
+       (sbuf, scount, stype, rbuf, rcounts, displs, rtype, root));
+NATIVE(scatter, SCATTER,
+       (const void *sbuf, count_t scount, type_t *stype, void *rbuf, count_t rcount, type_t *rtype, int root),
+       (sbuf, scount, stype, rbuf, rcount, rtype, root));
+NATIVE(scatterv, SCATTERV,
+       (const void *sbuf, counts_t scounts, displs_t displs, type_t *stype, void *rbuf, count_t rcount, type_t *rtype,
+        int root),
+       (sbuf, scounts, displs, stype, rbuf, rcount, rtype, root));
+NATIVE(reduce, REDUCE, (const void *sbuf, void *rbuf, count_t count, type_t *type, struct ompi_op_t *op, int root),
+       (sbuf, rbuf, count, type, op, root));
+NATIVE(reduce_scatter, REDUCE_SCATTER,
+       (const void *sbuf, void *rbuf, counts_t rcounts, type_t *type, struct ompi_op_t *op),
+       (sbuf, rbuf, rcounts, type, op));
+NATIVE(reduce_scatter_block, REDUCE_SCATTER_BLOCK,
+       (const void *sbuf, void *rbuf, count_t rcount, type_t *type, struct ompi_op_t *op),
+       (sbuf, rbuf, rcount, type, op));
+NATIVE(scan, SCAN, (const void *sbuf, void *rbuf, count_t count, type_t *type, struct ompi_op_t *op),
+       (sbuf, rbuf, count, type, op));
+NATIVE(exscan, EXSCAN, (const void *sbuf, void *rbuf, count_t count, type_t *type, struct ompi_op_t *op),
+       (sbuf, rbuf, count, type, op));

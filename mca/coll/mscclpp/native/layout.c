@@ -1,0 +1,316 @@
+/* From buffers, counts and types to the bytes that are moved. */
+#include "mca/coll/mscclpp/native/native.h"
+
+#include <limits.h>
+#include <stdint.h>
+
+#include "mca/coll/mscclpp/native/pieces.h"
+
+size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t *type)
+{
+    size_t size;
+
+    ompi_datatype_type_size(type, &size);
+    return count * size;
+}
+
+bool mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
+                                   mscclpp_coll_t coll)
+{
+    memset(&call->args, 0, sizeof(call->args));
+    call->args.coll = coll;
+    call->args.known = true;
+    call->args.dtype = MSCCLPP_DTYPE_UINT8;
+    call->args.op = MSCCLPP_OP_SUM;
+    call->buffers[0] = call->buffers[1] = NULL;
+    call->touches = false;
+    call->staged = false;
+    call->rc = OMPI_SUCCESS;
+    call->ranks = ompi_comm_size(module->comm);
+    return call->ranks <= MSCCLPP_DEV_MAX_RANKS;
+}
+
+/* Some elements of one type, in bytes. */
+typedef struct {
+    char *first; /* the first byte of data of the first element, if there is no hole */
+    char *address;
+    size_t count;
+    size_t size; /* of the data of one */
+    ptrdiff_t extent;
+    ptrdiff_t true_extent;
+    bool dense; /* no holes, within elements and between them */
+    const struct ompi_datatype_t *type;
+} elements_t;
+
+static elements_t look_at(const void *buffer, ptrdiff_t offset, size_t count, const struct ompi_datatype_t *type)
+{
+    ptrdiff_t lb, true_lb;
+    elements_t elements = {.count = count, .type = type};
+
+    ompi_datatype_type_size(type, &elements.size);
+    if (0 == elements.size) {
+        elements.count = 0;
+    }
+    ompi_datatype_get_extent(type, &lb, &elements.extent);
+    ompi_datatype_get_true_extent(type, &true_lb, &elements.true_extent);
+    elements.address = (char *)((uintptr_t)buffer + (uintptr_t)offset);
+    elements.first = (char *)((uintptr_t)elements.address + (uintptr_t)true_lb);
+    elements.dense = elements.true_extent == (ptrdiff_t)elements.size &&
+                     (elements.count <= 1 || elements.extent == (ptrdiff_t)elements.size);
+    return elements;
+}
+
+/* Describes elements that are to be packed; an error is the call's. */
+static void pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *to, const elements_t *elements, uint64_t offset)
+{
+    int rc;
+
+    to->spread = elements->address;
+    to->elements = elements->count;
+    to->extent = elements->extent;
+    to->size = elements->size;
+    to->offset = offset;
+    rc = mca_coll_mscclpp_pieces_of(elements->type, &to->piece, &to->pieces);
+    if (OMPI_SUCCESS != rc) {
+        call->rc = rc;
+        to->elements = 0;
+    }
+}
+
+/* Where the data of a buffer lies, holes included. */
+typedef struct {
+    uintptr_t low;
+    uintptr_t high;
+} bounds_t;
+
+static void stretch(bounds_t *bounds, const elements_t *elements)
+{
+    const ptrdiff_t last = elements->extent * (ptrdiff_t)(elements->count - 1);
+    uintptr_t low = (uintptr_t)elements->first, high = low + (uintptr_t)elements->true_extent;
+
+    if (last < 0) {
+        low -= (uintptr_t)-last;
+    } else {
+        high += (uintptr_t)last;
+    }
+    bounds->low = low < bounds->low ? low : bounds->low;
+    bounds->high = high > bounds->high ? high : bounds->high;
+}
+
+/*
+ * MPI lets blocks with displacements in bytes, and elements with holes, lie in several allocations, host memory among
+ * them. True if they do, or if nothing is known of the allocation that the first byte is in.
+ */
+static bool is_scattered(const bounds_t *bounds)
+{
+    mscclpp_mem_info_t info;
+
+    mca_coll_mscclpp_component.gpu->query((const void *)bounds->low, &info);
+    return 0 != info.length &&
+           (bounds->low < (uintptr_t)info.base || bounds->high > (uintptr_t)info.base + info.length);
+}
+
+/* Elements one behind the other; the address that the call is to use for them. NULL: there are none. */
+static char *describe(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
+                      const struct ompi_datatype_t *type, mscclpp_coll_pack_t *packs, size_t *pack_count,
+                      bool *scattered_p)
+{
+    const elements_t elements = look_at(buffer, 0, count, type);
+    bounds_t bounds = {.low = UINTPTR_MAX};
+
+    *pack_count = 0;
+    if (0 == elements.count) {
+        return NULL;
+    }
+    call->touches = true;
+    if (!elements.dense) {
+        stretch(&bounds, &elements);
+        *scattered_p = is_scattered(&bounds);
+        pack(call, &packs[0], &elements, 0);
+        *pack_count = 1;
+    }
+    return elements.first;
+}
+
+void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
+                                  struct ompi_datatype_t *type)
+{
+    call->args.in_packs = call->in_packs;
+    call->args.in =
+        describe(call, buffer, count, type, call->in_packs, &call->args.in_pack_count, &call->args.in_scattered);
+    call->buffers[0] = NULL != call->args.in ? call->args.in : buffer;
+}
+
+void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
+                                  struct ompi_datatype_t *type)
+{
+    call->args.out_packs = call->out_packs;
+    call->args.out =
+        describe(call, buffer, count, type, call->out_packs, &call->args.out_pack_count, &call->args.out_scattered);
+    call->buffers[1] = NULL != call->args.out ? call->args.out : buffer;
+}
+
+/* Block `peer` of some. */
+static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int peer)
+{
+    const size_t count = peer == blocks->stays ? 0 : (size_t)mca_coll_mscclpp_count_at(blocks->counts, peer);
+    const struct ompi_datatype_t *type = NULL == blocks->types ? blocks->type : blocks->types[peer];
+    ptrdiff_t lb, extent = 1;
+
+    /* MPI lets type and displacement of an empty block be anything. */
+    if (0 == count) {
+        return (elements_t){.dense = true};
+    }
+    if (NULL == blocks->types) {
+        ompi_datatype_get_extent(type, &lb, &extent);
+    }
+    return look_at(blocks->address, mca_coll_mscclpp_displ_at(blocks->displs, peer) * extent, count, type);
+}
+
+/* What becomes of the blocks of one buffer. */
+typedef struct {
+    mscclpp_dev_block_t *list;
+    mscclpp_dev_runs_t *runs;
+    bool strided; /* each block is runs of one length and distance */
+    mscclpp_coll_pack_t *packs;
+    size_t pack_count;
+    bool scattered;
+} described_t;
+
+/* False if the block is more than runs of one length and distance. `lowest`: where offsets begin. */
+static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, uintptr_t lowest,
+                      mscclpp_dev_runs_t *runs)
+{
+    const mscclpp_coll_piece_t *piece;
+    size_t pieces;
+
+    *runs = (mscclpp_dev_runs_t){
+        .offset = (int64_t)((uintptr_t)block->first - lowest), .length = block->count * block->size, .count = 1};
+    if (block->dense) {
+        return true;
+    }
+    call->rc = mca_coll_mscclpp_pieces_of(block->type, &piece, &pieces);
+    if (OMPI_SUCCESS != call->rc || 1 != block->count || 1 != pieces) {
+        return false;
+    }
+    *runs = (mscclpp_dev_runs_t){.offset = (int64_t)((uintptr_t)block->address + (uintptr_t)piece->offset - lowest),
+                                 .length = piece->length,
+                                 .count = piece->count,
+                                 .stride = piece->stride};
+    return true;
+}
+
+/*
+ * Blocks without holes are used where they lie, as distances from the lowest. Where any has holes, all of them are
+ * packed one behind the other, unless all ranks can do without.
+ */
+static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks,
+                             described_t *described)
+{
+    bounds_t bounds = {.low = UINTPTR_MAX};
+    uintptr_t lowest = UINTPTR_MAX;
+    uint64_t packed = 0;
+    bool dense = true;
+
+    described->pack_count = 0;
+    described->scattered = false;
+    described->strided = true;
+    for (int peer = 0; peer < call->ranks; ++peer) {
+        const elements_t block = block_at(blocks, peer);
+
+        described->list[peer].bytes = block.count * block.size;
+        described->list[peer].offset = 0;
+        described->runs[peer] = (mscclpp_dev_runs_t){.count = 1};
+        dense = dense && block.dense;
+        if (0 != block.count) {
+            lowest = (uintptr_t)block.first < lowest ? (uintptr_t)block.first : lowest;
+            stretch(&bounds, &block);
+        }
+        if (described->list[peer].bytes > call->args.most) {
+            call->args.most = described->list[peer].bytes;
+        }
+    }
+    if (UINTPTR_MAX == lowest) {
+        return NULL;
+    }
+    call->touches = true;
+    if (!dense || NULL != blocks->types) {
+        described->scattered = is_scattered(&bounds);
+        dense = dense && !described->scattered;
+    }
+    for (int peer = 0; peer < call->ranks; ++peer) {
+        const elements_t block = block_at(blocks, peer);
+
+        if (0 == block.count) {
+            continue;
+        }
+        described->strided =
+            described->strided && !described->scattered && find_runs(call, &block, lowest, &described->runs[peer]);
+        if (dense) {
+            described->list[peer].offset = (uintptr_t)block.first - lowest;
+        } else {
+            pack(call, &described->packs[described->pack_count], &block, packed);
+            ++described->pack_count;
+            described->list[peer].offset = packed;
+            packed += described->list[peer].bytes;
+        }
+    }
+    return (char *)lowest;
+}
+
+void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
+{
+    described_t described = {.list = call->send, .runs = call->send_runs, .packs = call->in_packs};
+
+    call->args.in = describe_blocks(call, blocks, &described);
+    call->args.send = call->send;
+    call->args.send_runs = described.strided ? call->send_runs : NULL;
+    call->args.in_packs = call->in_packs;
+    call->args.in_pack_count = described.pack_count;
+    call->args.in_scattered = described.scattered;
+    call->buffers[0] = NULL != call->args.in ? call->args.in : blocks->address;
+}
+
+void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
+{
+    described_t described = {.list = call->recv, .runs = call->recv_runs, .packs = call->out_packs};
+
+    call->args.out = describe_blocks(call, blocks, &described);
+    call->args.recv = call->recv;
+    call->args.recv_runs = described.strided ? call->recv_runs : NULL;
+    call->args.out_packs = call->out_packs;
+    call->args.out_pack_count = described.pack_count;
+    call->args.out_scattered = described.scattered;
+    call->buffers[1] = NULL != call->args.out ? call->args.out : blocks->address;
+}
+
+/* The same bytes for one peer, or for all. */
+static void fill(const mca_coll_mscclpp_native_t *call, mscclpp_dev_block_t *list, int peer, uint64_t bytes)
+{
+    for (int rank = 0; rank < call->ranks; ++rank) {
+        list[rank].offset = 0;
+        list[rank].bytes = peer < 0 || peer == rank ? bytes : 0;
+    }
+}
+
+void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
+                                      struct ompi_datatype_t *type, int peer)
+{
+    const uint64_t bytes = mca_coll_mscclpp_native_bytes(count, type);
+
+    mca_coll_mscclpp_native_send(call, buffer, count, type);
+    call->args.send = call->send;
+    fill(call, call->send, peer, bytes);
+    call->args.most = bytes > call->args.most ? bytes : call->args.most;
+}
+
+void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
+                                      struct ompi_datatype_t *type, int peer)
+{
+    const uint64_t bytes = mca_coll_mscclpp_native_bytes(count, type);
+
+    mca_coll_mscclpp_native_recv(call, buffer, count, type);
+    call->args.recv = call->recv;
+    fill(call, call->recv, peer, bytes);
+    call->args.most = bytes > call->args.most ? bytes : call->args.most;
+}

@@ -1,0 +1,95 @@
+#include "mca/coll/mscclpp/native/pieces.h"
+
+#include <stdlib.h>
+
+#include "mca/coll/mscclpp/stage/stage.h"
+#include "mca/common/base/log.h"
+
+typedef struct {
+    size_t count;
+    mscclpp_coll_piece_t piece[];
+} list_t;
+
+/* Of the attribute that a type carries its list in. The lock keeps two threads from attaching a list each. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int key = MPI_KEYVAL_INVALID;
+
+static int list_deleted(MPI_Datatype type, int keyval, void *value, void *context)
+{
+    (void)type;
+    (void)keyval;
+    (void)context;
+    free(value);
+    return MPI_SUCCESS;
+}
+
+/* With the lock held. */
+static int make_key(void)
+{
+    ompi_attribute_fn_ptr_union_t copy;
+    ompi_attribute_fn_ptr_union_t delete;
+
+    if (MPI_KEYVAL_INVALID != key) {
+        return OMPI_SUCCESS;
+    }
+    mca_coll_mscclpp_attr_type_copy_none(&copy); /* a duplicate finds out by itself */
+    mca_coll_mscclpp_attr_type_delete(&delete, list_deleted);
+    return ompi_attr_create_keyval(TYPE_ATTR, copy, delete, &key, NULL, 0, NULL);
+}
+
+/* With the lock held. */
+static int make_list(struct ompi_datatype_t *type, list_t **list_p)
+{
+    mca_coll_mscclpp_stage_pieces_t pieces;
+    list_t *list = NULL;
+    int rc = mca_coll_mscclpp_stage_element_pieces(&pieces, type);
+
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    list = malloc(sizeof(*list) + pieces.used * sizeof(list->piece[0]));
+    if (NULL != list) {
+        list->count = pieces.used;
+        for (size_t i = 0; i < pieces.used; ++i) {
+            list->piece[i].offset = pieces.pieces[i].offset;
+            list->piece[i].length = pieces.pieces[i].length;
+            list->piece[i].count = pieces.pieces[i].count;
+            list->piece[i].stride = pieces.pieces[i].stride;
+        }
+    } else {
+        mscclpp_error("out of memory for the %zu parts of a datatype", pieces.used);
+        rc = MPI_ERR_NO_MEM;
+    }
+    mca_coll_mscclpp_stage_element_release(&pieces);
+    *list_p = list;
+    return rc;
+}
+
+int mca_coll_mscclpp_pieces_of(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
+                               size_t *count_p)
+{
+    struct ompi_datatype_t *owner = (struct ompi_datatype_t *)type;
+    void *value = NULL;
+    int found = 0;
+    list_t *list;
+    int rc;
+
+    pthread_mutex_lock(&lock);
+    rc = make_key();
+    if (OMPI_SUCCESS == rc) {
+        rc = ompi_attr_get_c(owner->d_keyhash, key, &value, &found);
+    }
+    list = value;
+    if (OMPI_SUCCESS == rc && !found) {
+        rc = make_list(owner, &list);
+        if (OMPI_SUCCESS == rc) {
+            rc = ompi_attr_set_c(TYPE_ATTR, owner, &owner->d_keyhash, key, list, false);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    if (OMPI_SUCCESS == rc) {
+        *pieces_p = list->piece;
+        *count_p = list->count;
+    }
+    return rc;
+}

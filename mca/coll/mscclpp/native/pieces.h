@@ -1,0 +1,16 @@
+/* Where the data of one element of a type lies, found out once for each type. */
+#ifndef MCA_COLL_MSCCLPP_NATIVE_PIECES_H
+#define MCA_COLL_MSCCLPP_NATIVE_PIECES_H
+
+#include "mca/coll/mscclpp/ompi/module.h"
+
+#include "mca/common/algo/coll.h"
+
+/*
+ * The pieces of one element in the order of its type map, in which they are packed. The list belongs to the type and
+ * lives as long as it. An MPI error code, which is logged.
+ */
+int mca_coll_mscclpp_pieces_of(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
+                               size_t *count_p);
+
+#endif

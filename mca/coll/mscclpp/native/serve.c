@@ -1,0 +1,99 @@
+/* The gate: which calls kernels serve, and what their failures become. */
+#include "mca/coll/mscclpp/native/native.h"
+
+#include "mca/coll/mscclpp/native/gate.h"
+#include "mca/common/base/log.h"
+
+/*
+ * A rank that sends and receives nothing does what its peers do, as they may wait for it: it looks at what they
+ * announce for this call. Those that pass nothing either decide nothing. Without a team nobody has passed device
+ * buffers so far, and this rank takes the way of host buffers.
+ */
+static bool follow(mca_coll_mscclpp_module_t *module)
+{
+    mscclpp_team_t *team = module->team;
+
+    if (NULL == team || MCA_COLL_MSCCLPP_TEAM_READY != module->team_state) {
+        return false;
+    }
+    mscclpp_team_announce(team, module->calls, MSCCLPP_CALL_EITHER);
+    while (mscclpp_team_awaits_announcements(team, module->calls)) {
+        opal_progress();
+    }
+    return mscclpp_team_find_announced(team, module->calls, MSCCLPP_CALL_DEVICE) >= 0;
+}
+
+static bool is_device(const mca_coll_mscclpp_native_t *call)
+{
+    return mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
+}
+
+/* What the call is to be without kernels; true if it is over. */
+static bool on_host(mca_coll_mscclpp_module_t *module)
+{
+    if (NULL != module->team) {
+        mscclpp_team_announce(module->team, module->calls, MSCCLPP_CALL_HOST);
+    }
+    /* The number of the call is written before: a watch that sees the flag sees its number. */
+    __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
+    return false;
+}
+
+void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module)
+{
+    __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);
+}
+
+static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
+{
+    mscclpp_status_t status;
+
+    if (MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state) {
+        *rc_p = mca_coll_mscclpp_refuse_broken(module, mscclpp_coll_name(call->args.coll));
+        return true;
+    }
+    if (call->staged) {
+        return false;
+    }
+    if (mca_coll_mscclpp_have_team(module, call->buffers[0], call->buffers[1], &status)) {
+        status = mscclpp_collective(module->team, &call->args);
+        if (OPAL_LIKELY(MSCCLPP_OK == status)) {
+            mca_coll_mscclpp_count_served(module);
+            *rc_p = OMPI_SUCCESS;
+            return true;
+        }
+        if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
+            return false;
+        }
+    }
+    if (MSCCLPP_OK == status) {
+        return false;
+    }
+    module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
+    *rc_p = mca_coll_mscclpp_status_to_ompi(status);
+    return true;
+}
+
+bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
+{
+    bool device = is_device(call);
+
+    __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
+    call->args.call = module->calls;
+    if (OPAL_UNLIKELY(mca_coll_mscclpp_component.config.mixed_buffers) && call->ranks > 1) {
+        *rc_p = mca_coll_mscclpp_agree_on_kind(module, &device);
+        if (OMPI_SUCCESS != *rc_p) {
+            return true;
+        }
+    } else if (!device && !call->touches) {
+        device = follow(module);
+    }
+    if (OPAL_LIKELY(!device)) {
+        return on_host(module);
+    }
+    if (OMPI_SUCCESS != call->rc) {
+        *rc_p = call->rc;
+        return true;
+    }
+    return on_device(module, call, rc_p);
+}

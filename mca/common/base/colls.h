@@ -1,0 +1,43 @@
+/* The collectives that this library serves with kernels of its own, but for all-reduce, whose parameters are older. */
+#ifndef MCA_COMMON_BASE_COLLS_H
+#define MCA_COMMON_BASE_COLLS_H
+
+/* X(ID, name in messages and parameters, pattern). Those of different sizes are served like those of one size. */
+#define MSCCLPP_COLLS(X)                                                                                               \
+    X(ALLGATHER, allgather, MSCCLPP_DEV_ALLGATHER)                                                                     \
+    X(ALLGATHERV, allgatherv, MSCCLPP_DEV_ALLGATHER)                                                                   \
+    X(ALLTOALL, alltoall, MSCCLPP_DEV_ALLTOALL)                                                                        \
+    X(ALLTOALLV, alltoallv, MSCCLPP_DEV_ALLTOALL)                                                                      \
+    X(ALLTOALLW, alltoallw, MSCCLPP_DEV_ALLTOALL)                                                                      \
+    X(BCAST, bcast, MSCCLPP_DEV_BCAST)                                                                                 \
+    X(GATHER, gather, MSCCLPP_DEV_GATHER)                                                                              \
+    X(GATHERV, gatherv, MSCCLPP_DEV_GATHER)                                                                            \
+    X(SCATTER, scatter, MSCCLPP_DEV_SCATTER)                                                                           \
+    X(SCATTERV, scatterv, MSCCLPP_DEV_SCATTER)                                                                         \
+    X(REDUCE, reduce, MSCCLPP_DEV_REDUCE)                                                                              \
+    X(REDUCE_SCATTER, reduce_scatter, MSCCLPP_DEV_REDUCE_SCATTER)                                                      \
+    X(REDUCE_SCATTER_BLOCK, reduce_scatter_block, MSCCLPP_DEV_REDUCE_SCATTER)                                          \
+    X(SCAN, scan, MSCCLPP_DEV_SCAN)                                                                                    \
+    X(EXSCAN, exscan, MSCCLPP_DEV_EXSCAN)
+
+typedef enum {
+#define MSCCLPP_COLL_ID(id_, name_, pattern_) MSCCLPP_COLL_##id_,
+    MSCCLPP_COLLS(MSCCLPP_COLL_ID)
+#undef MSCCLPP_COLL_ID
+        MSCCLPP_COLL_LAST
+} mscclpp_coll_t;
+
+/* "allgather" and so on, for messages; "all-reduce" for MSCCLPP_COLL_LAST. */
+static inline const char *mscclpp_coll_name(mscclpp_coll_t coll)
+{
+    static const char *const names[MSCCLPP_COLL_LAST + 1] = {
+#define MSCCLPP_COLL_NAME(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = #name_,
+        MSCCLPP_COLLS(MSCCLPP_COLL_NAME)
+#undef MSCCLPP_COLL_NAME
+            [MSCCLPP_COLL_LAST] = "all-reduce",
+    };
+
+    return names[coll];
+}
+
+#endif

@@ -1,0 +1,185 @@
+/* Who reads and writes what, where the buffers of all ranks are mapped: each byte crosses a link as seldom as can be.
+ */
+#include "mca/common/task/coll_task.h"
+
+static void add(mscclpp_dev_direct_args_t *direct, const char *from, char *to, uint64_t bytes)
+{
+    if (bytes > 0) {
+        direct->from[direct->count] = from;
+        direct->to[direct->count] = to;
+        direct->bytes[direct->count++] = bytes;
+    }
+}
+
+/* Each rank sends its blocks, to the next rank first. */
+static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
+{
+    const mscclpp_team_t *team = task->team;
+    int i;
+
+    direct->mode = MSCCLPP_DEV_DIRECT_PAIRS;
+    for (i = 1; i <= team->size; ++i) {
+        const int peer = (team->rank + i) % team->size;
+        const mscclpp_dev_block_t block = mscclpp_coll_send_block(task, peer);
+
+        if (block.bytes == 0 || (peer == team->rank && task->in_place)) {
+            continue;
+        }
+        if (peer == team->rank) {
+            add(direct, task->in + block.offset, task->out + mscclpp_coll_recv_block(task, peer).offset, block.bytes);
+        } else {
+            add(direct, task->in + block.offset, task->peer_out[peer] + task->place[peer].offset, block.bytes);
+        }
+    }
+}
+
+/*
+ * Each rank but the root reads a part of the root's block and writes it to all ranks but the root: so the root's link
+ * carries the block once, whatever the number of ranks.
+ */
+static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
+{
+    const mscclpp_team_t *team = task->team;
+    const int index = team->rank - (team->rank > task->root);
+    mscclpp_dev_block_t part;
+    int rank;
+
+    /* Stores cross a link faster than loads do, so a root with one peer sends itself. */
+    if (team->size == 2) {
+        direct->mode = MSCCLPP_DEV_DIRECT_PAIRS;
+        if (team->rank == task->root) {
+            add(direct, task->in, task->peer_out[1 - task->root], task->bytes);
+        }
+        return;
+    }
+    direct->mode = MSCCLPP_DEV_DIRECT_FAN;
+    direct->common.bytes = 0;
+    if (team->rank == task->root) {
+        return;
+    }
+    part = mscclpp_coll_part(task->bytes, index, team->size - 1);
+    direct->common.bytes = part.bytes;
+    direct->from[0] = task->peer_out[task->root] + part.offset;
+    for (rank = 0; rank < team->size; ++rank) {
+        if (rank != task->root) {
+            direct->to[direct->count++] = task->peer_out[rank] + part.offset;
+        }
+    }
+}
+
+/* Each rank combines a part of all ranks' blocks, for the root, or for each rank what the lower ones combine to. */
+static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
+{
+    const mscclpp_team_t *team = task->team;
+    const bool scans = task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN;
+    const mscclpp_dev_block_t part = mscclpp_coll_part(task->bytes, team->rank, team->size);
+    int rank;
+
+    direct->mode = task->pattern == MSCCLPP_DEV_SCAN     ? MSCCLPP_DEV_DIRECT_SCAN
+                   : task->pattern == MSCCLPP_DEV_EXSCAN ? MSCCLPP_DEV_DIRECT_EXSCAN
+                                                         : MSCCLPP_DEV_DIRECT_REDUCE;
+    direct->common.bytes = part.bytes;
+    for (rank = 0; rank < team->size; ++rank) {
+        direct->from[rank] = task->peer_in[rank] + part.offset;
+        if (scans && (rank > 0 || task->pattern == MSCCLPP_DEV_SCAN)) {
+            direct->to[rank] = task->peer_out[rank] + part.offset;
+        }
+    }
+    direct->count = scans ? (uint32_t)team->size : 1;
+    if (!scans) {
+        direct->to[0] = task->peer_out[task->root] + part.offset;
+    }
+}
+
+/* Each rank combines its own blocks. */
+static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
+{
+    const mscclpp_team_t *team = task->team;
+    const mscclpp_dev_block_t own = mscclpp_coll_send_block(task, team->rank);
+    int rank;
+
+    direct->mode = MSCCLPP_DEV_DIRECT_REDUCE;
+    direct->common.bytes = own.bytes;
+    direct->count = 1;
+    direct->to[0] = task->out;
+    for (rank = 0; rank < team->size; ++rank) {
+        direct->from[rank] = task->peer_in[rank] + own.offset;
+    }
+}
+
+void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
+{
+    direct->count = 0;
+    switch (task->pattern) {
+    case MSCCLPP_DEV_BCAST:
+        fill_bcast(task, direct);
+        break;
+    case MSCCLPP_DEV_REDUCE:
+    case MSCCLPP_DEV_SCAN:
+    case MSCCLPP_DEV_EXSCAN:
+        fill_combined(task, direct);
+        break;
+    case MSCCLPP_DEV_REDUCE_SCATTER:
+        fill_reduce_scatter(task, direct);
+        break;
+    default:
+        fill_pairs(task, direct);
+        break;
+    }
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* As few segments as both sides allow. */
+static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, const mscclpp_dev_runs_t *source, char *to,
+                        const mscclpp_dev_runs_t *target)
+{
+    mscclpp_dev_strided_t *block = &args->block[args->count];
+    uint64_t bits;
+
+    if (source->length == 0 || target->length == 0) {
+        return;
+    }
+    block->from = from + source->offset;
+    block->to = to + target->offset;
+    block->size = gcd(source->length, target->length);
+    block->segments = source->length / block->size * source->count;
+    block->from_run = source->length / block->size;
+    block->to_run = target->length / block->size;
+    block->from_stride = source->count > 1 ? source->stride : 0;
+    block->to_stride = target->count > 1 ? target->stride : 0;
+    bits = (uint64_t)(uintptr_t)block->from | (uint64_t)(uintptr_t)block->to | block->size |
+           (uint64_t)block->from_stride | (uint64_t)block->to_stride;
+    block->width = 16;
+    while (bits % block->width != 0) {
+        block->width /= 2;
+    }
+    ++args->count;
+}
+
+void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided)
+{
+    const mscclpp_team_t *team = task->team;
+    const mscclpp_coll_args_t *args = task->args;
+    int i;
+
+    strided->count = 0;
+    for (i = 1; i <= team->size; ++i) {
+        const int peer = (team->rank + i) % team->size;
+
+        if (peer == team->rank) {
+            add_strided(strided, task->in, &args->send_runs[peer], task->out, &args->recv_runs[peer]);
+        } else {
+            add_strided(strided, task->in, &args->send_runs[peer], task->peer_out[peer], &task->place[peer]);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+/*
+ * Large blocks by copy engines: every rank's host starts copies from its own memory to its peers', and waits for them.
+ * No kernel runs, so the application keeps all multiprocessors.
+ *
+ * A copy may start at once, since the exchange of buffers has told that every rank has come to the call. A call ends
+ * after all ranks have met once more: then nobody's engines use anybody's buffers any more.
+ */
+#include <string.h>
+
+#include "mca/common/base/clock.h"
+#include "mca/common/base/log.h"
+#include "mca/common/gpu/streams.h"
+#include "mca/common/task/coll_task.h"
+
+/* Streams of a call at most; beyond them peers share. The twin's are threads. */
+#define STREAMS 8
+#define TWIN_STREAMS 2
+
+/* How long what is under way may take to end after a failure, in seconds. */
+#define SETTLE_TIME 10.0
+
+/*
+ * Bytes of a broadcast's pieces: a rank passes one on while it reads the next. Small enough that the first and the last
+ * one add little, and large enough that engines move them at their full rate.
+ */
+#define PIECE ((uint64_t)4 << 20)
+
+typedef struct {
+    mscclpp_coll_task_t *task;
+    mscclpp_gpu_stream_t *stream[STREAMS];
+    int count;
+} engines_t;
+
+static mscclpp_status_t take_streams(engines_t *engines, int wanted)
+{
+    const mscclpp_team_t *team = engines->task->team;
+    const int limit = team->on_host ? TWIN_STREAMS : STREAMS;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    engines->count = 0;
+    wanted = wanted < 1 ? 1 : wanted > limit ? limit : wanted;
+    while (engines->count < wanted && status == MSCCLPP_OK) {
+        status = mscclpp_stream_get(team->gpu, team->device, &engines->stream[engines->count]);
+        engines->count += status == MSCCLPP_OK;
+    }
+    return status;
+}
+
+/* Streams in which work is left stay with the failed team. */
+static void give_streams(engines_t *engines)
+{
+    const mscclpp_team_t *team = engines->task->team;
+
+    while (engines->count > 0 && !team->stuck) {
+        mscclpp_stream_put(team->gpu, team->device, engines->stream[--engines->count], false);
+    }
+}
+
+static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
+{
+    const mscclpp_team_t *team = engines->task->team;
+    mscclpp_status_t status = take_streams(engines, (int)direct->count);
+    uint32_t i;
+
+    for (i = 0; i < direct->count && status == MSCCLPP_OK; ++i) {
+        status = team->gpu->put(engines->stream[i % (uint32_t)engines->count], direct->to[i], direct->from[i],
+                                direct->bytes[i]);
+    }
+    return status;
+}
+
+/*
+ * Piece by piece from the root to this rank, and on from here. What a stream holds runs in its order, so a piece is
+ * passed on once it is there, and pieces of other streams move meanwhile.
+ */
+static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
+{
+    const mscclpp_coll_task_t *task = engines->task;
+    const mscclpp_team_t *team = task->team;
+    const uint64_t bytes = direct->common.bytes;
+    const int index = team->rank - (team->rank > task->root);
+    mscclpp_status_t status = take_streams(engines, (int)((bytes + PIECE - 1) / PIECE));
+    uint64_t begin;
+    uint32_t i;
+
+    for (begin = 0; begin < bytes && status == MSCCLPP_OK; begin += PIECE) {
+        const uint64_t size = bytes - begin < PIECE ? bytes - begin : PIECE;
+        mscclpp_gpu_stream_t *stream = engines->stream[begin / PIECE % (uint64_t)engines->count];
+        char *own = direct->to[index] + begin;
+
+        status = team->gpu->put(stream, own, direct->from[0] + begin, size);
+        for (i = 1; i < direct->count && status == MSCCLPP_OK; ++i) {
+            status = team->gpu->put(stream, direct->to[((uint32_t)index + i) % direct->count] + begin, own, size);
+        }
+    }
+    return status;
+}
+
+static mscclpp_status_t await_copies(const engines_t *engines)
+{
+    mscclpp_team_t *team = engines->task->team;
+    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_team_wait_t wait;
+    int i;
+
+    mscclpp_team_wait_init(&wait, team, "copies", engines->task->most);
+    for (i = 0; i < engines->count && status == MSCCLPP_OK; ++i) {
+        while ((status = team->gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS) {
+            status = mscclpp_team_wait_turn(&wait);
+            if (status != MSCCLPP_OK) {
+                return status;
+            }
+        }
+    }
+    return status;
+}
+
+/* After a failure: nothing of this rank's works on a buffer any more, or the team is stuck. */
+static void settle(const engines_t *engines)
+{
+    mscclpp_team_t *team = engines->task->team;
+    const double until = mscclpp_now() + SETTLE_TIME;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int i;
+
+    for (i = 0; i < engines->count; ++i) {
+        while ((status = team->gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
+            team->oob.progress(team->oob.context);
+        }
+        team->stuck = team->stuck || status != MSCCLPP_OK;
+    }
+}
+
+mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    engines_t engines = {.task = task};
+    mscclpp_dev_direct_args_t direct;
+    mscclpp_status_t status;
+
+    memset(&direct, 0, sizeof(direct));
+    mscclpp_coll_fill_direct(task, &direct);
+    mscclpp_team_keep_mappings(team, true); /* until no engine writes there any more, which no launch tells */
+    status = direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
+    if (status == MSCCLPP_OK) {
+        status = await_copies(&engines);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_coll_meet(task, "end of copies");
+    }
+    if (status != MSCCLPP_OK) {
+        settle(&engines);
+    }
+    mscclpp_team_keep_mappings(team, team->stuck);
+    give_streams(&engines);
+    return status;
+}

@@ -1,0 +1,172 @@
+/* What the hosts of a node tell one another about the buffers of a collective, before its kernel or engines start. */
+#include <stdint.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/task/coll_task.h"
+
+mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
+{
+    (void)mscclpp_team_begin_exchange(task->team);
+    return mscclpp_team_meet_exchange(task->team, what, task->most);
+}
+
+mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_control_buffers_t *mine;
+    mscclpp_status_t status;
+    bool holes = false;
+    int rank;
+
+    mine = mscclpp_team_begin_exchange(team);
+    mine->most = task->args->most;
+    mine->strided = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
+                        ? MSCCLPP_CONTROL_NO_RUNS
+                    : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_CONTROL_HOLES
+                                                                                 : MSCCLPP_CONTROL_DENSE;
+    status = mscclpp_team_meet_exchange(team, "exchange of sizes", task->args->most);
+    task->strided = team->size <= MSCCLPP_DEV_STRIDED_BLOCKS;
+    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
+        const mscclpp_control_buffers_t *theirs = mscclpp_team_exchanged(team, rank);
+
+        task->most = theirs->most > task->most ? theirs->most : task->most;
+        task->strided = task->strided && theirs->strided != MSCCLPP_CONTROL_NO_RUNS;
+        holes = holes || theirs->strided == MSCCLPP_CONTROL_HOLES;
+    }
+    task->strided = task->strided && holes;
+    return status;
+}
+
+/*
+ * Buffers that peers read or write; the others stay this rank's own business, and so does one in which there is not a
+ * byte of a block: it may be memory of any kind, or none.
+ */
+static const void *shared_in(const mscclpp_coll_task_t *task)
+{
+    return MSCCLPP_DEV_COMBINES(task->pattern) && mscclpp_coll_span(task, true) > 0 ? task->in : NULL;
+}
+
+static void *shared_out(const mscclpp_coll_task_t *task)
+{
+    switch (task->pattern) {
+    case MSCCLPP_DEV_REDUCE_SCATTER:
+        return NULL;
+    case MSCCLPP_DEV_BCAST:
+        /* Of the root peers read the block, whose address stands for the output then. */
+        return task->team->rank == task->root ? (char *)(uintptr_t)task->in : task->out;
+    default:
+        return mscclpp_coll_span(task, false) > 0 ? task->out : NULL;
+    }
+}
+
+static mscclpp_status_t tell(mscclpp_coll_task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_control_buffers_t *mine = mscclpp_team_begin_exchange(team);
+    const void *in = shared_in(task);
+    void *out = shared_out(task);
+    bool exportable = true;
+    int peer;
+
+    mine->has_in = in != NULL;
+    mine->has_out = out != NULL;
+    mine->in_place = 0;
+    mine->most = task->most;
+    if (in != NULL) {
+        exportable = team->gpu->export_memory(in, &mine->in) == MSCCLPP_OK;
+    }
+    if (out != NULL && exportable) {
+        exportable = team->gpu->export_memory(out, &mine->out) == MSCCLPP_OK;
+    }
+    mine->exportable = exportable;
+    for (peer = 0; peer < team->size && task->args->varied && task->args->recv != NULL; ++peer) {
+        mscclpp_dev_runs_t *place =
+            &mscclpp_control_places(team->control, team->size, team->exchanges, team->rank)[peer];
+
+        *place = task->strided ? task->args->recv_runs[peer]
+                               : (mscclpp_dev_runs_t){.offset = (int64_t)task->args->recv[peer].offset,
+                                                      .length = task->args->recv[peer].bytes,
+                                                      .count = 1};
+    }
+    return mscclpp_team_meet_exchange(team, "exchange of buffers", task->most);
+}
+
+static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mappings,
+                            int *count, char **address_p)
+{
+    mscclpp_status_t status =
+        mscclpp_mapping_get(team->gpu, team->device, handle, team->mapping_limit, &mappings[*count]);
+
+    if (status == MSCCLPP_OK) {
+        *address_p = (char *)mscclpp_mapping_base(mappings[(*count)++]) + handle->offset;
+    }
+    return status;
+}
+
+static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
+{
+    mscclpp_team_t *team = task->team;
+    const mscclpp_control_buffers_t *theirs = mscclpp_team_exchanged(team, rank);
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (rank == team->rank) {
+        task->peer_in[rank] = (char *)(uintptr_t)shared_in(task);
+        task->peer_out[rank] = shared_out(task);
+        return MSCCLPP_OK;
+    }
+    if (theirs->has_in != 0) {
+        status = map(team, &theirs->in, mappings, count, &task->peer_in[rank]);
+    }
+    if (status == MSCCLPP_OK && theirs->has_out != 0) {
+        status = map(team, &theirs->out, mappings, count, &task->peer_out[rank]);
+    }
+    return status;
+}
+
+/* Where this rank's block belongs in the output of a peer. */
+static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
+{
+    const mscclpp_team_t *team = task->team;
+    mscclpp_dev_runs_t place = {.count = 1};
+
+    if (task->pattern == MSCCLPP_DEV_BCAST || task->pattern == MSCCLPP_DEV_SCATTER ||
+        MSCCLPP_DEV_COMBINES(task->pattern)) {
+        return place;
+    }
+    if (task->args->varied) {
+        return mscclpp_control_places(team->control, team->size, team->exchanges, peer)[team->rank];
+    }
+    place.offset = (int64_t)((uint64_t)team->rank * task->stride);
+    return place;
+}
+
+mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_status_t mapping = MSCCLPP_OK, status = tell(task);
+    bool exportable = true, mapped = false;
+    int rank, count = 0;
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    for (rank = 0; rank < team->size; ++rank) {
+        exportable = exportable && mscclpp_team_exchanged(team, rank)->exportable != 0;
+    }
+    for (rank = 0; rank < team->size && exportable && mapping == MSCCLPP_OK; ++rank) {
+        mapping = map_rank(task, rank, mappings, &count);
+        task->place[rank] = find_place(task, rank);
+    }
+    status = mscclpp_team_end_exchange(team, "vote on mapped buffers", task->most, exportable && mapping == MSCCLPP_OK,
+                                       &mapped);
+    if (status == MSCCLPP_OK && mapped) {
+        mscclpp_team_hold_mappings(team, mappings, count);
+    } else {
+        while (count > 0) {
+            mscclpp_mapping_put(mappings[--count]);
+        }
+    }
+    *mapped_p = mapped;
+    return status;
+}

@@ -1,0 +1,430 @@
+/* The stages of a call: buffers that kernels can touch, choice, exchange, launch, copy back. */
+#include "mca/common/task/collective.h"
+
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/task/coll_task.h"
+
+static mscclpp_status_t need_stream(mscclpp_coll_task_t *task)
+{
+    mscclpp_status_t status = mscclpp_team_take_stream(task->team);
+
+    task->stream = task->team->stream;
+    return status;
+}
+
+static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes, void **stand_in_p)
+{
+    mscclpp_status_t status = need_stream(task);
+
+    return status == MSCCLPP_OK ? task->team->gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
+}
+
+/* Device memory with a copy of the input, packed if it has holes. */
+static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
+{
+    const uint64_t span = mscclpp_coll_span(task, true);
+    mscclpp_status_t status;
+
+    if (span == 0) {
+        return MSCCLPP_OK;
+    }
+    status = make_stand_in(task, span, &task->in_stand_in);
+    if (status == MSCCLPP_OK && task->args->in_pack_count > 0) {
+        status = mscclpp_coll_pack(task, task->args->in_packs, task->args->in_pack_count, task->in_stand_in, false,
+                                   task->in_far);
+    } else if (status == MSCCLPP_OK) {
+        status = task->team->gpu->copy(task->stream, task->in_stand_in, task->in, span);
+    }
+    task->in = task->in_stand_in;
+    return status;
+}
+
+/*
+ * Device memory with a copy of so much of the output: padding that kernels do not write is copied back as it was. Data
+ * with holes has no padding, and is put back without reading what was there.
+ */
+static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
+{
+    mscclpp_status_t status;
+
+    if (span == 0) {
+        return MSCCLPP_OK;
+    }
+    status = make_stand_in(task, span, &task->out_stand_in);
+    if (status == MSCCLPP_OK && task->args->out_pack_count == 0) {
+        status = task->team->gpu->copy(task->stream, task->out_stand_in, task->out, span);
+    }
+    task->out = task->out_stand_in;
+    return status;
+}
+
+/*
+ * Finds out how kernels come to the user's buffers, after what synchronous calls of the GPU's runtime have left under
+ * way there.
+ */
+static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task)
+{
+    const mscclpp_team_t *team = task->team;
+    mscclpp_reach_t in = MSCCLPP_REACH_HOME, out = MSCCLPP_REACH_HOME;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (task->args->out != NULL) {
+        status = team->gpu->reach(team->device, task->args->out, &out);
+    }
+    if (task->args->in != NULL && status == MSCCLPP_OK) {
+        status = team->gpu->reach(team->device, task->args->in, &in);
+    }
+    task->release = out == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
+    task->in_far = in == MSCCLPP_REACH_NONE || task->args->in_scattered;
+    task->out_far = out == MSCCLPP_REACH_NONE || task->args->out_scattered;
+    return status;
+}
+
+/*
+ * Puts device memory in the place of buffers that kernels cannot touch. In place, an exchange of blocks would read what
+ * peers write, so it reads a copy; and the result of a reduce-scatter lies on blocks that others read, so it is written
+ * elsewhere first.
+ */
+static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
+{
+    const mscclpp_coll_args_t *args = task->args;
+    const bool shared = args->in_place && args->in == NULL; /* the input lies in the output */
+    const bool exchanges = task->pattern == MSCCLPP_DEV_ALLTOALL;
+    const bool scatters = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    /* Where the output begins that the own input is, of the blocks of all ranks. */
+    const uint64_t own =
+        shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
+            ? (uint64_t)task->team->rank * task->stride
+            : 0;
+    uint64_t span = mscclpp_coll_span(task, false);
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    task->out = args->out;
+    if (task->strided) {
+        task->in = args->in;
+        return MSCCLPP_OK;
+    }
+    task->in_place = args->in_place && !exchanges;
+    if (shared && !exchanges && !scatters && own + mscclpp_coll_span(task, true) > span) {
+        span = own + mscclpp_coll_span(task, true);
+    }
+    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (shared && scatters))) {
+        status = replace_output(task, span);
+    }
+    if (!shared) {
+        task->in = args->in;
+    } else {
+        task->in = exchanges || scatters ? args->out : task->out + own;
+    }
+    if (status == MSCCLPP_OK && task->in != NULL &&
+        (shared ? exchanges || (scatters && task->out_far) : task->in_far || args->in_pack_count > 0)) {
+        status = replace_input(task);
+    }
+    return status;
+}
+
+/* Copies home what is there now, block by block. */
+static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
+{
+    const mscclpp_team_t *team = task->team;
+    char *home = task->args->out;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int peer;
+
+    if (task->args->out_pack_count > 0) {
+        status = mscclpp_coll_pack(task, task->args->out_packs, task->args->out_pack_count, task->out_stand_in, true,
+                                   task->out_far);
+        return status == MSCCLPP_OK ? team->gpu->stream_sync(task->stream) : status;
+    }
+    if (MSCCLPP_DEV_COMBINES(task->pattern)) {
+        const uint64_t bytes = mscclpp_coll_result_bytes(task);
+
+        status = bytes > 0 ? team->gpu->copy(task->stream, home, task->out_stand_in, bytes) : MSCCLPP_OK;
+    }
+    for (peer = 0; peer < team->size && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
+        const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
+
+        if (block.bytes > 0 && !(peer == team->rank && task->in_place)) {
+            status = team->gpu->copy(task->stream, home + block.offset, (char *)task->out_stand_in + block.offset,
+                                     block.bytes);
+        }
+    }
+    return status == MSCCLPP_OK ? team->gpu->stream_sync(task->stream) : status;
+}
+
+static mscclpp_status_t restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status)
+{
+    mscclpp_team_t *team = task->team;
+
+    if (team->stuck) {
+        return status; /* the kernel may still use the stand-ins */
+    }
+    if (task->out_stand_in != NULL) {
+        if (status == MSCCLPP_OK) {
+            status = copy_home(task);
+        }
+        team->gpu->temp_free(task->stream, task->out_stand_in);
+    }
+    if (task->in_stand_in != NULL) {
+        team->gpu->temp_free(task->stream, task->in_stand_in);
+    }
+    return status;
+}
+
+static void describe(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+{
+    const mscclpp_team_t *team = task->team;
+
+    memset(input, 0, sizeof(*input));
+    input->nodes = 1;
+    if (team->fabric != NULL) {
+        mscclpp_fabric_describe(team->fabric, input);
+    }
+    input->dtype = task->args->dtype;
+    input->nranks = (uint32_t)team->size;
+    input->on_host = team->on_host;
+    input->one_gpu = team->one_gpu;
+    input->engines = team->engines && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT;
+    input->block_limit = team->block_limit;
+    input->protocol = &team->protocol;
+    input->layout = &team->layout;
+}
+
+static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
+{
+    return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied, mapped, &task->choice);
+}
+
+static bool needs_mapping(const mscclpp_coll_task_t *task)
+{
+    return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
+}
+
+/* Arguments of kernels that find the blocks by themselves, or by lists. */
+static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args_t *blocks)
+{
+    mscclpp_dev_args_t *common = &blocks->coll.common;
+    int peer;
+
+    mscclpp_team_fill_args(task->team, common);
+    common->in = task->in;
+    common->out = task->out;
+    common->bytes = task->bytes;
+    common->dtype = (uint32_t)task->args->dtype;
+    common->op = (uint32_t)task->args->op;
+    blocks->coll.stride = task->stride;
+    if (task->choice.algo == MSCCLPP_COLL_BY_PACKETS) {
+        common->release = (uint32_t)task->release;
+    }
+    blocks->coll.pattern = (uint32_t)task->pattern;
+    blocks->coll.root = (uint32_t)task->root;
+    blocks->coll.in_place = task->in_place;
+    blocks->most = task->most;
+    blocks->varied = task->args->varied;
+    for (peer = 0; peer < task->team->size && task->args->varied; ++peer) {
+        blocks->send[peer] = mscclpp_coll_send_block(task, peer);
+        blocks->recv[peer] = mscclpp_coll_recv_block(task, peer);
+    }
+}
+
+static mscclpp_status_t launch(mscclpp_coll_task_t *task)
+{
+    union {
+        mscclpp_dev_blocks_args_t blocks;
+        mscclpp_dev_direct_args_t direct;
+        mscclpp_dev_strided_args_t strided;
+    } args;
+    mscclpp_dev_launch_t launch;
+
+    memset(&args, 0, sizeof(args));
+    launch.kernel = task->choice.kernel;
+    if (task->strided) {
+        mscclpp_team_fill_args(task->team, &args.strided.common);
+        mscclpp_coll_fill_strided(task, &args.strided);
+        launch.kernel = MSCCLPP_KERNEL_COLL_MOVE_STRIDED;
+    } else if (task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
+        mscclpp_team_fill_args(task->team, &args.direct.common);
+        args.direct.common.dtype = (uint32_t)task->args->dtype;
+        args.direct.common.op = (uint32_t)task->args->op;
+        mscclpp_coll_fill_direct(task, &args.direct);
+    } else {
+        fill_blocks(task, &args.blocks);
+    }
+    launch.nblocks = task->choice.nblocks;
+    launch.nthreads = task->choice.nthreads;
+    launch.args = &args;
+    return mscclpp_team_launch(task->team, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
+}
+
+/* Everything after the choice. Any error breaks the team, since peers may be under way. */
+static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_status_t status = MSCCLPP_OK;
+    bool mapped = true;
+
+    /* Peers' engines, which have streams of their own, may be at work here once buffers are exchanged. */
+    if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
+        status = team->gpu->stream_sync(task->stream);
+    }
+    if (status == MSCCLPP_OK && needs_mapping(task)) {
+        status = mscclpp_coll_exchange(task, &mapped);
+    }
+    if (status == MSCCLPP_OK && !mapped) {
+        status = choose(task, input, false);
+    }
+    if (status == MSCCLPP_OK && !mapped && task->strided) {
+        task->strided = false;
+        status = prepare_buffers(task);
+    }
+    team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
+    mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->oob.label, team->collective,
+                  (unsigned long long)team->call, team->last_algorithm, (unsigned long long)task->most);
+    if (status == MSCCLPP_OK && task->choice.algo == MSCCLPP_COLL_BY_ENGINES) {
+        return mscclpp_coll_run_engines(task);
+    }
+    if (status == MSCCLPP_OK && task->choice.epochs != 0) {
+        status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_team_meet(team, task->most);
+    }
+    if (status == MSCCLPP_OK) {
+        status = launch(task);
+    }
+    mscclpp_team_give_room(team);
+    return status;
+}
+
+/* A team of one: the own block is the result. */
+static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
+{
+    const mscclpp_coll_args_t *args = task->args;
+    const mscclpp_dev_block_t from = mscclpp_coll_send_block(task, 0), to = mscclpp_coll_recv_block(task, 0);
+    const bool combines = MSCCLPP_DEV_COMBINES(task->pattern);
+    const uint64_t bytes = combines ? mscclpp_coll_result_bytes(task) : to.bytes;
+    mscclpp_status_t status;
+
+    if (args->in == NULL || args->out == NULL || bytes == 0) {
+        return MSCCLPP_OK;
+    }
+    status = need_stream(task);
+    if (status == MSCCLPP_OK) {
+        status = task->team->gpu->copy(task->stream, (char *)args->out + (combines ? 0 : to.offset),
+                                       (const char *)args->in + from.offset, bytes);
+    }
+    return status == MSCCLPP_OK ? task->team->gpu->stream_sync(task->stream) : status;
+}
+
+/*
+ * What only the ends of a pair know of its block. Blocks with holes are moved as they lie where the buffers can be
+ * mapped and the blocks are not so small that packets are better.
+ */
+static mscclpp_status_t agree(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+{
+    mscclpp_status_t status = mscclpp_coll_agree_size(task);
+
+    if (status == MSCCLPP_OK) {
+        status = choose(task, input, true);
+    }
+    if (status == MSCCLPP_OK) {
+        task->strided = task->strided && needs_mapping(task);
+    }
+    if (status == MSCCLPP_OK && task->strided) {
+        input->engines = false;
+        status = choose(task, input, true);
+    }
+    return status;
+}
+
+static mscclpp_status_t perform(mscclpp_coll_task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_select_input_t input;
+    mscclpp_status_t status;
+
+    describe(task, &input);
+    status = choose(task, &input, true); /* equal on all ranks if it refuses: sizes take no part in that */
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    team->asked =
+        mscclpp_control_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
+    mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
+    mscclpp_team_release_mappings(team, false);
+    status = look_at_buffers(task);
+    /* Padding and holes have to stay as they are, which a copy of bytes does not see to. */
+    if (status == MSCCLPP_OK && team->size == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
+        task->args->in_pack_count + task->args->out_pack_count == 0) {
+        status = copy_alone(task);
+    } else if (status == MSCCLPP_OK) {
+        if (!task->args->known) {
+            status = agree(task, &input);
+        }
+        if (status == MSCCLPP_OK) {
+            status = prepare_buffers(task);
+        }
+        if (status == MSCCLPP_OK && task->most > 0) {
+            status = carry_out(task, &input);
+        }
+        status = restore_buffers(task, status);
+    }
+    mscclpp_team_release_mappings(team, false);
+    mscclpp_team_give_stream(team);
+    /* Peers may be under way, so the call can no longer be left to another path. */
+    return status == MSCCLPP_OK
+               ? status
+               : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
+}
+
+static int node_rank_of(const mscclpp_team_t *team, int rank)
+{
+    int i;
+
+    for (i = 0; i < team->size; ++i) {
+        if (team->members[i] == rank) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
+{
+    mscclpp_coll_task_t task;
+    mscclpp_status_t status;
+
+    memset(&task, 0, sizeof(task));
+    task.team = team;
+    task.args = args;
+    task.pattern = mscclpp_coll_pattern(args->coll);
+    team->call = args->call;
+    team->collective = mscclpp_coll_name(args->coll);
+    if (team->broken) {
+        mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->oob.label, team->collective,
+                      (unsigned long long)args->call);
+        return MSCCLPP_ERR_PEER;
+    }
+    if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->on_host)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    mscclpp_linger_note_call(team);
+    /* Of an enqueued call, which nobody waited for. */
+    status = mscclpp_team_check_mailbox(team, team->last_algorithm);
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status);
+    }
+    task.root = node_rank_of(team, args->root);
+    if (!args->varied && args->count > 0) {
+        task.stride = args->count * mscclpp_dev_dtype_extent(args->dtype);
+        task.bytes =
+            (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
+    }
+    task.most = args->varied ? args->most : task.bytes;
+    if (task.most == 0 && (args->known || !args->varied)) {
+        return MSCCLPP_OK;
+    }
+    return perform(&task);
+}

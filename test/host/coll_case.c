@@ -1,0 +1,713 @@
+#include "test/host/coll_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/host/elements.h"
+#include "test/host/reference.h"
+
+const char *const case_algos[CASE_ALGOS] = {
+    [MSCCLPP_COLL_BY_PACKETS] = "packets",
+    [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
+    [MSCCLPP_COLL_BY_ENGINES] = "engines",
+    [MSCCLPP_COLL_BY_SCRATCH] = "scratch",
+    [CASE_AUTO] = "auto",
+};
+
+/* What the selector leaves to packets on the twin: of what a rank sends to all others together. */
+#define AUTO_TWO 256
+#define AUTO_MORE 512
+
+bool case_varies(int coll)
+{
+    return coll == MSCCLPP_COLL_ALLGATHERV || coll == MSCCLPP_COLL_ALLTOALLV || coll == MSCCLPP_COLL_ALLTOALLW ||
+           coll == MSCCLPP_COLL_GATHERV || coll == MSCCLPP_COLL_SCATTERV || coll == MSCCLPP_COLL_REDUCE_SCATTER;
+}
+
+bool case_combines(int coll)
+{
+    return coll == MSCCLPP_COLL_REDUCE || coll == MSCCLPP_COLL_REDUCE_SCATTER ||
+           coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK || coll == MSCCLPP_COLL_SCAN || coll == MSCCLPP_COLL_EXSCAN ||
+           coll == CASE_ALLREDUCE;
+}
+
+bool case_has_root(int coll)
+{
+    return coll == MSCCLPP_COLL_BCAST || coll == MSCCLPP_COLL_GATHER || coll == MSCCLPP_COLL_GATHERV ||
+           coll == MSCCLPP_COLL_SCATTER || coll == MSCCLPP_COLL_SCATTERV || coll == MSCCLPP_COLL_REDUCE;
+}
+
+bool case_knows_in_place(int coll)
+{
+    return coll != MSCCLPP_COLL_BCAST;
+}
+
+static bool gathers(int coll)
+{
+    return coll == MSCCLPP_COLL_GATHER || coll == MSCCLPP_COLL_GATHERV;
+}
+
+static bool scatters(int coll)
+{
+    return coll == MSCCLPP_COLL_SCATTER || coll == MSCCLPP_COLL_SCATTERV;
+}
+
+static bool gathers_all(int coll)
+{
+    return coll == MSCCLPP_COLL_ALLGATHER || coll == MSCCLPP_COLL_ALLGATHERV;
+}
+
+static bool exchanges(int coll)
+{
+    return coll == MSCCLPP_COLL_ALLTOALL || coll == MSCCLPP_COLL_ALLTOALLV || coll == MSCCLPP_COLL_ALLTOALLW;
+}
+
+static bool reduce_scatters(int coll)
+{
+    return coll == MSCCLPP_COLL_REDUCE_SCATTER || coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK;
+}
+
+/* True if `sender` has something for `receiver`, as MPI defines the collective; a broadcast's root needs nothing. */
+static bool flows(const case_t *c, int sender, int receiver)
+{
+    switch ((int)c->coll) {
+    case MSCCLPP_COLL_BCAST:
+        return sender == c->root && receiver != c->root;
+    case MSCCLPP_COLL_SCATTER:
+    case MSCCLPP_COLL_SCATTERV:
+        return sender == c->root;
+    case MSCCLPP_COLL_GATHER:
+    case MSCCLPP_COLL_GATHERV:
+    case MSCCLPP_COLL_REDUCE:
+        return receiver == c->root;
+    case MSCCLPP_COLL_SCAN:
+        return sender <= receiver;
+    case MSCCLPP_COLL_EXSCAN:
+        return sender < receiver;
+    default:
+        return true;
+    }
+}
+
+static mscclpp_dev_block_t *send_of(const case_t *c, int sender, int receiver)
+{
+    return &c->send[sender * c->ranks + receiver];
+}
+
+static mscclpp_dev_block_t *recv_of(const case_t *c, int receiver, int sender)
+{
+    return &c->recv[receiver * c->ranks + sender];
+}
+
+/* Bytes of so many elements: what lies behind the last one's last byte does not count. */
+static uint64_t span(const case_t *c, uint64_t count)
+{
+    return c->combines ? element_span(c->dtype, count) : count * c->extent;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of each rank's block for one peer. */
+static uint64_t limit(size_t scratch_size, int ranks)
+{
+    mscclpp_layout_t layout;
+
+    mscclpp_layout_init(&layout, scratch_size);
+    return 3 * layout.bulk_size / 2 / (uint64_t)ranks + 100;
+}
+
+size_t case_largest(size_t scratch_size, int ranks)
+{
+    return (size_t)(limit(scratch_size, ranks) + 96) * (size_t)ranks + 256;
+}
+
+/* Elements of the largest block. */
+static uint64_t draw_count(const case_t *c, size_t scratch_size, uint64_t *state)
+{
+    const uint64_t n = (uint64_t)c->ranks, peers = n > 1 ? n - 1 : 1, most = limit(scratch_size, c->ranks);
+    const uint64_t automatic = (n <= 2 ? AUTO_TWO : AUTO_MORE) / peers;
+    mscclpp_layout_t layout;
+    uint64_t bytes, slot, tile;
+
+    mscclpp_layout_init(&layout, scratch_size);
+    slot = MSCCLPP_DEV_ONESHOT_CAPACITY(layout.packet_half, n) * MSCCLPP_DEV_UNIT;
+    tile = MSCCLPP_DEV_COLL_TILE(layout.bulk_size, (uint64_t)c->choice.blocks, n);
+    switch (c->choice.size) {
+    case SIZE_NONE:
+        return 0;
+    case SIZE_ONE:
+        return 1;
+    case SIZE_FEW:
+        return 2 + random_below(state, 39);
+    case SIZE_AUTO:
+        bytes = automatic + random_below(state, 3) - 1;
+        break;
+    case SIZE_KIB:
+        bytes = 500 + random_below(state, 5000);
+        break;
+    case SIZE_SLOT:
+        bytes = slot - random_below(state, 18);
+        break;
+    case SIZE_SLOT_UP:
+        bytes = slot + c->extent + random_below(state, 17);
+        break;
+    case SIZE_TILE:
+        bytes = tile + random_below(state, 40) - 20;
+        break;
+    case SIZE_TILES:
+        bytes = tile * (2 + random_below(state, 4)) + random_below(state, 200);
+        break;
+    default:
+        bytes = 1 + random_below(state, most);
+        break;
+    }
+    bytes = least(bytes, most);
+    return bytes < c->extent ? 1 : bytes / c->extent;
+}
+
+/* Elements of one block; the largest is `count`. */
+static uint64_t draw_part(const case_t *c, bool silent, uint64_t *state)
+{
+    switch (c->choice.layout) {
+    case LAYOUT_EVEN:
+        return c->count;
+    case LAYOUT_HOLES:
+        return random_below(state, 2) == 0 ? 0 : random_below(state, c->count + 1);
+    case LAYOUT_SILENT:
+        return silent ? 0 : random_below(state, c->count + 1);
+    case LAYOUT_LONE:
+        return 0;
+    default:
+        return random_below(state, 4) == 0 ? c->count : random_below(state, c->count + 1);
+    }
+}
+
+/* How many elements each rank has for each, in bytes of the send list. One block at least has all of `count`. */
+static void draw_sizes(const case_t *c, uint64_t *state)
+{
+    const bool by_sender = gathers_all(c->coll) || gathers(c->coll), by_pair = exchanges(c->coll);
+    const bool mirrored = by_pair && c->choice.place > PLACE_OUT;
+    const int full_sender = by_sender || by_pair ? (int)random_below(state, (uint64_t)c->ranks) : 0;
+    const int full_receiver = by_sender ? 0 : (int)random_below(state, (uint64_t)c->ranks);
+    bool silent[RANKS_MAX] = {false};
+    int sender, receiver, rank;
+
+    for (rank = 0; rank < c->ranks; ++rank) {
+        silent[rank] = random_below(state, 2) == 0;
+    }
+    for (sender = 0; sender < c->ranks; ++sender) {
+        for (receiver = 0; receiver < c->ranks; ++receiver) {
+            mscclpp_dev_block_t *block = send_of(c, sender, receiver);
+            uint64_t part;
+
+            if (by_sender && receiver > 0) {
+                block->bytes = send_of(c, sender, 0)->bytes;
+                continue;
+            }
+            if (!by_sender && !by_pair && sender > 0) {
+                block->bytes = send_of(c, 0, receiver)->bytes;
+                continue;
+            }
+            part = draw_part(c, by_pair ? silent[sender] || silent[receiver] : silent[by_sender ? sender : receiver],
+                             state);
+            if (sender == full_sender && receiver == full_receiver) {
+                part = c->count;
+            }
+            block->bytes = span(c, part);
+            if (mirrored && receiver < sender) {
+                block->bytes = send_of(c, receiver, sender)->bytes;
+            }
+        }
+    }
+    /* What was drawn for the transposed block came first. */
+    if (mirrored) {
+        send_of(c, full_receiver, full_sender)->bytes = span(c, c->count);
+        send_of(c, full_sender, full_receiver)->bytes = span(c, c->count);
+    }
+}
+
+/* Gives the blocks of a list their places. `free`: gaps and order as the layout says; else one behind the other. */
+static void draw_places(const case_t *c, mscclpp_dev_block_t *list, bool is_free, uint64_t *state)
+{
+    const bool gaps = is_free && (c->choice.layout == LAYOUT_GAPS || c->choice.layout == LAYOUT_SHUFFLED);
+    const bool shuffled = is_free && c->choice.layout == LAYOUT_SHUFFLED;
+    int order[RANKS_MAX], i;
+    uint64_t at = 0;
+
+    for (i = 0; i < c->ranks; ++i) {
+        const int other = shuffled ? (int)random_below(state, (uint64_t)i + 1) : i;
+
+        order[i] = i;
+        order[i] = order[other];
+        order[other] = i;
+    }
+    for (i = 0; i < c->ranks; ++i) {
+        mscclpp_dev_block_t *block = &list[order[i]];
+
+        at += gaps ? random_below(state, 80 / c->extent) * c->extent : 0;
+        block->offset = at;
+        at += (block->bytes + c->extent - 1) / c->extent * c->extent;
+    }
+}
+
+/* Sizes and places of all blocks, and whose lists are used. */
+static void draw_blocks(case_t *c, uint64_t *state)
+{
+    const bool many_out = gathers_all(c->coll) || gathers(c->coll) || exchanges(c->coll);
+    const bool many_in = scatters(c->coll) || exchanges(c->coll) || reduce_scatters(c->coll);
+    int rank, peer;
+
+    if (c->varied) {
+        draw_sizes(c, state);
+    }
+    for (rank = 0; rank < c->ranks; ++rank) {
+        for (peer = 0; peer < c->ranks; ++peer) {
+            mscclpp_dev_block_t *block = send_of(c, rank, peer);
+
+            block->bytes = !flows(c, rank, peer) ? 0 : c->varied ? block->bytes : c->most;
+            recv_of(c, peer, rank)->bytes = block->bytes;
+        }
+    }
+    for (rank = 0; rank < c->ranks; ++rank) {
+        if (many_in) {
+            draw_places(c, send_of(c, rank, 0), c->varied && !c->combines, state);
+        }
+        if (many_out) {
+            draw_places(c, recv_of(c, rank, 0), c->varied, state);
+        }
+    }
+}
+
+static size_t end_of(const mscclpp_dev_block_t *list, int count)
+{
+    uint64_t end = 0;
+    int i;
+
+    for (i = 0; i < count; ++i) {
+        end = list[i].bytes > 0 && list[i].offset + list[i].bytes > end ? list[i].offset + list[i].bytes : end;
+    }
+    return (size_t)end;
+}
+
+static user_kind_t draw_kind(int kind, uint64_t *state)
+{
+    static const user_kind_t kinds[] = {
+        [KIND_DEVICE] = USER_DEVICE, [KIND_EXACT] = USER_EXACT, [KIND_HOST] = USER_HOST};
+
+    return kind == KIND_MIXED ? (user_kind_t)random_below(state, USER_KINDS) : kinds[kind];
+}
+
+static unsigned draw_offset(int align, uint64_t *state)
+{
+    return align == ALIGN_UNIT   ? 0
+           : align == ALIGN_WORD ? 4 * (unsigned)random_below(state, 4)
+                                 : (unsigned)random_below(state, 16);
+}
+
+static bool draw_in_place(const case_t *c, int rank, uint64_t *state)
+{
+    const bool rooted = gathers(c->coll) || scatters(c->coll) || c->coll == MSCCLPP_COLL_REDUCE;
+    const bool draw = random_below(state, 2) == 0;
+
+    return c->choice.place > PLACE_OUT && (!rooted || rank == c->root) && (c->choice.place == PLACE_IN || draw);
+}
+
+/* Of collectives whose sizes each rank does not know all of, what it knows. */
+static uint64_t known_most(const case_t *c, int rank)
+{
+    uint64_t most = 0;
+    int peer;
+
+    for (peer = 0; peer < c->ranks; ++peer) {
+        most = send_of(c, rank, peer)->bytes > most ? send_of(c, rank, peer)->bytes : most;
+        most = recv_of(c, rank, peer)->bytes > most ? recv_of(c, rank, peer)->bytes : most;
+    }
+    return most;
+}
+
+/* True if the collective has such a buffer on the rank. */
+static bool uses_in(const case_t *c, int rank)
+{
+    const bool of_root = scatters(c->coll) || c->coll == MSCCLPP_COLL_BCAST;
+
+    return (!of_root || rank == c->root) && (!c->side[rank].in_place || scatters(c->coll));
+}
+
+static bool uses_out(const case_t *c, int rank)
+{
+    if (c->coll == MSCCLPP_COLL_BCAST) {
+        return rank != c->root;
+    }
+    return (!gathers(c->coll) && c->coll != MSCCLPP_COLL_REDUCE) || rank == c->root
+               ? !scatters(c->coll) || !c->side[rank].in_place
+               : false;
+}
+
+static void draw_side(case_t *c, int rank, uint64_t *state)
+{
+    case_side_t *side = &c->side[rank];
+    size_t input = end_of(send_of(c, rank, 0), c->ranks);
+    int peer;
+
+    side->in_place = draw_in_place(c, rank, state);
+    side->in_kind = draw_kind(c->choice.kind, state);
+    side->out_kind = draw_kind(c->choice.kind, state);
+    side->in_offset = draw_offset(c->choice.in_align, state);
+    side->out_offset = draw_offset(c->choice.out_align, state);
+    side->most = known_most(c, rank);
+    side->out_bytes = end_of(recv_of(c, rank, 0), c->ranks);
+    if (c->coll == MSCCLPP_COLL_SCAN || c->coll == MSCCLPP_COLL_EXSCAN) {
+        input = side->out_bytes = (size_t)c->most; /* whoever gets it */
+    }
+    if (side->in_place && exchanges(c->coll)) {
+        memcpy(send_of(c, rank, 0), recv_of(c, rank, 0), (size_t)c->ranks * sizeof(*c->send));
+    }
+    if (side->in_place && (gathers_all(c->coll) || gathers(c->coll))) {
+        for (peer = 0; peer < c->ranks; ++peer) {
+            send_of(c, rank, peer)->offset = recv_of(c, rank, rank)->offset;
+        }
+    }
+    if (side->in_place && !scatters(c->coll)) {
+        side->out_bytes = input > side->out_bytes ? input : side->out_bytes;
+        input = 0;
+    } else if (side->in_place) {
+        side->out_bytes = 0;
+    }
+    side->in_bytes = input;
+    /* Who has nothing there may give any address, which nobody looks at. */
+    side->has_in = uses_in(c, rank) && (input > 0 || random_below(state, 2) == 0);
+    side->has_out = uses_out(c, rank) && (side->out_bytes > 0 || random_below(state, 2) == 0);
+}
+
+/* True if all buffers that peers use can be mapped. */
+static bool is_mapped(const case_t *c)
+{
+    bool mapped = true;
+    int rank;
+
+    for (rank = 0; rank < c->ranks; ++rank) {
+        const case_side_t *side = &c->side[rank];
+        const bool lends_in = c->combines || c->coll == MSCCLPP_COLL_BCAST;
+        const bool lends_out = !reduce_scatters(c->coll) || side->in_place;
+        const bool gets_none = c->coll == MSCCLPP_COLL_EXSCAN && rank == 0 && !side->in_place;
+
+        mapped = mapped && (!lends_in || side->in_bytes == 0 || side->in_kind == USER_DEVICE);
+        mapped = mapped && (!lends_out || gets_none || side->out_bytes == 0 || side->out_kind == USER_DEVICE);
+    }
+    return mapped;
+}
+
+static int find_served(const case_t *c, size_t scratch_size)
+{
+    const uint64_t n = (uint64_t)c->ranks, units = (c->most + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    mscclpp_layout_t layout;
+    int algo = c->choice.algo;
+
+    mscclpp_layout_init(&layout, scratch_size);
+    if (c->most == 0 || (n == 1 && !(c->combines && element_of(c->dtype)->pair))) {
+        return CASE_NOTHING;
+    }
+    if (algo == CASE_AUTO) {
+        algo = c->most * (n > 1 ? n - 1 : 1) <= (n <= 2 ? AUTO_TWO : AUTO_MORE) ? MSCCLPP_COLL_BY_PACKETS
+                                                                                : MSCCLPP_COLL_BY_ZEROCOPY;
+    }
+    if (algo == MSCCLPP_COLL_BY_PACKETS) {
+        if (units <= MSCCLPP_DEV_ONESHOT_CAPACITY(layout.packet_half, n)) {
+            return MSCCLPP_COLL_BY_PACKETS;
+        }
+        algo = MSCCLPP_COLL_BY_ZEROCOPY;
+    }
+    if (algo == MSCCLPP_COLL_BY_SCRATCH || !is_mapped(c)) {
+        return MSCCLPP_COLL_BY_SCRATCH;
+    }
+    return algo == MSCCLPP_COLL_BY_ENGINES && !c->combines ? MSCCLPP_COLL_BY_ENGINES : MSCCLPP_COLL_BY_ZEROCOPY;
+}
+
+void case_draw(const case_choice_t *choice, uint64_t seed, size_t scratch_size, case_t *c)
+{
+    static const uint64_t grains[] = {1, 1, 1, 2, 4, 8, 16};
+    uint64_t state = seed;
+    int rank;
+
+    memset(c, 0, sizeof(*c));
+    c->choice = *choice;
+    c->drawn_from = seed;
+    c->seed = random_next(&state);
+    c->coll = (mscclpp_coll_t)choice->coll;
+    c->ranks = choice->ranks;
+    c->root = choice->root == ROOT_LAST ? c->ranks - 1 : choice->root == ROOT_MIDDLE ? c->ranks / 2 : 0;
+    c->combines = case_combines(choice->coll);
+    c->varied = case_varies(choice->coll);
+    c->dtype = c->combines ? (mscclpp_dtype_t)choice->dtype : MSCCLPP_DTYPE_UINT8;
+    c->op = c->combines ? (mscclpp_op_t)choice->op : MSCCLPP_OP_SUM;
+    c->extent = c->combines ? element_of(c->dtype)->extent
+                : c->varied ? grains[random_below(&state, sizeof(grains) / sizeof(grains[0]))]
+                            : 1;
+    c->count = draw_count(c, scratch_size, &state);
+    c->most = span(c, c->count);
+    c->send = calloc((size_t)(c->ranks * c->ranks), sizeof(*c->send));
+    c->recv = calloc((size_t)(c->ranks * c->ranks), sizeof(*c->recv));
+    if (c->send == NULL || c->recv == NULL) {
+        perror("calloc");
+        exit(1);
+    }
+    draw_blocks(c, &state);
+    for (rank = 0; rank < c->ranks; ++rank) {
+        draw_side(c, rank, &state);
+    }
+    c->served = find_served(c, scratch_size);
+}
+
+void case_free(case_t *c)
+{
+    free(c->send);
+    free(c->recv);
+}
+
+static void fill_noise(unsigned char *to, size_t bytes, uint64_t seed)
+{
+    uint64_t word;
+    size_t i;
+
+    for (i = 0; i < bytes; i += sizeof(word)) {
+        word = random_next(&seed);
+        memcpy(to + i, &word, bytes - i < sizeof(word) ? bytes - i : sizeof(word));
+    }
+}
+
+/* Elements of a rank's input where it is combined. */
+static uint64_t input_count(const case_t *c, int rank)
+{
+    const mscclpp_dev_block_t *last = send_of(c, rank, c->ranks - 1);
+
+    return reduce_scatters(c->coll) ? (last->offset + last->bytes + c->extent - 1) / c->extent : c->count;
+}
+
+void coll_case_fill(const case_t *c, int rank, unsigned char *in, unsigned char *out)
+{
+    const case_side_t *side = &c->side[rank];
+    const uint64_t seed = random_mix(c->seed, (uint64_t)rank);
+    unsigned char *operands = side->in_place ? out : in;
+
+    if (out != NULL) {
+        fill_noise(out, side->out_bytes, seed ^ 0x5555);
+    }
+    if (in != NULL) {
+        fill_noise(in, side->in_bytes, seed ^ 0xaaaa);
+    }
+    if (c->combines && operands != NULL) {
+        elements_fill(c->dtype, c->op, c->ranks, seed, operands, input_count(c, rank));
+    }
+}
+
+void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t call, mscclpp_coll_args_t *args)
+{
+    const bool sends = !scatters(c->coll) || rank == c->root, receives = !gathers(c->coll) || rank == c->root;
+
+    memset(args, 0, sizeof(*args));
+    args->coll = c->coll;
+    args->in = in;
+    args->out = out;
+    args->in_place = c->side[rank].in_place;
+    args->varied = c->varied;
+    args->known = c->coll != MSCCLPP_COLL_ALLTOALLV && c->coll != MSCCLPP_COLL_ALLTOALLW &&
+                  c->coll != MSCCLPP_COLL_GATHERV && c->coll != MSCCLPP_COLL_SCATTERV;
+    if (c->varied) {
+        args->send = sends ? send_of(c, rank, 0) : NULL;
+        args->recv = receives ? recv_of(c, rank, 0) : NULL;
+        args->most = args->known ? c->most : c->side[rank].most;
+    } else {
+        args->count = c->combines ? c->count : c->most;
+    }
+    args->dtype = c->dtype;
+    args->op = c->op;
+    args->root = c->root;
+    args->call = call;
+}
+
+/* A rank's input, wherever it lies. */
+static const unsigned char *input_of(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out)
+{
+    const bool shared = c->side[rank].in_place && !scatters(c->coll);
+
+    return shared ? out[rank] : in[rank];
+}
+
+/* Puts what the rank gets into `result`, which is its output as it was. */
+static void expect_moved(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
+                         unsigned char *result)
+{
+    int sender;
+
+    for (sender = 0; sender < c->ranks; ++sender) {
+        const mscclpp_dev_block_t *from = send_of(c, sender, rank), *to = recv_of(c, rank, sender);
+
+        if (to->bytes > 0 && !(sender == rank && c->side[rank].in_place)) {
+            memcpy(result + to->offset, input_of(c, sender, in, out) + from->offset, (size_t)to->bytes);
+        }
+    }
+}
+
+/* Elements of the rank's result. */
+static uint64_t result_count(const case_t *c, int rank)
+{
+    if (c->coll == MSCCLPP_COLL_EXSCAN) {
+        return rank == 0 ? 0 : c->count;
+    }
+    return flows(c, rank, rank) ? (recv_of(c, rank, rank)->bytes + c->extent - 1) / c->extent : 0;
+}
+
+static int operand_count(const case_t *c, int rank)
+{
+    return c->coll == MSCCLPP_COLL_SCAN ? rank + 1 : c->coll == MSCCLPP_COLL_EXSCAN ? rank : c->ranks;
+}
+
+static void expect_combined(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
+                            unsigned char *result)
+{
+    const void *operands[RANKS_MAX];
+    const uint64_t count = result_count(c, rank);
+    int sender;
+
+    if (count == 0) {
+        return;
+    }
+    for (sender = 0; sender < c->ranks; ++sender) {
+        operands[sender] =
+            input_of(c, sender, in, out) + (reduce_scatters(c->coll) ? send_of(c, sender, rank)->offset : 0);
+    }
+    reference_reduce(c->dtype, c->op, operands, operand_count(c, rank), 0, count, result);
+}
+
+static void print_bytes(char *text, size_t size, const unsigned char *bytes, size_t count)
+{
+    size_t i, used = 0;
+
+    text[0] = '\0';
+    for (i = 0; i < count && used + 3 < size; ++i) {
+        used += (size_t)snprintf(text + used, size - used, "%02x", bytes[count - 1 - i]);
+    }
+}
+
+/* Compares element by element. */
+static bool compare_combined(const case_t *c, int rank, const unsigned char *wanted, const unsigned char *got,
+                             char *what, size_t size)
+{
+    const uint64_t count = result_count(c, rank);
+    const size_t bytes = (size_t)span(c, count);
+    char a[64], b[64];
+    uint64_t i;
+    size_t k;
+
+    for (i = 0; i < count; ++i) {
+        const size_t at = (size_t)(i * c->extent), length = (size_t)least(bytes - at, c->extent);
+        unsigned char mine[16] = {0}, theirs[16] = {0};
+
+        memcpy(mine, got + at, length);
+        memcpy(theirs, wanted + at, length);
+        if (!reference_agrees(c->dtype, c->op, operand_count(c, rank), mine, theirs)) {
+            print_bytes(a, sizeof(a), mine, length);
+            print_bytes(b, sizeof(b), theirs, length);
+            snprintf(what, size, "element %llu of %llu: got 0x%s, wanted 0x%s", (unsigned long long)i,
+                     (unsigned long long)count, a, b);
+            return false;
+        }
+        for (k = 0; k < length && element_of(c->dtype)->pair; ++k) {
+            if (!element_has_byte(c->dtype, k) && mine[k] != theirs[k]) {
+                snprintf(what, size, "element %llu: padding byte %zu was overwritten", (unsigned long long)i, k);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
+                 const unsigned char *got, char *what, size_t size)
+{
+    const size_t bytes = c->side[rank].out_bytes;
+    unsigned char *wanted = malloc(bytes + 1);
+    bool right;
+    size_t i = 0;
+
+    if (wanted == NULL) {
+        perror("malloc");
+        exit(1);
+    }
+    memcpy(wanted, out[rank], bytes);
+    if (c->combines) {
+        expect_combined(c, rank, in, out, wanted);
+    } else {
+        expect_moved(c, rank, in, out, wanted);
+    }
+    right = memcmp(wanted, got, bytes) == 0;
+    if (!right && c->combines) {
+        i = (size_t)span(c, result_count(c, rank));
+        right = compare_combined(c, rank, wanted, got, what, size);
+        if (!right || memcmp(wanted + i, got + i, bytes - i) == 0) {
+            free(wanted);
+            return right;
+        }
+        right = false;
+    }
+    if (!right) {
+        while (wanted[i] == got[i]) {
+            ++i;
+        }
+        snprintf(what, size, "byte %zu of %zu is %02x, not %02x; it was %02x", i, bytes, got[i], wanted[i],
+                 out[rank][i]);
+    }
+    free(wanted);
+    return right;
+}
+
+void case_describe(const case_t *c, int rank, char *text, size_t size)
+{
+    static const char *const places[] = {"out of place", "in place", "some in place"};
+    static const char *const layouts[] = {"even", "uneven", "gaps", "shuffled", "holes", "silent", "lone"};
+    const case_side_t *side = &c->side[rank];
+    char type[64] = "", root[32] = "";
+
+    if (c->combines) {
+        snprintf(type, sizeof(type), " %s %s", element_of(c->dtype)->name, element_op_name(c->op));
+    }
+    if (case_has_root(c->coll)) {
+        snprintf(root, sizeof(root), ", root %d", c->root);
+    }
+    snprintf(
+        text, size,
+        "%s by %s, %d ranks, grid %dx%d,%s blocks of up to %llu bytes%s%s%s%s%s; rank %d: %sin %s + %u, %zu bytes, "
+        "out %s + %u, %zu bytes",
+        mscclpp_coll_name(c->coll), case_algos[c->choice.algo], c->ranks, c->choice.blocks, c->choice.threads, type,
+        (unsigned long long)c->most, root, c->choice.place >= 0 ? ", " : "",
+        c->choice.place >= 0 ? places[c->choice.place] : "", c->varied ? ", " : "",
+        c->varied ? layouts[c->choice.layout] : "", rank, side->in_place ? "in place, " : "",
+        side->has_in ? user_kind_name(side->in_kind) : "NULL", side->in_offset, side->in_bytes,
+        side->has_out ? user_kind_name(side->out_kind) : "NULL", side->out_offset, side->out_bytes);
+}
+
+#define CHOICES 14
+
+void case_write_choice(const case_choice_t *choice, char *text, size_t size)
+{
+    const case_choice_t *c = choice;
+
+    snprintf(text, size, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", c->coll, c->algo, c->ranks, c->blocks, c->threads,
+             c->size, c->dtype, c->op, c->place, c->in_align, c->out_align, c->root, c->kind, c->layout);
+}
+
+bool case_read_choice(const char *text, case_choice_t *choice)
+{
+    case_choice_t *c = choice;
+    char rest;
+
+    return sscanf(text, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d%c", &c->coll, &c->algo, &c->ranks, &c->blocks,
+                  &c->threads, &c->size, &c->dtype, &c->op, &c->place, &c->in_align, &c->out_align, &c->root, &c->kind,
+                  &c->layout, &rest) == CHOICES &&
+           c->coll >= 0 && c->coll <= CASE_ALLREDUCE && c->algo >= 0 && c->algo < CASE_ALGOS && c->ranks >= 1 &&
+           c->ranks <= RANKS_MAX;
+}

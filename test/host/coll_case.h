@@ -1,0 +1,143 @@
+/*
+ * One call of a collective: its arguments on every rank, drawn from a row of choices and a seed, what the buffers hold
+ * before, and what the MPI standard says that they hold after.
+ */
+#ifndef TEST_HOST_COLL_CASE_H
+#define TEST_HOST_COLL_CASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/common/algo/coll.h"
+#include "test/host/rank_threads.h"
+#include "test/host/user_buffer.h"
+
+/* Every collective, and the all-reduce for calls between them. */
+#define CASE_ALLREDUCE MSCCLPP_COLL_LAST
+
+/* Bytes of the largest block of all ranks. */
+typedef enum {
+    SIZE_NONE,
+    SIZE_ONE,     /* one element */
+    SIZE_FEW,     /* 2 to 40 elements */
+    SIZE_AUTO,    /* where the selector's own choice changes, and a byte to either side */
+    SIZE_KIB,     /* some KiB */
+    SIZE_SLOT,    /* what a slot of the packet area holds, and a few bytes less */
+    SIZE_SLOT_UP, /* a few bytes more */
+    SIZE_TILE,    /* about one tile of the scratch */
+    SIZE_TILES,   /* several tiles */
+    SIZE_ANY,     /* anything up to that */
+    SIZES
+} case_size_t;
+
+/* Sizes and places of blocks, where they may differ. */
+typedef enum {
+    LAYOUT_EVEN,
+    LAYOUT_UNEVEN,
+    LAYOUT_GAPS,     /* bytes between the blocks, and in front of the first one */
+    LAYOUT_SHUFFLED, /* gaps, and any order */
+    LAYOUT_HOLES,    /* half of the blocks are empty */
+    LAYOUT_SILENT,   /* some ranks send nothing, and get nothing but what goes to all */
+    LAYOUT_LONE,     /* all blocks but one are empty */
+    LAYOUTS
+} case_layout_t;
+
+typedef enum { PLACE_OUT, PLACE_IN, PLACE_SOME, PLACES } case_place_t; /* of SOME each rank that may draws */
+typedef enum { ALIGN_UNIT, ALIGN_WORD, ALIGN_ANY, ALIGNS } case_align_t;
+typedef enum { ROOT_FIRST, ROOT_MIDDLE, ROOT_LAST, ROOTS } case_root_t;
+typedef enum { KIND_DEVICE, KIND_EXACT, KIND_HOST, KIND_MIXED, KINDS } case_kind_t;
+
+/* What the parameter <name>_algorithm says, and what serves the call then. */
+#define CASE_AUTO MSCCLPP_COLL_BY_LAST
+#define CASE_ALGOS (MSCCLPP_COLL_BY_LAST + 1)
+#define CASE_NOTHING MSCCLPP_COLL_BY_LAST /* served: there is nothing to do, or one rank does it alone */
+
+extern const char *const case_algos[CASE_ALGOS];
+
+/* The choices. Those that have no part in a case are -1. */
+typedef struct {
+    int coll;
+    int algo;
+    int ranks;
+    int blocks; /* of the twin's grid */
+    int threads;
+    int size;
+    int dtype; /* of those that combine, and */
+    int op;
+    int place; /* of those that know MPI_IN_PLACE */
+    int in_align;
+    int out_align;
+    int root;
+    int kind;
+    int layout;
+} case_choice_t;
+
+typedef struct {
+    bool in_place;
+    bool has_in; /* a send buffer is given */
+    bool has_out;
+    size_t in_bytes;
+    size_t out_bytes;
+    user_kind_t in_kind;
+    user_kind_t out_kind;
+    unsigned in_offset;
+    unsigned out_offset;
+    uint64_t most; /* bytes of the largest block that the rank knows of */
+} case_side_t;
+
+typedef struct {
+    case_choice_t choice;
+    uint64_t drawn_from; /* the seed given */
+    uint64_t seed;       /* of the contents */
+    mscclpp_coll_t coll;
+    int ranks;
+    int root;
+    mscclpp_dtype_t dtype;
+    mscclpp_op_t op;
+    bool combines;
+    bool varied;
+    uint64_t extent; /* bytes from one element to the next; of what only moves, sizes and places are multiples of it */
+    uint64_t most;   /* bytes of the largest block */
+    uint64_t count;  /* elements of each, where all are alike */
+    case_side_t side[RANKS_MAX];
+    mscclpp_dev_block_t *send; /* [sender * ranks + receiver]: in the sender's input */
+    mscclpp_dev_block_t
+        *recv;  /* [receiver * ranks + sender]: in the receiver's output; of results [receiver * ranks] */
+    int served; /* mscclpp_coll_algo_t, or CASE_NOTHING */
+} case_t;
+
+/* True for collectives whose blocks may differ, that combine, that have a root, that know MPI_IN_PLACE. */
+bool case_varies(int coll);
+bool case_combines(int coll);
+bool case_has_root(int coll);
+bool case_knows_in_place(int coll);
+
+/* `scratch_size` is that of the team. */
+void case_draw(const case_choice_t *choice, uint64_t seed, size_t scratch_size, case_t *c);
+void case_free(case_t *c);
+
+/* What no buffer of a case is larger than. */
+size_t case_largest(size_t scratch_size, int ranks);
+
+/* The contents of a rank's buffers before the call. `in` or `out` NULL: not wanted. */
+void coll_case_fill(const case_t *c, int rank, unsigned char *in, unsigned char *out);
+
+/* The arguments as the rank gives them. `in` and `out` are NULL where it has none. */
+void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t call, mscclpp_coll_args_t *args);
+
+/*
+ * True if `got` is right for the rank's output; else says in `what` what is wrong. `in` and `out` are all ranks'
+ * buffers as they were; out[rank] is changed.
+ */
+bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
+                 const unsigned char *got, char *what, size_t size);
+
+/* One line about a case and a rank's part in it. */
+void case_describe(const case_t *c, int rank, char *text, size_t size);
+
+/* The choices as numbers, to be given again. */
+void case_write_choice(const case_choice_t *choice, char *text, size_t size);
+bool case_read_choice(const char *text, case_choice_t *choice);
+
+#endif

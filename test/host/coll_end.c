@@ -1,0 +1,131 @@
+#include "test/host/coll_end.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *need(void *memory)
+{
+    if (memory == NULL) {
+        perror("malloc");
+        exit(1);
+    }
+    return memory;
+}
+
+void coll_images_create(coll_images_t *images, int ranks, size_t bytes)
+{
+    int rank;
+
+    memset(images, 0, sizeof(*images));
+    for (rank = 0; rank < ranks; ++rank) {
+        images->in[rank] = need(malloc(bytes));
+        images->out[rank] = need(malloc(bytes));
+    }
+}
+
+void coll_images_destroy(coll_images_t *images)
+{
+    int rank;
+
+    for (rank = 0; rank < RANKS_MAX; ++rank) {
+        free(images->in[rank]);
+        free(images->out[rank]);
+    }
+}
+
+void coll_end_open(coll_end_t *end, rank_t *rank, mscclpp_team_t *team, size_t bytes)
+{
+    end->rank = rank;
+    end->team = team;
+    end->call = 0;
+    user_pool_create(&end->in_pool, bytes);
+    user_pool_create(&end->out_pool, bytes);
+}
+
+void coll_end_close(coll_end_t *end)
+{
+    mscclpp_team_destroy(end->team);
+    user_pool_destroy(&end->in_pool);
+    user_pool_destroy(&end->out_pool);
+}
+
+static bool fail(const coll_end_t *end, const case_t *c, const char *what)
+{
+    char text[512], choice[128];
+
+    case_describe(c, end->rank->rank, text, sizeof(text));
+    case_write_choice(&c->choice, choice, sizeof(choice));
+    flockfile(stderr);
+    fprintf(stderr, "FAIL call %llu: %s\n    %s\n", (unsigned long long)end->call, what, text);
+    fprintf(stderr, "    again: test_collectives --case %s --seed %llu\n", choice, (unsigned long long)c->drawn_from);
+    funlockfile(stderr);
+    ++end->rank->failures;
+    return false;
+}
+
+static mscclpp_status_t make_call(coll_end_t *end, const case_t *c, const void *in, void *out)
+{
+    const int rank = end->rank->rank;
+
+    ++end->call;
+    if (c->coll == CASE_ALLREDUCE) {
+        const mscclpp_allreduce_args_t args = {
+            c->side[rank].in_place ? out : in, out, c->count, c->dtype, c->op, end->call};
+
+        return mscclpp_allreduce(end->team, &args);
+    } else {
+        mscclpp_coll_args_t args;
+
+        case_args(c, rank, in, out, end->call, &args);
+        return mscclpp_collective(end->team, &args);
+    }
+}
+
+/* `before` is what served the call before this one. */
+static bool check_name(const coll_end_t *end, const case_t *c, const char *before)
+{
+    const char *name = mscclpp_team_last_algorithm(end->team);
+    const char *wanted = c->served == CASE_NOTHING ? before : case_algos[c->served];
+    char what[128];
+
+    if (c->coll != CASE_ALLREDUCE && strcmp(name, wanted) != 0) {
+        snprintf(what, sizeof(what), "algorithm %s ran, not %s", name, wanted);
+        return fail(end, c, what);
+    }
+    return true;
+}
+
+bool coll_end_call(coll_end_t *end, const case_t *c, const coll_images_t *images)
+{
+    const int rank = end->rank->rank;
+    const case_side_t *side = &c->side[rank];
+    const char *before = mscclpp_team_last_algorithm(end->team);
+    user_buffer_t in, out;
+    mscclpp_status_t status;
+    char what[256];
+    bool good = true;
+
+    user_buffer_open(&in, side->in_kind, &end->in_pool, side->in_offset, side->in_bytes);
+    user_buffer_open(&out, side->out_kind, &end->out_pool, side->out_offset, side->out_bytes);
+    memcpy(in.data, images->in[rank], side->in_bytes);
+    memcpy(out.data, images->out[rank], side->out_bytes);
+    status = make_call(end, c, side->has_in ? in.data : NULL, side->has_out ? out.data : NULL);
+    if (status != MSCCLPP_OK) {
+        snprintf(what, sizeof(what), "status %d: %s", (int)status, mscclpp_status_string(status));
+        good = fail(end, c, what);
+    }
+    if (good && !case_verify(c, rank, images->in, images->out, out.data, what, sizeof(what))) {
+        good = fail(end, c, what);
+    }
+    if (good && memcmp(in.data, images->in[rank], side->in_bytes) != 0) {
+        good = fail(end, c, "the input was overwritten");
+    }
+    if (good && (!user_buffer_intact(&in) || !user_buffer_intact(&out))) {
+        good = fail(end, c, "bytes outside the buffers were overwritten");
+    }
+    good = good && check_name(end, c, before);
+    user_buffer_close(&in);
+    user_buffer_close(&out);
+    return good;
+}

@@ -1,0 +1,36 @@
+/* One rank's end of a team that calls collectives of every kind. */
+#ifndef TEST_HOST_COLL_END_H
+#define TEST_HOST_COLL_END_H
+
+#include "mca/common/task/collective.h"
+#include "test/host/coll_case.h"
+
+/* The contents of all ranks' buffers before a call. */
+typedef struct {
+    unsigned char *in[RANKS_MAX];
+    unsigned char *out[RANKS_MAX];
+} coll_images_t;
+
+/* Room for buffers of so many bytes. */
+void coll_images_create(coll_images_t *images, int ranks, size_t bytes);
+void coll_images_destroy(coll_images_t *images);
+
+typedef struct {
+    rank_t *rank;
+    mscclpp_team_t *team;
+    user_pool_t in_pool;
+    user_pool_t out_pool;
+    uint64_t call;
+} coll_end_t;
+
+/* Takes over the team, which close destroys. */
+void coll_end_open(coll_end_t *end, rank_t *rank, mscclpp_team_t *team, size_t bytes);
+void coll_end_close(coll_end_t *end);
+
+/*
+ * Makes the call on buffers that hold what the images of this rank say, and verifies its results, that nothing else has
+ * changed, and which algorithm served. A failure is printed, with how to run the case again.
+ */
+bool coll_end_call(coll_end_t *end, const case_t *c, const coll_images_t *images);
+
+#endif

@@ -1,0 +1,281 @@
+/*
+ * Every collective but all-reduce on the twin: each two values of its arguments, algorithms, ranks and grids, and calls
+ * back to back.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "test/host/coll_end.h"
+#include "test/host/covering.h"
+#include "test/host/elements.h"
+#include "test/host/jitter.h"
+#include "test/host/parts.h"
+#include "test/host/process_state.h"
+#include "test/unit/unit.h"
+
+#define SCRATCH_SIZE ((size_t)1 << 20)
+#define MOST_RANKS 9
+
+static const struct {
+    int blocks;
+    int threads;
+} grids[] = {{1, 1}, {1, 3}, {2, 2}, {3, 4}, {2, 8}};
+
+#define GRIDS ((int)(sizeof(grids) / sizeof(grids[0])))
+
+static parts_options_t options;
+static uint64_t base_seed = 1;
+
+/* The dimensions of the matrix. */
+enum {
+    BY_COLL,
+    BY_ALGO,
+    BY_RANKS,
+    BY_GRID,
+    BY_SIZE,
+    BY_DTYPE,
+    BY_OP,
+    BY_PLACE,
+    BY_IN,
+    BY_OUT,
+    BY_ROOT,
+    BY_KIND,
+    BY_LAYOUT,
+    BY_SERVED, /* follows from the others */
+    DIMS
+};
+
+static const char *const dim_names[DIMS] = {"collective", "algorithm", "ranks",  "grid", "size", "type",   "operation",
+                                            "place",      "input",     "output", "root", "kind", "layout", "served"};
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void choice_of(const int *row, case_choice_t *choice)
+{
+    choice->coll = row[BY_COLL];
+    choice->algo = row[BY_ALGO];
+    choice->ranks = row[BY_RANKS] + 1;
+    choice->blocks = grids[row[BY_GRID]].blocks;
+    choice->threads = grids[row[BY_GRID]].threads;
+    choice->size = row[BY_SIZE];
+    choice->dtype = row[BY_DTYPE];
+    choice->op = row[BY_OP];
+    choice->place = row[BY_PLACE];
+    choice->in_align = row[BY_IN];
+    choice->out_align = row[BY_OUT];
+    choice->root = row[BY_ROOT];
+    choice->kind = row[BY_KIND];
+    choice->layout = row[BY_LAYOUT];
+}
+
+/* Of a row's case. 32 bits, to be typed again. */
+static uint64_t seed_of(const int *row)
+{
+    uint64_t seed = base_seed;
+    int i;
+
+    for (i = 0; i < BY_SERVED; ++i) {
+        seed = random_mix(seed, (uint64_t)(row[i] + 2));
+    }
+    return seed & 0xffffffffu;
+}
+
+/* The dimensions that have a part, an operation that the type has, and who serves. */
+static void settle(const void *context, int *row)
+{
+    const bool one_grid = context == NULL;
+    case_choice_t choice;
+    case_t c;
+
+    if (!case_combines(row[BY_COLL])) {
+        row[BY_DTYPE] = row[BY_OP] = -1;
+    }
+    while (row[BY_OP] >= 0 && !mscclpp_dev_supports((mscclpp_dtype_t)row[BY_DTYPE], (mscclpp_op_t)row[BY_OP], true)) {
+        row[BY_OP] = (row[BY_OP] + 1) % MSCCLPP_OP_LAST;
+    }
+    row[BY_PLACE] = case_knows_in_place(row[BY_COLL]) ? row[BY_PLACE] : -1;
+    row[BY_ROOT] = case_has_root(row[BY_COLL]) && row[BY_RANKS] > 0 ? row[BY_ROOT] : -1;
+    row[BY_LAYOUT] = case_varies(row[BY_COLL]) ? row[BY_LAYOUT] : -1;
+    /* A grid for each algorithm and number of ranks, all of which serve alike many. */
+    row[BY_GRID] = one_grid ? (row[BY_ALGO] + row[BY_RANKS]) % GRIDS : row[BY_GRID];
+    choice_of(row, &choice);
+    case_draw(&choice, seed_of(row), SCRATCH_SIZE, &c);
+    row[BY_SERVED] = c.served;
+    case_free(&c);
+}
+
+static const covering_t matrix = {
+    .dims = DIMS,
+    .values = {MSCCLPP_COLL_LAST, CASE_ALGOS, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
+               ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_NOTHING + 1},
+    .settle = settle,
+};
+
+static void configure(mscclpp_config_t *config, const case_choice_t *choice)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = SCRATCH_SIZE;
+    config->twin_blocks = choice->blocks;
+    config->twin_threads = choice->threads;
+    config->timeout = options.timeout;
+    config->ucx = false;
+#define FORCE(id_, name_, pattern_) config->name_##_algorithm = case_algos[choice->algo];
+    MSCCLPP_COLLS(FORCE)
+#undef FORCE
+}
+
+/* The twin's runtime, but that copies in streams end later than their calls, as GPUs have it. */
+static mscclpp_gpu_ops_t late_copies;
+
+/* Cases that one team runs. */
+typedef struct {
+    const case_choice_t *choices;
+    const uint64_t *seeds;
+    int count;
+    coll_images_t images;
+} group_t;
+
+static void run_group_on(rank_t *rank)
+{
+    group_t *group = rank->argument;
+    coll_end_t end;
+    int i;
+
+    rank->gpu = &late_copies;
+    coll_end_open(&end, rank, create_team(rank), case_largest(SCRATCH_SIZE, rank->size));
+    for (i = 0; i < group->count && end.team != NULL; ++i) {
+        case_t c;
+
+        case_draw(&group->choices[i], group->seeds[i], SCRATCH_SIZE, &c);
+        coll_case_fill(&c, rank->rank, group->images.in[rank->rank], group->images.out[rank->rank]);
+        meet(rank);
+        (void)coll_end_call(&end, &c, &group->images);
+        case_free(&c);
+        /* After an error the team is of no use; after a wrong result one report is enough. */
+        if (meet_any(rank, rank->failures != 0)) {
+            break;
+        }
+    }
+    coll_end_close(&end);
+}
+
+static void run_group(const case_choice_t *choices, const uint64_t *seeds, int count)
+{
+    const int ranks = choices[0].ranks;
+    group_t group = {choices, seeds, count, {{NULL}, {NULL}}};
+    mscclpp_config_t config;
+
+    configure(&config, &choices[0]);
+    coll_images_create(&group.images, ranks, case_largest(SCRATCH_SIZE, ranks));
+    CHECK_EQ(run_ranks(ranks, &config, run_group_on, &group), 0);
+    mscclpp_team_finalize(1.0);
+    coll_images_destroy(&group.images);
+}
+
+static int compare_teams(const void *a, const void *b)
+{
+    static const int order[] = {BY_ALGO, BY_RANKS, BY_GRID};
+    const int *x = a, *y = b;
+    int i, difference = 0;
+
+    for (i = 0; i < 3 && difference == 0; ++i) {
+        difference = x[order[i]] - y[order[i]];
+    }
+    return difference;
+}
+
+/* Runs rows, those of one team together. */
+static void run_rows(int (*rows)[COVERING_DIMS], int count)
+{
+    case_choice_t *choices = calloc((size_t)count + 1, sizeof(*choices));
+    uint64_t *seeds = calloc((size_t)count + 1, sizeof(*seeds));
+    int i, first = 0;
+
+    REQUIRE(choices != NULL && seeds != NULL);
+    qsort(rows, (size_t)count, sizeof(*rows), compare_teams);
+    for (i = 0; i < count; ++i) {
+        choice_of(rows[i], &choices[i]);
+        seeds[i] = seed_of(rows[i]);
+    }
+    for (i = 1; i <= count; ++i) {
+        if (i == count || compare_teams(rows[i - 1], rows[i]) != 0) {
+            run_group(&choices[first], &seeds[first], i - first);
+            first = i;
+        }
+    }
+    free(choices);
+    free(seeds);
+}
+
+static void test_matrix(int scale)
+{
+    const double started = now();
+    covering_result_t result;
+
+    (void)scale;
+    covering_build(&matrix, base_seed, &result);
+    printf("%d cases cover %d pairs, %d others cannot be; %.1f s\n", result.count, result.pairs, result.impossible,
+           now() - started);
+    run_rows(result.rows, result.count);
+    printf("%.1f s\n", now() - started);
+    free(result.rows);
+}
+
+static const part_t parts[] = {
+    {"matrix", test_matrix},
+    {NULL, NULL},
+};
+
+/* Takes --seed N and --case NUMBERS out of the arguments. */
+static const char *take_option(int *argc, char **argv, const char *name)
+{
+    const char *value = NULL;
+    int i;
+
+    for (i = 1; i + 1 < *argc; ++i) {
+        if (strcmp(argv[i], name) == 0) {
+            value = argv[i + 1];
+            memmove(&argv[i], &argv[i + 2], (size_t)(*argc - i - 1) * sizeof(*argv));
+            *argc -= 2;
+            break;
+        }
+    }
+    return value;
+}
+
+static int run_one(const char *text)
+{
+    case_choice_t choice;
+
+    if (!case_read_choice(text, &choice)) {
+        fprintf(stderr, "--case: '%s' is not allowed; use the numbers that a failure prints\n", text);
+        return 2;
+    }
+    options.timeout = 60;
+    run_group(&choice, &base_seed, 1);
+    return unit_end();
+}
+
+int main(int argc, char **argv)
+{
+    const char *seed = take_option(&argc, argv, "--seed"), *one = take_option(&argc, argv, "--case");
+
+    unit_begin();
+    (void)dim_names;
+    mscclpp_gpu_host_set_filter(user_is_host);
+    late_copies = mscclpp_gpu_host_ops;
+    late_copies.copy = late_copies.put;
+    base_seed = seed != NULL ? strtoull(seed, NULL, 10) : base_seed;
+    if (one != NULL) {
+        return run_one(one);
+    }
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
+}
