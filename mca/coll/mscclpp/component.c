@@ -162,10 +162,32 @@ static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
     return 0 == strcmp(stage, "always");
 }
 
-/* Whether this choice of a transport between nodes may come down to UCX. */
-static bool may_carry_ucx(const char *transport)
+/* How many ranks the launcher speaks of, or 0 where it does not. */
+static long launched(const char *variable)
 {
-    return 0 == strcmp(transport, "ucx") || 0 == strcmp(transport, "auto") || 0 == strcmp(transport, "network");
+    const char *value = getenv(variable);
+
+    return NULL == value ? 0 : strtol(value, NULL, 10);
+}
+
+/* Whether the ranks of this job may lie on several nodes, or are to be taken for such. */
+static bool may_span_nodes(const mscclpp_config_t *config)
+{
+    const long all = launched("OMPI_COMM_WORLD_SIZE"), here = launched("OMPI_COMM_WORLD_LOCAL_SIZE");
+
+    return 0 != config->ranks_per_node || all <= 0 || here < all;
+}
+
+/*
+ * Whether UCX is to be loaded, which takes MPI_Init some milliseconds. On one node nothing needs it; who wants it for
+ * nodes of other jobs, which are met later, names a transport that comes down to it.
+ */
+static bool wants_ucx(const mscclpp_config_t *config)
+{
+    if (0 == strcmp(config->transport, "ucx") || 0 == strcmp(config->transport, "network")) {
+        return true;
+    }
+    return (config->ucx || 0 == strcmp(config->transport, "auto")) && may_span_nodes(config);
 }
 
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
@@ -197,8 +219,8 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if ('\0' != state->config.rules[0]) {
         (void)mscclpp_rules_read(state->config.rules, &state->rules); /* reported; else the built-in table */
     }
-    /* An application that will have threads is not likely to have them yet. Between nodes UCX may serve anyway. */
-    mscclpp_setup_prepare(state->config.ucx || may_carry_ucx(state->config.transport));
+    /* An application that will have threads is not likely to have them yet. */
+    mscclpp_setup_prepare(wants_ucx(&state->config));
     state->stage_others = others_need_staging(state->config.stage, gpu);
     state->gpu = gpu;
     state->bind = mca_coll_mscclpp_bind;

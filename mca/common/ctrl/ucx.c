@@ -204,11 +204,15 @@ static bool have_context(void)
  * them by moving the end of the heap up and down, beside malloc's lock: another thread's memory may be gone after that
  * (seen with UCX 1.13). So this comes before the application has threads.
  */
-static void ucx_prepare(void)
+static void ucx_prepare(bool wanted)
 {
-    pthread_mutex_lock(&ucx_lock);
-    (void)have_context();
-    pthread_mutex_unlock(&ucx_lock);
+    mscclpp_ucx_allow(wanted);
+    if (wanted) {
+        pthread_mutex_lock(&ucx_lock);
+        ucx_tried = ucx_tried && ucx_context != NULL; /* who was refused may ask again */
+        (void)have_context();
+        pthread_mutex_unlock(&ucx_lock);
+    }
 }
 
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
