@@ -23,7 +23,8 @@ def added_table(data):
     lead = 4 if several else 3
     print(("|---" if several else "") + "|---:|---|---|" + "---:|" * (len(heads) - lead))
     for result in data["results"]:
-        cells = ([coll(result)] if several else []) + [size(result["bytes"]), result["type"], "in" if result["in_place"] else "out of",
+        cells = [coll(result)] if several else []
+        cells += [size(result["bytes"]), result["type"], "in" if result["in_place"] else "out of",
                  f"{result['added_us']['median']:.1f}"]
         if rival != "none" and not has_rival(result):
             cells += ["", "", ""]

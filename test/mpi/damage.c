@@ -92,8 +92,7 @@ int MPI_Scan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op
 
 int MPI_Exscan(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
-    DAMAGE(PMPI_Exscan(from, to, count, type, op, comm), to, rank_in(comm) == 0 ? 0 : (size_t)count * size_of(type),
-           0);
+    DAMAGE(PMPI_Exscan(from, to, count, type, op, comm), to, rank_in(comm) == 0 ? 0 : (size_t)count * size_of(type), 0);
 }
 
 int MPI_Reduce_scatter_block(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
@@ -119,8 +118,8 @@ int MPI_Allgather(const void *from, int sent, MPI_Datatype sent_type, void *to, 
            ranks_of(comm) * (size_t)count * size_of(type), 0);
 }
 
-int MPI_Allgatherv(const void *from, int sent, MPI_Datatype sent_type, void *to, const int counts[],
-                   const int firsts[], MPI_Datatype type, MPI_Comm comm)
+int MPI_Allgatherv(const void *from, int sent, MPI_Datatype sent_type, void *to, const int counts[], const int firsts[],
+                   MPI_Datatype type, MPI_Comm comm)
 {
     DAMAGE(PMPI_Allgatherv(from, sent, sent_type, to, counts, firsts, type, comm), to,
            end_of(counts, firsts, size_of(type), comm), 0);
