@@ -68,6 +68,8 @@ cases_bench_collectives() {
     local n kind damage=$bindir/.libs/libdamage.so
     local colls=("${measure[@]}" --iterations 5 --warmup 0 --coll) all=("${forced[@]}" "${measure[@]}")
     all+=(--iterations 5 --warmup 0 --factor 29 --min 4 --max 100k --coll all)
+    run_saying "bench:collectives:calls of NCCL" '^[1-9][0-9]* calls, 0 failed$' 30 -n 1 "${device[@]}" \
+        "$bindir/test_nccl_calls"
     for n in 1 2 3 5; do
         run_saying "bench:collectives:$n" '^# 0 wrong elements$' 120 -n "$n" "${all[@]}" --type char,float,double \
             --op sum,max --root $((n / 2)) --json "$file.colls.$n"
