@@ -71,7 +71,7 @@ AC_DEFUN([_MSCCLPP_OMPI_FLAGS], [
     done
     OMPI_PROGRAM_CPPFLAGS=$OMPI_CPPFLAGS
     # Headers that Open MPI's own headers name and its installation lacks; -idirafter lets a real one win.
-    OMPI_CPPFLAGS="$OMPI_CPPFLAGS -idirafter \$(top_srcdir)/mca/coll/mscclpp/shim"
+    OMPI_CPPFLAGS="$OMPI_CPPFLAGS -idirafter \$(top_srcdir)/mca/coll/mscclpp/ompi/stubs"
     OMPI_PROGRAM_LIBS=$("$MPICC" --showme:link)
     OMPI_COMPONENT_LIBS=
     for mscclpp_one in $("$MPICC" --showme:libdirs); do

@@ -1,6 +1,6 @@
 /*
  * Lingering kernels: the host thread of a team, a thread that wants the device for another team, and kernels of one
- * block or of BLOCKS, as in mca/common/linger.c, mca/common/team_launch.c and device/kern/linger.h. All interleavings of
+ * block or of BLOCKS, as in mca/common/run/linger.c, mca/common/run/launch.c and device/kern/linger.h. All interleavings of
  * single accesses are searched; weaker memory orders are ThreadSanitizer's (test/host/planted_faults.sh). `check` runs
  * this with two blocks and with three, as those behind the first one may differ in how far they are, and then with each
  * of the faults FAULT_*, one of which has to be found at a time.

@@ -19,15 +19,15 @@
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_H
 #define MSCCLPP_DEVICE_KERN_LINGER_H
 
-#include "device/hot_types.h"
-#include "device/kern/allreduce_nodes.h"
-#include "device/kern/allreduce_nodes_packets.h"
-#include "device/kern/allreduce_oneshot.h"
-#include "device/kern/allreduce_oneshot_put.h"
-#include "device/kern/allreduce_twophase.h"
-#include "device/kern/allreduce_zerocopy.h"
+#include "device/kern/allreduce/allreduce_nodes.h"
+#include "device/kern/allreduce/allreduce_nodes_packets.h"
+#include "device/kern/allreduce/allreduce_oneshot.h"
+#include "device/kern/allreduce/allreduce_oneshot_put.h"
+#include "device/kern/allreduce/allreduce_twophase.h"
+#include "device/kern/allreduce/allreduce_zerocopy.h"
 #include "device/kern/coll/packets.h"
-#include "device/linger_types.h"
+#include "device/types/hot.h"
+#include "device/types/linger.h"
 
 /* Makes one word the block's own: an argument of the operation to come. */
 MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32_t w, uint32_t payload)
@@ -374,6 +374,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_d
         args->pattern = MSCCLPP_DEV_BELL_PATTERN(word);
         args->in_place = MSCCLPP_DEV_BELL_IN_PLACE(word);
         args->root = MSCCLPP_DEV_BELL_ROOT(word);
+        args->stride = args->common.bytes + MSCCLPP_DEV_BELL_PADDING(word);
     }
     mscclpp_dev_block_sync(ctx);
     if (MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_COLL_MOVE_PACKETS) {

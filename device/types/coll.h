@@ -6,7 +6,7 @@
 #ifndef MSCCLPP_DEVICE_TYPES_COLL_H
 #define MSCCLPP_DEVICE_TYPES_COLL_H
 
-#include "device/launch_types.h"
+#include "device/types/launch.h"
 
 /* Which ranks have a block for which. `n` is the number of ranks. */
 typedef enum {

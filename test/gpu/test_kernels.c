@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mca/common/log.h"
-#include "mca/common/ring.h"
+#include "mca/common/base/log.h"
+#include "mca/common/task/links.h"
 #include "test/host/elements.h"
 #include "test/host/rank_threads.h"
 #include "test/host/reference.h"

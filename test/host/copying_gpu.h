@@ -5,7 +5,7 @@
 #ifndef TEST_HOST_COPYING_GPU_H
 #define TEST_HOST_COPYING_GPU_H
 
-#include "mca/common/gpu.h"
+#include "mca/common/gpu/gpu.h"
 
 const mscclpp_gpu_ops_t *copying_gpu(void);
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/dtype_types.h"
+#include "device/types/dtype.h"
 
 typedef enum {
     ELEMENT_SIGNED,

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "mca/common/gpu.h"
+#include "mca/common/gpu/gpu.h"
 
 typedef enum {
     FAULTY_DEVICE_INFO,

@@ -5,7 +5,7 @@
 #ifndef TEST_HOST_LATE_TRANSPORT_H
 #define TEST_HOST_LATE_TRANSPORT_H
 
-#include "mca/common/transport.h"
+#include "mca/common/transport/transport.h"
 
 extern const mscclpp_transport_ops_t late_transport;
 

@@ -2,7 +2,7 @@
 #ifndef TEST_HOST_LOG_RECORD_H
 #define TEST_HOST_LOG_RECORD_H
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /* A sink for mscclpp_log_set. */
 void log_record_sink(void *context, mscclpp_log_level_t level, const char *line);

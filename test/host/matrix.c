@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/algo.h"
+#include "mca/common/algo/algo.h"
 #include "test/host/elements.h"
 #include "test/host/rank_threads.h"
 #include "test/host/reference.h"

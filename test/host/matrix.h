@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mca/common/config.h"
+#include "mca/common/base/config.h"
 
 /* The ways to force an algorithm. */
 typedef struct {

@@ -86,7 +86,7 @@ linked() {
 }
 
 mapfile -t sources < <(cd "$tree" && find device mca/common test/host test/unit -name '*.c' |
-    grep -v -e gpu_cuda -e ctrl_ucx -e transport_verbs -e transport_ucx -e verbs -e test/host/test_faults | sort)
+    grep -v -e /gpu/cuda/ -e /ctrl/ucx -e /libucp -e /verbs/ -e /ucx/ -e test/host/test_faults | sort)
 cores=$(nproc)
 for source in "${sources[@]}"; do
     [ "$(jobs -pr | wc -l)" -lt "$cores" ] || wait -n
@@ -343,8 +343,8 @@ hurry test/unit/test_fifo.c "s/(#define PATIENCE) 15/\1 $deadline/"
 hurry test/host/test_schedule.c "s/(#define LOST) 10\.0/\1 $deadline.0/"
 hurry test/host/test_engines.c "s/(config->timeout) = 60;/\1 = $deadline;/"
 
-barrier=device/barrier.h
-launcher=device/launch_host.c
+barrier=device/lib/barrier.h
+launcher=device/launch/twin.c
 schedule=test/host/test_schedule.c # runs the bodies itself
 
 plant barrier-release barriers $barrier $launcher \
@@ -362,32 +362,33 @@ plant failure-not-recalled late $barrier $launcher \
 plant progress-of-others barriers $barrier $launcher 's/step = rung \? 1 : ctx->nblocks/step = 1/'
 plant done-relaxed barriers $barrier $launcher \
     's/st_release_(home|sys)_u64\(word/st_relaxed_sys_u64(word/'
-plant oneshot-one-half schedule device/kern/allreduce_oneshot.h $schedule 's/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
-plant twophase-one-half schedule device/kern/allreduce_twophase.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
-ll128=device/kern/allreduce_twophase_ll128.h
+plant oneshot-one-half schedule device/kern/allreduce/allreduce_oneshot.h $schedule \
+    's/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+plant twophase-one-half schedule device/kern/allreduce/allreduce_twophase.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
+ll128=device/kern/allreduce/allreduce_twophase_ll128.h
 plant ll128-one-slot schedule $ll128 $schedule 's/\(uint64_t\)phase \* \(/(uint64_t)(phase * 0) * (/'
 # The second half of each line first, with its flag, and the rest once others have run.
-plant ll128-torn lines device/shim_host.h $launcher \
+plant ll128-torn lines device/shim/host.h $launcher \
     '/mscclpp_dev_bundle_st\(/,/^}/s/for \(i = line; .*/__atomic_store_n(\&to[line + 15], \
             mscclpp_dev_bundle_word(bundle, line + 15), __ATOMIC_RELEASE);\
         sched_yield();\
         &/'
-plant ll128-untried lines mca/common/team_ll128.c mca/common/team_ll128.c \
+plant ll128-untried lines mca/common/setup/ll128.c mca/common/setup/ll128.c \
     's/!links_promise\(team, uuids, stride\)/false/'
 # In the memory of the other formats.
-plant ll128-area-shared lines device/launch_types.h $launcher \
+plant ll128-area-shared lines device/types/launch.h $launcher \
     's/(define MSCCLPP_DEV_LL128_OFFSET\(packet_half_\)) .*/\1 (MSCCLPP_DEV_PACKET_OFFSET + 0 * (packet_half_))/'
-plant ll128-no-clearing lines mca/common/team_launch.c mca/common/team_launch.c \
+plant ll128-no-clearing lines mca/common/run/launch.c mca/common/run/launch.c \
     's/size = 3 \* team/size = 2 * team/'
-plant oneshot-last-epoch-short schedule device/kern/allreduce_oneshot.h $schedule \
+plant oneshot-last-epoch-short schedule device/kern/allreduce/allreduce_oneshot.h $schedule \
     's/(u|thread) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
-plant twophase-last-epoch-short schedule device/kern/allreduce_twophase.h $schedule \
+plant twophase-last-epoch-short schedule device/kern/allreduce/allreduce_twophase.h $schedule \
     's/u < chunk/u < chunk \&\& epoch->base + u < epoch->shard/'
-plant scratch-first-barrier scratch device/kern/allreduce_scratch.h $launcher \
+plant scratch-first-barrier scratch device/kern/allreduce/allreduce_scratch.h $launcher \
     '0,/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/s///'
-plant scratch-second-barrier scratch device/kern/allreduce_scratch.h $launcher \
+plant scratch-second-barrier scratch device/kern/allreduce/allreduce_scratch.h $launcher \
     '/mscclpp_dev_barrier\(ctx, args, \+\+barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
-put=device/kern/allreduce_oneshot_put.h
+put=device/kern/allreduce/allreduce_oneshot_put.h
 plant put-few-slots put $put $launcher 's/% MSCCLPP_DEV_PUT_SLOTS/% 3/'
 plant put-one-place put $put $launcher 's/\(place \* MSCCLPP_DEV_PUT_BLOCKS/(0 * place * MSCCLPP_DEV_PUT_BLOCKS/'
 plant put-release put $put $launcher 's/st_release_sys_u64\((&theirs->arrived)/st_relaxed_sys_u64(\1/'
@@ -395,12 +396,13 @@ plant put-acquire put $put $launcher 's/ld_acquire_sys_u64\((&own->arrived)/ld_r
 plant put-no-sync put $put $launcher 's/^    ctx->failed = mscclpp_dev_block_sync_or\(.*//'
 plant put-count-lost put $put $launcher 's/before, count\);/before, before);/'
 plant put-looks-at-one put $put $launcher '/mscclpp_dev_put_await\(/,/^}/s/i < nranks/i < 2/'
-plant zerocopy-first-barrier chains device/kern/allreduce_zerocopy.h $launcher \
+plant zerocopy-first-barrier chains device/kern/allreduce/allreduce_zerocopy.h $launcher \
     's/mscclpp_dev_barrier\(ctx, common, barriers - 1\);//'
-plant zerocopy-second-barrier zerocopy device/kern/allreduce_zerocopy.h $launcher \
+plant zerocopy-second-barrier zerocopy device/kern/allreduce/allreduce_zerocopy.h $launcher \
     's/mscclpp_dev_barrier\(ctx, common, barriers\);//'
-plant handles-relaxed zerocopy mca/common/control.h mca/common/team_exchange.c 's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
-engine=mca/common/engine.c
+plant handles-relaxed zerocopy mca/common/group/board.h mca/common/group/exchange.c \
+    's/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
+engine=mca/common/engine/run.c
 plant engine-slots engines $engine $engine 's/(reduced\) \+ MSCCLPP_DEV_ENGINE_DEPTH)\)/\1 + 1)/'
 plant engine-sent-early engines $engine $engine 's/peer->landed \+= passed/peer->landed = peer->sent/'
 plant engine-sent-to-one engines $engine $engine 's/(all = peer->landed) < all .*/\1;/'
@@ -415,8 +417,8 @@ plant engine-event-early engines $engine $engine \
 plant engine-unsettled unsettled $engine $engine 's/^ *settle_all\(team\);$//'
 plant engine-mappings-held engines $engine $engine 's/(mscclpp_team_keep_mappings\(team,) team->stuck\)/\1 true)/'
 plant queue-mark-early engines $launcher $launcher 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
-nodes=device/kern/allreduce_nodes.h
-tile=device/kern/allreduce_nodes_tile.h
+nodes=device/kern/allreduce/allreduce_nodes.h
+tile=device/kern/allreduce/allreduce_nodes_tile.h
 plant nodes-one-set nodes $tile $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 1/'
 plant nodes-few-sets nodes $tile $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
 plant nodes-early-push nodes $nodes $launcher '/mscclpp_dev_nodes_give\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
@@ -427,7 +429,7 @@ plant nodes-first-barrier nodes $nodes $launcher '0,/mscclpp_dev_barrier\(ctx, a
 plant nodes-second-barrier nodes $nodes $launcher \
     '/mscclpp_dev_barrier\(ctx, args, \+\+block->barriers\);/{x;s/^/x/;/^xx$/{x;s/mscclpp_dev_barrier.*//;b};x}'
 plant nodes-one-scratch nodes $tile $launcher 's/ \+ tile->index % 2\)/)/'
-ring=device/kern/allreduce_nodes_ring.h
+ring=device/kern/allreduce/allreduce_nodes_ring.h
 plant ring-no-wait ring $ring $launcher '/void mscclpp_dev_ring_await\(/,/^}/s/, number\);/, 0);/'
 plant ring-own-part-unawaited ring $ring $launcher 's/(ring_before\(block, i - 1\)) \+ 1;/\1;/'
 plant ring-result-unawaited ring $ring $launcher 's/(gather \? mscclpp_dev_ring_before\(block, i\))/\1 - 1/'
@@ -437,8 +439,8 @@ plant ring-early-push ring $ring $launcher '/mscclpp_dev_ring_reduce\(/,/^}/s/^ 
 plant ring-end-of-turn ring $ring $launcher '/mscclpp_dev_ring_turn\(/,/^}/s/^    ctx->failed = .*//'
 plant ring-one-area ring $ring $launcher 's/tile->set \+ MSCCLPP_DEV_NODES_RING_ROOM.*/tile->set;/'
 plant ring-few-sets ring $tile $launcher 's/% MSCCLPP_DEV_NODES_SETS/% 3/'
-plant ring-announcement-uncounted ring device/nodes_types.h $launcher 's/(: )\(uint64_t\)\(first_\)\)/\10)/'
-packets=device/kern/allreduce_nodes_packets.h
+plant ring-announcement-uncounted ring device/types/nodes.h $launcher 's/(: )\(uint64_t\)\(first_\)\)/\10)/'
+packets=device/kern/allreduce/allreduce_nodes_packets.h
 plant packets-one-set packets $packets $launcher \
     '/nodes_packet_slot\(const/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant packets-early-push packets $packets $launcher \
@@ -446,30 +448,30 @@ plant packets-early-push packets $packets $launcher \
 plant packets-stored-together packets $packets $launcher \
     '/nodes_send_far\(/,/^}/s/1 \+ nodes->node : 0/1 : 0/'
 plant packets-no-wait packets $packets $launcher 's/if \(!there\[i\]\)/if (false)/'
-plant packets-no-clearing storms mca/common/fabric.c mca/common/fabric.c \
+plant packets-no-clearing storms mca/common/fabric/run.c mca/common/fabric/run.c \
     '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'
-plant packets-no-meeting storms mca/common/fabric.c mca/common/fabric.c \
+plant packets-no-meeting storms mca/common/fabric/run.c mca/common/fabric/run.c \
     's/\? meet_nodes\(team\) : status/? MSCCLPP_OK : status/'
 # The flags of the packets first, then their data.
-plant packets-torn packets mca/common/words.h mca/common/transport_shm.c \
+plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
     '/__atomic_store_n\(/s/.*/        ((volatile uint32_t *)target)[2 * i + 1] = ((const uint32_t *)from)[2 * i + 1];\
     }\
     for (i = 0; i < words; ++i) {\
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
-plant renewal-second-meeting renewal mca/common/team_launch.c mca/common/team_launch.c \
+plant renewal-second-meeting renewal mca/common/run/launch.c mca/common/run/launch.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
 
-plant room-for-two room mca/common/room.c mca/common/room.c 's/!room->taken && //'
-plant room-held-in-line room mca/common/team_meeting.c mca/common/team_meeting.c \
+plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!room->taken && //'
+plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \
     '/^static mscclpp_status_t find_room/,/^}/s/mscclpp_team_give_room\(team\);//'
 
 # That a missed ring is seen takes a race that the twin hardly ever runs; contrib/models finds that fault.
 linger=device/kern/linger.h
-launch=mca/common/team_launch.c
+launch=mca/common/run/launch.c
 plant linger-bell-acquire linger $linger $launcher 's/ld_acquire_sys_u64\(&bell/ld_relaxed_sys_u64(\&bell/'
 plant linger-relay-release linger $linger $launcher \
     's/mscclpp_dev_st_relay_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
-plant linger-cluster-release linger device/shim_host.h $launcher \
+plant linger-cluster-release linger device/shim/host.h $launcher \
     '/void mscclpp_dev_st_relay_cluster/,/^}/s/__ATOMIC_RELEASE/__ATOMIC_RELAXED/'
 plant linger-left-relaxed linger $linger $launcher \
     's/st_release_sys_u64\((&args->common.mailbox->left)/st_relaxed_sys_u64(\1/'
@@ -483,23 +485,24 @@ plant linger-rung-at-once linger $linger $launcher 's/own->args.rung = 0;/own->a
 plant linger-epoch-of-all linger $linger $launcher 's/mine\.block == 0 && mine\.tid == 0/mine.tid == 0/'
 plant linger-bystander-sync storms $linger $launcher \
     '/What is known of this operation may be overwritten/{n;s/.*//}'
-plant linger-set-unknown linger mca/common/linger.c mca/common/linger.c \
+plant linger-set-unknown linger mca/common/run/linger.c mca/common/run/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
-plant linger-few-blocks linger mca/common/linger.c mca/common/linger.c \
+plant linger-few-blocks linger mca/common/run/linger.c mca/common/run/linger.c \
     's/least > 1 && least < team->linger\.wide_blocks/least > 1/'
-plant linger-first-word-alone linger mca/common/mailbox.h $launch 's/b = 0; b < blocks/b = 0; b < 1/'
-plant proxy-first-word-alone stream mca/common/mailbox.h mca/common/proxy.c 's/b = 0; b < blocks/b = 0; b < 1/'
+plant linger-first-word-alone linger mca/common/base/mailbox.h $launch 's/b = 0; b < blocks/b = 0; b < 1/'
+plant proxy-first-word-alone stream mca/common/base/mailbox.h mca/common/port/proxy.c \
+    's/b = 0; b < blocks/b = 0; b < 1/'
 plant linger-own-count linger $barrier $launcher 's/ctx->lingers \? args->(launches|epoch) : //'
 
 fifo_test=test/unit/test_fifo.c # pushes itself
-plant fifo-commit-relaxed fifo device/fifo.h $fifo_test 's/st_release_sys_u64\(&slot/st_relaxed_sys_u64(\&slot/'
-plant fifo-poll-relaxed fifo mca/common/fifo.c mca/common/fifo.c 's/__ATOMIC_ACQUIRE/__ATOMIC_RELAXED/'
-plant fifo-no-lap-parity fifo device/trigger.h $fifo_test 's/\(position & size\) == 0/size != 0/'
-plant fifo-overrun fifo device/fifo.h $fifo_test 's/(tail_seen\)) \+ fifo->size/\1 + (fifo->size << 40)/'
-plant trigger-size-31 fifo device/trigger.h $fifo_test 's/& 0xff\) << 24/\& 0x7f) << 24/'
+plant fifo-commit-relaxed fifo device/lib/fifo.h $fifo_test 's/st_release_sys_u64\(&slot/st_relaxed_sys_u64(\&slot/'
+plant fifo-poll-relaxed fifo mca/common/port/fifo.c mca/common/port/fifo.c 's/__ATOMIC_ACQUIRE/__ATOMIC_RELAXED/'
+plant fifo-no-lap-parity fifo device/lib/trigger.h $fifo_test 's/\(position & size\) == 0/size != 0/'
+plant fifo-overrun fifo device/lib/fifo.h $fifo_test 's/(tail_seen\)) \+ fifo->size/\1 + (fifo->size << 40)/'
+plant trigger-size-31 fifo device/lib/trigger.h $fifo_test 's/& 0xff\) << 24/\& 0x7f) << 24/'
 
-carry=mca/common/proxy_carry.c
-channel=device/port_channel.h
+carry=mca/common/port/carry.c
+channel=device/lib/port_channel.h
 plant flush-before-its-end ports $carry $carry \
     '/mscclpp_status_t test_flushes\(mscclpp_proxy/,/^}/s/status != MSCCLPP_OK/status < 0/'
 plant flushed-relaxed ports $carry $carry 's/(channel->flushed, done), __ATOMIC_RELEASE/\1, __ATOMIC_RELAXED/'
@@ -510,7 +513,7 @@ plant signal-done-twice ports $carry $carry 's/request->type &= ~\(uint32_t\)MSC
 plant put-with-signal-twice ports $carry $carry 's/request->type &= ~both;//'
 plant port-wait-relaxed ports $channel $launcher 's/ld_acquire_sys_u64\((channel->inbound\) < )/ld_relaxed_sys_u64(\1/'
 plant port-flush-relaxed ports $channel $launcher 's/ld_acquire_sys_u64\((channel->flushed)/ld_relaxed_sys_u64(\1/'
-shm=mca/common/transport_shm.c
+shm=mca/common/transport/shm.c
 plant shm-signal-relaxed ports $shm $shm 's/token, 1, __ATOMIC_RELEASE/token, 1, __ATOMIC_RELAXED/'
 plant shm-signal-before-put ports $shm $shm '/^static mscclpp_status_t shm_put_signal/,/^}/{/give_signal/d
     s/^        if \(length > 0\)/        give_signal(conn, token);\n&/}'

@@ -2,7 +2,7 @@
 #ifndef TEST_HOST_PORT_RANK_H
 #define TEST_HOST_PORT_RANK_H
 
-#include "mca/common/proxy.h"
+#include "mca/common/port/proxy.h"
 #include "test/host/rank_threads.h"
 
 #define PORT_BLOCKS_MAX 8

@@ -2,9 +2,9 @@
 #ifndef TEST_HOST_RANK_THREADS_H
 #define TEST_HOST_RANK_THREADS_H
 
-#include "mca/common/config.h"
-#include "mca/common/task.h"
-#include "mca/common/team.h"
+#include "mca/common/base/config.h"
+#include "mca/common/task/task.h"
+#include "mca/common/team/team.h"
 
 #define RANKS_MAX MSCCLPP_DEV_MAX_RANKS
 

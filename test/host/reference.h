@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/dtype_types.h"
+#include "device/types/dtype.h"
 
 /* 16-bit floating point through double arithmetic; rounding is to the nearest, ties to even. A NaN yields a quiet one.
  */

@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mca/common/engine.h"
-#include "mca/common/log.h"
-#include "mca/common/team_internal.h"
+#include "mca/common/engine/engine.h"
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
 #include "test/host/elements.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/process_state.h"

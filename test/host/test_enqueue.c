@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "mca/common/algo.h"
+#include "mca/common/algo/algo.h"
 #include "test/host/elements.h"
 #include "test/host/jitter.h"
 #include "test/host/parts.h"

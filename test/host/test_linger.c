@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/linger_types.h"
-#include "mca/common/linger.h"
+#include "device/types/linger.h"
+#include "mca/common/run/linger.h"
 #include "test/host/elements.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/jitter.h"

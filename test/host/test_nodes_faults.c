@@ -19,10 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mca/common/fabric.h"
-#include "mca/common/task.h"
-#include "mca/common/team.h"
-#include "mca/common/transport.h"
+#include "mca/common/fabric/fabric.h"
+#include "mca/common/task/task.h"
+#include "mca/common/team/team.h"
+#include "mca/common/transport/transport.h"
 #include "test/host/process_state.h"
 #include "test/unit/unit.h"
 

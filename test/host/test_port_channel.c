@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/log.h"
-#include "mca/common/memory.h"
+#include "mca/common/base/log.h"
+#include "mca/common/gpu/mapping.h"
 #include "test/host/late_transport.h"
 #include "test/host/port_rank.h"
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/port_channel.h"
-#include "mca/common/log.h"
-#include "mca/common/memory.h"
+#include "device/lib/port_channel.h"
+#include "mca/common/base/log.h"
+#include "mca/common/gpu/mapping.h"
 #include "test/host/late_transport.h"
 #include "test/host/port_rank.h"
 #include "test/host/process_state.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/log.h"
-#include "mca/common/ring.h"
+#include "mca/common/base/log.h"
+#include "mca/common/task/links.h"
 #include "test/host/rank_threads.h"
 
 #define GUARD 64

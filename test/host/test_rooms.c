@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "mca/common/ring.h"
-#include "mca/common/room.h"
+#include "mca/common/task/links.h"
+#include "mca/common/group/admission.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/jitter.h"
 #include "test/host/parts.h"

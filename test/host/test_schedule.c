@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/kern/allreduce_oneshot.h"
-#include "device/kern/allreduce_twophase.h"
-#include "device/kern/allreduce_twophase_ll128.h"
+#include "device/kern/allreduce/allreduce_oneshot.h"
+#include "device/kern/allreduce/allreduce_twophase.h"
+#include "device/kern/allreduce/allreduce_twophase_ll128.h"
 #include "test/unit/unit.h"
 
 #define RANKS 3

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/ctrl.h"
+#include "mca/common/ctrl/ctrl.h"
 #include "test/host/elements.h"
 #include "test/host/jitter.h"
 #include "test/host/parts.h"

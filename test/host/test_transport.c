@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mca/common/memory.h"
+#include "mca/common/gpu/mapping.h"
 #include "test/host/copying_gpu.h"
 #include "test/host/late_transport.h"
 #include "test/host/process_state.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 #include "test/host/process_state.h"
 
 #define MESSAGE_MAX 4096

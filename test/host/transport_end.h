@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "mca/common/shmseg.h"
-#include "mca/common/transport.h"
+#include "mca/common/base/shmseg.h"
+#include "mca/common/transport/transport.h"
 
 #define END_TOKENS 16
 

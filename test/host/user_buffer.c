@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mca/common/gpu.h"
+#include "mca/common/gpu/gpu.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define USER_POISON 1

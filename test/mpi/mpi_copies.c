@@ -8,7 +8,7 @@
 
 #include <mpi.h>
 
-#include "test/bench/bench_cuda.h"
+#include "tools/bench/bench_cuda.h"
 #include "test/mpi/mpi_test.h"
 
 /* How late the twin's late copies are. */

@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-#include "test/bench/bench_cuda.h"
+#include "tools/bench/bench_cuda.h"
 
 #define BYTES ((size_t)1 << 20)
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "mca/common/gpu.h"
-#include "test/bench/bench_cuda.h"
+#include "mca/common/gpu/gpu.h"
+#include "tools/bench/bench_cuda.h"
 
 #define PRINTED_FAILURES 5
 #define GUARD 256

@@ -414,6 +414,84 @@ mixed() {
     done
 }
 
+# A parameter that one rank has set otherwise: rank 0's value counts, and both are named.
+cases_differs() {
+    local each row rank name value other what expression
+    # shellcheck disable=SC2016 # each rank's own shell expands it
+    each='[ "$OMPI_COMM_WORLD_RANK" != "$1" ] || export "OMPI_MCA_coll_mscclpp_$2=$3"; shift 3; exec "$@"'
+    for row in 2:enable:0:1:served 2:priority:-1:90:served 2:priority:5:90:served 2:mixed_buffers:1:0:served \
+        0:mixed_buffers:1:0:served 0:priority:80:90:served 1:algorithm:stage:auto:served 0:enable:0:1:idle \
+        0:priority:-1:90:idle 0:priority:20:90:idle; do
+        IFS=: read -r rank name value other what <<<"$row"
+        if [ "$rank" = 0 ]; then
+            expression="warning: .*parameter $name is $other on rank (1|2|1, 2) .*$value on rank 0, whose value counts"
+        else
+            expression="warning: .*parameter $name is $value on rank $rank .*$other on rank 0, whose value counts"
+        fi
+        run_saying "differs:$name $value on rank $rank" "$expression" 60 -n 3 "${forced[@]}" \
+            --mca coll_mscclpp_timeout 20 sh -c "$each" sh "$rank" "$name" "$value" "$bindir/test_basic" "$what"
+    done
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        run_saying "differs:device auto on rank 1" 'parameter device is auto on rank 1 .*host on rank 0' 60 -n 3 \
+            "${forced[@]}" --mca coll_mscclpp_timeout 20 sh -c "$each" sh 1 device auto "$bindir/test_basic" served
+    fi
+    # Of every communicator, but said once.
+    run_counting "differs:said once" 1 'parameter scratch_size is 2097152 on rank 2 and 16777216 on rank 0' 60 -n 3 \
+        "${forced[@]}" sh -c "$each" sh 2 scratch_size 2m "$bindir/test_basic" served
+}
+
+# Calls that do not match: all that differs is named, and calls that match, of every kind, pass.
+cases_check() {
+    local fault what check=(-n 3 "${forced[@]}" --mca coll_mscclpp_check_calls 1 --mca coll_mscclpp_timeout)
+    local late=("${check[@]}" 2)
+    check+=(20)
+    local bytes='sends (12|16) bytes to rank [02], which expects (12|16)$'
+    while IFS=: read -r fault what; do
+        run_saying "check:$fault" "the calls of the ranks do not match: $what" 60 "${check[@]}" "$bindir/test_check" \
+            blocking "$fault"
+    done <<-EOF
+	count:the count is 4 on rank 0, 1 and 3 on rank 2$
+	type:the size of the type is 4 bytes on rank 0, 1 and 8 bytes on rank 2$
+	op:the operation is MPI_SUM on rank 0, 1 and MPI_MAX on rank 2$
+	collective:the call is MPI_Allreduce on rank 0, 1 and MPI_Bcast on rank 2$
+	root:the root is 0 on rank 0, 1 and 1 on rank 2$
+	reduce:the count is 4 on rank 0, 1 and 3 on rank 2$
+	scan:the count is 4 on rank 0, 1 and 3 on rank 2$
+	exscan:the count is 4 on rank 0, 1 and 3 on rank 2$
+	reduce_scatter_block:the count is 12 on rank 0, 1 and 9 on rank 2$
+	reduce_scatter:the count is 12 on rank 0, 1 and 11 on rank 2$
+	EOF
+    for fault in bcast allgather allgatherv alltoall alltoallv alltoallw gather gatherv scatter scatterv; do
+        run_saying "check:$fault" "the calls of the ranks do not match: rank [02] $bytes" 60 "${check[@]}" \
+            "$bindir/test_check" blocking "$fault"
+    done
+    # What is under way cannot be taken back.
+    run_failing "check:variant" 'the call is MPI_Allreduce on rank 0, 1 and MPI_Iallreduce on rank 2$' 60 \
+        "${check[@]}" "$bindir/test_check" blocking variant
+    for fault in count op alltoallv; do
+        run_failing "check:nonblocking:$fault" 'MPI_Ial.* the calls of the ranks do not match: ' 60 "${check[@]}" \
+            "$bindir/test_check" nonblocking $fault
+    done
+    run "check:right:stage" 240 "${check[@]}" "$bindir/test_stage"
+    run "check:right:stage_async" 120 "${check[@]}" "$bindir/test_stage_async"
+    run "check:right:stage_layout" 120 "${check[@]}" "$bindir/test_stage_layout"
+    run "check:right:comms" 120 "${check[@]}" "$bindir/test_comms" --spawn
+    run "check:right:threads" 120 "${check[@]}" "$bindir/test_threads"
+    run "check:right:userop" 60 "${check[@]}" "$bindir/test_userop"
+    run "check:right:finalize" 60 "${check[@]}" "$bindir/test_finalize"
+    run_saying "check:late" 'MPI_Allreduce: rank [01] has waited .* that have not come: 2 .parameter timeout.$' 60 \
+        "${late[@]}" "$bindir/test_late" timeout 5 first
+    # Where it costs nothing the comparison is always made; else the deadline tells of it.
+    run_saying "check:exchange" 'rank 0 passed 4194304 bytes of type int32 with MPI_SUM, and rank 2 4194288 bytes' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_check" exchange
+    run_saying "check:wait" 'rank [012] passed 655[0-9]+ bytes of type int32 with MPI_SUM, and rank [012] 655[0-9]+ ' \
+        60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot "$bindir/test_check" wait
+    for fault in first later; do
+        run_saying "check:deadline:$fault" 'calls of the ranks that do not match .* are one possible reason' 60 -n 3 \
+            "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $fault
+    done
+}
+
 # Between nodes the ranks of one are all of one kind, or a node has both.
 cases_mixed() {
     local ctrl
@@ -737,8 +815,8 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed no_memory descriptors late idle
-    rules tune bench selection sync_copies)
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check no_memory descriptors
+    late idle rules tune bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -746,7 +824,7 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        bench ports rules no_memory descriptors sync_copies
+        differs check bench ports rules no_memory descriptors sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done

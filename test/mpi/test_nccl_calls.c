@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/bench/bench_nccl.h"
+#include "tools/bench/bench_nccl.h"
 
 #define MOST_RANKS 5
 #define MOST_CALLS 64

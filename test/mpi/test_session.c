@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/gpu.h"
-#include "test/bench/bench_cuda.h"
+#include "mca/common/gpu/gpu.h"
+#include "tools/bench/bench_cuda.h"
 #include "test/mpi/mpi_test.h"
 
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)

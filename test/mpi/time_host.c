@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "test/bench/bench_cuda.h"
+#include "tools/bench/bench_cuda.h"
 
 #define BATCHES 41
 #define CALLS 2000

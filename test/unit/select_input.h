@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "mca/common/algo.h"
+#include "mca/common/algo/algo.h"
 
 #define KIB ((uint64_t)1024)
 

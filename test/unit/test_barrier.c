@@ -1,5 +1,5 @@
 /* The barrier between blocks of one number, and the end of a kernel: order, visibility, counts, and giving up. */
-#include "device/barrier.h"
+#include "device/lib/barrier.h"
 
 #include <pthread.h>
 

@@ -2,7 +2,8 @@
 #include <locale.h>
 #include <stdint.h>
 
-#include "mca/common/config.h"
+#include "mca/common/base/config.h"
+#include "mca/common/base/settings.h"
 #include "test/unit/unit.h"
 
 static const mscclpp_param_t *row(const char *name)
@@ -68,7 +69,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 68);
+    CHECK_EQ(mscclpp_param_count, 84);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -291,11 +292,69 @@ static void test_environment(void)
     CHECK(config.timeout == 1.5);
 }
 
+/* What all ranks have in common travels and arrives; every word of a choice does. */
+static void test_settings(void)
+{
+    mscclpp_settings_t settings, other;
+    mscclpp_config_t config, copy;
+    char text[64];
+    int i, common = 0;
+
+    REQUIRE(mscclpp_param_count <= MSCCLPP_SETTINGS_MAX);
+    mscclpp_config_init(&config);
+    mscclpp_settings_read(&config, &settings);
+    for (i = 0; i < mscclpp_param_count; ++i) {
+        const mscclpp_param_t *param = &mscclpp_params[i];
+        const char *word = param->choices;
+        uint64_t number;
+
+        if (!mscclpp_param_is_common(param)) {
+            CHECK_EQ(settings.values[i], 0);
+            continue;
+        }
+        ++common;
+        /* Others do not fit a number. */
+        CHECK(param->type != MSCCLPP_PARAM_DOUBLE && (param->type != MSCCLPP_PARAM_STRING || word != NULL));
+        mscclpp_settings_text(param, settings.values[i], text, sizeof(text));
+        CHECK_EQ(mscclpp_config_set(&config, param, text), MSCCLPP_OK);
+        for (number = 0; word != NULL; ++number) {
+            const size_t length = strcspn(word, "|");
+
+            mscclpp_settings_text(param, number, text, sizeof(text));
+            CHECK(strlen(text) == length && memcmp(text, word, length) == 0);
+            copy = config;
+            mscclpp_settings_apply(&copy, param, number);
+            mscclpp_settings_read(&copy, &other);
+            CHECK_EQ(other.values[i], number);
+            CHECK((mscclpp_settings_digest(&other) == mscclpp_settings_digest(&settings)) ==
+                  (number == settings.values[i]));
+            word = word[length] == '|' ? word + length + 1 : NULL;
+        }
+    }
+    CHECK(common >= 30);
+    mscclpp_config_init(&config);
+    config.priority = -1;
+    config.scratch_size = SIZE_MAX;
+    config.mixed_buffers = true;
+    config.verbose = 3;
+    mscclpp_settings_read(&config, &other);
+    mscclpp_config_init(&copy);
+    for (i = 0; i < mscclpp_param_count; ++i) {
+        if (mscclpp_param_is_common(&mscclpp_params[i])) {
+            mscclpp_settings_apply(&copy, &mscclpp_params[i], other.values[i]);
+        }
+    }
+    CHECK(copy.priority == -1 && copy.scratch_size == SIZE_MAX && copy.mixed_buffers && copy.verbose == 0);
+    mscclpp_settings_text(row("priority"), other.values[row("priority") - mscclpp_params], text, sizeof(text));
+    CHECK_TEXT(text, "-1");
+}
+
 int main(void)
 {
     unit_begin();
     (void)setlocale(LC_ALL, ""); /* where there is one with a decimal comma, numbers still have points */
     test_table();
+    test_settings();
     test_defaults();
     test_values();
     test_environment();

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "mca/common/ctrl.h"
+#include "mca/common/ctrl/ctrl.h"
 #include "test/unit/unit.h"
 
 #define RANKS 3

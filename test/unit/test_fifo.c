@@ -3,8 +3,8 @@
 #include <sched.h>
 #include <time.h>
 
-#include "device/port_channel.h"
-#include "mca/common/fifo.h"
+#include "device/lib/port_channel.h"
+#include "mca/common/port/fifo.h"
 #include "test/unit/unit.h"
 
 #define PUSHERS 4

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "mca/common/gpu.h"
+#include "mca/common/gpu/gpu.h"
 #include "test/unit/unit.h"
 
 static const mscclpp_gpu_ops_t *const ops = &mscclpp_gpu_host_ops;

@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <sys/mman.h>
 
-#include "mca/common/gpu.h"
+#include "mca/common/gpu/gpu.h"
 #include "test/unit/mock_cuda.h"
 #include "test/unit/unit.h"
 

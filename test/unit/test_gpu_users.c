@@ -1,6 +1,6 @@
 #include <signal.h>
 
-#include "mca/common/gpu_users.h"
+#include "mca/common/gpu/users.h"
 #include "test/unit/unit.h"
 
 static unsigned char gpu[MSCCLPP_GPU_UUID_SIZE] = "a GPU of a test";

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "mca/common/host_memory.h"
+#include "mca/common/base/host_memory.h"
 #include "test/unit/unit.h"
 
 #define PAGES ((size_t)64 << 10)

@@ -1,6 +1,6 @@
 /* The twin's queues: launches run in order, all threads of one at once, at once where one thread is enough. */
-#include "device/engine_types.h"
-#include "device/launch.h"
+#include "device/types/reduce.h"
+#include "device/launch/launch.h"
 
 #include <pthread.h>
 #include <sched.h>

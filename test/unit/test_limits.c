@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "mca/common/limits.h"
+#include "mca/common/base/limits.h"
 #include "test/unit/unit.h"
 
 #define MIB ((size_t)1 << 20)

@@ -1,5 +1,5 @@
 /* What calls that come in bursts, one by one or in turns do to lingering kernels. */
-#include "mca/common/linger_history.h"
+#include "mca/common/run/linger_history.h"
 #include "test/unit/unit.h"
 
 typedef struct {

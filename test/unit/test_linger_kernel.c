@@ -1,6 +1,6 @@
 /* Lingering kernels that are rung for by hand: what they leave behind for the next kernel of their team. */
-#include "device/launch.h"
-#include "device/linger_types.h"
+#include "device/launch/launch.h"
+#include "device/types/linger.h"
 
 #include <stdlib.h>
 #include <string.h>

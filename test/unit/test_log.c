@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 #include "test/unit/unit.h"
 
 typedef struct {

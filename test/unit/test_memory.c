@@ -1,7 +1,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "mca/common/memory.h"
+#include "mca/common/gpu/mapping.h"
 #include "test/unit/unit.h"
 
 /*

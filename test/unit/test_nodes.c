@@ -2,8 +2,8 @@
 #include <sched.h>
 #include <string.h>
 
-#include "mca/common/host.h"
-#include "mca/common/nodes.h"
+#include "mca/common/base/machine.h"
+#include "mca/common/oob/topology.h"
 #include "test/unit/unit.h"
 
 /* What must hold of every map. */

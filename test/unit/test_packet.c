@@ -1,5 +1,5 @@
 /* Packets: what counts as arrived, in either width, and that a wait for one ends. */
-#include "device/packet.h"
+#include "device/lib/packet.h"
 
 #include <pthread.h>
 

@@ -1,9 +1,9 @@
 /* The arithmetic of the kernels against the tests' own, and their access to user buffers of any alignment. */
-#include "device/reduce.h"
+#include "device/lib/reduce.h"
 
 #include <math.h>
 
-#include "device/launch.h"
+#include "device/launch/launch.h"
 #include "test/host/elements.h"
 #include "test/host/reference.h"
 #include "test/unit/unit.h"

@@ -1,5 +1,5 @@
 /* What is launched again with the same arguments is prepared, and what is not, is not. */
-#include "mca/common/repeats.h"
+#include "mca/common/run/repeats.h"
 #include "test/unit/unit.h"
 
 struct mscclpp_gpu_prepared {

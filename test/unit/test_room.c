@@ -1,7 +1,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "mca/common/room.h"
+#include "mca/common/group/admission.h"
 #include "test/unit/unit.h"
 
 #define THREADS 24

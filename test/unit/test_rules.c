@@ -2,8 +2,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "mca/common/algo.h"
-#include "mca/common/rules.h"
+#include "mca/common/algo/algo.h"
+#include "mca/common/algo/rules.h"
 #include "test/unit/unit.h"
 
 static char path[] = "test_rules.XXXXXX";

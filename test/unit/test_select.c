@@ -1,6 +1,6 @@
 /* The selector: a pure function of the message, the ranks, the settings and the rules. */
-#include "mca/common/select.h"
-#include "device/nodes_types.h"
+#include "mca/common/algo/select.h"
+#include "device/types/nodes.h"
 #include "test/unit/select_input.h"
 #include "test/unit/unit.h"
 

@@ -1,7 +1,7 @@
 /* Shapes and layouts: within what kernels and scratch can take, for everything they can be asked. */
-#include "device/nodes_types.h"
-#include "mca/common/engine.h"
-#include "mca/common/select.h"
+#include "device/types/nodes.h"
+#include "mca/common/engine/engine.h"
+#include "mca/common/algo/select.h"
 #include "test/unit/select_input.h"
 #include "test/unit/unit.h"
 

@@ -1,8 +1,8 @@
 #include <dirent.h>
 #include <pthread.h>
 
-#include "mca/common/process.h"
-#include "mca/common/shmseg.h"
+#include "mca/common/base/process.h"
+#include "mca/common/base/shmseg.h"
 #include "test/unit/unit.h"
 
 /* Descriptors this process has open, to see that none is left behind. */

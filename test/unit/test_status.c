@@ -1,6 +1,6 @@
 #include <ctype.h>
 
-#include "mca/common/status.h"
+#include "mca/common/base/status.h"
 #include "test/unit/unit.h"
 
 int main(void)

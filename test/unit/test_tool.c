@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "mca/common/tool.h"
+#include "mca/common/base/tool.h"
 #include "test/unit/unit.h"
 
 static void check(const char *name, const char *value, bool watches, bool blocks)

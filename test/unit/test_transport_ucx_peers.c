@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "mca/common/transport_ucx.h"
+#include "mca/common/transport/ucx/internal.h"
 #include "test/unit/ucx_sides.h"
 
 /* A peer that leaves when all is done is no error to progress; to go on with it is. */

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "mca/common/transport_ucx.h"
+#include "mca/common/transport/ucx/internal.h"
 #include "test/unit/ucx_sides.h"
 
 #define LENGTH ((size_t)4 << 20)

@@ -2,7 +2,7 @@
  * Windows on memory of this very process, which the runtime lends at its own address as CUDA does: what the owner has
  * freed is refused, not written to, also when its address serves another buffer by then.
  */
-#include "mca/common/transport_window.h"
+#include "mca/common/transport/cuda_ipc/window.h"
 
 #include "test/host/copying_gpu.h"
 #include "test/unit/unit.h"

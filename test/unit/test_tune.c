@@ -1,5 +1,5 @@
 /* What mscclpp_tune makes of its measurements. */
-#include "test/bench/tune_choose.h"
+#include "tools/tune/tune_choose.h"
 #include "test/unit/unit.h"
 
 enum { A = 0, B = 1, C = 2 }; /* algorithms */

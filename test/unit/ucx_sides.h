@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "mca/common/gpu.h"
-#include "mca/common/transport.h"
+#include "mca/common/gpu/gpu.h"
+#include "mca/common/transport/transport.h"
 #include "test/unit/unit.h"
 
 #define TOKENS 4

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 #define UNIT_SKIPPED 77
 

@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 #include <stdint.h>
 
-#include "mca/common/transport_verbs.h"
+#include "mca/common/transport/verbs/internal.h"
 #include "test/unit/mock_verbs.h"
 #include "test/unit/unit.h"
 

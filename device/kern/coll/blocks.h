@@ -3,7 +3,7 @@
 #define MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 
 #include "device/types/coll.h"
-#include "device/unit.h"
+#include "device/lib/unit.h"
 
 /* True if `sender` has a block for `receiver`. Only what all ranks know; sizes of 0 are no matter of the pattern. */
 MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uint32_t sender, uint32_t receiver)

@@ -11,10 +11,10 @@
 #ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
 #define MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
 
-#include "device/barrier.h"
-#include "device/hot_types.h"
+#include "device/lib/barrier.h"
+#include "device/types/hot.h"
 #include "device/kern/coll/blocks.h"
-#include "device/reduce.h"
+#include "device/lib/reduce.h"
 
 /* Whole units that a thread asks for before it stores the first one. */
 #define MSCCLPP_DEV_DIRECT_BATCH 8

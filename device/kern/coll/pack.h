@@ -3,7 +3,7 @@
 #define MSCCLPP_DEVICE_KERN_COLL_PACK_H
 
 #include "device/types/coll.h"
-#include "device/unit.h"
+#include "device/lib/unit.h"
 
 /* One item of so many bytes, at addresses that are multiples of it. */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t width)

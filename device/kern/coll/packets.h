@@ -13,11 +13,11 @@
 #ifndef MSCCLPP_DEVICE_KERN_COLL_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_COLL_PACKETS_H
 
-#include "device/barrier.h"
-#include "device/hot_types.h"
+#include "device/lib/barrier.h"
+#include "device/types/hot.h"
 #include "device/kern/coll/blocks.h"
-#include "device/packet.h"
-#include "device/reduce.h"
+#include "device/lib/packet.h"
+#include "device/lib/reduce.h"
 
 /* Operands that are asked for before the first of them is waited for. */
 #define MSCCLPP_DEV_COLL_BATCH 8

@@ -9,9 +9,9 @@
 #ifndef MSCCLPP_DEVICE_KERN_COLL_TILES_H
 #define MSCCLPP_DEVICE_KERN_COLL_TILES_H
 
-#include "device/barrier.h"
+#include "device/lib/barrier.h"
 #include "device/kern/coll/blocks.h"
-#include "device/reduce.h"
+#include "device/lib/reduce.h"
 
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;

@@ -1,11 +1,13 @@
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
+
+#include "mca/coll/mscclpp/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll/mscclpp/stage.h"
-#include "mca/common/ctrl.h"
-#include "mca/common/log.h"
+#include "mca/coll/mscclpp/stage/stage.h"
+#include "mca/common/ctrl/ctrl.h"
+#include "mca/common/base/log.h"
 
 #ifndef MSCCLPP_VERSION_MAJOR
 #define MSCCLPP_VERSION_MAJOR 0
@@ -113,6 +115,7 @@ static int component_register(void)
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
+    mca_coll_mscclpp_component.own = mca_coll_mscclpp_component.config;
     install_log_sink();
     mca_coll_mscclpp_register_counters();
     return OMPI_SUCCESS;
@@ -123,6 +126,7 @@ static int component_open(void)
     mca_coll_mscclpp_component.output = opal_output_open(NULL);
     mca_coll_mscclpp_component.finalizing = false;
     mca_coll_mscclpp_widen_selection();
+    mca_coll_mscclpp_publish_settings();
     return OMPI_SUCCESS;
 }
 
@@ -131,6 +135,7 @@ static int component_close(void)
     if (NULL != mca_coll_mscclpp_component.gpu) {
         mca_coll_mscclpp_nodes_fini();
         mca_coll_mscclpp_watch_fini();
+        mca_coll_mscclpp_check_fini();
         mca_coll_mscclpp_stage_fini();
         /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */
         mscclpp_team_finalize(0);
@@ -170,6 +175,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
 
     (void)enable_progress_threads;
     (void)enable_mpi_threads; /* everything here is safe with threads at all times */
+    mca_coll_mscclpp_adopt_settings();
     if (!component->config.enable || component->config.priority < 0) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
@@ -179,8 +185,11 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_watch_init()) {
+    if (OMPI_SUCCESS != mca_coll_mscclpp_check_init()) {
         goto err_stage_fini;
+    }
+    if (OMPI_SUCCESS != mca_coll_mscclpp_watch_init()) {
+        goto err_check_fini;
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_nodes_init()) {
         goto err_watch_fini;
@@ -202,6 +211,9 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
 
 err_watch_fini:
     mca_coll_mscclpp_watch_fini();
+
+err_check_fini:
+    mca_coll_mscclpp_check_fini();
 
 err_stage_fini:
     mca_coll_mscclpp_stage_fini();

@@ -1,10 +1,12 @@
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
+
+#include "mca/coll/mscclpp/check/check.h"
 
 #include <sched.h>
 #include <string.h>
 
 #include "mca/coll/mscclpp/native/native.h"
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 static void module_construct(mca_coll_mscclpp_module_t *module)
 {
@@ -129,6 +131,7 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
         module->team_state = MCA_COLL_MSCCLPP_TEAM_NONE;
     }
     mscclpp_team_destroy(team);
+    mca_coll_mscclpp_check_forget(module);
     mca_coll_mscclpp_oob_destroy(module); /* after the team, which holds its table */
 }
 
@@ -142,7 +145,14 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
 
 #define INSTALL(slot_, function_)                                                                                      \
     if (NULL != module->previous.slot_ && NULL != (function_)) {                                                       \
+        module->own.slot_ = (function_);                                                                               \
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, (function_));                                               \
+    }
+
+/* Last: in place of whatever serves the slot. */
+#define INSTALL_CHECK(slot_)                                                                                           \
+    if (NULL != module->previous.slot_) {                                                                              \
+        MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, mca_coll_mscclpp_checked_##slot_);                          \
     }
 
 /*
@@ -158,20 +168,25 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         mscclpp_info("%s: no other component offers allreduce; not used", mca_coll_mscclpp_comm_name(comm));
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    if (mca_coll_mscclpp_component.stage_others) {
+    if (mca_coll_mscclpp_component.stage_others || mca_coll_mscclpp_component.config.check_calls) {
         MCA_COLL_MSCCLPP_ALL(SAVE)
-#define INSTALL_STAGE(slot_) INSTALL(slot_, mca_coll_mscclpp_stage_##slot_)
-        MCA_COLL_MSCCLPP_ALL(INSTALL_STAGE)
-#undef INSTALL_STAGE
     } else {
         SAVE(allreduce)
         MCA_COLL_MSCCLPP_NATIVE(SAVE)
+    }
+    if (mca_coll_mscclpp_component.stage_others) {
+#define INSTALL_STAGE(slot_) INSTALL(slot_, mca_coll_mscclpp_stage_##slot_)
+        MCA_COLL_MSCCLPP_ALL(INSTALL_STAGE)
+#undef INSTALL_STAGE
     }
     if (intra) {
         INSTALL(allreduce, mca_coll_mscclpp_allreduce)
 #define INSTALL_NATIVE(slot_) INSTALL(slot_, mca_coll_mscclpp_native_##slot_)
         MCA_COLL_MSCCLPP_NATIVE(INSTALL_NATIVE)
 #undef INSTALL_NATIVE
+    }
+    if (mca_coll_mscclpp_component.config.check_calls) {
+        MCA_COLL_MSCCLPP_COLLECTIVES(INSTALL_CHECK)
     }
     module->enabled = true;
     if (intra) {
@@ -214,7 +229,8 @@ mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *
     mca_coll_mscclpp_module_t *module;
 
     /* Communicators of one process and inter-communicators too: what serves them cannot take device buffers either. */
-    if (NULL == component->gpu || (OMPI_COMM_IS_INTER(comm) && !component->stage_others)) {
+    if (NULL == component->gpu ||
+        (OMPI_COMM_IS_INTER(comm) && !component->stage_others && !component->config.check_calls)) {
         return NULL;
     }
     if (comm == &ompi_mpi_comm_world.comm) {

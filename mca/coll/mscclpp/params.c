@@ -1,10 +1,10 @@
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 #define PARAMS_MAX 96
 #define CHOICES_MAX 15

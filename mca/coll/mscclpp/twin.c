@@ -1,11 +1,11 @@
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /* Calls of this process that kernels serve while its buffers are still device memory. */
 static uint64_t calls_before = UINT64_MAX;

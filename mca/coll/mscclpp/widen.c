@@ -5,12 +5,12 @@
  * whatever the list says, and may write the list, too; those that the list does not name are unloaded before the first
  * one is opened.
  */
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 
 /* What no communicator can do without. */
 static const char *const needed[] = {"basic", "libnbc"};

@@ -16,13 +16,10 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 /* On the twin a tile has to be worth its barrier. */
 #define TWIN_TILE_BLOCKS 1u
 
-static const struct {
-    const char *name;
-    mscclpp_dev_pattern_t pattern;
-} colls[MSCCLPP_COLL_LAST] = {
-#define COLL_ROW(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = {#name_, pattern_},
-    MSCCLPP_COLLS(COLL_ROW)
-#undef COLL_ROW
+static const mscclpp_dev_pattern_t patterns[MSCCLPP_COLL_LAST] = {
+#define PATTERN(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = pattern_,
+    MSCCLPP_COLLS(PATTERN)
+#undef PATTERN
 };
 
 static const char *const algo_names[MSCCLPP_COLL_BY_LAST] = {
@@ -70,14 +67,9 @@ static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
     return row;
 }
 
-const char *mscclpp_coll_name(mscclpp_coll_t coll)
-{
-    return coll < MSCCLPP_COLL_LAST ? colls[coll].name : "all-reduce";
-}
-
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll)
 {
-    return colls[coll].pattern;
+    return patterns[coll];
 }
 
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo)
@@ -154,7 +146,7 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t most, ms
 static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
 {
-    const bool combines = MSCCLPP_DEV_COMBINES(colls[coll].pattern);
+    const bool combines = MSCCLPP_DEV_COMBINES(patterns[coll]);
 
     choice->algo = algo;
     switch (algo) {

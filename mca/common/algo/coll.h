@@ -7,11 +7,9 @@
 #define MCA_COMMON_ALGO_COLL_H
 
 #include "device/types/coll.h"
-#include "mca/common/algo.h"
+#include "mca/common/algo/algo.h"
 #include "mca/common/base/colls.h"
 
-/* "allgather" and so on; "all-reduce" for MSCCLPP_COLL_LAST. */
-const char *mscclpp_coll_name(mscclpp_coll_t coll);
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll);
 
 /* `count` runs of `length` bytes, the first `offset` bytes from an element, each `stride` behind the one before. */

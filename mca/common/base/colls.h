@@ -27,4 +27,17 @@ typedef enum {
         MSCCLPP_COLL_LAST
 } mscclpp_coll_t;
 
+/* "allgather" and so on, for messages; "all-reduce" for MSCCLPP_COLL_LAST. */
+static inline const char *mscclpp_coll_name(mscclpp_coll_t coll)
+{
+    static const char *const names[MSCCLPP_COLL_LAST + 1] = {
+#define MSCCLPP_COLL_NAME(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = #name_,
+        MSCCLPP_COLLS(MSCCLPP_COLL_NAME)
+#undef MSCCLPP_COLL_NAME
+            [MSCCLPP_COLL_LAST] = "all-reduce",
+    };
+
+    return names[coll];
+}
+
 #endif

@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "mca/common/log.h"
-#include "mca/common/stream.h"
+#include "mca/common/base/log.h"
+#include "mca/common/gpu/streams.h"
 #include "mca/common/task/coll_task.h"
 
 /* Streams of a call at most; beyond them peers share. The twin's are threads. */

@@ -1,7 +1,7 @@
 /* What the hosts of a node tell one another about the buffers of a collective, before its kernel or engines start. */
 #include <stdint.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 #include "mca/common/task/coll_task.h"
 
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)

@@ -3,7 +3,7 @@
 #define MCA_COMMON_TASK_COLL_TASK_H
 
 #include "mca/common/algo/coll.h"
-#include "mca/common/team_internal.h"
+#include "mca/common/team/parts.h"
 
 /*
  * One call. `in` and `out` are what kernels and engines use: the caller's buffers, or device memory in their place.
@@ -35,7 +35,8 @@ typedef struct {
     mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* where in each rank's output this rank's block belongs */
 } mscclpp_coll_task_t;
 
-/* What this rank has for a peer, and where that of a peer goes: device/kern/coll/blocks.h, on the host. */
+/* coll_blocks.c: what this rank has for a peer, and where that of a peer goes: device/kern/coll/blocks.h, on the host.
+ */
 mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer);
 mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer);
 

@@ -3,102 +3,8 @@
 
 #include <string.h>
 
-#include "mca/common/log.h"
+#include "mca/common/base/log.h"
 #include "mca/common/task/coll_task.h"
-
-mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
-{
-    const uint64_t units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    const uint64_t each = (units + (uint64_t)count - 1) / (uint64_t)count * MSCCLPP_DEV_UNIT;
-    const uint64_t begin = (uint64_t)index * each;
-    mscclpp_dev_block_t part;
-
-    part.offset = begin < bytes ? begin : bytes;
-    part.bytes = bytes - part.offset < each ? bytes - part.offset : each;
-    return part;
-}
-
-static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
-{
-    switch (task->pattern) {
-    case MSCCLPP_DEV_BCAST:
-        return sender == task->root && receiver != task->root;
-    case MSCCLPP_DEV_SCATTER:
-        return sender == task->root;
-    case MSCCLPP_DEV_GATHER:
-    case MSCCLPP_DEV_REDUCE:
-        return receiver == task->root;
-    case MSCCLPP_DEV_SCAN:
-        return sender <= receiver;
-    case MSCCLPP_DEV_EXSCAN:
-        return sender < receiver;
-    default:
-        return true;
-    }
-}
-
-mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer)
-{
-    mscclpp_dev_block_t block = {0, 0};
-
-    if (task->args->varied) {
-        return task->args->send != NULL ? task->args->send[peer] : block;
-    }
-    block.bytes = sends(task, task->team->rank, peer) ? task->bytes : 0;
-    if (task->pattern == MSCCLPP_DEV_ALLTOALL || task->pattern == MSCCLPP_DEV_SCATTER ||
-        task->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
-        block.offset = (uint64_t)peer * task->stride;
-    }
-    return block;
-}
-
-mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer)
-{
-    mscclpp_dev_block_t block = {0, 0};
-
-    if (task->args->varied) {
-        return task->args->recv != NULL ? task->args->recv[peer] : block;
-    }
-    block.bytes = sends(task, peer, task->team->rank) ? task->bytes : 0;
-    if (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_ALLTOALL ||
-        task->pattern == MSCCLPP_DEV_GATHER) {
-        block.offset = (uint64_t)peer * task->stride;
-    }
-    return block;
-}
-
-uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
-{
-    const int rank = task->team->rank;
-
-    if (task->args->varied) {
-        return mscclpp_coll_recv_block(task, rank).bytes;
-    }
-    if (task->pattern == MSCCLPP_DEV_EXSCAN) {
-        return rank == 0 ? 0 : task->bytes;
-    }
-    return sends(task, rank, rank) ? task->bytes : 0;
-}
-
-uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
-{
-    const bool combines = MSCCLPP_DEV_COMBINES(task->pattern);
-    uint64_t span = !input && combines ? mscclpp_coll_result_bytes(task) : 0;
-    int peer;
-
-    for (peer = 0; peer < task->team->size && (input || !combines); ++peer) {
-        const mscclpp_dev_block_t block =
-            input ? mscclpp_coll_send_block(task, peer) : mscclpp_coll_recv_block(task, peer);
-
-        if (block.bytes > 0 && block.offset + block.bytes > span) {
-            span = block.offset + block.bytes;
-        }
-    }
-    if (input && (task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN)) {
-        span = task->bytes; /* the last rank's is read like the others' */
-    }
-    return span;
-}
 
 static mscclpp_status_t need_stream(mscclpp_coll_task_t *task)
 {
@@ -308,10 +214,10 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     common->bytes = task->bytes;
     common->dtype = (uint32_t)task->args->dtype;
     common->op = (uint32_t)task->args->op;
+    blocks->coll.stride = task->stride;
     if (task->choice.algo == MSCCLPP_COLL_BY_PACKETS) {
         common->release = (uint32_t)task->release;
     }
-    blocks->coll.stride = task->stride;
     blocks->coll.pattern = (uint32_t)task->pattern;
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
@@ -444,6 +350,8 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     if (status != MSCCLPP_OK) {
         return status;
     }
+    team->asked =
+        mscclpp_control_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
     mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
     mscclpp_team_release_mappings(team, false);
     status = look_at_buffers(task);

@@ -3,7 +3,7 @@
 #define MCA_COMMON_TASK_COLLECTIVE_H
 
 #include "mca/common/algo/coll.h"
-#include "mca/common/team.h"
+#include "mca/common/team/team.h"
 
 /*
  * Blocking: returns when the output holds what it is to hold and the input may be reused. Any kind of memory for either

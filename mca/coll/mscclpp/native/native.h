@@ -6,7 +6,7 @@
 #ifndef MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
 #define MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
 
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
 
 #include "mca/common/task/collective.h"
 

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "mca/coll/mscclpp/stage.h"
-#include "mca/common/log.h"
+#include "mca/coll/mscclpp/stage/stage.h"
+#include "mca/common/base/log.h"
 
 typedef struct {
     size_t count;

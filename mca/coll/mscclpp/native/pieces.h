@@ -2,7 +2,7 @@
 #ifndef MCA_COLL_MSCCLPP_NATIVE_PIECES_H
 #define MCA_COLL_MSCCLPP_NATIVE_PIECES_H
 
-#include "mca/coll/mscclpp/coll_mscclpp.h"
+#include "mca/coll/mscclpp/ompi/module.h"
 
 #include "mca/common/algo/coll.h"
 

@@ -1,7 +1,8 @@
 /* The gate: which calls kernels serve, and what their failures become. */
 #include "mca/coll/mscclpp/native/native.h"
 
-#include "mca/common/log.h"
+#include "mca/coll/mscclpp/native/gate.h"
+#include "mca/common/base/log.h"
 
 /*
  * A rank that sends and receives nothing does what its peers do, as they may wait for it: it looks at what they

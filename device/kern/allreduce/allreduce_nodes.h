@@ -1,0 +1,330 @@
+/*
+ * All-reduce over several nodes. Tile by tile, each block meets its namesakes of the own node and those of one rank of
+ * each other node only. A tile goes through three steps:
+ *
+ *   give     every rank copies its operands into its scratch, cut into as many shards as the smallest node has ranks;
+ *            barrier of the node; the owner of a shard combines its node's operands in rank order and sends this
+ *            partial result to the owners of the same shard on the other nodes;
+ *   join     only if split: each node was sent one part of the tile by all others; its owner combines the partial
+ *            results of this part in the order of the nodes and sends the result to all others. In a ring: what
+ *            allreduce_nodes_ring.h calls a turn;
+ *   take     the owner combines the partial results of all nodes in their order, or else has them combined, and hands
+ *            the result to the ranks of its node; barrier of the node; every rank copies the result out.
+ *
+ * The next tile is given before the last one is taken, and where it is joined before that, too, so that the links have
+ * something to carry while a block combines and copies. A rank that is alone on its node reads its operands and writes
+ * results where they are, without scratch and barriers. If split, a node sends 2 (n - 1) / n times a tile, in two
+ * steps, instead of n - 1 times in one; in a ring, as much as if split, in 2 (n - 1) steps and to one other node.
+ *
+ * All nodes combine the same partial results in the same order, or take one node's word for them, so all ranks get the
+ * same bits. Partial results travel in the type of the elements: 16-bit floats are accumulated in float32 within a node
+ * and among the partial results, and rounded in between.
+ *
+ * Why MSCCLPP_DEV_NODES_SETS sets of slots are enough, and a put needs no flush. Exchange e of a block, counted over
+ * all operations, uses set e mod 5, whose places do not depend on the operation. Who gives e + 5 has seen signals of e
+ * + 3 at least, for between the two it has joined e + 3, or taken it. Their sender gave e + 3 after it had taken e: the
+ * steps follow one another as give(i), join(i - 1), take(i - 2), give(i + 1). So nobody reads what came in e any more,
+ * and it may be overwritten; and to take e the sender had to have all that was put in e, so that has long left its
+ * source, which may be overwritten, too.
+ *
+ * Why two sets of tiles in the scratch are enough. Operands are read by others in the step in which they are given, and
+ * if nothing is joined when that tile is taken, before its barrier. A rank writes operands i + 2 after the barrier in
+ * which it gave i + 1, or after that in which it took i. Results i + 2 are written after the barrier of take i + 1, and
+ * who enters that has copied out results i. The barriers of an operation's end and beginning serve the next one alike.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_H
+#define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_H
+
+#include "device/lib/barrier.h"
+#include "device/kern/allreduce/allreduce_nodes_ring.h"
+#include "device/kern/allreduce/allreduce_nodes_tile.h"
+#include "device/lib/port_channel.h"
+
+/*
+ * Places in a set, offsets in bytes. Partial results arrive from node k at the beginning of its slot, and results at
+ * its end: these are two parts of a tile at most, and so do not overlap.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming(const mscclpp_dev_nodes_block_t *block,
+                                                const mscclpp_dev_nodes_tile_t *tile, uint32_t k)
+{
+    return tile->set + (1 + (uint64_t)k) * block->nodes->slot_size;
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *block,
+                                              const mscclpp_dev_nodes_tile_t *tile, uint32_t k)
+{
+    const uint64_t units = mscclpp_dev_nodes_begin(tile, k + 1) - mscclpp_dev_nodes_begin(tile, k);
+
+    return mscclpp_dev_nodes_incoming(block, tile, k) + block->nodes->slot_size - units * MSCCLPP_DEV_UNIT;
+}
+
+/*
+ * Unit `u` of all nodes' partial results, combined. That of this node is `own`; those of the others lie at the
+ * beginning of their slots from unit `first` on.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
+                                                              const mscclpp_dev_nodes_tile_t *tile, uint64_t u,
+                                                              uint64_t first, mscclpp_dev_vec_t own)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v;
+    uint32_t k;
+
+    for (k = 0; k < nodes->nnodes; ++k) {
+        v = own;
+        if (k != nodes->node) {
+            v = mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_incoming(block, tile, k) +
+                                   (u - first) * MSCCLPP_DEV_UNIT);
+        }
+        if (k == 0) {
+            mscclpp_dev_acc_set(&acc, block->dtype, v);
+        } else {
+            mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, v);
+        }
+    }
+    return mscclpp_dev_acc_get(&acc, block->dtype);
+}
+
+/* Hosts choose no ring for 16-bit floats; kernels for such a type alone need not have one. */
+MSCCLPP_DEV bool mscclpp_dev_nodes_in_ring(const mscclpp_dev_nodes_block_t *block)
+{
+    return block->nodes->pattern == MSCCLPP_DEV_NODES_RING && !mscclpp_dev_is_float16(block->dtype);
+}
+
+/* Has something put to each other node, with a signal; the threads share them. `joined`: the own part's result. */
+MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                        const mscclpp_dev_nodes_tile_t *tile, bool joined)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const mscclpp_dev_port_channel_t *channels =
+        nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
+    uint32_t i;
+
+    /* Each node begins with the one behind it, so that not all of them send to the same one at a time. */
+    for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
+        const uint32_t k = (nodes->node + i) % nodes->nnodes, part = joined ? nodes->node : k;
+        const bool split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
+        const uint64_t begin = split ? mscclpp_dev_nodes_begin(tile, part) : 0;
+        const uint64_t end = split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
+
+        mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[k],
+                                         joined ? mscclpp_dev_nodes_joined(block, tile, nodes->node)
+                                                : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
+                                         tile->set + begin * MSCCLPP_DEV_UNIT, (end - begin) * MSCCLPP_DEV_UNIT);
+    }
+}
+
+/* Waits for signal `number` of this operation, counted from 1, of each other node. By all threads of the block. */
+MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint64_t number)
+{
+    const mscclpp_dev_port_channel_t *channels =
+        nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
+    uint32_t i;
+
+    for (i = 1 + ctx->tid; i < nodes->nnodes && !ctx->failed; i += ctx->nthreads) {
+        mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &channels[(nodes->node + nodes->nnodes - i) % nodes->nnodes],
+                                    number);
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
+                                        const mscclpp_dev_nodes_tile_t *tile)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const mscclpp_dev_args_t *args = &nodes->common;
+    uint64_t u;
+    uint32_t s;
+
+    if (args->nranks > 1) {
+        for (s = 0; s < nodes->shards; ++s) {
+            char *operands = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 0, s);
+
+            for (u = ctx->tid; u < tile->size; u += ctx->nthreads) {
+                mscclpp_dev_st_vec(operands + u * MSCCLPP_DEV_UNIT,
+                                   mscclpp_dev_ld_unit(args->in, s * block->shard + tile->base + u, args->bytes));
+            }
+        }
+        mscclpp_dev_barrier(ctx, args, ++block->barriers);
+    }
+    if (block->owner && !ctx->failed) {
+        for (u = ctx->tid; u < tile->size; u += ctx->nthreads) {
+            mscclpp_dev_st_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT,
+                               mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
+        }
+        mscclpp_dev_block_sync(ctx);
+        if (mscclpp_dev_nodes_in_ring(block)) {
+            mscclpp_dev_ring_set_out(ctx, block, tile);
+        } else {
+            mscclpp_dev_nodes_push(ctx, block, tile, false);
+        }
+    }
+}
+
+/* The own part's result takes the place of the own partial result, which nobody was sent. */
+MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                        const mscclpp_dev_nodes_tile_t *tile)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const uint64_t begin = mscclpp_dev_nodes_begin(tile, nodes->node);
+    const uint64_t end = mscclpp_dev_nodes_begin(tile, nodes->node + 1);
+    uint64_t u;
+
+    mscclpp_dev_nodes_await(ctx, nodes, tile->index == 0 ? 1 : 2 * tile->index);
+    if (ctx->failed) {
+        return;
+    }
+    for (u = begin + ctx->tid; u < end; u += ctx->nthreads) {
+        char *own = nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT;
+
+        mscclpp_dev_st_vec(own, mscclpp_dev_nodes_combine_nodes(block, tile, u, begin, mscclpp_dev_ld_vec(own)));
+    }
+    mscclpp_dev_block_sync(ctx);
+    mscclpp_dev_nodes_push(ctx, block, tile, true);
+}
+
+/* Unit `u` of the tile's result. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
+                                                       const mscclpp_dev_nodes_block_t *block,
+                                                       const mscclpp_dev_nodes_tile_t *tile, uint64_t u)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    uint32_t k;
+
+    if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
+        return mscclpp_dev_nodes_combine_nodes(block, tile, u, 0, mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
+    }
+    k = (uint32_t)u / (uint32_t)tile->part; /* quicker than with 64 bits, and a slot has no more units */
+    if (k == nodes->node || mscclpp_dev_nodes_in_ring(block)) {
+        return mscclpp_dev_ld_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT);
+    }
+    return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, k) +
+                              (u - mscclpp_dev_nodes_begin(tile, k)) * MSCCLPP_DEV_UNIT);
+}
+
+/* The owner's part of taking a tile. */
+MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
+                                            const mscclpp_dev_nodes_tile_t *tile)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const mscclpp_dev_args_t *args = &nodes->common;
+    uint64_t u;
+    uint32_t r;
+
+    if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT) {
+        mscclpp_dev_nodes_await(ctx, nodes, tile->index + 1 == block->tiles ? 2 * block->tiles : 2 * tile->index + 3);
+    } else if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
+        mscclpp_dev_nodes_await(ctx, nodes, tile->index + 1);
+    }
+    for (u = ctx->tid; u < tile->size && !ctx->failed; u += ctx->nthreads) {
+        const mscclpp_dev_vec_t v = mscclpp_dev_nodes_result(ctx, block, tile, u);
+
+        if (args->nranks == 1) {
+            mscclpp_dev_st_unit(args->out, tile->base + u, args->bytes, v, block->mask);
+            continue;
+        }
+        for (r = 0; r < args->nranks; ++r) {
+            const uint32_t peer = args->rank + r < args->nranks ? args->rank + r : args->rank + r - args->nranks;
+
+            mscclpp_dev_st_vec(mscclpp_dev_nodes_place(ctx, block, tile, peer, 1, args->rank) + u * MSCCLPP_DEV_UNIT,
+                               v);
+        }
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
+                                        const mscclpp_dev_nodes_tile_t *tile)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    const mscclpp_dev_args_t *args = &nodes->common;
+    uint64_t u;
+    uint32_t s;
+
+    if (block->owner) {
+        mscclpp_dev_nodes_hand_out(ctx, block, tile);
+    }
+    if (args->nranks == 1) {
+        return;
+    }
+    mscclpp_dev_barrier(ctx, args, ++block->barriers);
+    for (s = 0; s < nodes->shards && !ctx->failed; ++s) {
+        const char *results = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 1, s);
+
+        for (u = ctx->tid; u < tile->size; u += ctx->nthreads) {
+            mscclpp_dev_st_unit(args->out, s * block->shard + tile->base + u, args->bytes,
+                                mscclpp_dev_ld_vec(results + u * MSCCLPP_DEV_UNIT), block->mask);
+        }
+    }
+}
+
+/* What this operation has exchanged; by one thread, after all. */
+MSCCLPP_DEV void mscclpp_dev_nodes_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
+{
+    const mscclpp_dev_nodes_args_t *nodes = block->nodes;
+    uint32_t k;
+
+    nodes->exchanged[ctx->block] = block->exchanged + block->tiles;
+    for (k = 0; k < nodes->nnodes; ++k) {
+        if (k != nodes->node) {
+            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)].expected +=
+                MSCCLPP_DEV_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, k, block->tiles, ctx->block == 0);
+        }
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, bool hot,
+                                             int dtype, int op)
+{
+    const mscclpp_dev_args_t *args = &nodes->common;
+    const uint64_t units = mscclpp_dev_units(args->bytes);
+    const uint64_t lag = nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
+    const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
+    mscclpp_dev_nodes_block_t block;
+    mscclpp_dev_nodes_tile_t tile;
+    uint64_t i, all;
+
+    block.nodes = nodes;
+    block.shard = (units + nodes->shards - 1) / nodes->shards;
+    block.tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, ctx->nblocks, nodes->shards,
+                                        MSCCLPP_DEV_NODES_ROOM(nodes->pattern, nodes->nnodes, nodes->slot_size));
+    all = (block.shard + block.tile - 1) / block.tile;
+    block.tiles = ctx->block < all ? (all - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
+    block.owner = args->rank < nodes->shards;
+    block.exchanged = block.owner ? nodes->exchanged[ctx->block] : 0;
+    block.barriers = before;
+    block.mask = mscclpp_dev_unit_mask(dtype);
+    block.hot = hot;
+    block.dtype = dtype;
+    block.op = op;
+    /* Each thread has recalled for itself whether the kernel has failed; what follows meets block by block. */
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    for (i = 0; i < block.tiles + lag && block.tiles > 0 && !ctx->failed; ++i) {
+        if (i < block.tiles) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, i);
+            mscclpp_dev_nodes_give(ctx, &block, &tile);
+            ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+        }
+        if (mscclpp_dev_nodes_in_ring(&block) && block.owner && i >= 1 && !ctx->failed) {
+            mscclpp_dev_ring_turn(ctx, &block, i);
+        }
+        if (nodes->pattern == MSCCLPP_DEV_NODES_SPLIT && block.owner && i >= 1 && i - 1 < block.tiles && !ctx->failed) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, i - 1);
+            mscclpp_dev_nodes_join(ctx, &block, &tile);
+            ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+        }
+        if (i >= lag && !ctx->failed) {
+            tile = mscclpp_dev_nodes_tile(ctx, &block, i - lag);
+            mscclpp_dev_nodes_take(ctx, &block, &tile);
+        }
+    }
+    mscclpp_dev_block_sync(ctx);
+    if (block.owner && ctx->tid == 0) {
+        mscclpp_dev_nodes_count(ctx, &block);
+    }
+    mscclpp_dev_finish(ctx, args, launches, epoch, before, block.barriers);
+}
+
+#endif

@@ -1,0 +1,317 @@
+/*
+ * All-reduce over several nodes with packets, for small messages: no barriers, no signals, and between nodes one
+ * message to each other node.
+ *
+ *   every rank sends its operands as packets to the ranks of its node that own them; an owner combines them in rank
+ *   order and lays this partial result as packets into the exchange area and has it put to the owners of the same
+ *   shard on the other nodes; these wait for the packets, combine the partial results in the order of the nodes and
+ *   send the result as packets to the ranks of their node.
+ *
+ * A rank that is alone on its node skips the steps within the node. Where it reaches the memory of the other nodes, as
+ * it may if they are imitated, it stores the packets there itself, and nobody puts anything. Blocks handle parts of the
+ * shard that lie together, so that what one of them sends to another node is one put.
+ *
+ * Why two sets suffice, by the parity of the flag, and why nobody flushes or signals. The packets carry what says that
+ * they are there, however a put's bytes are ordered; the transport promises whole words. Epoch e + 2 is put where epoch
+ * e was, from where e was put. A block pushes it after its threads have, together, received packets of e + 1 from the
+ * namesakes on all other nodes (there is at least one unit in each). These pushed e + 1 after all their threads had
+ * read all packets of e, as the block synchronises before it pushes; and if e was of an earlier kernel, that kernel had
+ * ended on their side. So what e put has arrived, whole, and has been read.
+ *
+ * Where packets are stored, the same is so between kernels, and within one for each thread: it stores e + 2 where it
+ * stored e, after it has received e + 1 from its namesake there, which had read e by then. Nor does it matter if one of
+ * the two has its packets put. That one lays out in e + 2 only what its namesake has read, whatever of e is still being
+ * put, and pushes once its whole block has heard of e + 1; and it stores or lays out e + 1 after it has read e.
+ *
+ * The same argument holds within the node as packet.h has it: who owns nothing exchanges packets with owners only, and
+ * nobody else writes to it.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_PACKETS_H
+#define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_PACKETS_H
+
+#include "device/lib/barrier.h"
+#include "device/types/nodes.h"
+#include "device/lib/packet.h"
+#include "device/lib/port_channel.h"
+#include "device/lib/reduce.h"
+
+/* Senders whose packets are asked for before the first is looked at. */
+#define MSCCLPP_DEV_NODES_BATCH 8
+
+/* A block's part of an epoch. */
+typedef struct {
+    const mscclpp_dev_nodes_args_t *nodes;
+    uint64_t shard;    /* units */
+    uint64_t base;     /* first unit of the epoch in each shard */
+    uint64_t begin;    /* the block's first unit in the epoch, and how many it has */
+    uint64_t count;    /* may be 0 for the last blocks of a short message */
+    uint64_t capacity; /* units of a slot within the node */
+    uint32_t flag;
+} mscclpp_dev_nodes_epoch_t;
+
+/* Where packets of one unit from several senders lie: that of sender i at first + i * stride. */
+typedef struct {
+    char *first;
+    uint64_t stride;
+    uint64_t pair;
+} mscclpp_dev_nodes_row_t;
+
+/* Operands (`phase` 0) or results (1) from ranks of the own node; unit `u` of the block's part. */
+MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t receiver,
+                                                           int phase, uint64_t u)
+{
+    const mscclpp_dev_args_t *args = &epoch->nodes->common;
+    mscclpp_dev_nodes_row_t row;
+
+    row.stride = epoch->capacity * MSCCLPP_DEV_PACKET_UNIT;
+    row.pair = epoch->capacity * MSCCLPP_DEV_PACKET_STEP;
+    row.first = args->scratch[receiver] + MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * args->packet_half +
+                (uint64_t)phase * epoch->nodes->most * row.stride + (epoch->begin + u) * MSCCLPP_DEV_PACKET_STEP;
+    return row;
+}
+
+/* Offset of the block's part of slot `slot` in the exchange area: 0 to send from, 1 + k for what node k sends. */
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_packet_slot(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    const uint64_t number = (epoch->flag & 1) * ((uint64_t)nodes->nnodes + 1) + slot;
+
+    return nodes->packets_offset + (number * nodes->packet_units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT;
+}
+
+/* Partial results of all nodes; unit `u` of the block's part. */
+MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t u)
+{
+    mscclpp_dev_nodes_row_t row;
+
+    row.stride = epoch->nodes->packet_units * MSCCLPP_DEV_PACKET_UNIT;
+    row.pair = epoch->count * MSCCLPP_DEV_PACKET_STEP;
+    row.first = epoch->nodes->exchange + mscclpp_dev_nodes_packet_slot(epoch, 1) + u * MSCCLPP_DEV_PACKET_STEP;
+    return row;
+}
+
+/* Whom a wait for sender `i` names. */
+MSCCLPP_DEV uint32_t mscclpp_dev_nodes_name(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
+                                            bool far, uint32_t i)
+{
+    return far ? nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, i)].peer : i;
+}
+
+/* Combines a unit of `n` senders in their order. That of sender `me` is `own`; the others are waited for. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                                       bool hot, int dtype, int op, mscclpp_dev_nodes_row_t row,
+                                                       bool far, uint32_t n, uint32_t me, mscclpp_dev_vec_t own)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_NODES_BATCH];
+    bool there[MSCCLPP_DEV_NODES_BATCH];
+    mscclpp_dev_acc_t acc;
+    uint32_t base;
+    int i;
+
+    mscclpp_dev_acc_set(&acc, dtype, own); /* for compilers, which do not see that there is a sender 0 */
+    for (base = 0; base < n; base += MSCCLPP_DEV_NODES_BATCH) {
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {
+            const uint32_t sender = base + (uint32_t)i;
+
+            v[i] = own;
+            there[i] =
+                sender >= n || sender == me ||
+                mscclpp_dev_poll_unit(row.first + sender * row.stride, row.pair, &v[i], epoch->flag, MSCCLPP_DEV_LL16);
+        }
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {
+            const uint32_t sender = base + (uint32_t)i;
+
+            if (!there[i]) {
+                mscclpp_dev_get_unit(ctx, &nodes->common, row.first + sender * row.stride, row.pair, &v[i], epoch->flag,
+                                     MSCCLPP_DEV_LL16, mscclpp_dev_nodes_name(ctx, nodes, far, sender));
+            }
+            if (sender == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, v[i]);
+            } else if (sender < n) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i]);
+            }
+        }
+    }
+    return mscclpp_dev_acc_get(&acc, dtype);
+}
+
+/* Unit `u` of the block's part in the rank's own operands for the owner of shard `s`. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t s, uint64_t u)
+{
+    const mscclpp_dev_args_t *args = &epoch->nodes->common;
+    const uint64_t at = epoch->base + epoch->begin + u;
+
+    return at >= epoch->shard ? mscclpp_dev_vec_zero()
+                              : mscclpp_dev_ld_unit(args->in, s * epoch->shard + at, args->bytes);
+}
+
+MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                         uint32_t s, uint64_t u, mscclpp_dev_vec_t v, uint32_t mask)
+{
+    const mscclpp_dev_args_t *args = &epoch->nodes->common;
+    const uint64_t at = epoch->base + epoch->begin + u;
+
+    if (at < epoch->shard && !ctx->failed) {
+        mscclpp_dev_st_unit(args->out, s * epoch->shard + at, args->bytes, v, mask);
+    }
+}
+
+/* The own node's partial result. Asked for twice: the second time all packets are there. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_partial(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
+                                                        bool hot, int dtype, int op, uint64_t u)
+{
+    const mscclpp_dev_args_t *args = &epoch->nodes->common;
+    const mscclpp_dev_vec_t own = mscclpp_dev_nodes_load(epoch, args->rank, u);
+
+    if (args->nranks == 1) {
+        return own;
+    }
+    return mscclpp_dev_nodes_gather(ctx, epoch, hot, dtype, op, mscclpp_dev_nodes_near(epoch, args->rank, 0, u), false,
+                                    args->nranks, args->rank, own);
+}
+
+MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t receiver, int phase,
+                                             uint64_t u, mscclpp_dev_vec_t v)
+{
+    const mscclpp_dev_nodes_row_t row = mscclpp_dev_nodes_near(epoch, receiver, phase, u);
+
+    mscclpp_dev_put_unit(row.first + epoch->nodes->common.rank * row.stride, row.pair, v, epoch->flag,
+                         MSCCLPP_DEV_LL16);
+}
+
+/* The packets of a unit: to where they are put from, or to all other nodes. */
+MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t u, mscclpp_dev_vec_t v)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    const uint64_t pair = epoch->count * MSCCLPP_DEV_PACKET_STEP;
+    const uint64_t slot = mscclpp_dev_nodes_packet_slot(epoch, nodes->maps != 0 ? 1 + nodes->node : 0);
+    const uint64_t at = slot + u * MSCCLPP_DEV_PACKET_STEP;
+    uint32_t i;
+
+    if (nodes->maps == 0) {
+        mscclpp_dev_put_unit(nodes->exchange + at, pair, v, epoch->flag, MSCCLPP_DEV_LL16);
+        return;
+    }
+    for (i = 1; i < nodes->nnodes; ++i) {
+        const uint32_t k = nodes->node + i < nodes->nnodes ? nodes->node + i : nodes->node + i - nodes->nnodes;
+
+        mscclpp_dev_put_unit(nodes->mapped[k] + (at - nodes->packets_offset), pair, v, epoch->flag, MSCCLPP_DEV_LL16);
+    }
+}
+
+/* Has what the block has laid out put to all other nodes, between which its threads divide. */
+MSCCLPP_DEV void mscclpp_dev_nodes_push_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    uint32_t i;
+
+    /* Each node begins with the one behind it, so that not all of them send to the same one at a time. */
+    for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
+        const uint32_t k = (nodes->node + i) % nodes->nnodes;
+
+        mscclpp_dev_port_put(ctx, &nodes->common,
+                             &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
+                             mscclpp_dev_nodes_packet_slot(epoch, 1 + nodes->node),
+                             mscclpp_dev_nodes_packet_slot(epoch, 0), epoch->count * MSCCLPP_DEV_PACKET_UNIT);
+    }
+}
+
+/* The owner's part: all nodes' partial results, and the result to all ranks of the own node. */
+MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
+                                           int dtype, int op)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    const mscclpp_dev_args_t *args = &nodes->common;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    mscclpp_dev_vec_t first = mscclpp_dev_vec_zero(), v;
+    uint64_t u;
+    uint32_t i;
+
+    for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
+        v = mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u);
+        first = u == ctx->tid ? v : first;
+        if (!ctx->failed) {
+            mscclpp_dev_nodes_send_far(epoch, u, v);
+        }
+    }
+    if (nodes->maps == 0) {
+        mscclpp_dev_block_sync(ctx);
+        if (epoch->count > 0) {
+            mscclpp_dev_nodes_push_packets(ctx, epoch);
+        }
+    }
+    for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
+        v = u == ctx->tid ? first : mscclpp_dev_nodes_partial(ctx, epoch, hot, dtype, op, u);
+        v = mscclpp_dev_nodes_gather(ctx, epoch, hot, dtype, op, mscclpp_dev_nodes_far(epoch, u), true, nodes->nnodes,
+                                     nodes->node, v);
+        for (i = 1; i < args->nranks && !ctx->failed; ++i) {
+            mscclpp_dev_nodes_send_near(
+                epoch, args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks, 1, u, v);
+        }
+        mscclpp_dev_nodes_store(ctx, epoch, args->rank, u, v, mask);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
+                                         int dtype, int op)
+{
+    const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
+    const mscclpp_dev_args_t *args = &nodes->common;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    uint64_t u;
+    uint32_t s;
+
+    for (u = ctx->tid; u < epoch->count && !ctx->failed; u += ctx->nthreads) {
+        for (s = 0; s < nodes->shards; ++s) {
+            if (s != args->rank) {
+                mscclpp_dev_nodes_send_near(epoch, s, 0, u, mscclpp_dev_nodes_load(epoch, s, u));
+            }
+        }
+    }
+    if (args->rank < nodes->shards) {
+        mscclpp_dev_nodes_combine(ctx, epoch, hot, dtype, op);
+    }
+    for (u = ctx->tid; u < epoch->count; u += ctx->nthreads) {
+        const mscclpp_dev_nodes_row_t row = mscclpp_dev_nodes_near(epoch, args->rank, 1, u);
+
+        for (s = 0; s < nodes->shards; ++s) {
+            mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
+
+            if (s != args->rank) {
+                mscclpp_dev_get_unit(ctx, args, row.first + s * row.stride, row.pair, &v, epoch->flag, MSCCLPP_DEV_LL16,
+                                     s);
+                mscclpp_dev_nodes_store(ctx, epoch, s, u, v, mask);
+            }
+        }
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
+                                                     bool hot, int dtype, int op)
+{
+    const mscclpp_dev_args_t *args = &nodes->common;
+    const uint64_t units = mscclpp_dev_units(args->bytes);
+    const uint64_t shard = (units + nodes->shards - 1) / nodes->shards;
+    const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
+    const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)ctx->nblocks * ctx->nthreads);
+    const uint64_t part = (chunk + ctx->nblocks - 1) / ctx->nblocks;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    mscclpp_dev_nodes_epoch_t epoch;
+
+    epoch.nodes = nodes;
+    epoch.shard = shard;
+    epoch.capacity = capacity;
+    epoch.begin = ctx->block * part < chunk ? ctx->block * part : chunk;
+    epoch.count = chunk - epoch.begin < part ? chunk - epoch.begin : part;
+    epoch.flag = mscclpp_dev_last_epoch(ctx, args);
+    for (epoch.base = 0; epoch.base < shard; epoch.base += chunk) {
+        ++epoch.flag;
+        mscclpp_dev_nodes_epoch(ctx, &epoch, hot, dtype, op);
+    }
+    mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
+}
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * One-shot all-reduce: every rank sends its whole message to every peer as packets, then combines all messages itself.
+ * One step of latency; each link carries (n - 1) times the message, twice over for the flags.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_H
+#define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_H
+
+#include "device/lib/barrier.h"
+#include "device/types/hot.h"
+#include "device/lib/packet.h"
+#include "device/lib/reduce.h"
+
+/*
+ * One epoch of a call. Small calls are over before much arithmetic is, so what all units share is worked out once, and
+ * units are counted in 32 bits: a slot holds fewer.
+ */
+typedef struct {
+    const mscclpp_dev_args_t *args;
+    const char *in; /* first unit of the epoch */
+    char *out;
+    uint64_t bytes; /* from there on */
+    uint64_t pair;  /* bytes from the first packets of a slot's units to the second ones */
+    uint64_t half;  /* bytes from a scratch's start to the slots of this epoch */
+    uint32_t flag;
+    uint32_t chunk; /* units */
+} mscclpp_dev_oneshot_t;
+
+/* Where `sender` puts its unit `u` in the scratch of `receiver`. */
+MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, uint32_t receiver, uint32_t sender,
+                                           uint32_t u)
+{
+    return epoch->args->scratch[receiver] + epoch->half + sender * 2 * epoch->pair +
+           (uint64_t)u * MSCCLPP_DEV_PACKET_STEP;
+}
+
+MSCCLPP_DEV bool mscclpp_dev_oneshot_poll(const mscclpp_dev_oneshot_t *epoch, uint32_t sender, uint32_t u, int width,
+                                          mscclpp_dev_vec_t *v)
+{
+    return mscclpp_dev_poll_unit(mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, u), epoch->pair, v,
+                                 epoch->flag, width);
+}
+
+MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, uint32_t sender,
+                                         uint32_t u, int width, mscclpp_dev_vec_t *v)
+{
+    mscclpp_dev_get_unit(ctx, epoch->args, mscclpp_dev_oneshot_slot(epoch, epoch->args->rank, sender, u), epoch->pair,
+                         v, epoch->flag, width, sender);
+}
+
+/* To all peers, the next rank first, so that not all send to the same one at once. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n,
+                                         uint32_t u, int width, mscclpp_dev_vec_t v)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks;
+    uint32_t i;
+
+    if (ctx->failed) {
+        return;
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 1; i < nranks; ++i) {
+        const uint32_t peer = args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
+
+        mscclpp_dev_put_unit(mscclpp_dev_oneshot_slot(epoch, peer, args->rank, u), epoch->pair, v, epoch->flag, width);
+    }
+}
+
+/*
+ * Result of unit `u`, whose own operand is `own`. `n` is the number of ranks as a constant, so that all packets are
+ * asked for before the first is looked at, or 0.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
+                                                         int n, bool hot, int dtype, int op, int width, uint32_t u,
+                                                         mscclpp_dev_vec_t own)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v[8];
+    bool there[8];
+    uint32_t r;
+    int i;
+
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < n; ++i) {
+        v[i] = own;
+        there[i] = (uint32_t)i == args->rank || mscclpp_dev_oneshot_poll(epoch, (uint32_t)i, u, width, &v[i]);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < n; ++i) {
+        if (!there[i]) {
+            mscclpp_dev_oneshot_get(ctx, epoch, (uint32_t)i, u, width, &v[i]);
+        }
+        if (i == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+        } else {
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[i]);
+        }
+    }
+    for (r = 0; n == 0 && r < args->nranks; ++r) {
+        v[0] = own;
+        if (r != args->rank) {
+            mscclpp_dev_oneshot_get(ctx, epoch, r, u, width, &v[0]);
+        }
+        if (r == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, v[0]);
+        } else {
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, v[0]);
+        }
+    }
+    return mscclpp_dev_acc_get(&acc, dtype);
+}
+
+MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n, bool hot,
+                                           int dtype, int op, int width)
+{
+    const uint32_t threads = ctx->nblocks * ctx->nthreads;
+    const uint32_t thread = ctx->block * ctx->nthreads + ctx->tid;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    mscclpp_dev_vec_t first;
+    uint32_t u;
+
+    if (thread >= epoch->chunk) {
+        return;
+    }
+    /* Of most messages a thread has no other unit, and so reads it once. */
+    first = mscclpp_dev_ld_unit(epoch->in, thread, epoch->bytes);
+    mscclpp_dev_oneshot_put(ctx, epoch, n, thread, width, first);
+    for (u = thread + threads; u < epoch->chunk; u += threads) {
+        mscclpp_dev_oneshot_put(ctx, epoch, n, u, width, mscclpp_dev_ld_unit(epoch->in, u, epoch->bytes));
+    }
+    for (u = thread; u < epoch->chunk; u += threads) {
+        mscclpp_dev_vec_t v = u == thread ? first : mscclpp_dev_ld_unit(epoch->in, u, epoch->bytes);
+
+        v = mscclpp_dev_oneshot_gather(ctx, epoch, n, hot, dtype, op, width, u, v);
+        if (!ctx->failed) {
+            mscclpp_dev_st_unit(epoch->out, u, epoch->bytes, v, mask);
+        }
+    }
+}
+
+/* Makes the epoch that follows the last one, of the message from unit `base` on. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_t base)
+{
+    const mscclpp_dev_args_t *args = epoch->args;
+
+    ++epoch->flag;
+    epoch->half = MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * args->packet_half;
+    epoch->in = (const char *)args->in + base * MSCCLPP_DEV_UNIT;
+    epoch->out = (char *)args->out + base * MSCCLPP_DEV_UNIT;
+    epoch->bytes = args->bytes - base * MSCCLPP_DEV_UNIT;
+}
+
+/* Whether `units` are for brief: at most one a thread, and all of them in a slot at once. */
+MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, uint64_t units, uint32_t threads)
+{
+    return units <= threads && units <= args->oneshot_capacity &&
+           (args->nranks == 2 || args->nranks == 4 || args->nranks == 8);
+}
+
+/* The shortest way through a small message; `n` is the number of ranks as a constant. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
+                                           int dtype, int op, int width)
+{
+    const uint32_t thread = ctx->block * ctx->nthreads + ctx->tid;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    mscclpp_dev_oneshot_t epoch;
+
+    epoch.args = args;
+    epoch.flag = mscclpp_dev_last_epoch(ctx, args);
+    epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    mscclpp_dev_oneshot_begin(&epoch, 0);
+    if (thread < mscclpp_dev_units(args->bytes)) {
+        mscclpp_dev_vec_t v = mscclpp_dev_ld_unit_by(epoch.in, thread, epoch.bytes, false);
+
+        mscclpp_dev_oneshot_put(ctx, &epoch, n, thread, width, v);
+        v = mscclpp_dev_oneshot_gather(ctx, &epoch, n, hot, dtype, op, width, thread, v);
+        if (!ctx->failed) {
+            mscclpp_dev_st_unit_by(epoch.out, thread, epoch.bytes, v, mscclpp_dev_unit_mask(dtype), false);
+        }
+    }
+    mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
+}
+
+/* Any message. `n` is the number of ranks as a constant, or 0 for any. */
+MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
+                                          int dtype, int op, int width)
+{
+    const uint64_t units = mscclpp_dev_units(args->bytes);
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    mscclpp_dev_oneshot_t epoch;
+    uint64_t base;
+
+    epoch.args = args;
+    epoch.flag = mscclpp_dev_last_epoch(ctx, args);
+    epoch.pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    epoch.chunk = (uint32_t)MSCCLPP_DEV_PACKET_CHUNK(units, args->oneshot_capacity, ctx->nblocks * ctx->nthreads);
+    for (base = 0; base < units; base += epoch.chunk) {
+        mscclpp_dev_oneshot_begin(&epoch, base);
+        mscclpp_dev_oneshot_epoch(ctx, &epoch, n, hot, dtype, op, width);
+    }
+    mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
+                                               int dtype, int op, int width)
+{
+    const bool brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
+
+#define MSCCLPP_DEV_ONESHOT_RANKS(n_)                                                                                  \
+    case n_:                                                                                                           \
+        if (brief) {                                                                                                   \
+            mscclpp_dev_oneshot_brief(ctx, args, n_, hot, dtype, op, width);                                           \
+        } else {                                                                                                       \
+            mscclpp_dev_oneshot_long(ctx, args, n_, hot, dtype, op, width);                                            \
+        }                                                                                                              \
+        break;
+    switch (args->nranks) {
+        MSCCLPP_DEV_RANKS(MSCCLPP_DEV_ONESHOT_RANKS)
+    default:
+        mscclpp_dev_oneshot_long(ctx, args, 0, hot, dtype, op, width);
+        break;
+    }
+#undef MSCCLPP_DEV_ONESHOT_RANKS
+}
+
+#endif

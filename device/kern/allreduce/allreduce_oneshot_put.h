@@ -1,0 +1,330 @@
+/*
+ * One-shot all-reduce without packets: every rank puts its whole message into memory of every peer, piece by piece, and
+ * combines all messages itself. One step of latency, nothing to agree on at the beginning and nobody to wait for at the
+ * end, and no flags in the data: each link carries (n - 1) times the message, as fast as it takes stores.
+ *
+ * A block of a rank deals with its namesakes alone. Each number that they count, of barriers or of pieces, is told by
+ * the word that barriers use, and a piece lies in the slot of its number. Piece k is put before piece k - 1 is
+ * combined, so that a block waits while there is something on its way; who has k - 2 of a peer therefore knows that
+ * this one had combined k - 4 before it put k - 2, and may overwrite that with k. So four slots do for all calls, of
+ * whatever size.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
+#define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
+
+#include "device/lib/barrier.h"
+#include "device/types/hot.h"
+#include "device/lib/reduce.h"
+
+/*
+ * Units that a thread sends at once, and units of all ranks together that it combines at once: half as many where a
+ * lingering kernel leaves it fewer registers.
+ */
+#define MSCCLPP_DEV_PUT_BATCH 8
+#define MSCCLPP_DEV_PUT_OPERANDS 16
+
+/* Units that lie side by side in memory whose rows are as long as a link likes its stores. */
+#define MSCCLPP_DEV_PUT_GRAIN 8u
+
+/* The peers one after the other, the next rank first, so that not all send to the same one at once. */
+MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32_t nranks, uint32_t i)
+{
+    return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
+}
+
+/* Where the block of `sender` puts the piece of that number in the memory of `receiver`. */
+MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t receiver,
+                                       uint32_t sender, uint64_t count)
+{
+    const uint32_t place = sender < receiver ? sender : sender - 1;
+    const uint32_t slot =
+        (place * MSCCLPP_DEV_PUT_BLOCKS + ctx->block) * MSCCLPP_DEV_PUT_SLOTS + (uint32_t)count % MSCCLPP_DEV_PUT_SLOTS;
+
+    return args->scratch[receiver] + args->put_offset + (uint64_t)slot * args->put_capacity * MSCCLPP_DEV_UNIT;
+}
+
+/* How many of the units before `end` belong to the piece of so many that begins at unit `first`. */
+MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece)
+{
+    return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
+}
+
+MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
+{
+    return ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0;
+}
+
+/* The units that can be moved at once: all but the one that the message's end cuts off, or none. */
+MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int dtype)
+{
+    return mscclpp_dev_put_is_plain(args) && mscclpp_dev_unit_mask(dtype) == 0xffffu ? args->bytes / MSCCLPP_DEV_UNIT
+                                                                                     : 0;
+}
+
+/*
+ * Units one by one. `plain`, a constant: both buffers are known to be aligned, and the kernel has no registers to keep
+ * across functions out of line.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool plain, uint64_t index)
+{
+    const char *p = (const char *)args->in + index * MSCCLPP_DEV_UNIT;
+    const uint64_t left = args->bytes - index * MSCCLPP_DEV_UNIT;
+
+    return !plain                     ? mscclpp_dev_ld_unit(args->in, index, args->bytes)
+           : left >= MSCCLPP_DEV_UNIT ? mscclpp_dev_ld_vec(p)
+                                      : mscclpp_dev_ld_words(p, (uint32_t)left);
+}
+
+MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, int dtype, uint64_t index,
+                                    mscclpp_dev_vec_t v)
+{
+    char *p = (char *)args->out + index * MSCCLPP_DEV_UNIT;
+    const uint64_t left = args->bytes - index * MSCCLPP_DEV_UNIT;
+
+    if (!plain) {
+        mscclpp_dev_st_unit(args->out, index, args->bytes, v, mscclpp_dev_unit_mask(dtype));
+    } else if (left >= MSCCLPP_DEV_UNIT) {
+        mscclpp_dev_st_vec(p, v);
+    } else {
+        mscclpp_dev_st_words(p, v, (uint32_t)left);
+    }
+}
+
+/*
+ * A block's threads take `batch` units each, a constant: those of a warp so many rows of as many units as it has lanes,
+ * side by side, so that all addresses differ by constants. This is the first unit of a thread, behind `done` others.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_put_own(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t done)
+{
+    return done + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
+}
+
+/* The moves of such units: none waits for another one. */
+MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *v)
+{
+    int k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        v[k] = mscclpp_dev_ld_vec(from + (size_t)k * MSCCLPP_DEV_WARP * MSCCLPP_DEV_UNIT);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_vec_t *v)
+{
+    int k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        mscclpp_dev_st_vec(to + (size_t)k * MSCCLPP_DEV_WARP * MSCCLPP_DEV_UNIT, v[k]);
+    }
+}
+
+/*
+ * Of the units of a piece behind `done` others and before `end`, as many as give all threads whole batches, from the
+ * own operand `in` into the slots of all peers. Returns how many are done then.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
+                                                  int batch, const char *in, uint64_t count, uint32_t done,
+                                                  uint32_t end)
+{
+    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks, turn = (uint32_t)batch * ctx->nthreads;
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_PUT_BATCH];
+    uint32_t i;
+
+    for (; done + turn <= end; done += turn) {
+        const uint64_t own = (uint64_t)mscclpp_dev_put_own(ctx, batch, done) * MSCCLPP_DEV_UNIT;
+
+        mscclpp_dev_put_load(in + own, batch, v);
+        for (i = 1; i < nranks; ++i) {
+            mscclpp_dev_put_store(
+                mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, count) + own, batch,
+                v);
+        }
+    }
+    return done;
+}
+
+/* The same of combinations: `from` are all ranks' operands, whose number `n` is a constant. */
+MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ctx, const char *const *from, char *out,
+                                                     int n, int batch, bool hot, int dtype, int op, uint32_t done,
+                                                     uint32_t end)
+{
+    const uint32_t turn = (uint32_t)batch * ctx->nthreads;
+    mscclpp_dev_vec_t operand[MSCCLPP_DEV_PUT_OPERANDS];
+    int i, k;
+
+    for (; done + turn <= end; done += turn) {
+        const uint64_t own = (uint64_t)mscclpp_dev_put_own(ctx, batch, done) * MSCCLPP_DEV_UNIT;
+
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < n; ++i) {
+            mscclpp_dev_put_load(from[i] + own, batch, &operand[i * batch]);
+        }
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < batch; ++k) {
+            mscclpp_dev_acc_t acc;
+
+            mscclpp_dev_acc_set(&acc, dtype, operand[k]);
+            MSCCLPP_DEV_UNROLL
+            for (i = 1; i < n; ++i) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, operand[i * batch + k]);
+            }
+            operand[k] = mscclpp_dev_acc_get(&acc, dtype);
+        }
+        mscclpp_dev_put_store(out + own, batch, operand);
+    }
+    return done;
+}
+
+/* The piece that begins at unit `first`, into the slots of `count` of all peers, and the word that it is there. */
+MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
+                                      int dtype, uint32_t piece, uint64_t first, uint64_t count)
+{
+    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks;
+    const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
+    const uint32_t fast = mscclpp_dev_put_size(mscclpp_dev_put_whole(args, dtype), first, piece);
+    const char *in = (const char *)args->in + first * MSCCLPP_DEV_UNIT;
+    uint32_t u, i;
+
+    if (!ctx->failed) {
+        u = mscclpp_dev_put_send_batches(ctx, args, n, MSCCLPP_DEV_PUT_BATCH, in, count, 0, fast);
+        u = mscclpp_dev_put_send_batches(ctx, args, n, MSCCLPP_DEV_PUT_BATCH / 2, in, count, u, fast);
+        for (u += ctx->tid; u < size; u += ctx->nthreads) {
+            const mscclpp_dev_vec_t v = mscclpp_dev_put_ld(args, plain, first + u);
+
+            for (i = 1; i < nranks; ++i) {
+                mscclpp_dev_st_vec(
+                    mscclpp_dev_put_slot(ctx, args, mscclpp_dev_put_peer(args, nranks, i), args->rank, count) +
+                        (uint64_t)u * MSCCLPP_DEV_UNIT,
+                    v);
+            }
+        }
+    }
+    /* Nothing is said of a piece that a thread of the block may not have put. */
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    for (i = 1 + ctx->tid; i < nranks && !ctx->failed; i += ctx->nthreads) {
+        mscclpp_dev_sync_t *theirs = mscclpp_dev_sync_of(args, mscclpp_dev_put_peer(args, nranks, i));
+
+        mscclpp_dev_st_release_sys_u64(&theirs->arrived[ctx->block][args->rank], count);
+    }
+}
+
+/* Each thread looks by itself: the block need not meet for it. */
+MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
+                                       bool plain, uint64_t count)
+{
+    const mscclpp_dev_sync_t *own = mscclpp_dev_sync_of(args, args->rank);
+    mscclpp_dev_wait_t wait = {0, 0};
+    uint32_t i;
+
+    for (i = 1; i < nranks; ++i) {
+        const uint32_t peer = mscclpp_dev_put_peer(args, nranks, i);
+
+        while (mscclpp_dev_ld_acquire_sys_u64(&own->arrived[ctx->block][peer]) < count) {
+            if (!mscclpp_dev_wait_turn_by(ctx, args, &wait, peer, !plain)) {
+                return false;
+            }
+        }
+    }
+    return !ctx->failed;
+}
+
+/*
+ * The piece that begins at unit `first`, once all peers' are in the slots of `count`. In place is safe: all of the
+ * block have put the piece, and who overwrites a unit has read it.
+ */
+MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
+                                         bool hot, int dtype, int op, uint32_t piece, uint64_t first, uint64_t count)
+{
+    const uint32_t nranks = n != 0 ? (uint32_t)n : args->nranks;
+    const int batch = n == 0 ? 0 : MSCCLPP_DEV_PUT_OPERANDS / (plain ? 2 * n : n);
+    const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
+    const uint32_t fast = n == 0 ? 0 : mscclpp_dev_put_size(mscclpp_dev_put_whole(args, dtype), first, piece);
+    char *out = (char *)args->out + first * MSCCLPP_DEV_UNIT;
+    const char *from[8];
+    mscclpp_dev_acc_t acc;
+    uint32_t u = 0, r;
+    int i;
+
+    if (!mscclpp_dev_put_await(ctx, args, nranks, plain, count)) {
+        return;
+    }
+    if (n != 0) {
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < n; ++i) {
+            from[i] = (uint32_t)i == args->rank ? (const char *)args->in + first * MSCCLPP_DEV_UNIT
+                                                : mscclpp_dev_put_slot(ctx, args, args->rank, (uint32_t)i, count);
+        }
+        u = mscclpp_dev_put_combine_batches(ctx, from, out, n, batch, hot, dtype, op, u, fast);
+        u = mscclpp_dev_put_combine_batches(ctx, from, out, n, (batch + 1) / 2, hot, dtype, op, u, fast);
+    }
+    for (u += ctx->tid; u < size; u += ctx->nthreads) {
+        for (r = 0; r < nranks; ++r) {
+            const mscclpp_dev_vec_t v = r == args->rank
+                                            ? mscclpp_dev_put_ld(args, plain, first + u)
+                                            : mscclpp_dev_ld_vec(mscclpp_dev_put_slot(ctx, args, args->rank, r, count) +
+                                                                 (uint64_t)u * MSCCLPP_DEV_UNIT);
+
+            if (r == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, v);
+            } else {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, v);
+            }
+        }
+        mscclpp_dev_put_st(args, plain, dtype, first + u, mscclpp_dev_acc_get(&acc, dtype));
+    }
+}
+
+/* Units of a piece: what a block has of the message, or as much as a slot holds. */
+MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint32_t nblocks)
+{
+    const uint64_t units = mscclpp_dev_units(args->bytes);
+    uint32_t share;
+
+    if (units >= (uint64_t)args->put_capacity * nblocks) {
+        return args->put_capacity;
+    }
+    share = ((uint32_t)units + nblocks - 1) / nblocks;
+    share = (share + MSCCLPP_DEV_PUT_GRAIN - 1) / MSCCLPP_DEV_PUT_GRAIN * MSCCLPP_DEV_PUT_GRAIN;
+    return share < args->put_capacity ? share : args->put_capacity;
+}
+
+/* `n` is the number of ranks as a constant, or 0 for any; `plain` and `hot` are constants, too. */
+MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
+                                       bool hot, int dtype, int op)
+{
+    const uint32_t piece = mscclpp_dev_put_piece(args, ctx->nblocks);
+    const uint64_t step = (uint64_t)ctx->nblocks * piece;
+    const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
+    uint64_t count = before, first = (uint64_t)ctx->block * piece;
+    bool more = first < mscclpp_dev_units(args->bytes), behind = false;
+
+    /* One turn more than there are pieces, in which nothing is left to send. */
+    while (more || behind) {
+        if (more) {
+            mscclpp_dev_put_send(ctx, args, n, plain, dtype, piece, first, count + 1);
+        }
+        if (behind) {
+            mscclpp_dev_put_receive(ctx, args, n, plain, hot, dtype, op, piece, first - step, count);
+        }
+        behind = more;
+        count += more;
+        first += step;
+        more = first < mscclpp_dev_units(args->bytes);
+    }
+    mscclpp_dev_finish(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args), before, count);
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
+                                                   int dtype, int op)
+{
+    /* Code of its own for 2 ranks alone: of more, each sends its whole operand to all others. */
+    if (args->nranks == 2) {
+        mscclpp_dev_put_ranks(ctx, args, 2, false, hot, dtype, op);
+    } else {
+        mscclpp_dev_put_ranks(ctx, args, 0, false, hot, dtype, op);
+    }
+}
+
+#endif

@@ -1,0 +1,184 @@
+/*
+ * All-reduce through the team's scratch, for user buffers that peers cannot map: the zero-copy algorithm on copies,
+ * tile by tile. Each block has a part of the bulk area of its own and meets only its namesakes, so tiles of different
+ * blocks overlap in time.
+ *
+ * One set of tiles is enough: a rank passes a tile's second barrier only when all ranks have read its operands, and
+ * enters the next tile's first barrier only when it has read its results.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_SCRATCH_H
+#define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_SCRATCH_H
+
+#include "device/lib/barrier.h"
+#include "device/lib/reduce.h"
+#include "device/lib/row.h"
+
+/* Units of a tile for each shard: a block's part of the bulk area holds a tile of operands and one of results for all
+ * n. */
+MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, uint32_t nblocks)
+{
+    const uint64_t tile = args->bulk_size / (2 * (uint64_t)MSCCLPP_DEV_UNIT * nblocks * args->nranks);
+
+    return MSCCLPP_DEV_ROWS && tile > MSCCLPP_DEV_ROW_TILE ? MSCCLPP_DEV_ROW_TILE : tile;
+}
+
+/* Where shard `s` of a block's tile begins in a rank's scratch; `results` 0: operands, 1: results. */
+MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint32_t rank, uint32_t block,
+                                            uint64_t tile, int results, uint32_t s)
+{
+    uint64_t row = ((uint64_t)block * 2 + (uint64_t)results) * args->nranks + s;
+
+    return args->scratch[rank] + args->bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
+}
+
+/* Operand of rank `r` for unit `u` of the own shard's tile. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                          uint32_t r, uint64_t tile, uint64_t u)
+{
+    return mscclpp_dev_ld_vec(mscclpp_dev_scratch_place(args, r, ctx->block, tile, 0, args->rank) +
+                              u * MSCCLPP_DEV_UNIT);
+}
+
+/* Combines units of a tile in the scratch of all ranks; `n` as in the zero-copy kernel, 0 for any number. */
+MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
+                                             bool hot, int dtype, int op, uint64_t tile, uint64_t size)
+{
+    const uint32_t nranks = args->nranks;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v;
+    uint64_t u;
+    uint32_t r;
+    int i;
+
+    for (u = ctx->tid; u < size; u += ctx->nthreads) {
+        if (n != 0) {
+            mscclpp_dev_vec_t operand[8];
+
+            MSCCLPP_DEV_UNROLL
+            for (i = 0; i < n; ++i) {
+                operand[i] = mscclpp_dev_scratch_operand(ctx, args, (uint32_t)i, tile, u);
+            }
+            mscclpp_dev_acc_set(&acc, dtype, operand[0]);
+            MSCCLPP_DEV_UNROLL
+            for (i = 1; i < n; ++i) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, operand[i]);
+            }
+        } else {
+            mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_scratch_operand(ctx, args, 0, tile, u));
+            for (r = 1; r < nranks; ++r) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, mscclpp_dev_scratch_operand(ctx, args, r, tile, u));
+            }
+        }
+        v = mscclpp_dev_acc_get(&acc, dtype);
+        for (r = 0; r < nranks; ++r) {
+            uint32_t peer = args->rank + r < nranks ? args->rank + r : args->rank + r - nranks;
+
+            mscclpp_dev_st_vec(
+                mscclpp_dev_scratch_place(args, peer, ctx->block, tile, 1, args->rank) + u * MSCCLPP_DEV_UNIT, v);
+        }
+    }
+}
+
+/*
+ * Whether the rank's own shard, whose units `size` from unit `index` on are whole, need not go through its own scratch:
+ * nobody else looks at that. Only where rows are combined, which read any memory that is aligned.
+ */
+MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, int dtype, int op, uint64_t index,
+                                               uint64_t size)
+{
+    return MSCCLPP_DEV_ROWS && ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0 &&
+           (index + size) * MSCCLPP_DEV_UNIT <= args->bytes && mscclpp_dev_row_is_known(dtype, op);
+}
+
+/* The same a row at a time, where that is faster; false if it is not. `own`: the shard's first unit, or ~0 if not
+ * direct.
+ */
+MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                  int dtype, int op, uint64_t tile, uint64_t size, uint64_t own)
+{
+#if MSCCLPP_DEV_ROWS
+    const char *in[MSCCLPP_DEV_MAX_RANKS];
+    char *out[MSCCLPP_DEV_MAX_RANKS];
+    uint32_t r;
+
+    for (r = 0; r < args->nranks; ++r) {
+        in[r] = mscclpp_dev_scratch_place(args, r, ctx->block, tile, 0, args->rank);
+        out[r] = mscclpp_dev_scratch_place(args, r, ctx->block, tile, 1, args->rank);
+    }
+    if (own != ~(uint64_t)0) {
+        in[args->rank] = (const char *)args->in + own * MSCCLPP_DEV_UNIT;
+        out[args->rank] = (char *)args->out + own * MSCCLPP_DEV_UNIT;
+    }
+    return mscclpp_dev_row_combine(ctx, dtype, op, args->nranks, in, out, size);
+#else
+    (void)ctx;
+    (void)args;
+    (void)dtype;
+    (void)op;
+    (void)tile;
+    (void)size;
+    (void)own;
+    return false;
+#endif
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
+                                               int dtype, int op)
+{
+    const uint64_t units = mscclpp_dev_units(args->bytes);
+    const uint64_t shard = (units + args->nranks - 1) / args->nranks;
+    const uint64_t tile = mscclpp_dev_scratch_tile(args, ctx->nblocks);
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
+    const uint64_t before = mscclpp_dev_last_barrier(ctx, args);
+    uint64_t barriers = before;
+    uint64_t base;
+    uint32_t s;
+
+    for (base = ctx->block * tile; base < shard; base += ctx->nblocks * tile) {
+        const uint64_t size = shard - base < tile ? shard - base : tile;
+        const uint64_t own = args->rank * shard + base;
+        const bool direct = mscclpp_dev_scratch_is_direct(args, dtype, op, own, size);
+
+        for (s = 0; s < args->nranks; ++s) {
+            if (direct && s == args->rank) {
+                continue;
+            }
+            mscclpp_dev_row_load(ctx, mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 0, s), args->in,
+                                 s * shard + base, size, args->bytes);
+        }
+        mscclpp_dev_barrier(ctx, args, ++barriers);
+        if (!ctx->failed &&
+            !mscclpp_dev_scratch_combine_rows(ctx, args, dtype, op, tile, size, direct ? own : ~(uint64_t)0)) {
+            switch (args->nranks) {
+            case 2:
+                mscclpp_dev_scratch_combine(ctx, args, 2, hot, dtype, op, tile, size);
+                break;
+            case 4:
+                mscclpp_dev_scratch_combine(ctx, args, 4, hot, dtype, op, tile, size);
+                break;
+            case 8:
+                mscclpp_dev_scratch_combine(ctx, args, 8, hot, dtype, op, tile, size);
+                break;
+            default:
+                mscclpp_dev_scratch_combine(ctx, args, 0, hot, dtype, op, tile, size);
+                break;
+            }
+        }
+        mscclpp_dev_barrier(ctx, args, ++barriers);
+        if (ctx->failed) {
+            break;
+        }
+        for (s = 0; s < args->nranks; ++s) {
+            if (direct && s == args->rank) {
+                continue;
+            }
+            mscclpp_dev_row_store(ctx, args->out, s * shard + base, size, args->bytes,
+                                  mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 1, s), mask);
+        }
+    }
+    mscclpp_dev_finish(ctx, args, launches, epoch, before, barriers);
+}
+
+#endif

@@ -1,0 +1,262 @@
+/*
+ * Zero-copy all-reduce over mapped user buffers: each rank reads its shard of every rank's input, combines, and writes
+ * the result into every rank's output. Reads and writes share the outgoing links: 2 (n - 1) / n times the message on
+ * each.
+ *
+ * A link carries more when all that crosses it goes one way: the split variant reads its whole shard first, keeping the
+ * result in the own output, and writes it to the peers afterwards. For smaller messages the second pass costs more than
+ * that gains.
+ *
+ * In place is safe, since a unit is read and written by one thread of the whole job, which reads all operands first.
+ * The split variant keeps to that too: nobody else reads a rank's own shard of its own buffers.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ZEROCOPY_H
+#define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ZEROCOPY_H
+
+#include "device/lib/barrier.h"
+#include "device/types/hot.h"
+#include "device/lib/reduce.h"
+
+/* Units of all ranks together that a thread asks for at once, or of each rank where their number is no constant. */
+#define MSCCLPP_DEV_ZEROCOPY_OPERANDS 8
+#define MSCCLPP_DEV_ZEROCOPY_ROW 4
+
+/* True if every buffer starts at a multiple of 16, as whole units are moved at once only then. */
+MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t *args)
+{
+    uintptr_t bits = 0;
+    uint32_t r;
+
+    for (r = 0; r < args->common.nranks; ++r) {
+        bits |= (uintptr_t)args->peer_in[r] | (uintptr_t)args->peer_out[r];
+    }
+    return bits % MSCCLPP_DEV_UNIT == 0;
+}
+
+/* Of one buffer `batch` whole, aligned units, a constant number, `stride` apart from unit `index` on. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint64_t index, uint64_t stride,
+                                               mscclpp_dev_vec_t *v)
+{
+    int k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        v[k] = mscclpp_dev_ld_vec(from + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
+                                                const mscclpp_dev_vec_t *v)
+{
+    int k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        mscclpp_dev_st_vec(to + (index + (uint64_t)k * stride) * MSCCLPP_DEV_UNIT, v[k]);
+    }
+}
+
+/* What a thread has of all ranks' operands: `batch` whole, aligned units each. */
+typedef struct {
+    mscclpp_dev_vec_t v[8][4];
+} mscclpp_dev_zerocopy_batch_t;
+
+/*
+ * Such units of all ranks, whose number `n` is a constant, too: all loads are under way before the first operand is
+ * used.
+ */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
+                                           uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
+{
+    int i;
+
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < n; ++i) {
+        mscclpp_dev_zerocopy_load_row(args->peer_in[i], batch, index, stride, operands->v[i]);
+    }
+}
+
+/* Combines the same units. The results go to all ranks, or with `split` into the own output. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
+                                              bool hot, int dtype, int op, uint64_t index, uint64_t stride,
+                                              mscclpp_dev_zerocopy_batch_t *operands)
+{
+    int i, k;
+
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        mscclpp_dev_acc_t acc;
+
+        mscclpp_dev_acc_set(&acc, dtype, operands->v[0][k]);
+        MSCCLPP_DEV_UNROLL
+        for (i = 1; i < n; ++i) {
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, operands->v[i][k]);
+        }
+        operands->v[0][k] = mscclpp_dev_acc_get(&acc, dtype);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < (split ? 1 : n); ++i) {
+        char *out = split ? (char *)args->common.out : args->peer_out[i];
+
+        mscclpp_dev_zerocopy_store_row(out, batch, index, stride, operands->v[0]);
+    }
+}
+
+/* The same for any number of ranks: the loads of the next rank's units are under way while those of one are used. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool split,
+                                                  bool hot, int dtype, int op, uint64_t index, uint64_t stride)
+{
+    const uint32_t n = args->common.nranks;
+    mscclpp_dev_acc_t acc[MSCCLPP_DEV_ZEROCOPY_ROW];
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_ZEROCOPY_ROW], next[MSCCLPP_DEV_ZEROCOPY_ROW];
+    uint32_t i, r;
+    int k;
+
+    mscclpp_dev_zerocopy_load_row(args->peer_in[0], batch, index, stride, v);
+    mscclpp_dev_zerocopy_load_row(args->peer_in[n > 1 ? 1 : 0], batch, index, stride, next);
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        mscclpp_dev_acc_set(&acc[k], dtype, v[k]);
+    }
+    for (r = 1; r < n; ++r) {
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < batch; ++k) {
+            v[k] = next[k];
+        }
+        if (r + 1 < n) {
+            mscclpp_dev_zerocopy_load_row(args->peer_in[r + 1], batch, index, stride, next);
+        }
+        MSCCLPP_DEV_UNROLL
+        for (k = 0; k < batch; ++k) {
+            mscclpp_dev_acc_add(&acc[k], hot, dtype, op, v[k]);
+        }
+    }
+    MSCCLPP_DEV_UNROLL
+    for (k = 0; k < batch; ++k) {
+        v[k] = mscclpp_dev_acc_get(&acc[k], dtype);
+    }
+    for (i = 0; i < (split ? 1 : n); ++i) {
+        r = args->common.rank + i < n ? args->common.rank + i : args->common.rank + i - n;
+        mscclpp_dev_zerocopy_store_row(split ? (char *)args->common.out : args->peer_out[r], batch, index, stride, v);
+    }
+}
+
+/* Writes `batch` whole, aligned units of the own output to the peers. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
+                                             uint64_t stride)
+{
+    const uint32_t nranks = n != 0 ? (uint32_t)n : args->common.nranks;
+    mscclpp_dev_vec_t v[MSCCLPP_DEV_ZEROCOPY_OPERANDS];
+    uint32_t i;
+
+    mscclpp_dev_zerocopy_load_row((const char *)args->common.out, batch, index, stride, v);
+    MSCCLPP_DEV_UNROLL
+    for (i = 1; i < nranks; ++i) {
+        const uint32_t peer = args->common.rank + i;
+
+        mscclpp_dev_zerocopy_store_row(args->peer_out[peer < nranks ? peer : peer - nranks], batch, index, stride, v);
+    }
+}
+
+/* Any alignment, and the message's tail. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *args, bool hot, int dtype, int op,
+                                           uint32_t mask, uint64_t index)
+{
+    const uint32_t n = args->common.nranks;
+    const uint64_t bytes = args->common.bytes;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v;
+    uint32_t i, r;
+
+    mscclpp_dev_acc_set(&acc, dtype, mscclpp_dev_ld_unit(args->peer_in[0], index, bytes));
+    for (r = 1; r < n; ++r) {
+        mscclpp_dev_acc_add(&acc, hot, dtype, op, mscclpp_dev_ld_unit(args->peer_in[r], index, bytes));
+    }
+    v = mscclpp_dev_acc_get(&acc, dtype);
+    for (i = 0; i < n; ++i) {
+        r = args->common.rank + i < n ? args->common.rank + i : args->common.rank + i - n;
+        mscclpp_dev_st_unit(args->peer_out[r], index, bytes, v, mask);
+    }
+}
+
+/*
+ * Of the units from `u` to before `last`, `threads` apart, as many batches as there are whole ones. Returns the unit to
+ * go on with.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
+                                                  bool hot, int dtype, int op, uint64_t u, uint64_t last,
+                                                  uint64_t threads)
+{
+    const uint64_t step = (uint64_t)batch * threads, reach = step - threads;
+    mscclpp_dev_zerocopy_batch_t operands;
+
+    for (; u + reach < last; u += step) {
+        if (n == 0) {
+            mscclpp_dev_zerocopy_combine_any(args, batch, split, hot, dtype, op, u, threads);
+        } else {
+            mscclpp_dev_zerocopy_load(args, n, batch, u, threads, &operands);
+            mscclpp_dev_zerocopy_combine(args, n, batch, split, hot, dtype, op, u, threads, &operands);
+        }
+    }
+    return u;
+}
+
+/* `n` is the number of ranks as a constant, or 0 for any. */
+MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args, int n,
+                                            bool split, bool hot, int dtype, int op)
+{
+    const mscclpp_dev_args_t *common = &args->common;
+    /* Types that are looked up at run time take the registers that a row would need. */
+    const int batch = n != 0                      ? MSCCLPP_DEV_ZEROCOPY_OPERANDS / n
+                      : hot || !MSCCLPP_DEV_FOLDS ? MSCCLPP_DEV_ZEROCOPY_ROW
+                                                  : 1;
+    const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
+    const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
+    const uint64_t units = mscclpp_dev_units(common->bytes), whole = common->bytes / MSCCLPP_DEV_UNIT;
+    const uint64_t shard = (units + common->nranks - 1) / common->nranks;
+    const uint64_t first = common->rank * shard;
+    const uint64_t last = first + shard < units ? first + shard : units, end = last < whole ? last : whole;
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    const bool fast = mask == 0xffffu && mscclpp_dev_zerocopy_aligned(args);
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
+    const uint64_t barriers = mscclpp_dev_last_barrier(ctx, common) + 2;
+    uint64_t u = first + thread;
+
+    mscclpp_dev_barrier(ctx, common, barriers - 1);
+    if (!ctx->failed) {
+        if (fast) {
+            u = mscclpp_dev_zerocopy_batches(args, n, batch, split, hot, dtype, op, u, end, threads);
+        }
+        /* What follows the last batch of the thread goes to all ranks at once in either variant. */
+        for (; u < last; u += threads) {
+            mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
+        }
+        /* Both passes give a unit to the same thread. */
+        if (fast && split) {
+            for (u = first + thread; u + (uint64_t)(batch - 1) * threads < end; u += (uint64_t)batch * threads) {
+                mscclpp_dev_zerocopy_spread(args, n, batch, u, threads);
+            }
+        }
+    }
+    mscclpp_dev_barrier(ctx, common, barriers);
+    mscclpp_dev_finish(ctx, common, launches, epoch, barriers - 2, barriers);
+}
+
+MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
+                                                bool split, bool hot, int dtype, int op)
+{
+#define MSCCLPP_DEV_ZEROCOPY_RANKS(n_)                                                                                 \
+    case n_:                                                                                                           \
+        mscclpp_dev_zerocopy_ranks(ctx, args, n_, split, hot, dtype, op);                                              \
+        break;
+    switch (args->common.nranks) {
+        MSCCLPP_DEV_RANKS(MSCCLPP_DEV_ZEROCOPY_RANKS)
+    default:
+        mscclpp_dev_zerocopy_ranks(ctx, args, 0, split, hot, dtype, op);
+        break;
+    }
+#undef MSCCLPP_DEV_ZEROCOPY_RANKS
+}
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * Tries whether lines of LL128 stay whole: every rank sends bundles to all peers as the all-reduces do, epoch by epoch,
+ * and looks at each line whose flag has come. Every word changes from each use of a line to the next, so whatever part
+ * of one is late shows.
+ *
+ * There is one phase only, so epochs take turns with the slots of both: a rank sends epoch e + 2 after it has e + 1
+ * from all peers, which each of them sent after reading all of e. Before the slots serve anything else the hosts have
+ * to meet.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_PROBE_LL128_H
+#define MSCCLPP_DEVICE_KERN_PROBE_LL128_H
+
+#include "device/kern/allreduce/allreduce_twophase_ll128.h"
+
+/* What `sender` sends in an epoch, closed. */
+MSCCLPP_DEV void mscclpp_dev_ll128_pattern(const mscclpp_dev_ctx_t *ctx, uint32_t sender, uint32_t flag,
+                                           mscclpp_dev_bundle_t *bundle)
+{
+    uint32_t i, w;
+
+    for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
+        MSCCLPP_DEV_UNROLL
+        for (w = 0; w < 4; ++w) {
+            bundle->lane[i].w[w] = flag * 0x9e3779b1u + ((sender << 9 | ctx->tid / MSCCLPP_DEV_WARP) << 7 |
+                                                         mscclpp_dev_lane(ctx, i) << 2 | w);
+        }
+    }
+    mscclpp_dev_bundle_close(ctx, bundle, flag);
+}
+
+MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *a, const mscclpp_dev_bundle_t *b)
+{
+    uint32_t different = 0, i, w;
+
+    for (i = 0; i < MSCCLPP_DEV_LANES; ++i) {
+        MSCCLPP_DEV_UNROLL
+        for (w = 0; w < 4; ++w) {
+            different |= a->lane[i].w[w] ^ b->lane[i].w[w];
+        }
+    }
+    return different != 0;
+}
+
+MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ll128_probe_args_t *probe)
+{
+    const mscclpp_dev_args_t *args = &probe->common;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    const uint32_t before = mscclpp_dev_last_epoch(ctx, args), last = before + probe->rounds;
+    mscclpp_dev_bundle_t sent, got;
+    mscclpp_dev_twophase_t epoch;
+    bool torn = false;
+    uint32_t r;
+
+    epoch.args = args;
+    epoch.shard = epoch.base = 0;
+    epoch.capacity = args->ll128_capacity;
+    for (epoch.flag = before; epoch.flag != last && !ctx->failed;) {
+        ++epoch.flag;
+        mscclpp_dev_ll128_pattern(ctx, args->rank, epoch.flag, &sent);
+        for (r = 1; r < args->nranks; ++r) {
+            mscclpp_dev_ll128_put(ctx, &epoch, mscclpp_dev_twophase_peer(args, r), (int)(epoch.flag & 1),
+                                  ctx->tid / MSCCLPP_DEV_WARP, &sent);
+        }
+        for (r = 1; r < args->nranks; ++r) {
+            const uint32_t peer = mscclpp_dev_twophase_peer(args, r);
+            mscclpp_dev_wait_t wait = {0, 0};
+            uint32_t late;
+
+            mscclpp_dev_warp_meet();
+            do {
+                mscclpp_dev_ll128_ask(ctx, &epoch, peer, (int)(epoch.flag & 1), ctx->tid / MSCCLPP_DEV_WARP, &got);
+                late = mscclpp_dev_bundle_has(ctx, &got, epoch.flag) ? MSCCLPP_DEV_NOT_LATE : peer;
+            } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
+            mscclpp_dev_ll128_pattern(ctx, peer, epoch.flag, &sent);
+            torn = torn || (!ctx->failed && mscclpp_dev_ll128_differs(&got, &sent));
+        }
+    }
+    if (torn) {
+        mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->torn, 1);
+    }
+    mscclpp_dev_finish_packets(ctx, args, launches, last);
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* A kernel that does nothing but meet the peers: the probe of whether kernels of all ranks make progress together. */
+#ifndef MSCCLPP_DEVICE_KERN_PROBE_MEET_H
+#define MSCCLPP_DEVICE_KERN_PROBE_MEET_H
+
+#include "device/lib/barrier.h"
+
+MSCCLPP_DEV void mscclpp_dev_barrier_only(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    const uint64_t barriers = mscclpp_dev_last_barrier(ctx, args) + 1;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
+
+    mscclpp_dev_barrier(ctx, args, barriers);
+    mscclpp_dev_finish(ctx, args, launches, epoch, barriers - 1, barriers);
+}
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * Transfers between two ranks over one port channel, to measure what a transport does for kernels. One thread; both
+ * ranks' kernels meet first, so that neither the launch nor a late peer is part of the time.
+ *
+ * As `MSCCLPP_DEV_PAIR_FIRST` and `_SECOND` the ranks hand a message to and fro. As `_SENDER` a rank puts `puts`
+ * messages into the same place, the last one with a signal and a flush, and so in every round; as `_RECEIVER` it waits
+ * for the signals; as `_BOTH` it does the one and the other.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_PROBE_PORT_PAIR_H
+#define MSCCLPP_DEVICE_KERN_PROBE_PORT_PAIR_H
+
+#include "device/lib/barrier.h"
+#include "device/lib/port_channel.h"
+
+MSCCLPP_DEV void mscclpp_dev_port_pair_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
+{
+    const mscclpp_dev_args_t *args = &pair->common;
+    uint32_t put;
+
+    for (put = 1; put < pair->puts; ++put) {
+        mscclpp_dev_port_put(ctx, args, &pair->channel, pair->to, pair->from, args->bytes);
+    }
+    mscclpp_dev_port_put_with_signal_and_flush(ctx, args, &pair->channel, pair->to, pair->from, args->bytes);
+}
+
+MSCCLPP_DEV void mscclpp_dev_port_pair_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
+{
+    const mscclpp_dev_args_t *args = &pair->common;
+
+    switch (pair->role) {
+    case MSCCLPP_DEV_PAIR_FIRST:
+        mscclpp_dev_port_put_with_signal(ctx, args, &pair->channel, pair->to, pair->from, args->bytes);
+        mscclpp_dev_port_wait(ctx, args, &pair->channel);
+        break;
+    case MSCCLPP_DEV_PAIR_SECOND:
+        mscclpp_dev_port_wait(ctx, args, &pair->channel);
+        mscclpp_dev_port_put_with_signal(ctx, args, &pair->channel, pair->to, pair->from, args->bytes);
+        break;
+    case MSCCLPP_DEV_PAIR_SENDER:
+        mscclpp_dev_port_pair_send(ctx, pair);
+        break;
+    case MSCCLPP_DEV_PAIR_BOTH:
+        mscclpp_dev_port_pair_send(ctx, pair);
+        mscclpp_dev_port_wait(ctx, args, &pair->channel);
+        break;
+    default:
+        mscclpp_dev_port_wait(ctx, args, &pair->channel);
+        break;
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_port_pair(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
+{
+    const mscclpp_dev_args_t *args = &pair->common;
+    uint64_t begin, end;
+    uint32_t round;
+
+    if (ctx->tid == 0 && ctx->block == 0) {
+        mscclpp_dev_port_signal(ctx, args, &pair->channel);
+        mscclpp_dev_port_wait(ctx, args, &pair->channel);
+        begin = mscclpp_dev_now_ns();
+        for (round = 0; round < pair->rounds && !ctx->failed; ++round) {
+            mscclpp_dev_port_pair_round(ctx, pair);
+        }
+        end = mscclpp_dev_now_ns();
+        /* The host may overwrite the source once the kernel has ended. */
+        mscclpp_dev_port_flush(ctx, args, &pair->channel);
+        if (!ctx->failed) {
+            mscclpp_dev_st_release_sys_u64(pair->elapsed_ns, end > begin ? end - begin : 1);
+        }
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    mscclpp_dev_finish_packets(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args));
+}
+
+#endif

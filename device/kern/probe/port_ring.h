@@ -1,0 +1,72 @@
+/*
+ * Transfers round the ring of ranks over port channels, to verify and to measure what the transports do. In each round
+ * every rank hands on to the next one what came in the round before, its own input at first: the output is the input of
+ * the rank that lies `rounds` ranks back, and is wrong if a single signal in between was earlier than its bytes.
+ *
+ * Each block carries its own slice over channels of its own. A rank tells the previous one when the slot of a round is
+ * free, and puts when it has been told the same.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_PROBE_PORT_RING_H
+#define MSCCLPP_DEVICE_KERN_PROBE_PORT_RING_H
+
+#include "device/lib/barrier.h"
+#include "device/lib/memory_channel.h"
+#include "device/lib/port_channel.h"
+
+/* One round of a block's slice, by one thread. Returns whether the addition came later than the signal after it. */
+MSCCLPP_DEV bool mscclpp_dev_port_ring_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_ring_args_t *ring,
+                                             uint32_t round, uint64_t first, uint64_t size, uint64_t counted)
+{
+    const mscclpp_dev_args_t *args = &ring->common;
+    const mscclpp_dev_port_channel_t *next = &ring->next[ctx->block], *previous = &ring->previous[ctx->block];
+    const uint64_t from = round % 2 * ring->slot_size + first, to = (round + 1) % 2 * ring->slot_size + first;
+    const uint64_t word = 2 * ring->slot_size + ctx->block * sizeof(uint64_t);
+
+    mscclpp_dev_port_signal(ctx, args, previous);
+    mscclpp_dev_port_wait(ctx, args, next);
+    if (ring->add != 0) {
+        mscclpp_dev_port_add(ctx, args, next, word, ring->add);
+    }
+    if (ring->combined != 0) {
+        mscclpp_dev_port_put_with_signal_and_flush(ctx, args, next, to, from, size);
+    } else {
+        mscclpp_dev_port_put(ctx, args, next, to, from, size);
+        mscclpp_dev_port_signal(ctx, args, next);
+        mscclpp_dev_port_flush(ctx, args, next);
+    }
+    if (ring->overwrite != 0 && size > 0 && !ctx->failed) {
+        ring->region[from] = 0;
+        ring->region[from + size - 1] = 0;
+    }
+    mscclpp_dev_port_wait(ctx, args, previous);
+    return !ctx->failed && mscclpp_dev_ld_relaxed_sys_u64((const uint64_t *)(const void *)(ring->region + word)) !=
+                               counted + (round + 1) * ring->add;
+}
+
+MSCCLPP_DEV void mscclpp_dev_port_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_ring_args_t *ring)
+{
+    const mscclpp_dev_args_t *args = &ring->common;
+    const uint64_t units = mscclpp_dev_units(args->bytes);
+    const uint64_t share = (units + ctx->nblocks - 1) / ctx->nblocks * MSCCLPP_DEV_UNIT;
+    const uint64_t first = ctx->block * share < args->bytes ? ctx->block * share : args->bytes;
+    const uint64_t size = args->bytes - first < share ? args->bytes - first : share;
+    const uint64_t counted = mscclpp_dev_ld_relaxed_sys_u64(
+        (const uint64_t *)(const void *)(ring->region + 2 * ring->slot_size + ctx->block * sizeof(uint64_t)));
+    uint32_t round;
+
+    mscclpp_dev_block_copy(ctx, ring->region + first, (const char *)args->in + first, size);
+    for (round = 0; round < ring->rounds && !ctx->failed; ++round) {
+        mscclpp_dev_block_sync(ctx);
+        if (ctx->tid == 0 && mscclpp_dev_port_ring_round(ctx, ring, round, first, size, counted)) {
+            ring->late[ctx->block] += 1;
+        }
+        ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    }
+    if (!ctx->failed) {
+        mscclpp_dev_block_copy(ctx, (char *)args->out + first,
+                               ring->region + ring->rounds % 2 * ring->slot_size + first, size);
+    }
+    mscclpp_dev_finish_packets(ctx, args, mscclpp_dev_last_launch(ctx, args), mscclpp_dev_last_epoch(ctx, args));
+}
+
+#endif

@@ -1,0 +1,139 @@
+/* CUDA kernels of all collectives but all-reduce: shells round the bodies of device/kern/coll. */
+#include "device/launch/cuda_coll.h"
+
+#include "device/kern/coll/direct.h"
+#include "device/kern/coll/pack.h"
+#include "device/kern/coll/packets.h"
+#include "device/kern/coll/strided.h"
+#include "device/kern/coll/tiles.h"
+
+#include <cuda_runtime.h>
+
+/* For type and operation that the kernel looks up in its arguments. */
+#define ANY (-1)
+
+#define THREADS MSCCLPP_DEV_MAX_THREADS, 1
+
+static __global__ void __launch_bounds__(THREADS)
+    move_packets_kernel(const __grid_constant__ mscclpp_dev_coll_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_await_stream();
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_move_packets(&ctx, &args, NULL);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    move_blocks_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_await_stream();
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_move_packets(&ctx, &args.coll, &args);
+}
+
+template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS)
+    combine_packets_kernel(const __grid_constant__ mscclpp_dev_coll_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_await_stream();
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_combine_packets(&ctx, &args, NULL, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+                                     OP != ANY ? OP : (int)args.common.op);
+}
+
+/* Sizes that differ are rarely small on all ranks, so there is one kernel for all types. */
+static __global__ void __launch_bounds__(THREADS)
+    combine_blocks_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_await_stream();
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_combine_packets(&ctx, &args.coll, &args, false, (int)args.coll.common.dtype,
+                                     (int)args.coll.common.op);
+}
+
+static __global__ void __launch_bounds__(THREADS) tiles_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_tiles(&ctx, &args, (int)args.coll.common.dtype, (int)args.coll.common.op);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    move_direct_kernel(const __grid_constant__ mscclpp_dev_direct_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_move_direct(&ctx, &args);
+}
+
+template <int DTYPE, int OP>
+static __global__ void __launch_bounds__(THREADS)
+    combine_direct_kernel(const __grid_constant__ mscclpp_dev_direct_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_combine_direct(&ctx, &args, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+                                    OP != ANY ? OP : (int)args.common.op);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    move_strided_kernel(const __grid_constant__ mscclpp_dev_strided_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_move_strided(&ctx, &args);
+}
+
+static __global__ void __launch_bounds__(THREADS) pack_kernel(const __grid_constant__ mscclpp_dev_pack_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_pack(&ctx, &args);
+}
+
+template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
+{
+    switch (kernel) {
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+        return (const void *)move_packets_kernel;
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+        return (const void *)move_blocks_kernel;
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
+        return (const void *)combine_packets_kernel<DTYPE, OP>;
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+        return (const void *)combine_blocks_kernel;
+    case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
+        return (const void *)move_direct_kernel;
+    case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
+        return (const void *)move_strided_kernel;
+    case MSCCLPP_KERNEL_COLL_PACK:
+        return (const void *)pack_kernel;
+    case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
+        return (const void *)combine_direct_kernel<DTYPE, OP>;
+    default:
+        return (const void *)tiles_kernel;
+    }
+}
+
+const void *mscclpp_dev_cuda_coll_kernel(mscclpp_dev_kernel_t kernel, int dtype, int op)
+{
+#define MATCH(dtype_, op_)                                                                                             \
+    if (dtype == (int)dtype_ && op == (int)op_) {                                                                      \
+        return function_of<(int)dtype_, (int)op_>(kernel);                                                             \
+    }
+    MSCCLPP_DEV_HOT(MATCH)
+#undef MATCH
+    return function_of<ANY, ANY>(kernel);
+}

@@ -1,0 +1,95 @@
+/* The lingering kernel, which is as large as all others together, and the clusters of its blocks. */
+#include "device/launch/cuda_linger.h"
+
+#include "device/kern/linger.h"
+
+#define DEVICES 64
+
+static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
+    linger_kernel(const __grid_constant__ mscclpp_dev_linger_args_t args)
+{
+    __shared__ mscclpp_dev_linger_block_t own;
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_linger(&ctx, &args, &own);
+}
+
+const void *mscclpp_dev_cuda_linger_kernel(void)
+{
+    return (const void *)linger_kernel;
+}
+
+/*
+ * Sizes in which the blocks of a lingering kernel can form a cluster on each device, a bit each; a launch that fails
+ * clears its bit. Atomic.
+ */
+static uint32_t cluster_sizes[DEVICES];
+
+#define MAX_CLUSTER 16u
+
+static void make_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute *attribute)
+{
+    attribute->id = cudaLaunchAttributeClusterDimension;
+    attribute->val.clusterDim.x = config->gridDim.x;
+    attribute->val.clusterDim.y = attribute->val.clusterDim.z = 1;
+    config->attrs = attribute;
+    config->numAttrs = 1;
+}
+
+/* 0, and no error of the runtime's left behind, where there are none. What was compiled for less knows of none. */
+static uint32_t find_cluster_sizes(void)
+{
+    const void *function = (const void *)linger_kernel;
+    cudaFuncAttributes attributes;
+    cudaLaunchAttribute attribute;
+    cudaLaunchConfig_t config = {};
+    uint32_t sizes = 0;
+
+    config.blockDim = dim3(MSCCLPP_DEV_MAX_THREADS);
+    if (cudaFuncGetAttributes(&attributes, function) != cudaSuccess ||
+        cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
+        (void)cudaGetLastError();
+        return 0;
+    }
+    for (config.gridDim = dim3(2); config.gridDim.x <= MAX_CLUSTER && attributes.ptxVersion >= 90; ++config.gridDim.x) {
+        int clusters = 0;
+
+        make_cluster(&config, &attribute);
+        if (cudaOccupancyMaxActiveClusters(&clusters, function, &config) != cudaSuccess) {
+            (void)cudaGetLastError();
+        } else if (clusters > 0) {
+            sizes |= 1u << config.gridDim.x;
+        }
+    }
+    return sizes;
+}
+
+/* Where the cluster that was asked for does not start, after all, the blocks go without one. */
+cudaError_t mscclpp_dev_cuda_launch_lingering(cudaLaunchConfig_t *config, const mscclpp_dev_linger_args_t *args)
+{
+    const uint32_t size = config->gridDim.x;
+    void *parameters[] = {(void *)args};
+    cudaLaunchAttribute attribute;
+    int device;
+
+    if (args->cluster != 0 && size > 1 && size <= MAX_CLUSTER && cudaGetDevice(&device) == cudaSuccess &&
+        device < DEVICES && (__atomic_load_n(&cluster_sizes[device], __ATOMIC_RELAXED) >> size & 1u) != 0) {
+        make_cluster(config, &attribute);
+        if (cudaLaunchKernelExC(config, (const void *)linger_kernel, parameters) == cudaSuccess) {
+            return cudaSuccess;
+        }
+        (void)cudaGetLastError();
+        (void)__atomic_fetch_and(&cluster_sizes[device], ~(1u << size), __ATOMIC_RELAXED);
+        config->numAttrs = 0;
+    }
+    return cudaLaunchKernel((const void *)linger_kernel, config->gridDim, config->blockDim, parameters, 0,
+                            config->stream);
+}
+
+void mscclpp_dev_cuda_find_clusters(int device)
+{
+    if (device < DEVICES) {
+        __atomic_store_n(&cluster_sizes[device], find_cluster_sizes(), __ATOMIC_RELAXED);
+    }
+}

@@ -1,0 +1,88 @@
+/*
+ * The C contract that starts kernels, on CUDA (cuda.cu) or on CPU threads (twin.c). All blocks of a
+ * launch run at once: its sizes stay within what the device holds, so that kernels may wait for their peers.
+ */
+#ifndef MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
+#define MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/types/launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    mscclpp_dev_kernel_t kernel;
+    uint32_t nblocks;  /* 1 to MSCCLPP_DEV_MAX_BLOCKS, equal on all ranks */
+    uint32_t nthreads; /* a block, 1 to MSCCLPP_DEV_MAX_THREADS, equal on all ranks; on CUDA a multiple of 32 */
+    const void *args;  /* the structure that the kernel's identifier names */
+} mscclpp_dev_launch_t;
+
+/* Bytes of the arguments of a kernel. */
+size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel);
+
+/* True if the kernels of the runtime can combine elements of this type with this operation. */
+bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_host);
+
+/* Bytes of one element, from its first byte to the first byte of the next; 0 for an unknown type. */
+size_t mscclpp_dev_dtype_extent(mscclpp_dtype_t dtype);
+
+/* Bytes of one element without the padding after its last member. */
+size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
+
+/*
+ * A queue of the twin: its launches and copies run one after another on threads of its own, which sleep when it is
+ * empty. A launch of a single thread runs at once in the caller's thread if the queue is empty, unless its kernel waits
+ * for what the caller does next.
+ */
+typedef struct mscclpp_dev_host_queue mscclpp_dev_host_queue_t;
+
+/* 0 or an errno value. */
+int mscclpp_dev_host_queue_create(mscclpp_dev_host_queue_t **queue_p);
+
+/* Waits for its launches; NULL is allowed. */
+void mscclpp_dev_host_queue_destroy(mscclpp_dev_host_queue_t *queue);
+
+/* Copies the arguments. 0 or an errno value. */
+int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_launch_t *launch);
+
+/* A copy in a queue. */
+typedef struct {
+    void *to;
+    const void *from;
+    size_t size;
+} mscclpp_dev_host_copy_t;
+
+/* Always runs on a thread of the queue. 0 or an errno value. */
+int mscclpp_dev_host_copy(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_host_copy_t *copy);
+
+/* True if all launches and copies have ended. */
+bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue);
+
+/* A place behind all that is in the queue now, and whether everything before it has ended. */
+uint64_t mscclpp_dev_host_queue_mark(mscclpp_dev_host_queue_t *queue);
+bool mscclpp_dev_host_queue_passed(mscclpp_dev_host_queue_t *queue, uint64_t mark);
+
+/* Called by waits of launches that run in this thread; NULL: none. */
+void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *context);
+
+#ifdef MSCCLPP_HAVE_CUDA
+/* A cudaStream_t as void *, of `device`, which is current; both return a cudaError_t as int. */
+int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch);
+
+/*
+ * Loads every kernel into the context of `device`, which is current, and is the only one that launches use there.
+ * `launch`: the driver's cuLaunchKernelEx, or NULL without one. One thread a device, and before its first launch.
+ */
+int mscclpp_dev_cuda_preload(int device, void *launch);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

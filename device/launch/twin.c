@@ -1,0 +1,448 @@
+/* The twin's launcher: a queue of launches, each run by as many CPU threads as the grid has threads. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/kern/allreduce/allreduce_nodes.h"
+#include "device/kern/allreduce/allreduce_nodes_packets.h"
+#include "device/kern/allreduce/allreduce_oneshot.h"
+#include "device/kern/allreduce/allreduce_oneshot_put.h"
+#include "device/kern/allreduce/allreduce_scratch.h"
+#include "device/kern/allreduce/allreduce_twophase.h"
+#include "device/kern/allreduce/allreduce_twophase_ll128.h"
+#include "device/kern/allreduce/allreduce_zerocopy.h"
+#include "device/kern/coll/direct.h"
+#include "device/kern/coll/pack.h"
+#include "device/kern/coll/packets.h"
+#include "device/kern/coll/strided.h"
+#include "device/kern/coll/tiles.h"
+#include "device/kern/probe/channel_ring.h"
+#include "device/kern/probe/meet.h"
+#include "device/kern/linger.h"
+#include "device/kern/probe/ll128.h"
+#include "device/kern/allreduce/reduce_chunk.h"
+#include "device/kern/probe/port_pair.h"
+#include "device/kern/probe/port_ring.h"
+#include "device/launch/launch.h"
+
+/* Turns of a wait, of some 30 ns each. */
+#define SHORT_PATIENCE 32u
+#define LONG_PATIENCE 2048u
+
+/* What the threads of a block share. */
+typedef struct {
+    mscclpp_dev_host_block_t meeting;
+    mscclpp_dev_host_block_t cluster_meeting; /* of the first block: for all */
+    mscclpp_dev_linger_block_t linger;
+} block_t;
+
+typedef struct job {
+    struct job *next;
+    mscclpp_dev_host_copy_t copy; /* `to` NULL: a launch */
+    mscclpp_dev_launch_t launch;  /* of a copy only its one thread */
+    uint32_t started;             /* threads of the grid that a worker has taken */
+    uint32_t unfinished;
+    block_t *blocks; /* one each */
+    union {
+        mscclpp_dev_args_t common;
+        mscclpp_dev_zerocopy_args_t zerocopy;
+        mscclpp_dev_ring_args_t ring;
+        mscclpp_dev_ll128_probe_args_t ll128_probe;
+        mscclpp_dev_linger_args_t linger;
+        mscclpp_dev_reduce_args_t reduce;
+        mscclpp_dev_port_ring_args_t port_ring;
+        mscclpp_dev_port_pair_args_t port_pair;
+        mscclpp_dev_nodes_args_t nodes;
+        mscclpp_dev_blocks_args_t blocks;
+        mscclpp_dev_direct_args_t direct;
+        mscclpp_dev_strided_args_t strided;
+        mscclpp_dev_pack_args_t pack;
+    } args;
+} job_t;
+
+struct mscclpp_dev_host_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* for workers: the first job changed, or the queue closes */
+    job_t *first;        /* the one that runs */
+    job_t *last;
+    bool closing;
+    pthread_t *workers; /* all blocks of a job run at once, so there are as many as the largest grid had threads */
+    uint32_t worker_count;
+    uint32_t busy;   /* 1 while an inline launch runs; guarded by the lock */
+    uint64_t queued; /* jobs so far, inline launches left out, which are over when their call returns */
+    uint64_t ended;
+};
+
+static _Thread_local struct {
+    void (*call)(void *context);
+    void *context;
+} wait_progress;
+
+void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *context)
+{
+    wait_progress.call = progress;
+    wait_progress.context = context;
+}
+
+static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args,
+                     mscclpp_dev_linger_block_t *linger)
+{
+    const mscclpp_dev_args_t *common = args; /* all arguments begin with them */
+    const int dtype = (int)common->dtype, op = (int)common->op;
+
+    switch (kernel) {
+    case MSCCLPP_KERNEL_BARRIER:
+        mscclpp_dev_barrier_only(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
+        mscclpp_dev_allreduce_oneshot(ctx, args, false, dtype, op, MSCCLPP_DEV_LL16);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
+        mscclpp_dev_allreduce_oneshot(ctx, args, false, dtype, op, MSCCLPP_DEV_LL8);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
+        mscclpp_dev_allreduce_twophase(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
+        mscclpp_dev_allreduce_zerocopy(ctx, args, false, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT:
+        mscclpp_dev_allreduce_zerocopy(ctx, args, true, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
+        mscclpp_dev_allreduce_scratch(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_CHANNEL_RING:
+        mscclpp_dev_channel_ring(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_LINGER:
+        mscclpp_dev_linger(ctx, args, linger);
+        break;
+    case MSCCLPP_KERNEL_REDUCE_CHUNK:
+        mscclpp_dev_reduce_chunk(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_PORT_RING:
+        mscclpp_dev_port_ring(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_PORT_PAIR:
+        mscclpp_dev_port_pair(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES:
+        mscclpp_dev_allreduce_nodes(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
+        mscclpp_dev_allreduce_nodes_packets(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
+        mscclpp_dev_allreduce_oneshot_put(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128:
+        mscclpp_dev_allreduce_twophase_ll128(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_LL128_PROBE:
+        mscclpp_dev_ll128_probe(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+        mscclpp_dev_coll_move_packets(ctx, args, NULL);
+        break;
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
+        mscclpp_dev_coll_combine_packets(ctx, args, NULL, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
+        mscclpp_dev_coll_move_packets(ctx, args, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
+        mscclpp_dev_coll_combine_packets(ctx, args, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_TILES:
+        mscclpp_dev_coll_tiles(ctx, args, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
+        mscclpp_dev_coll_move_direct(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
+        mscclpp_dev_coll_combine_direct(ctx, args, false, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
+        mscclpp_dev_coll_move_strided(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_PACK:
+        mscclpp_dev_coll_pack(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_LAST:
+        break;
+    }
+}
+
+/*
+ * Where every thread of every rank has a processor, what it waits for is under way and comes soon; giving the processor
+ * away might cost a time slice of whatever else runs on the machine. Where they share processors, what a thread waits
+ * for may be the next one on its own.
+ */
+static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
+{
+    static uint32_t cached;
+    const mscclpp_dev_args_t *common = launch->args;
+    uint32_t processors = __atomic_load_n(&cached, __ATOMIC_RELAXED);
+
+    if (processors == 0) {
+        cpu_set_t set;
+
+        processors = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+        __atomic_store_n(&cached, processors, __ATOMIC_RELAXED);
+    }
+    return (uint64_t)common->nranks * launch->nblocks * launch->nthreads <= processors ? LONG_PATIENCE : SHORT_PATIENCE;
+}
+
+static bool forms_cluster(const mscclpp_dev_launch_t *launch)
+{
+    return launch->kernel == MSCCLPP_KERNEL_LINGER && ((const mscclpp_dev_linger_args_t *)launch->args)->cluster != 0;
+}
+
+static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block_t *blocks, bool inline_launch)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    memset(&ctx, 0, sizeof(ctx));
+    ctx.tid = index % launch->nthreads;
+    ctx.nthreads = launch->nthreads;
+    ctx.block = index / launch->nthreads;
+    ctx.nblocks = launch->nblocks;
+    ctx.patience = find_patience(launch);
+    ctx.meeting = &blocks[ctx.block].meeting;
+    ctx.cluster = forms_cluster(launch) ? launch->nblocks : 1;
+    ctx.block_size = sizeof(block_t);
+    ctx.cluster_meeting = &blocks[0].cluster_meeting;
+    if (inline_launch) {
+        ctx.progress = wait_progress.call;
+        ctx.progress_context = wait_progress.context;
+    }
+    run_body(&ctx, launch->kernel, launch->args, &blocks[ctx.block].linger);
+    if (ctx.cluster > 1 && ctx.tid == 0) {
+        /* On a GPU it is another block's now, so it is not to be found as it was. */
+        memset(&blocks[ctx.block].linger, 0xa5, sizeof(blocks[ctx.block].linger));
+    }
+}
+
+static void *worker_main(void *argument)
+{
+    mscclpp_dev_host_queue_t *queue = argument;
+
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        job_t *job = queue->first;
+        uint32_t index;
+
+        if (job == NULL || queue->busy || job->started == job->launch.nblocks * job->launch.nthreads) {
+            if (job == NULL && queue->closing) {
+                break;
+            }
+            pthread_cond_wait(&queue->work, &queue->lock);
+            continue;
+        }
+        index = job->started++;
+        pthread_mutex_unlock(&queue->lock);
+        if (job->copy.to != NULL) {
+            memcpy(job->copy.to, job->copy.from, job->copy.size);
+        } else {
+            run_thread(&job->launch, index, job->blocks, false);
+        }
+        pthread_mutex_lock(&queue->lock);
+        if (--job->unfinished == 0) {
+            queue->first = job->next;
+            if (queue->first == NULL) {
+                queue->last = NULL;
+            }
+            ++queue->ended;
+            free(job->blocks);
+            free(job);
+            pthread_cond_broadcast(&queue->work);
+        }
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+int mscclpp_dev_host_queue_create(mscclpp_dev_host_queue_t **queue_p)
+{
+    mscclpp_dev_host_queue_t *queue = calloc(1, sizeof(*queue));
+
+    if (queue == NULL) {
+        return ENOMEM;
+    }
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->work, NULL);
+    *queue_p = queue;
+    return 0;
+}
+
+void mscclpp_dev_host_queue_destroy(mscclpp_dev_host_queue_t *queue)
+{
+    uint32_t i;
+
+    if (queue == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&queue->lock);
+    queue->closing = true;
+    pthread_cond_broadcast(&queue->work);
+    pthread_mutex_unlock(&queue->lock);
+    for (i = 0; i < queue->worker_count; ++i) {
+        pthread_join(queue->workers[i], NULL);
+    }
+    free(queue->workers);
+    pthread_cond_destroy(&queue->work);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue);
+}
+
+/* Makes sure that `count` workers exist. With the lock held. */
+static int add_workers(mscclpp_dev_host_queue_t *queue, uint32_t count)
+{
+    pthread_t *workers;
+    int error;
+
+    if (count <= queue->worker_count) {
+        return 0;
+    }
+    workers = realloc(queue->workers, count * sizeof(*workers));
+    if (workers == NULL) {
+        return ENOMEM;
+    }
+    queue->workers = workers;
+    while (queue->worker_count < count) {
+        error = pthread_create(&queue->workers[queue->worker_count], NULL, worker_main, queue);
+        if (error != 0) {
+            return error;
+        }
+        ++queue->worker_count;
+    }
+    return 0;
+}
+
+/* Queues a job of `threads` threads. With the lock held. */
+static int append(mscclpp_dev_host_queue_t *queue, job_t *job, uint32_t threads)
+{
+    int error = add_workers(queue, threads);
+
+    if (error != 0) {
+        return error;
+    }
+    job->unfinished = threads;
+    if (queue->last != NULL) {
+        queue->last->next = job;
+    } else {
+        queue->first = job;
+    }
+    queue->last = job;
+    ++queue->queued;
+    pthread_cond_broadcast(&queue->work);
+    return 0;
+}
+
+/* While this kernel runs the host rings, so it cannot be the one that runs it. */
+static bool may_run_inline(const mscclpp_dev_launch_t *launch)
+{
+    return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;
+}
+
+int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_launch_t *launch)
+{
+    job_t *job;
+    int error;
+
+    pthread_mutex_lock(&queue->lock);
+    if (may_run_inline(launch) && queue->first == NULL && !queue->busy) {
+        block_t block;
+
+        memset(&block.meeting, 0, sizeof(block.meeting));
+        queue->busy = 1;
+        pthread_mutex_unlock(&queue->lock);
+        run_thread(launch, 0, &block, true);
+        pthread_mutex_lock(&queue->lock);
+        queue->busy = 0;
+        pthread_cond_broadcast(&queue->work);
+        pthread_mutex_unlock(&queue->lock);
+        return 0;
+    }
+    error = ENOMEM;
+    job = calloc(1, sizeof(*job));
+    if (job == NULL) {
+        goto err_unlock;
+    }
+    job->blocks = calloc(launch->nblocks, sizeof(*job->blocks));
+    if (job->blocks == NULL) {
+        goto err_free_job;
+    }
+    memcpy(&job->args, launch->args, mscclpp_dev_args_size(launch->kernel));
+    job->launch = *launch;
+    job->launch.args = &job->args;
+    error = append(queue, job, launch->nblocks * launch->nthreads);
+    if (error != 0) {
+        goto err_free_blocks;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return 0;
+
+err_free_blocks:
+    free(job->blocks);
+
+err_free_job:
+    free(job);
+
+err_unlock:
+    pthread_mutex_unlock(&queue->lock);
+    return error;
+}
+
+int mscclpp_dev_host_copy(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_host_copy_t *copy)
+{
+    job_t *job = calloc(1, sizeof(*job));
+    int error;
+
+    if (job == NULL) {
+        return ENOMEM;
+    }
+    job->copy = *copy;
+    job->launch.nblocks = 1;
+    job->launch.nthreads = 1;
+    pthread_mutex_lock(&queue->lock);
+    error = append(queue, job, 1);
+    pthread_mutex_unlock(&queue->lock);
+    if (error != 0) {
+        free(job);
+    }
+    return error;
+}
+
+bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue)
+{
+    bool idle;
+
+    pthread_mutex_lock(&queue->lock);
+    idle = queue->first == NULL && !queue->busy;
+    pthread_mutex_unlock(&queue->lock);
+    return idle;
+}
+
+uint64_t mscclpp_dev_host_queue_mark(mscclpp_dev_host_queue_t *queue)
+{
+    uint64_t mark;
+
+    pthread_mutex_lock(&queue->lock);
+    mark = queue->queued;
+    pthread_mutex_unlock(&queue->lock);
+    return mark;
+}
+
+bool mscclpp_dev_host_queue_passed(mscclpp_dev_host_queue_t *queue, uint64_t mark)
+{
+    bool passed;
+
+    pthread_mutex_lock(&queue->lock);
+    passed = queue->ended >= mark;
+    pthread_mutex_unlock(&queue->lock);
+    return passed;
+}

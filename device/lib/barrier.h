@@ -1,0 +1,153 @@
+/* Barriers between the blocks of one number on all ranks, and the end of a kernel. */
+#ifndef MSCCLPP_DEVICE_LIB_BARRIER_H
+#define MSCCLPP_DEVICE_LIB_BARRIER_H
+
+#include "device/lib/wait.h"
+
+MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *args, uint32_t rank)
+{
+    return (mscclpp_dev_sync_t *)args->scratch[rank];
+}
+
+/*
+ * Meets the blocks of this number on all other ranks for the `count`-th time in the team's life. To be called by all
+ * threads of the block. What any of its threads wrote before is visible to all threads of those blocks after. If a
+ * thread gives up, all threads of the block have failed after it.
+ *
+ * Each counter has one writer, so a store of the count serves where a counter with several would need an atomic
+ * addition on the peer's memory. The store releases what the whole block wrote, since the block synchronises first.
+ */
+MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t count)
+{
+    const mscclpp_dev_sync_t *own = mscclpp_dev_sync_of(args, args->rank);
+    mscclpp_dev_wait_t wait = {0, 0};
+    uint32_t peer;
+
+    mscclpp_dev_block_sync(ctx);
+    for (peer = ctx->tid; peer < args->nranks; peer += ctx->nthreads) {
+        if (peer != args->rank && !ctx->failed) {
+            mscclpp_dev_st_release_sys_u64(&mscclpp_dev_sync_of(args, peer)->arrived[ctx->block][args->rank], count);
+        }
+    }
+    for (peer = ctx->tid; peer < args->nranks; peer += ctx->nthreads) {
+        if (peer == args->rank) {
+            continue;
+        }
+        while (mscclpp_dev_ld_acquire_sys_u64(&own->arrived[ctx->block][peer]) < count) {
+            if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
+                break;
+            }
+        }
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+/* How many operations there were. A lingering kernel keeps count by itself. */
+MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    return ctx->lingers ? args->launches : args->state->progress[ctx->block].launches;
+}
+
+/*
+ * Where an earlier operation gave up, this one has failed, too, before it sends anything: it may be in the stream
+ * already, its operands may be that one's results, and its numbers would be taken for those of what was never sent. A
+ * lingering kernel looks once, before its first operation.
+ */
+MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    /* Another block may give up meanwhile. */
+    ctx->failed = ctx->failed || (!ctx->lingers && mscclpp_dev_ld_relaxed_sys_u64(&args->state->failed) != 0);
+}
+
+/* The flag of the last packets. */
+MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    mscclpp_dev_recall_failure(ctx, args);
+    return ctx->lingers ? args->epoch : args->state->progress[ctx->block].epoch;
+}
+
+/* How often the block has met its namesakes. */
+MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    mscclpp_dev_recall_failure(ctx, args);
+    return args->state->barrier[ctx->block];
+}
+
+/* The block's word of the mailbox. */
+MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
+{
+    uint64_t *word = &args->mailbox->ended[block];
+
+    if (args->release == MSCCLPP_DEV_RELEASE_STREAM) {
+        mscclpp_dev_st_relaxed_sys_u64(word, launches);
+    } else if (args->release == MSCCLPP_DEV_RELEASE_DEVICE) {
+        mscclpp_dev_st_release_home_u64(word, launches);
+    } else {
+        mscclpp_dev_st_release_sys_u64(word, launches);
+    }
+}
+
+/*
+ * Advances the copies of the progress but the own one, by threads that have nothing else to do after short messages.
+ * See mscclpp_dev_state_t.
+ */
+MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool rung,
+                                            mscclpp_dev_progress_t after)
+{
+    const uint32_t step = rung ? 1 : ctx->nblocks;
+    uint32_t b;
+
+    if (rung && ctx->block != 0) {
+        return;
+    }
+    for (b = ctx->block + (ctx->nthreads - ctx->tid) * step; b < MSCCLPP_DEV_MAX_BLOCKS; b += ctx->nthreads * step) {
+        state->progress[b] = after;
+    }
+}
+
+/*
+ * Ends an operation: each block advances its part of the state and tells the host. `launches` is what the state said at
+ * its beginning, when the read could be had for nothing; `epoch` is the flag of the last packets, the state's own if
+ * there were none. The block has met its namesakes `before` times since the team began, as the state says, and
+ * `barriers` times with this operation. To be called by all threads, which have all failed after it if one of them had.
+ */
+MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
+                                    uint32_t epoch, uint64_t before, uint64_t barriers)
+{
+    const bool rung = ctx->lingers && args->rung != 0;
+    mscclpp_dev_state_t *state = args->state;
+    mscclpp_dev_progress_t after;
+    mscclpp_dev_ctx_t self = *ctx;
+
+    after.launches = launches + 1;
+    after.epoch = epoch;
+    after.reserved = 0;
+    if (ctx->lingers) {
+        mscclpp_dev_ctx_renew(&self); /* nobody has remembered the block's number for this */
+        self.nblocks = ctx->nblocks;
+    }
+    mscclpp_dev_advance_others(&self, state, rung, after);
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    if (self.tid != 0) {
+        return;
+    }
+    if (before != barriers) {
+        state->barrier[self.block] = barriers;
+    }
+    if (ctx->failed) {
+        mscclpp_dev_st_relaxed_sys_u64(&state->failed, 1);
+    }
+    if (!rung || self.block == 0) {
+        state->progress[self.block] = after;
+    }
+    mscclpp_dev_tell(args, self.block, launches + 1);
+}
+
+/* The same for operations without barriers. */
+MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
+                                            uint32_t epoch)
+{
+    mscclpp_dev_finish(ctx, args, launches, epoch, 0, 0);
+}
+
+#endif

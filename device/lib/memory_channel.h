@@ -1,0 +1,88 @@
+/*
+ * Transfers over a memory channel, by all threads of a block. put and get only move bytes; signal and wait order them.
+ * The packet forms need neither. Offsets and sizes are bytes, of any alignment unless a function says otherwise.
+ */
+#ifndef MSCCLPP_DEVICE_LIB_MEMORY_CHANNEL_H
+#define MSCCLPP_DEVICE_LIB_MEMORY_CHANNEL_H
+
+#include "device/types/memory_channel.h"
+#include "device/lib/packet.h"
+#include "device/lib/semaphore.h"
+
+/* Copies `bytes` from `from` to `to`, unit by unit. */
+MSCCLPP_DEV void mscclpp_dev_block_copy(const mscclpp_dev_ctx_t *ctx, char *to, const char *from, uint64_t bytes)
+{
+    const uint64_t units = mscclpp_dev_units(bytes);
+    uint64_t u;
+
+    for (u = ctx->tid; u < units; u += ctx->nthreads) {
+        mscclpp_dev_st_unit(to, u, bytes, mscclpp_dev_ld_unit(from, u, bytes), 0xffffu);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_channel_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
+                                         uint64_t remote_offset, uint64_t local_offset, uint64_t bytes)
+{
+    mscclpp_dev_block_copy(ctx, channel->remote + remote_offset, channel->local + local_offset, bytes);
+}
+
+MSCCLPP_DEV void mscclpp_dev_channel_get(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
+                                         uint64_t local_offset, uint64_t remote_offset, uint64_t bytes)
+{
+    mscclpp_dev_block_copy(ctx, channel->local + local_offset, channel->remote + remote_offset, bytes);
+}
+
+/* Tells the peer that what the block put before is there. To be called by all threads. */
+MSCCLPP_DEV void mscclpp_dev_channel_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel)
+{
+    mscclpp_dev_block_sync(ctx);
+    if (ctx->tid == 0 && !ctx->failed) {
+        mscclpp_dev_semaphore_signal(&channel->semaphore);
+    }
+}
+
+/* Waits for the peer's next signal. To be called by all threads, which have all failed if the wait did. */
+MSCCLPP_DEV void mscclpp_dev_channel_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                          const mscclpp_dev_memory_channel_t *channel, uint32_t peer)
+{
+    if (ctx->tid == 0 && !ctx->failed) {
+        mscclpp_dev_semaphore_wait(ctx, args, &channel->semaphore, peer);
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+/* Puts `bytes` as packets, 32 bytes for each unit of 16; `remote_offset` is a multiple of 16. See packet.h on reuse. */
+MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
+                                                 const mscclpp_dev_memory_channel_t *channel, uint64_t remote_offset,
+                                                 uint64_t local_offset, uint64_t bytes, uint32_t flag, int width)
+{
+    const uint64_t units = mscclpp_dev_units(bytes);
+    uint64_t u;
+
+    for (u = ctx->tid; u < units && !ctx->failed; u += ctx->nthreads) {
+        mscclpp_dev_put_unit(channel->remote + remote_offset + u * MSCCLPP_DEV_PACKET_STEP,
+                             units * MSCCLPP_DEV_PACKET_STEP,
+                             mscclpp_dev_ld_unit(channel->local + local_offset, u, bytes), flag, width);
+    }
+}
+
+/* Waits for `bytes` that the peer put as packets at `packets`, in own memory, and writes them to `to`. */
+MSCCLPP_DEV void mscclpp_dev_channel_get_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                 const char *packets, char *to, uint64_t bytes, uint32_t flag,
+                                                 int width, uint32_t peer)
+{
+    const uint64_t units = mscclpp_dev_units(bytes);
+    uint64_t u;
+
+    for (u = ctx->tid; u < units; u += ctx->nthreads) {
+        mscclpp_dev_vec_t v;
+
+        mscclpp_dev_get_unit(ctx, args, packets + u * MSCCLPP_DEV_PACKET_STEP, units * MSCCLPP_DEV_PACKET_STEP, &v,
+                             flag, width, peer);
+        if (!ctx->failed) {
+            mscclpp_dev_st_unit(to, u, bytes, v, 0xffffu);
+        }
+    }
+}
+
+#endif

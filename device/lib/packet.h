@@ -1,0 +1,124 @@
+/*
+ * Packets: units whose data and flag travel in one store, so that the receiver needs no other signal. A unit is sent as
+ * two 16-byte packets (LL16) or as four 8-byte ones (LL8); both put the flags into the odd words, so either may follow
+ * the other in the same memory. A packet is valid if its flag equals the epoch awaited.
+ *
+ * The halves of a unit lie `pair` bytes apart, first the first halves of all units of a row, then the second ones: so
+ * each store of a warp fills whole sectors, of which a link carries twice as many a second as of half-filled ones.
+ *
+ * Memory is reused after two epochs, by the parity of the flag. That is safe under two rules. Every kernel that uses
+ * packets receives at least one packet from every peer; so a rank that has ended kernel k + 1 knows that all peers have
+ * ended kernel k, wholly. And a kernel that uses several epochs lets each of its threads exchange packets with its
+ * namesakes in every one of them, so that the same holds for each thread from epoch to epoch.
+ *
+ * LL128 has one flag for 120 bytes of data, where the link keeps a store of 128 bytes whole. A line is 128 bytes at a
+ * multiple of 128, stored by one instruction of 8 lanes of a warp, 16 bytes each; its last 8 bytes are the flag, the
+ * epoch twice. Two lines hold 15 units:
+ *
+ *     lane   0 .. 6    7                        8 .. 14    15
+ *     has    unit      first half of the        unit       second half of the
+ *            0 .. 6    15th unit, then flag     7 .. 13    15th unit, then flag
+ *
+ * so that but for the 15th, which a shuffle divides, each lane loads, combines and stores a unit of its own and both
+ * buffers and lines are read and written 16 bytes a lane. A warp moves four lines at once, a bundle, with all lanes
+ * looking at the flags together.
+ *
+ * LL128 has memory of its own. Its data may be any bits, and lie where the other formats have flags; in their memory a
+ * line of an old epoch could pass for packets of the present one. In its own a flag's 8 bytes have never held
+ * anything but flags: 0 at first and after each renewal, then those of earlier epochs, none of which is the one
+ * awaited. The other formats' memory is never written by LL128 for the same reason. All formats count epochs together,
+ * and kernels with LL128 receive from every peer, too, so the rules above hold for the others whatever comes between.
+ *
+ * Nor does it need two halves, since nothing but the two phases of all-reduces uses it, which place bundle b of an
+ * epoch alike. A rank sends operands b of the next epoch, or kernel, after it has the results b of this one from all
+ * peers, which each of them sent after reading all operands b. It sends a result b of the next epoch after it has the
+ * operands b of that from all peers, which each of them sent after reading all results b of this one: within a kernel
+ * the same warp handles b in each epoch, and no lane of it stores anything before all lanes have what they voted on.
+ */
+#ifndef MSCCLPP_DEVICE_LIB_PACKET_H
+#define MSCCLPP_DEVICE_LIB_PACKET_H
+
+#include "device/lib/unit.h"
+#include "device/lib/wait.h"
+
+#define MSCCLPP_DEV_LL16 16
+#define MSCCLPP_DEV_LL8 8
+
+/* Bytes from one unit of a row to the next. */
+#define MSCCLPP_DEV_PACKET_STEP 16
+
+MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t v, uint32_t flag, int width)
+{
+    char *p = (char *)slot;
+
+    if (width == MSCCLPP_DEV_LL8) {
+        mscclpp_dev_st_packet8(p, v.w[0], flag);
+        mscclpp_dev_st_packet8(p + 8, v.w[1], flag);
+        mscclpp_dev_st_packet8(p + pair, v.w[2], flag);
+        mscclpp_dev_st_packet8(p + pair + 8, v.w[3], flag);
+    } else {
+        mscclpp_dev_st_packet16(p, v.w[0], v.w[1], flag);
+        mscclpp_dev_st_packet16(p + pair, v.w[2], v.w[3], flag);
+    }
+}
+
+/* False if not all of the unit has arrived; *v is then undefined. Never waits. */
+MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_dev_vec_t *v, uint32_t flag, int width)
+{
+    const char *p = (const char *)slot;
+    bool a, b, c, d;
+
+    if (width == MSCCLPP_DEV_LL8) {
+        a = mscclpp_dev_ld_packet8(p, flag, &v->w[0]);
+        b = mscclpp_dev_ld_packet8(p + 8, flag, &v->w[1]);
+        c = mscclpp_dev_ld_packet8(p + pair, flag, &v->w[2]);
+        d = mscclpp_dev_ld_packet8(p + pair + 8, flag, &v->w[3]);
+        return a && b && c && d;
+    }
+    a = mscclpp_dev_ld_packet16(p, flag, &v->w[0], &v->w[1]);
+    b = mscclpp_dev_ld_packet16(p + pair, flag, &v->w[2], &v->w[3]);
+    return a && b;
+}
+
+/* Waits for a unit from `peer`. If the thread gives up, *v is undefined and the thread has failed. */
+MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, const void *slot,
+                                      uint64_t pair, mscclpp_dev_vec_t *v, uint32_t flag, int width, uint32_t peer)
+{
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (!mscclpp_dev_poll_unit(slot, pair, v, flag, width)) {
+        if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
+            return;
+        }
+    }
+}
+
+/* Number in its bundle of the unit that a lane has; the last lane of each second line has none. */
+MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
+{
+    const uint32_t i = lane % 16;
+
+    *unit = lane / 16 * 15 + (i < 7 ? i : i == 7 ? 14 : i - 1);
+    return i != 15;
+}
+
+#define MSCCLPP_DEV_NOT_LATE 0xffffffffu
+
+/*
+ * After a look at bundles, by all lanes of a warp together; `late` is a peer that this thread misses something of. True
+ * to look once more. If the warp gives up, all of its threads have failed.
+ */
+MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                         mscclpp_dev_wait_t *wait, uint32_t late)
+{
+    if (!mscclpp_dev_warp_or(late != MSCCLPP_DEV_NOT_LATE)) {
+        return false;
+    }
+    if (mscclpp_dev_warp_or(late != MSCCLPP_DEV_NOT_LATE && !mscclpp_dev_wait_turn(ctx, args, wait, late))) {
+        ctx->failed = true;
+        return false;
+    }
+    return true;
+}
+
+#endif

@@ -1,0 +1,149 @@
+/*
+ * Transfers over a port channel. Each function is called by one thread for itself; a block whose other threads wrote
+ * what is to be sent synchronises before, and one whose other threads read what came synchronises after. Offsets and
+ * sizes are bytes, of any alignment; offsets count from the starts of the channel's two regions.
+ *
+ * What one thread asks for on one channel happens in that order as far as the peer's waits tell: whoever has waited for
+ * a signal sees all puts and additions that came before it. The source of a put must stay as it is until a flush.
+ */
+#ifndef MSCCLPP_DEVICE_LIB_PORT_CHANNEL_H
+#define MSCCLPP_DEVICE_LIB_PORT_CHANNEL_H
+
+#include "device/lib/fifo.h"
+#include "device/types/port_channel.h"
+
+/* Pushes the triggers of one call; the last one has the type `type`. Returns its position. */
+MSCCLPP_DEV uint64_t mscclpp_dev_port_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                           const mscclpp_dev_port_channel_t *channel, uint32_t type, uint64_t to,
+                                           uint64_t from, uint64_t bytes)
+{
+    mscclpp_dev_request_t request;
+
+    request.channel = channel->number;
+    request.value = 0;
+    while (bytes > MSCCLPP_DEV_TRIGGER_CHUNK && !ctx->failed) {
+        request.type = MSCCLPP_TRIGGER_DATA;
+        request.to = to;
+        request.from = from;
+        request.size = (uint32_t)MSCCLPP_DEV_TRIGGER_CHUNK;
+        (void)mscclpp_dev_fifo_push(ctx, args, &channel->fifo, mscclpp_dev_trigger_pack(&request), channel->peer);
+        to += MSCCLPP_DEV_TRIGGER_CHUNK;
+        from += MSCCLPP_DEV_TRIGGER_CHUNK;
+        bytes -= MSCCLPP_DEV_TRIGGER_CHUNK;
+    }
+    request.type = type;
+    request.to = to;
+    request.from = from;
+    request.size = (uint32_t)bytes;
+    return mscclpp_dev_fifo_push(ctx, args, &channel->fifo, mscclpp_dev_trigger_pack(&request), channel->peer);
+}
+
+/* Waits until the proxy has told that the trigger at `position` is flushed. */
+MSCCLPP_DEV void mscclpp_dev_port_wait_flushed(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                               const mscclpp_dev_port_channel_t *channel, uint64_t position)
+{
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (!ctx->failed && mscclpp_dev_ld_acquire_sys_u64(channel->flushed) <= position) {
+        (void)mscclpp_dev_wait_turn(ctx, args, &wait, channel->peer);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                      const mscclpp_dev_port_channel_t *channel, uint64_t to, uint64_t from,
+                                      uint64_t bytes)
+{
+    (void)mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_DATA, to, from, bytes);
+}
+
+/* Tells the peer that what was put before is there. */
+MSCCLPP_DEV void mscclpp_dev_port_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                         const mscclpp_dev_port_channel_t *channel)
+{
+    (void)mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_SIGNAL, 0, 0, 0);
+}
+
+MSCCLPP_DEV void mscclpp_dev_port_put_with_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                  const mscclpp_dev_port_channel_t *channel, uint64_t to, uint64_t from,
+                                                  uint64_t bytes)
+{
+    (void)mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL, to, from, bytes);
+}
+
+/* Waits until the sources of all puts that this thread asked for on the channel may be overwritten. */
+MSCCLPP_DEV void mscclpp_dev_port_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                        const mscclpp_dev_port_channel_t *channel)
+{
+    mscclpp_dev_port_wait_flushed(ctx, args, channel,
+                                  mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_FLUSH, 0, 0, 0));
+}
+
+/* The three of them with the trigger of one. */
+MSCCLPP_DEV void mscclpp_dev_port_put_with_signal_and_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                            const mscclpp_dev_port_channel_t *channel, uint64_t to,
+                                                            uint64_t from, uint64_t bytes)
+{
+    mscclpp_dev_port_wait_flushed(
+        ctx, args, channel,
+        mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_DATA | MSCCLPP_TRIGGER_SIGNAL | MSCCLPP_TRIGGER_FLUSH,
+                              to, from, bytes));
+}
+
+/* Adds to the aligned 64-bit word at offset `to` of the peer's region. Ordered as a signal is. */
+MSCCLPP_DEV void mscclpp_dev_port_add(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                      const mscclpp_dev_port_channel_t *channel, uint64_t to, uint64_t value)
+{
+    mscclpp_dev_request_t request;
+
+    request.channel = channel->number;
+    request.type = MSCCLPP_TRIGGER_ADD;
+    request.to = to;
+    request.value = value;
+    request.from = 0;
+    request.size = 0;
+    (void)mscclpp_dev_fifo_push(ctx, args, &channel->fifo, mscclpp_dev_trigger_pack(&request), channel->peer);
+}
+
+/* Waits for one more signal of the peer. One thread at a time waits on a channel or polls it. */
+MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                       const mscclpp_dev_port_channel_t *channel)
+{
+    const uint64_t target = *channel->expected + 1;
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (mscclpp_dev_ld_acquire_sys_u64(channel->inbound) < target) {
+        if (!mscclpp_dev_wait_turn(ctx, args, &wait, channel->peer)) {
+            return;
+        }
+    }
+    *channel->expected = target;
+}
+
+/*
+ * Waits until `number` signals more have come than were taken, and takes none: for who knows what each of several
+ * signals in a row stands for, and adds them to *channel->expected in the end.
+ */
+MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                             const mscclpp_dev_port_channel_t *channel, uint64_t number)
+{
+    const uint64_t target = *channel->expected + number;
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (mscclpp_dev_ld_acquire_sys_u64(channel->inbound) < target) {
+        if (!mscclpp_dev_wait_turn(ctx, args, &wait, channel->peer)) {
+            return;
+        }
+    }
+}
+
+/* Takes one signal if there is one, with the effect of a wait. */
+MSCCLPP_DEV bool mscclpp_dev_port_poll(const mscclpp_dev_port_channel_t *channel)
+{
+    if (mscclpp_dev_ld_acquire_sys_u64(channel->inbound) <= *channel->expected) {
+        return false;
+    }
+    *channel->expected += 1;
+    return true;
+}
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * Rows: consecutive units, shared out among the threads of a block. Which units fall to which thread differs between
+ * the GPU and the twin, so threads have to meet before they touch what a row of another call wrote.
+ *
+ *   mscclpp_dev_row_load     copies `count` units from unit `index` of a user's buffer on to aligned memory; what lies
+ *                            behind the buffer's end is 0
+ *   mscclpp_dev_row_store    the reverse, as mscclpp_dev_st_unit does it
+ *   mscclpp_dev_row_is_known whether mscclpp_dev_row_combine takes the type and operation
+ *   mscclpp_dev_row_combine  combines `count` units of all ranks' aligned memory, in the order of `in`, and writes the
+ *                            result to all of `out`; false, with nothing done, where the caller is to do it unit by
+ *                            unit. Only where MSCCLPP_DEV_ROWS is 1, which is on the twin
+ */
+#ifndef MSCCLPP_DEVICE_LIB_ROW_H
+#define MSCCLPP_DEVICE_LIB_ROW_H
+
+#include "device/lib/unit.h"
+
+/* Units of a tile that CPUs hold in their caches from one phase to the next. */
+#define MSCCLPP_DEV_ROW_TILE 32768u
+
+#ifndef __CUDACC__
+#include "device/lib/row_host.h"
+#define MSCCLPP_DEV_ROWS 1
+#else
+#define MSCCLPP_DEV_ROWS 0
+
+MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
+{
+    (void)dtype;
+    (void)op;
+    return false;
+}
+
+MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, const void *buffer, uint64_t index,
+                                      uint64_t count, uint64_t bytes)
+{
+    uint64_t u;
+
+    for (u = ctx->tid; u < count; u += ctx->nthreads) {
+        mscclpp_dev_st_vec(to + u * MSCCLPP_DEV_UNIT, mscclpp_dev_ld_unit(buffer, index + u, bytes));
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffer, uint64_t index, uint64_t count,
+                                       uint64_t bytes, const char *from, uint32_t mask)
+{
+    uint64_t u;
+
+    for (u = ctx->tid; u < count; u += ctx->nthreads) {
+        mscclpp_dev_st_unit(buffer, index + u, bytes, mscclpp_dev_ld_vec(from + u * MSCCLPP_DEV_UNIT), mask);
+    }
+}
+
+#endif
+#endif

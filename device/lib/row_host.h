@@ -1,0 +1,184 @@
+/*
+ * Rows of units on the host twin: many units at once, by what the compiler and the C library move fastest. The GPU's
+ * way, a unit a thread and a look at type and operation for each, would cost a CPU thread a multiple of that.
+ */
+#ifndef MSCCLPP_DEVICE_LIB_ROW_HOST_H
+#define MSCCLPP_DEVICE_LIB_ROW_HOST_H
+
+#include <string.h>
+
+#include "device/lib/unit.h"
+
+/* Units combined at once: they stay in the first-level cache from the first operand to the last result. */
+#define MSCCLPP_DEV_ROW_UNITS 256u
+
+#define MSCCLPP_DEV_ROW_VECTOR(name_, type_)                                                                           \
+    typedef type_ __attribute__((vector_size(16), may_alias)) mscclpp_dev_row_##name_##_t;
+
+MSCCLPP_DEV_ROW_VECTOR(i8, int8_t)
+MSCCLPP_DEV_ROW_VECTOR(u8, uint8_t)
+MSCCLPP_DEV_ROW_VECTOR(i16, int16_t)
+MSCCLPP_DEV_ROW_VECTOR(u16, uint16_t)
+MSCCLPP_DEV_ROW_VECTOR(i32, int32_t)
+MSCCLPP_DEV_ROW_VECTOR(u32, uint32_t)
+MSCCLPP_DEV_ROW_VECTOR(i64, int64_t)
+MSCCLPP_DEV_ROW_VECTOR(u64, uint64_t)
+MSCCLPP_DEV_ROW_VECTOR(f32, float)
+MSCCLPP_DEV_ROW_VECTOR(f64, double)
+
+/* acc[] = acc[] op next[] for all units: x and y name an operand so far and the next one. Both lie at multiples of 16.
+ */
+#define MSCCLPP_DEV_ROW_EACH(vector_, expression_)                                                                     \
+    {                                                                                                                  \
+        uint64_t u_;                                                                                                   \
+        for (u_ = 0; u_ < units; ++u_) {                                                                               \
+            vector_ x = ((const vector_ *)acc)[u_], y = ((const vector_ *)next)[u_];                                   \
+            ((vector_ *)acc)[u_] = (vector_)(expression_);                                                             \
+        }                                                                                                              \
+        return true;                                                                                                   \
+    }
+
+/* All bits of x where the mask is set, all of y elsewhere: what "?:" gives element by element. */
+#define MSCCLPP_DEV_ROW_CHOOSE(mask_)                                                                                  \
+    (((mscclpp_dev_row_u64_t)x & (mscclpp_dev_row_u64_t)(mask_)) |                                                     \
+     ((mscclpp_dev_row_u64_t)y & ~(mscclpp_dev_row_u64_t)(mask_)))
+
+/* Sums and products of signed integers wrap as those of the unsigned ones `u_` do, with the same bits. */
+#define MSCCLPP_DEV_ROW_INTEGER(v_, u_)                                                                                \
+    switch (op) {                                                                                                      \
+    case MSCCLPP_OP_MAX:                                                                                               \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##v_##_t, MSCCLPP_DEV_ROW_CHOOSE(x > y))                                  \
+    case MSCCLPP_OP_MIN:                                                                                               \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##v_##_t, MSCCLPP_DEV_ROW_CHOOSE(x < y))                                  \
+    case MSCCLPP_OP_SUM:                                                                                               \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##u_##_t, x + y)                                                          \
+    case MSCCLPP_OP_PROD:                                                                                              \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##u_##_t, x *y)                                                           \
+    case MSCCLPP_OP_BAND:                                                                                              \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##u_##_t, x &y)                                                           \
+    case MSCCLPP_OP_BOR:                                                                                               \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##u_##_t, x | y)                                                          \
+    case MSCCLPP_OP_BXOR:                                                                                              \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##u_##_t, x ^ y)                                                          \
+    default:                                                                                                           \
+        return false;                                                                                                  \
+    }
+
+#define MSCCLPP_DEV_ROW_FLOATING(v_)                                                                                   \
+    switch (op) {                                                                                                      \
+    case MSCCLPP_OP_MAX:                                                                                               \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##v_##_t, MSCCLPP_DEV_ROW_CHOOSE(x > y))                                  \
+    case MSCCLPP_OP_MIN:                                                                                               \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##v_##_t, MSCCLPP_DEV_ROW_CHOOSE(x < y))                                  \
+    case MSCCLPP_OP_SUM:                                                                                               \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##v_##_t, x + y)                                                          \
+    case MSCCLPP_OP_PROD:                                                                                              \
+        MSCCLPP_DEV_ROW_EACH(mscclpp_dev_row_##v_##_t, x *y)                                                           \
+    default:                                                                                                           \
+        return false;                                                                                                  \
+    }
+
+/* The same bits as mscclpp_dev_combine gives unit by unit; false, with nothing done, for other types and operations. */
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const void *next, uint64_t units)
+{
+    switch (dtype) {
+    case MSCCLPP_DTYPE_INT8:
+        MSCCLPP_DEV_ROW_INTEGER(i8, u8)
+    case MSCCLPP_DTYPE_UINT8:
+        MSCCLPP_DEV_ROW_INTEGER(u8, u8)
+    case MSCCLPP_DTYPE_INT16:
+        MSCCLPP_DEV_ROW_INTEGER(i16, u16)
+    case MSCCLPP_DTYPE_UINT16:
+        MSCCLPP_DEV_ROW_INTEGER(u16, u16)
+    case MSCCLPP_DTYPE_INT32:
+        MSCCLPP_DEV_ROW_INTEGER(i32, u32)
+    case MSCCLPP_DTYPE_UINT32:
+        MSCCLPP_DEV_ROW_INTEGER(u32, u32)
+    case MSCCLPP_DTYPE_INT64:
+        MSCCLPP_DEV_ROW_INTEGER(i64, u64)
+    case MSCCLPP_DTYPE_UINT64:
+        MSCCLPP_DEV_ROW_INTEGER(u64, u64)
+    case MSCCLPP_DTYPE_FLOAT32:
+        MSCCLPP_DEV_ROW_FLOATING(f32)
+    case MSCCLPP_DTYPE_FLOAT64:
+        MSCCLPP_DEV_ROW_FLOATING(f64)
+    default:
+        return false;
+    }
+}
+
+MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
+{
+    return mscclpp_dev_row_add(dtype, op, NULL, NULL, 0);
+}
+
+/* What of `count` units falls to a thread: all that one thread touches lies together. */
+MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_t count, uint32_t tid)
+{
+    return count / ctx->nthreads * tid + (count % ctx->nthreads < tid ? count % ctx->nthreads : tid);
+}
+
+/* Bytes of a buffer of `bytes` that lie in `count` units from `index` on. */
+MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint64_t bytes)
+{
+    const uint64_t offset = index * MSCCLPP_DEV_UNIT;
+    const uint64_t left = offset < bytes ? bytes - offset : 0;
+
+    return left < count * MSCCLPP_DEV_UNIT ? left : count * MSCCLPP_DEV_UNIT;
+}
+
+MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, const void *buffer, uint64_t index,
+                                      uint64_t count, uint64_t bytes)
+{
+    const uint64_t first = mscclpp_dev_row_begin(ctx, count, ctx->tid);
+    const uint64_t size = (mscclpp_dev_row_begin(ctx, count, ctx->tid + 1) - first) * MSCCLPP_DEV_UNIT;
+    const uint64_t there = mscclpp_dev_row_bytes(index + first, size / MSCCLPP_DEV_UNIT, bytes);
+
+    if (there != 0) {
+        memcpy(to + first * MSCCLPP_DEV_UNIT, (const char *)buffer + (index + first) * MSCCLPP_DEV_UNIT, there);
+    }
+    memset(to + first * MSCCLPP_DEV_UNIT + there, 0, size - there);
+}
+
+MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffer, uint64_t index, uint64_t count,
+                                       uint64_t bytes, const char *from, uint32_t mask)
+{
+    const uint64_t first = mscclpp_dev_row_begin(ctx, count, ctx->tid);
+    const uint64_t last = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
+    const uint64_t there = mscclpp_dev_row_bytes(index + first, last - first, bytes);
+    uint64_t u;
+
+    if (mask != 0xffffu) {
+        for (u = first; u < last; ++u) {
+            mscclpp_dev_st_unit(buffer, index + u, bytes, mscclpp_dev_ld_vec(from + u * MSCCLPP_DEV_UNIT), mask);
+        }
+    } else if (there != 0) {
+        memcpy((char *)buffer + (index + first) * MSCCLPP_DEV_UNIT, from + first * MSCCLPP_DEV_UNIT, there);
+    }
+}
+
+MSCCLPP_DEV bool mscclpp_dev_row_combine(const mscclpp_dev_ctx_t *ctx, int dtype, int op, uint32_t nranks,
+                                         const char *const *in, char *const *out, uint64_t count)
+{
+    const uint64_t last = mscclpp_dev_row_begin(ctx, count, ctx->tid + 1);
+    mscclpp_dev_vec_t acc[MSCCLPP_DEV_ROW_UNITS];
+    uint64_t u, units;
+    uint32_t r;
+
+    if (!mscclpp_dev_row_is_known(dtype, op)) {
+        return false;
+    }
+    for (u = mscclpp_dev_row_begin(ctx, count, ctx->tid); u < last; u += units) {
+        units = last - u < MSCCLPP_DEV_ROW_UNITS ? last - u : MSCCLPP_DEV_ROW_UNITS;
+        memcpy(acc, in[0] + u * MSCCLPP_DEV_UNIT, units * MSCCLPP_DEV_UNIT);
+        for (r = 1; r < nranks; ++r) {
+            (void)mscclpp_dev_row_add(dtype, op, acc, in[r] + u * MSCCLPP_DEV_UNIT, units);
+        }
+        for (r = 0; r < nranks; ++r) {
+            memcpy(out[r] + u * MSCCLPP_DEV_UNIT, acc, units * MSCCLPP_DEV_UNIT);
+        }
+    }
+    return true;
+}
+
+#endif

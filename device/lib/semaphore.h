@@ -1,0 +1,43 @@
+/* Signal, wait and poll of a semaphore. */
+#ifndef MSCCLPP_DEVICE_LIB_SEMAPHORE_H
+#define MSCCLPP_DEVICE_LIB_SEMAPHORE_H
+
+#include "device/types/semaphore.h"
+#include "device/lib/wait.h"
+
+/*
+ * Called by one thread. What it wrote before, and what the other threads of its block wrote before the block last
+ * synchronised, is visible to the peer once it has waited. An addition rather than a store, since several kernels may
+ * have signals on their way.
+ */
+MSCCLPP_DEV void mscclpp_dev_semaphore_signal(const mscclpp_dev_semaphore_t *semaphore)
+{
+    mscclpp_dev_red_release_sys_add_u64(semaphore->remote_inbound, 1);
+}
+
+/* Waits for one more signal from `peer`. Called by one thread; the block synchronises after it to share what it saw. */
+MSCCLPP_DEV void mscclpp_dev_semaphore_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                            const mscclpp_dev_semaphore_t *semaphore, uint32_t peer)
+{
+    const uint64_t target = *semaphore->expected + 1;
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (mscclpp_dev_ld_acquire_sys_u64(semaphore->inbound) < target) {
+        if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
+            return;
+        }
+    }
+    *semaphore->expected = target;
+}
+
+/* Takes one signal if there is one, with the effect of a wait. Called by one thread. */
+MSCCLPP_DEV bool mscclpp_dev_semaphore_poll(const mscclpp_dev_semaphore_t *semaphore)
+{
+    if (mscclpp_dev_ld_acquire_sys_u64(semaphore->inbound) <= *semaphore->expected) {
+        return false;
+    }
+    *semaphore->expected += 1;
+    return true;
+}
+
+#endif

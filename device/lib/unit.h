@@ -1,0 +1,196 @@
+/* Units of 16 bytes in user buffers, of any alignment and with any tail. */
+#ifndef MSCCLPP_DEVICE_LIB_UNIT_H
+#define MSCCLPP_DEVICE_LIB_UNIT_H
+
+#include "device/types/launch.h"
+#include "device/shim/shim.h"
+
+MSCCLPP_DEV uint64_t mscclpp_dev_units(uint64_t bytes)
+{
+    return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+}
+
+/* The nth part of so many units, rounded up. A division of 64 bits takes a GPU as long as a turn of a wait. */
+MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t n)
+{
+    const uint64_t most = units + n - 1;
+
+    return most >> 32 == 0 ? (uint32_t)most / n : most / n;
+}
+
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
+{
+    mscclpp_dev_vec_t v;
+
+    v.w[0] = v.w[1] = v.w[2] = v.w[3] = 0;
+    return v;
+}
+
+/*
+ * Bytes of a unit that belong to elements; the others are padding inside MINLOC and MAXLOC pairs, which a result must
+ * not overwrite.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
+{
+    switch (dtype) {
+    case MSCCLPP_DTYPE_SHORT_INT:
+        return 0xf3f3u;
+    case MSCCLPP_DTYPE_LONG_INT:
+    case MSCCLPP_DTYPE_DOUBLE_INT:
+        return 0x0fffu;
+    default:
+        return 0xffffu;
+    }
+}
+
+/*
+ * Up to a unit at a multiple of 4. Words, and what is left by at most two loads: small messages are all tail, so the
+ * loads do not wait for one another, and there are few of them.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *p, uint32_t size)
+{
+    const mscclpp_dev_word_t *words = (const mscclpp_dev_word_t *)p;
+    const uint32_t whole = size / 4;
+    mscclpp_dev_vec_t v;
+    uint32_t rest = 0, w;
+
+    if (size & 2) {
+        rest = *(const mscclpp_dev_half_t *)(p + 4 * whole);
+    }
+    if (size & 1) {
+        rest |= (uint32_t)((const unsigned char *)p)[size - 1] << 8 * (size & 2);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (w = 0; w < 4; ++w) {
+        v.w[w] = w < whole ? words[w] : w == whole ? rest : 0;
+    }
+    return v;
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_words(char *p, mscclpp_dev_vec_t v, uint32_t size)
+{
+    mscclpp_dev_word_t *words = (mscclpp_dev_word_t *)p;
+    const uint32_t whole = size / 4;
+    uint32_t rest = 0, w;
+
+    MSCCLPP_DEV_UNROLL
+    for (w = 0; w < 4; ++w) {
+        if (w < whole) {
+            words[w] = v.w[w];
+        }
+        rest = w == whole ? v.w[w] : rest;
+    }
+    if (size & 2) {
+        *(mscclpp_dev_half_t *)(p + 4 * whole) = (uint16_t)rest;
+    }
+    if (size & 1) {
+        ((unsigned char *)p)[size - 1] = (unsigned char)(rest >> 8 * (size & 2));
+    }
+}
+
+/* Up to a unit at any address: words where the address allows it, bytes otherwise. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *p, uint32_t size)
+{
+    mscclpp_dev_vec_t v;
+    uint32_t w, i;
+
+    if ((uintptr_t)p % 4 == 0) {
+        return mscclpp_dev_ld_words((const char *)p, size);
+    }
+    MSCCLPP_DEV_UNROLL
+    for (w = 0; w < 4; ++w) {
+        v.w[w] = 0;
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < 4; ++i) {
+            v.w[w] |= 4 * w + i < size ? (uint32_t)p[4 * w + i] << 8 * i : 0;
+        }
+    }
+    return v;
+}
+
+/* `mask` says which bytes belong to elements. */
+MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size, uint32_t mask)
+{
+    uint32_t i;
+
+    if ((uintptr_t)p % 4 == 0 && mask == 0xffffu) {
+        mscclpp_dev_st_words((char *)p, v, size);
+        return;
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < MSCCLPP_DEV_UNIT; ++i) {
+        if (i < size && (mask >> i & 1)) {
+            p[i] = (unsigned char)(v.w[i / 4] >> 8 * (i % 4));
+        }
+    }
+}
+
+/* The same, out of line. */
+MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_part_apart(const unsigned char *p, uint32_t size)
+{
+    return mscclpp_dev_ld_part(p, size);
+}
+
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_apart(unsigned char *p, mscclpp_dev_vec_t v, uint32_t size, uint32_t mask)
+{
+    mscclpp_dev_st_part(p, v, size, mask);
+}
+
+/*
+ * Unit `index` of a buffer of `bytes`; what lies behind the buffer's end, or a unit wholly behind it, reads as 0.
+ * `apart`, a constant: what does not consist of whole words is read out of line, for those that need their registers
+ * more than they need a message's end soon.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes, bool apart)
+{
+    const uint64_t offset = index * MSCCLPP_DEV_UNIT;
+    const char *p = (const char *)buffer + offset;
+    uint32_t size;
+
+    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)p % 16 == 0) {
+        return mscclpp_dev_ld_vec(p);
+    }
+    if (offset >= bytes) {
+        return mscclpp_dev_vec_zero();
+    }
+    size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
+    if (((uintptr_t)p | (apart ? size : 0)) % 4 == 0) {
+        return mscclpp_dev_ld_words(p, apart ? size / 4 * 4 : size);
+    }
+    return mscclpp_dev_ld_part_apart((const unsigned char *)p, size);
+}
+
+/* Writes unit `index` of a buffer of `bytes`, but neither padding nor anything behind the buffer's end. */
+MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t v,
+                                        uint32_t mask, bool apart)
+{
+    const uint64_t offset = index * MSCCLPP_DEV_UNIT;
+    char *p = (char *)buffer + offset;
+    uint32_t size;
+
+    if (offset + MSCCLPP_DEV_UNIT <= bytes && (uintptr_t)p % 16 == 0 && mask == 0xffffu) {
+        mscclpp_dev_st_vec(p, v);
+        return;
+    }
+    if (offset >= bytes) {
+        return;
+    }
+    size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
+    if (((uintptr_t)p | (apart ? size : 0)) % 4 == 0 && mask == 0xffffu) {
+        mscclpp_dev_st_words(p, v, apart ? size / 4 * 4 : size);
+        return;
+    }
+    mscclpp_dev_st_part_apart((unsigned char *)p, v, size, mask);
+}
+
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit(const void *buffer, uint64_t index, uint64_t bytes)
+{
+    return mscclpp_dev_ld_unit_by(buffer, index, bytes, true);
+}
+
+MSCCLPP_DEV void mscclpp_dev_st_unit(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t v, uint32_t mask)
+{
+    mscclpp_dev_st_unit_by(buffer, index, bytes, v, mask, true);
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* Waiting: no loop of a kernel turns without looking at the abort word and at a clock now and then. */
+#ifndef MSCCLPP_DEVICE_LIB_WAIT_H
+#define MSCCLPP_DEVICE_LIB_WAIT_H
+
+#include "device/types/launch.h"
+#include "device/shim/shim.h"
+
+/*
+ * Turns before the first look and between two: the abort word lies in host memory, and reads of one line of that wait
+ * for one another. Were all warps of all blocks to look whenever a peer is some hundred microseconds late, that would
+ * take as long again, and make this rank the late one. So a look comes after milliseconds, and not all at one time.
+ */
+#ifdef __CUDACC__
+#define MSCCLPP_DEV_WAIT_TURNS 16384u
+#else
+#define MSCCLPP_DEV_WAIT_TURNS 256u
+#endif
+
+MSCCLPP_DEV uint32_t mscclpp_dev_wait_place(const mscclpp_dev_ctx_t *ctx)
+{
+    const uint32_t warp = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
+
+    return warp * (MSCCLPP_DEV_WAIT_TURNS / 256) % MSCCLPP_DEV_WAIT_TURNS;
+}
+
+typedef struct {
+    uint32_t turns;
+    uint64_t since_ns; /* 0 until the first look */
+} mscclpp_dev_wait_t;
+
+/* A look: true to go on. */
+MSCCLPP_DEV bool mscclpp_dev_wait_look(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
+{
+    if (mscclpp_dev_ld_relaxed_sys_u64(&args->mailbox->abort) == 0 &&
+        (args->timeout_ns == 0 || waited_ns < args->timeout_ns)) {
+        return true;
+    }
+    /* The second store waits for the first one: the host sees it with the kernel's end, whoever tells of that. */
+    mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
+    mscclpp_dev_st_release_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
+    return false;
+}
+
+/* The same, out of line, and without what the caller keeps in registers. */
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_look_apart(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
+{
+    return mscclpp_dev_wait_look(args, waited_ns, peer);
+}
+
+/*
+ * One turn of a wait for `peer`. False tells the caller to give up: the host asked for it, or the time is over. The
+ * thread is marked as failed then, the mailbox names the peer, and every later wait of the thread ends at once.
+ * `apart`: looks are taken out of line, which is better where the caller has few registers to keep.
+ */
+MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                          mscclpp_dev_wait_t *wait, uint32_t peer, bool apart)
+{
+    uint64_t now;
+
+    if (ctx->failed) {
+        return false;
+    }
+    mscclpp_dev_pause(ctx);
+    ++wait->turns;
+    if (wait->turns < MSCCLPP_DEV_WAIT_TURNS || wait->turns % MSCCLPP_DEV_WAIT_TURNS != mscclpp_dev_wait_place(ctx)) {
+        return true;
+    }
+    now = mscclpp_dev_now_ns();
+    if (wait->since_ns == 0) {
+        wait->since_ns = now;
+    }
+    ctx->failed = apart ? !mscclpp_dev_wait_look_apart(args, now - wait->since_ns, peer)
+                        : !mscclpp_dev_wait_look(args, now - wait->since_ns, peer);
+    return !ctx->failed;
+}
+
+MSCCLPP_DEV bool mscclpp_dev_wait_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, mscclpp_dev_wait_t *wait,
+                                       uint32_t peer)
+{
+    return mscclpp_dev_wait_turn_by(ctx, args, wait, peer, true);
+}
+
+#endif

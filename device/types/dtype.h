@@ -1,0 +1,50 @@
+/* Element types and reduction operations, as every floor of the project names them. */
+#ifndef MSCCLPP_DEVICE_TYPES_DTYPE_H
+#define MSCCLPP_DEVICE_TYPES_DTYPE_H
+
+#include <stdint.h>
+
+/* Every element is at most 16 bytes and its extent divides 16, so that a 16-byte unit never splits an element. */
+typedef enum {
+    MSCCLPP_DTYPE_INT8,
+    MSCCLPP_DTYPE_UINT8,
+    MSCCLPP_DTYPE_INT16,
+    MSCCLPP_DTYPE_UINT16,
+    MSCCLPP_DTYPE_INT32,
+    MSCCLPP_DTYPE_UINT32,
+    MSCCLPP_DTYPE_INT64,
+    MSCCLPP_DTYPE_UINT64,
+    MSCCLPP_DTYPE_FLOAT16,
+    MSCCLPP_DTYPE_BFLOAT16,
+    MSCCLPP_DTYPE_FLOAT32,
+    MSCCLPP_DTYPE_FLOAT64,
+    MSCCLPP_DTYPE_LONG_DOUBLE, /* the host's own, where it takes 16 bytes; no GPU has it */
+    MSCCLPP_DTYPE_COMPLEX64,   /* two floats */
+    MSCCLPP_DTYPE_COMPLEX128,  /* two doubles */
+    MSCCLPP_DTYPE_SHORT_INT,   /* value and index of MINLOC and MAXLOC, laid out as C structures, from here on */
+    MSCCLPP_DTYPE_INT_INT,
+    MSCCLPP_DTYPE_LONG_INT,
+    MSCCLPP_DTYPE_FLOAT_INT,
+    MSCCLPP_DTYPE_DOUBLE_INT,
+    MSCCLPP_DTYPE_FLOAT_FLOAT,
+    MSCCLPP_DTYPE_DOUBLE_DOUBLE,
+    MSCCLPP_DTYPE_LAST
+} mscclpp_dtype_t;
+
+typedef enum {
+    MSCCLPP_OP_MAX,
+    MSCCLPP_OP_MIN,
+    MSCCLPP_OP_SUM,
+    MSCCLPP_OP_PROD,
+    MSCCLPP_OP_LAND,
+    MSCCLPP_OP_BAND,
+    MSCCLPP_OP_LOR,
+    MSCCLPP_OP_BOR,
+    MSCCLPP_OP_LXOR,
+    MSCCLPP_OP_BXOR,
+    MSCCLPP_OP_MAXLOC,
+    MSCCLPP_OP_MINLOC,
+    MSCCLPP_OP_LAST
+} mscclpp_op_t;
+
+#endif

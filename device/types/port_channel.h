@@ -1,0 +1,21 @@
+/*
+ * A port channel: a connection to a peer over which the CPU proxy moves bytes at the request of kernels, from a region
+ * of own memory into one of the peer's; and a token that the peer's signals are added to.
+ */
+#ifndef MSCCLPP_DEVICE_TYPES_PORT_CHANNEL_H
+#define MSCCLPP_DEVICE_TYPES_PORT_CHANNEL_H
+
+#include "device/types/fifo.h"
+
+/* All counts begin at 0 and never go back. */
+typedef struct {
+    mscclpp_dev_fifo_t fifo;
+    uint64_t
+        *flushed; /* pinned host memory: all of the channel's triggers at lower positions of the FIFO are flushed */
+    uint64_t *inbound;  /* own memory: how often the peer has signalled; NULL for a channel that nobody waits on */
+    uint64_t *expected; /* device memory: how many signals this side has waited for; kept between kernels */
+    uint32_t number;    /* of the channel, in the proxy */
+    uint32_t peer;      /* whom waits name when they fail */
+} mscclpp_dev_port_channel_t;
+
+#endif

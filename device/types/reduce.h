@@ -1,0 +1,32 @@
+/*
+ * What the all-reduce by copy engines keeps in device memory, and the arguments of the kernel that reduces for it
+ * (device/kern/allreduce/reduce_chunk.h).
+ */
+#ifndef MSCCLPP_DEVICE_TYPES_REDUCE_H
+#define MSCCLPP_DEVICE_TYPES_REDUCE_H
+
+#include "device/types/launch.h"
+
+/* Slots for each sender: one is being filled while the other is being reduced. */
+#define MSCCLPP_DEV_ENGINE_DEPTH 2
+
+/* Bytes; what copy engines move without splitting lines. */
+#define MSCCLPP_DEV_ENGINE_GRAIN 128
+
+/* Head of a rank's engine memory, which its peers map. */
+typedef struct {
+    uint64_t tested[MSCCLPP_DEV_MAX_RANKS]; /* by rank: what it wrote while the memory was set up */
+    uint64_t words[MSCCLPP_DEV_MAX_RANKS];  /* by rank: what this rank writes there */
+} mscclpp_dev_engine_t;
+
+/* Where the slots begin, in bytes. */
+#define MSCCLPP_DEV_ENGINE_SLOTS (((uint64_t)sizeof(mscclpp_dev_engine_t) + 4095) / 4096 * 4096)
+
+/* One chunk: `in`, `out` and `bytes` of the common arguments are those of the chunk. */
+typedef struct {
+    mscclpp_dev_args_t common;
+    const char *slots; /* the first peer's operand */
+    uint64_t stride;   /* bytes from one peer's operand to the next one's */
+} mscclpp_dev_reduce_args_t;
+
+#endif

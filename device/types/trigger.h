@@ -1,0 +1,44 @@
+/*
+ * Triggers: 128 bits by which a kernel asks the CPU proxy to do something over a port channel.
+ *
+ *   word 0   bits  0-39  offset of the source             (addition: all 64 bits hold the value)
+ *            bits 40-63  size, low 24 bits
+ *   word 1   bits  0-39  offset of the destination
+ *            bits 40-47  size, high 8 bits
+ *            bits 48-59  number of the channel
+ *            bits 60-62  type
+ *            bit  63     lap parity, set by the FIFO
+ *
+ * A region reached over a port channel therefore has at most 1 TiB, and one trigger moves at most 4 GiB less a byte;
+ * device code splits what is larger.
+ */
+#ifndef MSCCLPP_DEVICE_TYPES_TRIGGER_H
+#define MSCCLPP_DEVICE_TYPES_TRIGGER_H
+
+#include <stdint.h>
+
+#define MSCCLPP_DEV_PORT_REGION_MAX ((uint64_t)1 << 40) /* bytes */
+#define MSCCLPP_DEV_PORT_CHANNELS 4096u
+#define MSCCLPP_DEV_TRIGGER_SIZE_MAX 0xffffffffu /* bytes */
+
+/* What larger puts are split into: keeps the alignment of what follows. */
+#define MSCCLPP_DEV_TRIGGER_CHUNK ((uint64_t)1 << 31)
+
+/* In the order in which they are done. DATA, SIGNAL and FLUSH may be combined; ADD stands alone. */
+enum { MSCCLPP_TRIGGER_ADD = 0, MSCCLPP_TRIGGER_DATA = 1, MSCCLPP_TRIGGER_SIGNAL = 2, MSCCLPP_TRIGGER_FLUSH = 4 };
+
+typedef struct {
+    uint64_t word[2];
+} mscclpp_dev_trigger_t;
+
+/* A trigger's contents. Channels with a handler of the user may give the fields other meanings. */
+typedef struct {
+    uint64_t to;    /* offset in the peer's region, bytes */
+    uint64_t from;  /* offset in the own region, bytes; unless ADD */
+    uint64_t value; /* ADD only */
+    uint32_t size;  /* bytes; unless ADD */
+    uint32_t type;
+    uint32_t channel;
+} mscclpp_dev_request_t;
+
+#endif

@@ -1,0 +1,174 @@
+/* The solver's operations on a GPU: see cg.h. */
+#include <cstdio>
+#include <cstdlib>
+
+#include "cg.h"
+
+#define THREADS 256
+#define BLOCKS_MAX 512 /* of a scalar product, each of which leaves one sum */
+
+#define CHECK(call_)                                                                                                   \
+    do {                                                                                                               \
+        cudaError_t error_ = (call_);                                                                                  \
+        if (error_ != cudaSuccess) {                                                                                   \
+            fprintf(stderr, "cg: %s: %s\n", #call_, cudaGetErrorString(error_));                                       \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static cudaStream_t stream;
+static double *sums; /* of the blocks */
+
+const char *cg_open(int number)
+{
+    static cudaDeviceProp properties;
+    int devices;
+
+    CHECK(cudaGetDeviceCount(&devices));
+    CHECK(cudaSetDevice(number % devices));
+    CHECK(cudaGetDeviceProperties(&properties, number % devices));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaMalloc(&sums, BLOCKS_MAX * sizeof(*sums)));
+    return properties.name;
+}
+
+double *cg_alloc(size_t count)
+{
+    double *vector;
+
+    CHECK(cudaMalloc(&vector, count * sizeof(*vector)));
+    CHECK(cudaMemset(vector, 0, count * sizeof(*vector)));
+    CHECK(cudaDeviceSynchronize());
+    return vector;
+}
+
+void cg_free(double *vector)
+{
+    CHECK(cudaFree(vector));
+}
+
+void cg_to_device(double *to, const double *from, size_t count)
+{
+    CHECK(cudaMemcpyAsync(to, from, count * sizeof(*to), cudaMemcpyHostToDevice, stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+void cg_to_host(double *to, const double *from, size_t count)
+{
+    CHECK(cudaMemcpyAsync(to, from, count * sizeof(*to), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaStreamSynchronize(stream));
+}
+
+static unsigned blocks_of(size_t count)
+{
+    return (unsigned)((count + THREADS - 1) / THREADS);
+}
+
+static __global__ void stencil(double *y, const double *x, size_t rows, size_t columns)
+{
+    const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (i < rows * columns) {
+        const size_t column = i % columns;
+        const double *at = &x[i];
+        double left = column > 0 ? at[-1] : 0.0, right = column + 1 < columns ? at[1] : 0.0;
+
+        y[i] = 4.0 * at[0] - left - right - *(at - columns) - *(at + columns);
+    }
+}
+
+void cg_stencil(double *y, const double *x, size_t rows, size_t columns)
+{
+    stencil<<<blocks_of(rows * columns), THREADS, 0, stream>>>(y, x, rows, columns);
+    CHECK(cudaGetLastError());
+}
+
+/* The sum of a block's threads, in the first of them. */
+static __device__ double add_up(double mine)
+{
+    __shared__ double part[THREADS];
+
+    part[threadIdx.x] = mine;
+    for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) {
+            part[threadIdx.x] += part[threadIdx.x + half];
+        }
+    }
+    return part[threadIdx.x];
+}
+
+static __global__ void dot_blocks(double *block_sums, const double *a, const double *b, size_t count)
+{
+    double mine = 0.0;
+
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x) {
+        mine += a[i] * b[i];
+    }
+    mine = add_up(mine);
+    if (threadIdx.x == 0) {
+        block_sums[blockIdx.x] = mine;
+    }
+}
+
+static __global__ void dot_end(double *result, const double *block_sums, unsigned blocks)
+{
+    double mine = 0.0;
+
+    for (unsigned i = threadIdx.x; i < blocks; i += blockDim.x) {
+        mine += block_sums[i];
+    }
+    mine = add_up(mine);
+    if (threadIdx.x == 0) {
+        *result = mine;
+    }
+}
+
+void cg_dot(double *result, const double *a, const double *b, size_t count)
+{
+    const unsigned blocks = blocks_of(count) < BLOCKS_MAX ? blocks_of(count) : BLOCKS_MAX;
+
+    dot_blocks<<<blocks, THREADS, 0, stream>>>(sums, a, b, count);
+    dot_end<<<1, THREADS, 0, stream>>>(result, sums, blocks);
+    CHECK(cudaGetLastError());
+}
+
+static __global__ void advance(double *x, double *r, const double *p, const double *ap, const double *rr,
+                               const double *pap, size_t count)
+{
+    const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const double alpha = *rr / *pap;
+
+    if (i < count) {
+        x[i] += alpha * p[i];
+        r[i] -= alpha * ap[i];
+    }
+}
+
+void cg_advance(double *x, double *r, const double *p, const double *ap, const double *rr, const double *pap,
+                size_t count)
+{
+    advance<<<blocks_of(count), THREADS, 0, stream>>>(x, r, p, ap, rr, pap, count);
+    CHECK(cudaGetLastError());
+}
+
+static __global__ void turn(double *p, const double *r, const double *rr_new, const double *rr, size_t count)
+{
+    const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const double beta = *rr_new / *rr;
+
+    if (i < count) {
+        p[i] = r[i] + beta * p[i];
+    }
+}
+
+void cg_turn(double *p, const double *r, const double *rr_new, const double *rr, size_t count)
+{
+    turn<<<blocks_of(count), THREADS, 0, stream>>>(p, r, rr_new, rr, count);
+    CHECK(cudaGetLastError());
+}
+
+void cg_wait(void)
+{
+    CHECK(cudaStreamSynchronize(stream));
+}

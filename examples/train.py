@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""A data-parallel training step with mpi4py and CuPy: gradients are averaged by MPI_Allreduce on the GPU.
+
+Each rank computes the gradients of its part of every batch, and one Allreduce adds up those of all ranks where they
+lie. All ranks then take the same step, so their parameters stay equal. Without CuPy or a GPU the arrays are NumPy's;
+with the host twin, Allreduce takes them as if they were on a GPU.
+
+Usage: mpirun -n RANKS --mca coll mscclpp python3 train.py
+       mpirun -n RANKS --mca coll mscclpp --mca coll_mscclpp_device host python3 train.py --cpu
+"""
+import sys
+
+import numpy
+
+xp = numpy  # the module of the arrays: numpy or cupy
+if "--cpu" not in sys.argv[1:]:
+    try:
+        import cupy
+
+        if cupy.cuda.runtime.getDeviceCount() > 0:
+            xp = cupy
+    except Exception as error:  # no CuPy, or no driver
+        print(f"train: NumPy on the CPU, as there is no CuPy with a GPU ({error})", file=sys.stderr)
+
+from mpi4py import MPI  # after CuPy: this calls MPI_Init
+
+COMM = MPI.COMM_WORLD
+RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
+INPUTS, HIDDEN, BATCH, STEPS, RATE = 16, 64, 96, 60, 0.2
+
+
+def choose_device():
+    """Ranks of one machine take its GPUs in turn."""
+    machine = COMM.Split_type(MPI.COMM_TYPE_SHARED)
+    if xp is not numpy:
+        xp.cuda.Device(machine.Get_rank() % xp.cuda.runtime.getDeviceCount()).use()
+    machine.Free()
+
+
+class Net:
+    """Two layers. Parameters and gradients are one vector each, so that one Allreduce takes all gradients."""
+
+    def __init__(self, module, seed):
+        self.xp = module
+        random = numpy.random.RandomState(seed)
+        first = random.standard_normal((INPUTS, HIDDEN)) / numpy.sqrt(INPUTS)
+        second = random.standard_normal((HIDDEN, 1)) / numpy.sqrt(HIDDEN)
+        self.parameters = module.asarray(numpy.concatenate([first.ravel(), second.ravel()]))
+        self.gradients = module.zeros_like(self.parameters)
+        self.first, self.second = self.views(self.parameters)
+        self.first_gradient, self.second_gradient = self.views(self.gradients)
+
+    @staticmethod
+    def views(vector):
+        cut = INPUTS * HIDDEN
+        return vector[:cut].reshape(INPUTS, HIDDEN), vector[cut:].reshape(HIDDEN, 1)
+
+    def differentiate(self, inputs, targets, total):
+        """Gradients of the squared error of these samples, of `total` ones, and the error."""
+        hidden = self.xp.tanh(inputs @ self.first)
+        error = hidden @ self.second - targets
+        self.second_gradient[:] = hidden.T @ error * (2.0 / total)
+        back = error @ self.second.T * (1.0 - hidden * hidden)
+        self.first_gradient[:] = inputs.T @ back * (2.0 / total)
+        return float((error * error).sum()) / total
+
+    def step(self):
+        self.parameters -= RATE * self.gradients
+
+
+def samples(step):
+    """A batch, the same on all ranks; an application would load its part only."""
+    random = numpy.random.RandomState(1000 + step)
+    inputs = random.standard_normal((BATCH, INPUTS))
+    return inputs, numpy.sin(inputs[:, :1] * 2.0) + 0.5 * inputs[:, 1:2]
+
+
+def ready():
+    """MPI knows nothing of streams: what it is to read has to be there."""
+    if xp is not numpy:
+        xp.cuda.get_current_stream().synchronize()
+
+
+def main():
+    choose_device()
+    net, alone = Net(xp, 1), Net(numpy, 1)
+    begin, end = BATCH * RANK // SIZE, BATCH * (RANK + 1) // SIZE
+    errors = []
+    for step in range(STEPS):
+        inputs, targets = samples(step)
+        net.differentiate(xp.asarray(inputs[begin:end]), xp.asarray(targets[begin:end]), BATCH)
+        ready()
+        COMM.Allreduce(MPI.IN_PLACE, net.gradients, MPI.SUM)
+        net.step()
+        # The same by one process, to compare with.
+        errors.append(alone.differentiate(inputs, targets, BATCH))
+        alone.step()
+    mine = net.parameters if xp is numpy else xp.asnumpy(net.parameters)
+    difference = COMM.allreduce(float(numpy.abs(mine - alone.parameters).max()), MPI.MAX)
+    good = difference < 1e-9 and errors[-1] < 0.5 * errors[0]
+    if RANK == 0:
+        print(f"train: {STEPS} steps on {SIZE} ranks ({xp.__name__}), error {errors[0]:.3f} to {errors[-1]:.3f}, "
+              f"parameters within {difference:.1e} of those of one process: {'right' if good else 'WRONG'}")
+    sys.exit(0 if good else 1)
+
+
+main()

@@ -1,0 +1,462 @@
+/*
+ * Each rank sends what it passes to all others, under the number of the call. Whoever has those of all ranks compares
+ * them all, so that all come to the same end: an error before anything has begun leaves the communicator as it was.
+ */
+#include "mca/coll/mscclpp/check/check.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll/mscclpp/check/signature.h"
+#include "mca/coll/mscclpp/oob/message.h"
+#include "mca/common/base/log.h"
+
+/* Ranks that a message names. */
+#define SHOWN 8
+
+/* Time for the peers to say what they have found, before this rank ends the job. */
+#define GRACE_SECONDS 1.0
+
+/* One call whose comparison is under way. */
+typedef struct check {
+    struct check *next;
+    mca_coll_mscclpp_module_t *module;
+    mca_coll_mscclpp_oob_t *oob;
+    uint64_t number;
+    int peers; /* as the communicator counts them, this rank included unless they are another group */
+    int rank;  /* of this one among them, -1: it is not */
+    int missing;
+    double started;
+    bool warned;
+    bool posted;
+    mca_coll_mscclpp_signature_t *mine;
+    mca_coll_mscclpp_signature_t *signatures[]; /* NULL: has not come */
+} check_t;
+
+/*
+ * Those of calls that do not wait, of all communicators. Such a call may come from within opal_progress, below in whose
+ * stack the lock is held: it is pushed on `arrived`, and whoever holds the lock moves it from there.
+ */
+static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+static check_t *pending;
+static check_t *arrived;
+
+static void discard(check_t *check)
+{
+    for (int peer = 0; peer < check->peers; ++peer) {
+        if (peer != check->rank) {
+            free(check->signatures[peer]);
+        }
+    }
+    free(check->mine);
+    free(check);
+}
+
+/* NULL without memory. */
+static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
+                       const mca_coll_mscclpp_check_call_t *call)
+{
+    const int peers = mca_coll_mscclpp_check_peers(module->comm);
+    check_t *check = calloc(1, sizeof(*check) + (size_t)peers * sizeof(check->signatures[0]));
+
+    if (NULL == check) {
+        return NULL;
+    }
+    check->module = module;
+    check->oob = oob;
+    check->number = module->checked;
+    check->peers = peers;
+    check->missing = peers;
+    check->rank = -1;
+    check->started = mca_coll_mscclpp_now();
+    check->mine = mca_coll_mscclpp_signature_new(call, peers);
+    if (NULL == check->mine) {
+        free(check);
+        return NULL;
+    }
+    if (!OMPI_COMM_IS_INTER(module->comm)) {
+        check->rank = ompi_comm_rank(module->comm);
+        check->signatures[check->rank] = check->mine;
+        --check->missing;
+    }
+    return check;
+}
+
+/* Called with the oob's lock held, as are the next two. */
+static mscclpp_status_t post(check_t *check)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (int i = 1; i <= check->peers && MSCCLPP_OK == status; ++i) {
+        const int peer = (ompi_comm_rank(check->module->comm) + i) % check->peers;
+
+        if (peer != check->rank) {
+            status = mca_coll_mscclpp_oob_post(check->oob, peer, MCA_COLL_MSCCLPP_OOB_CHECK, check->number,
+                                               check->module->calls, check->mine,
+                                               mca_coll_mscclpp_signature_size(check->mine));
+        }
+    }
+    return status;
+}
+
+static mscclpp_status_t accept_part(check_t *check, const mca_coll_mscclpp_oob_message_t *message)
+{
+    const size_t length = message->header.length;
+    mca_coll_mscclpp_signature_t *signature = malloc(length > sizeof(*signature) ? length : sizeof(*signature));
+
+    if (NULL == signature) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    memcpy(signature, message->data, length);
+    if (length < sizeof(*signature) || length != mca_coll_mscclpp_signature_size(signature) ||
+        NULL != check->signatures[message->peer]) {
+        mscclpp_error("%s: rank %d sent %zu bytes of what it calls; do all ranks load the same version?",
+                      check->oob->label, message->peer, length);
+        free(signature);
+        return MSCCLPP_ERR_PEER;
+    }
+    check->signatures[message->peer] = signature;
+    --check->missing;
+    return MSCCLPP_OK;
+}
+
+/* MSCCLPP_IN_PROGRESS until everybody's has come. */
+static mscclpp_status_t advance(check_t *check)
+{
+    mca_coll_mscclpp_oob_message_t *message;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (!check->posted) {
+        check->posted = true;
+        status = post(check);
+    }
+    if (MSCCLPP_OK == status) {
+        status = mca_coll_mscclpp_oob_advance(check->oob);
+    }
+    message = MSCCLPP_OK == status
+                  ? mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number)
+                  : NULL;
+    if (NULL != message) {
+        mscclpp_error("%s: collective call %llu: rank %d has given up comparing it", check->oob->label,
+                      (unsigned long long)check->number, message->peer);
+        free(message);
+        return MSCCLPP_ERR_PEER;
+    }
+    while (MSCCLPP_OK == status &&
+           NULL != (message = mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK, check->number))) {
+        status = accept_part(check, message);
+        free(message);
+    }
+    return MSCCLPP_OK == status && check->missing > 0 ? MSCCLPP_IN_PROGRESS : status;
+}
+
+/* The comparison. False, with the difference in `text`. */
+static bool matches(const check_t *check, char *text, size_t size)
+{
+    if (check->rank >= 0) {
+        return mca_coll_mscclpp_signatures_match(check->signatures, check->peers, text, size);
+    }
+    for (int peer = 0; peer < check->peers; ++peer) {
+        if (!mca_coll_mscclpp_signatures_match_inter(check->mine, ompi_comm_rank(check->module->comm),
+                                                     check->signatures[peer], peer, text, size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void list_missing(const check_t *check, char *text, size_t size)
+{
+    size_t used = 0;
+    int shown = 0;
+
+    text[0] = '\0';
+    for (int peer = 0; peer < check->peers && shown <= SHOWN && used + 16 < size; ++peer) {
+        if (NULL == check->signatures[peer]) {
+            used += (size_t)snprintf(text + used, size - used, "%s%d", 0 == shown ? "" : ", ", peer);
+            ++shown;
+        }
+    }
+}
+
+/* Names those that have not come to the call, as a warning first and then as the error that ends the wait. */
+static mscclpp_status_t look_at_clock(check_t *check)
+{
+    const mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
+    const double waited = mca_coll_mscclpp_now() - check->started;
+    const bool late = config->timeout > 0 && waited > config->timeout;
+    const bool warn = config->warn_after > 0 && waited > config->warn_after && !check->warned;
+    char name[64], ranks[128];
+
+    if (!late && !warn) {
+        return MSCCLPP_OK;
+    }
+    check->warned = true;
+    mca_coll_mscclpp_signature_name(check->mine->function, name, sizeof(name));
+    list_missing(check, ranks, sizeof(ranks));
+    mscclpp_log(late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
+                "%s: collective call %llu, %s: rank %d has waited %.1f s; ranks that have not come: %s%s",
+                check->oob->label, (unsigned long long)check->number, name, ompi_comm_rank(check->module->comm), waited,
+                ranks, late ? " (parameter timeout)" : "");
+    return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+}
+
+static void report(const check_t *check, mscclpp_log_level_t level, const char *text)
+{
+    char name[64];
+
+    mca_coll_mscclpp_signature_name(check->mine->function, name, sizeof(name));
+    mscclpp_log(level, "%s: collective call %llu, %s on rank %d: the calls of the ranks do not match: %s",
+                check->oob->label, (unsigned long long)check->number, name, ompi_comm_rank(check->module->comm), text);
+}
+
+/* All ranks find the same, so the first one's word is enough. */
+static mscclpp_log_level_t level_of(const check_t *check)
+{
+    return check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR;
+}
+
+static void end_job(const check_t *check)
+{
+    const double until = mca_coll_mscclpp_now() + GRACE_SECONDS;
+
+    while (mca_coll_mscclpp_now() < until) {
+        opal_progress();
+    }
+    (void)ompi_mpi_abort(check->module->comm, MPI_ERR_ARG);
+}
+
+/* A blocking call. */
+static mscclpp_status_t wait_for(check_t *check)
+{
+    mscclpp_status_t status;
+
+    for (;;) {
+        pthread_mutex_lock(&check->oob->lock);
+        status = advance(check);
+        pthread_mutex_unlock(&check->oob->lock);
+        if (MSCCLPP_IN_PROGRESS != status) {
+            return status;
+        }
+        opal_progress();
+        if (mca_coll_mscclpp_comm_revoked(check->module->comm)) {
+            return MSCCLPP_ERR_REVOKED;
+        }
+        status = look_at_clock(check);
+        if (MSCCLPP_OK != status) {
+            return status;
+        }
+    }
+}
+
+static void push(check_t *check)
+{
+    check->next = __atomic_load_n(&arrived, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&arrived, &check->next, check, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
+}
+
+/* With the lock held. */
+static void move_arrived(void)
+{
+    check_t **end = &pending;
+
+    while (NULL != *end) {
+        end = &(*end)->next;
+    }
+    *end = __atomic_exchange_n(&arrived, NULL, __ATOMIC_ACQUIRE);
+}
+
+/* What has come to its end is taken out of the list, one at a time; NULL if there is none. */
+static check_t *take_ended(mscclpp_status_t *status_p)
+{
+    check_t **link, *check = NULL;
+
+    /* This callback may be below in the stack, and another thread does as well. */
+    if (0 != pthread_mutex_trylock(&pending_lock)) {
+        return NULL;
+    }
+    move_arrived();
+    for (link = &pending; NULL != *link; link = &(*link)->next) {
+        mscclpp_status_t status = MSCCLPP_IN_PROGRESS;
+
+        if (0 == pthread_mutex_trylock(&(*link)->oob->lock)) {
+            status = advance(*link);
+            pthread_mutex_unlock(&(*link)->oob->lock);
+        }
+        if (MSCCLPP_IN_PROGRESS != status) {
+            check = *link;
+            *link = check->next;
+            *status_p = status;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&pending_lock);
+    return check;
+}
+
+/* A callback of opal_progress: calls that do not wait. */
+static int progress(void)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    char text[512];
+    check_t *check;
+    int ended = 0;
+
+    while (
+        (NULL != __atomic_load_n(&pending, __ATOMIC_RELAXED) || NULL != __atomic_load_n(&arrived, __ATOMIC_RELAXED)) &&
+        NULL != (check = take_ended(&status))) {
+        if (MSCCLPP_OK == status && !matches(check, text, sizeof(text))) {
+            report(check, MSCCLPP_LOG_ERROR, text);
+            end_job(check);
+        }
+        discard(check);
+        ++ended;
+    }
+    return ended;
+}
+
+/* Whether there are checks of this module, or, without one, of any. */
+static bool has_pending(const mca_coll_mscclpp_module_t *module)
+{
+    bool has = false;
+
+    pthread_mutex_lock(&pending_lock);
+    move_arrived();
+    for (check_t *check = pending; NULL != check && !has; check = check->next) {
+        has = NULL == module || module == check->module;
+    }
+    pthread_mutex_unlock(&pending_lock);
+    return has;
+}
+
+void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module)
+{
+    check_t **link = &pending;
+
+    pthread_mutex_lock(&pending_lock);
+    move_arrived();
+    while (NULL != *link) {
+        check_t *check = *link;
+
+        if (NULL == module || module == check->module) {
+            *link = check->next;
+            discard(check);
+        } else {
+            link = &check->next;
+        }
+    }
+    pthread_mutex_unlock(&pending_lock);
+}
+
+void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module)
+{
+    const double timeout = mca_coll_mscclpp_component.config.timeout;
+    const double started = mca_coll_mscclpp_now();
+
+    while (has_pending(module) && (timeout <= 0 || mca_coll_mscclpp_now() - started < timeout)) {
+        opal_progress();
+    }
+    mca_coll_mscclpp_check_forget(module);
+}
+
+int mca_coll_mscclpp_check_init(void)
+{
+    return mca_coll_mscclpp_component.config.check_calls ? opal_progress_register(progress) : OMPI_SUCCESS;
+}
+
+void mca_coll_mscclpp_check_fini(void)
+{
+    if (mca_coll_mscclpp_component.config.check_calls) {
+        (void)opal_progress_unregister(progress);
+        mca_coll_mscclpp_check_forget(NULL);
+    }
+}
+
+static bool waits(mca_coll_mscclpp_check_function_t function)
+{
+    return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first one that does not */
+}
+
+/* Who comes late to the call must not wait for those that have gone. */
+static void give_up(check_t *check, mscclpp_status_t status)
+{
+    check->module->check_failed = true;
+    if (MSCCLPP_ERR_PEER != status && check->rank >= 0) {
+        pthread_mutex_lock(&check->oob->lock);
+        (void)mca_coll_mscclpp_oob_post_all(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number,
+                                            check->module->calls, NULL, 0);
+        pthread_mutex_unlock(&check->oob->lock);
+    }
+    mca_coll_mscclpp_oob_break_off(check->module);
+}
+
+/* Of a call that waits. */
+static mscclpp_status_t compare_now(check_t *check)
+{
+    mscclpp_status_t status = wait_for(check);
+    char text[512];
+
+    if (MSCCLPP_OK == status && !matches(check, text, sizeof(text))) {
+        status = MSCCLPP_ERR_INVALID;
+        report(check, level_of(check), text);
+        if (check->rank < 0) {
+            /* Only those of both groups whose calls do not match know of it, and the others would wait for them. */
+            end_job(check);
+        }
+    }
+    return status;
+}
+
+bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller)
+{
+    Dl_info mpi, found;
+
+    if (0 == dladdr(caller, &found) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
+        return !module->comparing;
+    }
+    if (found.dli_fbase != mpi.dli_fbase) {
+        return !module->comparing; /* a component that stands before this one, or one that serves the call */
+    }
+    return NULL != found.dli_sname &&
+           (0 == strncmp(found.dli_sname, "MPI_", 4) || 0 == strncmp(found.dli_sname, "PMPI_", 5));
+}
+
+int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call)
+{
+    mca_coll_mscclpp_oob_t *oob;
+    mscclpp_status_t status;
+    check_t *check;
+
+    if (!OMPI_COMM_IS_INTER(module->comm) && 1 == ompi_comm_size(module->comm)) {
+        return OMPI_SUCCESS;
+    }
+    if (module->check_failed) {
+        return MPI_ERR_OTHER;
+    }
+    ++module->checked;
+    if (1 == module->checked) {
+        (void)mca_coll_mscclpp_attribute_attach(
+            module); /* which settles what is under way when the communicator ends */
+    }
+    oob = mca_coll_mscclpp_oob_of(module);
+    check = NULL != oob ? create(module, oob, call) : NULL;
+    if (NULL == check) {
+        mscclpp_error("%s: no memory to compare a call with those of the other ranks, which wait for it",
+                      mca_coll_mscclpp_comm_name(module->comm));
+        return MPI_ERR_NO_MEM;
+    }
+    if (!waits(call->function)) {
+        push(check);
+        (void)progress(); /* which sends what is to be compared, unless it is below in the stack */
+        return OMPI_SUCCESS;
+    }
+    status = compare_now(check);
+    if (MSCCLPP_OK != status && MSCCLPP_ERR_INVALID != status) {
+        give_up(check, status);
+    }
+    discard(check);
+    return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
+}

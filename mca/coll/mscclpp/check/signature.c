@@ -1,0 +1,244 @@
+#include "mca/coll/mscclpp/check/signature.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE (-1000)
+
+/* Of users' operations all that ranks can compare is whether they commute. */
+#define OP_COMMUTES (-1)
+#define OP_DOES_NOT (-2)
+
+static const char *const names[] = {
+#define NAME(name_) #name_,
+    MCA_COLL_MSCCLPP_BLOCKING(NAME) MCA_COLL_MSCCLPP_NONBLOCKING(NAME) MCA_COLL_MSCCLPP_PERSISTENT(NAME)
+#undef NAME
+};
+
+void mca_coll_mscclpp_signature_name(uint32_t function, char *name, size_t size)
+{
+    if (function < sizeof(names) / sizeof(names[0])) {
+        (void)snprintf(name, size, "MPI_%c%s", toupper((unsigned char)names[function][0]), names[function] + 1);
+    } else {
+        (void)snprintf(name, size, "function %u", function);
+    }
+}
+
+mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers)
+{
+    const size_t pairs = NULL != call->pairs ? (size_t)peers : 0;
+    mca_coll_mscclpp_signature_t *signature = calloc(1, sizeof(*signature) + pairs * sizeof(signature->pair[0]));
+
+    if (NULL == signature) {
+        return NULL;
+    }
+    signature->function = (uint32_t)call->function;
+    signature->root = call->has_root ? call->root : NONE;
+    signature->op = NONE;
+    signature->count = call->count;
+    signature->size = call->size;
+    signature->same_to = call->same_to;
+    signature->pairs = (uint32_t)pairs;
+    if (NULL != call->op) {
+        bool commutes = ompi_op_is_commute(call->op);
+
+        signature->op = ompi_op_is_intrinsic(call->op) ? call->op->o_f_to_c_index
+                        : commutes                     ? OP_COMMUTES
+                                                       : OP_DOES_NOT;
+        (void)snprintf(signature->op_name, sizeof(signature->op_name), "%.*s", MCA_COLL_MSCCLPP_SIGNATURE_OP - 1,
+                       ompi_op_is_intrinsic(call->op) ? call->op->o_name
+                       : commutes                     ? "a user's operation that commutes"
+                                                      : "a user's, which does not commute");
+    }
+    if (pairs > 0) {
+        memcpy(signature->pair, call->pairs, pairs * sizeof(signature->pair[0]));
+    }
+    return signature;
+}
+
+size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signature)
+{
+    return sizeof(*signature) + signature->pairs * sizeof(signature->pair[0]);
+}
+
+/* One thing that has to be equal on all ranks: its value, and how that reads. */
+typedef struct {
+    const char *what;
+    int64_t (*value)(const mca_coll_mscclpp_signature_t *signature);
+    void (*text)(const mca_coll_mscclpp_signature_t *signature, char *text, size_t size);
+} aspect_t;
+
+static int64_t function_value(const mca_coll_mscclpp_signature_t *signature)
+{
+    return (int64_t)signature->function;
+}
+
+static void function_text(const mca_coll_mscclpp_signature_t *signature, char *text, size_t size)
+{
+    mca_coll_mscclpp_signature_name(signature->function, text, size);
+}
+
+static int64_t root_value(const mca_coll_mscclpp_signature_t *signature)
+{
+    return signature->root;
+}
+
+static void root_text(const mca_coll_mscclpp_signature_t *signature, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%d", signature->root);
+}
+
+static int64_t op_value(const mca_coll_mscclpp_signature_t *signature)
+{
+    return signature->op;
+}
+
+static void op_text(const mca_coll_mscclpp_signature_t *signature, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%.*s", MCA_COLL_MSCCLPP_SIGNATURE_OP - 1, signature->op_name);
+}
+
+static int64_t count_value(const mca_coll_mscclpp_signature_t *signature)
+{
+    return (int64_t)signature->count;
+}
+
+static void count_text(const mca_coll_mscclpp_signature_t *signature, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%llu", (unsigned long long)signature->count);
+}
+
+static int64_t size_value(const mca_coll_mscclpp_signature_t *signature)
+{
+    return (int64_t)signature->size;
+}
+
+static void size_text(const mca_coll_mscclpp_signature_t *signature, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%llu bytes", (unsigned long long)signature->size);
+}
+
+/* Who calls something else passes something else, too: of that nothing more is to be said. */
+static const aspect_t aspects[] = {
+    {"the call", function_value, function_text},
+    {"the root", root_value, root_text},
+    {"the operation", op_value, op_text},
+    {"the count", count_value, count_text},
+    {"the size of the type", size_value, size_text},
+};
+#define ASPECTS (sizeof(aspects) / sizeof(aspects[0]))
+
+/* The ranks from `first` on that have the value that this one has. */
+static void list_ranks(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks, int first,
+                       char *text, size_t size)
+{
+    size_t used = 0;
+    int shown = 0, rank;
+
+    for (rank = first; rank < ranks; ++rank) {
+        if (aspect->value(signatures[rank]) != aspect->value(signatures[first])) {
+            continue;
+        }
+        if (used + 24 > size) {
+            (void)snprintf(text + used, size - used, " and more");
+            return;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s%d", 0 == shown++ ? "" : ", ", rank);
+    }
+}
+
+/* "is 10 on rank 0, 1 and 12 on rank 2" */
+static void describe(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
+                     size_t size)
+{
+    char value[64], list[96];
+    size_t used = (size_t)snprintf(text, size, "%s is ", aspect->what);
+    int rank, earlier;
+
+    for (rank = 0; rank < ranks && used + sizeof(value) + sizeof(list) + 16 < size; ++rank) {
+        for (earlier = 0; earlier < rank && aspect->value(signatures[earlier]) != aspect->value(signatures[rank]);
+             ++earlier) {
+        }
+        if (earlier == rank) {
+            aspect->text(signatures[rank], value, sizeof(value));
+            list_ranks(aspect, signatures, ranks, rank, list, sizeof(list));
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s on rank %s", 0 == rank ? "" : " and ", value, list);
+        }
+    }
+}
+
+static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks)
+{
+    for (int rank = 1; rank < ranks; ++rank) {
+        if (aspect->value(signatures[rank]) != aspect->value(signatures[0])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What one of two ranks sends is what the other one expects. */
+static bool pair_matches(const mca_coll_mscclpp_signature_t *sender, int from,
+                         const mca_coll_mscclpp_signature_t *receiver, int to, char *text, size_t size)
+{
+    const uint64_t sent = (uint32_t)to < sender->pairs ? sender->pair[to].to : 0;
+    const uint64_t expected = (uint32_t)from < receiver->pairs ? receiver->pair[from].from : 0;
+
+    if (sent == expected) {
+        return true;
+    }
+    (void)snprintf(text, size, "rank %d sends %llu bytes to rank %d, which expects %llu", from,
+                   (unsigned long long)sent, to, (unsigned long long)expected);
+    return false;
+}
+
+bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
+                                       size_t size)
+{
+    for (size_t i = 0; i < ASPECTS; ++i) {
+        if (!is_equal(&aspects[i], signatures, ranks)) {
+            describe(&aspects[i], signatures, ranks, text, size);
+            return false;
+        }
+    }
+    for (int rank = 0; rank < ranks && 0 != signatures[0]->pairs; ++rank) {
+        for (int peer = 0; peer < ranks; ++peer) {
+            const mca_coll_mscclpp_signature_t *mine = signatures[rank];
+
+            if (mine->same_to) {
+                if (mine->pair[peer].to != signatures[0]->pair[peer].to) {
+                    (void)snprintf(text, size, "the part of rank %d has %llu bytes on rank 0 and %llu on rank %d", peer,
+                                   (unsigned long long)signatures[0]->pair[peer].to,
+                                   (unsigned long long)mine->pair[peer].to, rank);
+                    return false;
+                }
+            } else if (!pair_matches(mine, rank, signatures[peer], peer, text, size)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t *mine, int rank,
+                                             const mca_coll_mscclpp_signature_t *theirs, int peer, char *text,
+                                             size_t size)
+{
+    char name[64], other[64];
+
+    /* Roots and counts mean something else in each group. */
+    if (mine->function != theirs->function || mine->op != theirs->op) {
+        mca_coll_mscclpp_signature_name(mine->function, name, sizeof(name));
+        mca_coll_mscclpp_signature_name(theirs->function, other, sizeof(other));
+        (void)snprintf(text, size, "rank %d calls %s %s, and rank %d of the other group %s %s", rank, name,
+                       mine->op_name, peer, other, theirs->op_name);
+        return false;
+    }
+    if (0 == mine->pairs || mine->same_to) {
+        return true;
+    }
+    return pair_matches(mine, rank, theirs, peer, text, size) && pair_matches(theirs, peer, mine, rank, text, size);
+}

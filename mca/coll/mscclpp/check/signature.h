@@ -1,0 +1,40 @@
+/* What a rank passes to a call, as it travels, and whether such match. Shared by check.c and signature.c alone. */
+#ifndef MCA_COLL_MSCCLPP_CHECK_SIGNATURE_H
+#define MCA_COLL_MSCCLPP_CHECK_SIGNATURE_H
+
+#include "mca/coll/mscclpp/check/check.h"
+
+#define MCA_COLL_MSCCLPP_SIGNATURE_OP 32
+
+typedef struct {
+    uint32_t function;
+    int32_t root; /* -1000: none */
+    int32_t op;   /* a number that predefined ones have on all ranks, -1 or -2 for those of users, -1000: none */
+    uint32_t pairs;
+    uint64_t same_to;
+    uint64_t count;
+    uint64_t size;
+    char op_name[MCA_COLL_MSCCLPP_SIGNATURE_OP];
+    mca_coll_mscclpp_check_pair_t pair[];
+} mca_coll_mscclpp_signature_t;
+
+/* To be freed by free(); NULL without memory. */
+mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers);
+size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signature);
+
+/*
+ * Whether the calls of all ranks match, which all of them find alike; else `text` says what differs, and on which
+ * ranks.
+ */
+bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
+                                       size_t size);
+
+/* The same for this rank's and that of one of the other group of an inter-communicator. */
+bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t *mine, int rank,
+                                             const mca_coll_mscclpp_signature_t *theirs, int peer, char *text,
+                                             size_t size);
+
+/* "MPI_Bcast" and the like. */
+void mca_coll_mscclpp_signature_name(uint32_t function, char *name, size_t size);
+
+#endif

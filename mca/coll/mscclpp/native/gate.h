@@ -1,0 +1,17 @@
+/* What all collectives with kernels need before they can serve a call; allreduce.c defines it. */
+#ifndef MCA_COLL_MSCCLPP_NATIVE_GATE_H
+#define MCA_COLL_MSCCLPP_NATIVE_GATE_H
+
+#include "mca/coll/mscclpp/ompi/module.h"
+
+/* With the parameter mixed_buffers: true on all ranks if any of them passed device memory. An MPI error code. */
+int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p);
+
+/* Makes the team if this is the communicator's first call on device buffers. True if there is one to serve the call. */
+bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
+                                mscclpp_status_t *status_p);
+
+/* The error of a call on a communicator that an earlier call has broken. */
+int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * Device buffers on some ranks and host buffers on others, in one call, would leave the latter in the previous
+ * component's all-reduce for ever: the former never join it. This callback of opal_progress, which runs in there, looks
+ * for such peers, names them and ends the job, as nothing else can end that call.
+ */
+#include "mca/coll/mscclpp/ompi/module.h"
+
+#include "mca/common/base/log.h"
+
+/* opal_progress calls this callback now and then; only each so many of these calls look at anything. */
+#define WATCH_INTERVAL 64u
+
+/* Nor are the modules, of which there may be thousands, looked at more often than this. */
+#define WATCH_PERIOD_SECONDS 0.01
+
+/* Nor is a call suspected before it has lasted so long, so that ordinary calls cost nothing more. */
+#define WATCH_PATIENCE_SECONDS 0.05
+
+/* Time for the peers to print what they know, before this rank ends the job. */
+#define WATCH_GRACE_SECONDS 1.0
+
+static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
+{
+    return 0 != __atomic_load_n(&module->in_host_call, __ATOMIC_ACQUIRE) &&
+           call == __atomic_load_n(&module->calls, __ATOMIC_RELAXED);
+}
+
+/* One that has been in one host call for long, pinned by its watchers; NULL if there is none. */
+static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
+{
+    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    mca_coll_mscclpp_module_t *module;
+
+    /* Other threads watch as well as this one does; and this one may hold the lock, below in its stack. */
+    if (0 != pthread_mutex_trylock(&component->lock)) {
+        return NULL;
+    }
+    for (module = component->modules; NULL != module; module = module->next) {
+        uint64_t call = __atomic_load_n(&module->calls, __ATOMIC_RELAXED);
+        if (!in_host_call(module, call)) {
+            continue;
+        }
+        if (module->watched_call != call) {
+            module->watched_call = call;
+            module->watched_since = time;
+        } else if (time - module->watched_since > WATCH_PATIENCE_SECONDS) {
+            module->watched_since = time; /* another one's turn */
+            (void)__atomic_add_fetch(&module->watchers, 1, __ATOMIC_ACQ_REL);
+            *call_p = call;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&component->lock);
+    return module;
+}
+
+/* A rank that passed device memory in the call in which this one passed host memory, or -1. */
+static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
+{
+    mscclpp_team_t *team = __atomic_load_n(&module->team, __ATOMIC_ACQUIRE);
+
+    return NULL != team ? mscclpp_team_find_device_rank(team, call) : mca_coll_mscclpp_oob_refuse(module, call);
+}
+
+static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
+{
+    double until = mca_coll_mscclpp_now() + WATCH_GRACE_SECONDS;
+
+    mca_coll_mscclpp_report_mixed(module, call, ompi_comm_rank(module->comm), peer);
+    while (mca_coll_mscclpp_now() < until) {
+        /* Peers that begin the call only now are refused too. */
+        (void)find_device_rank(module, call);
+        opal_progress();
+    }
+    (void)ompi_mpi_abort(module->comm, MPI_ERR_BUFFER);
+}
+
+static int watch_progress(void)
+{
+    static unsigned calls;
+    static int looking;
+    static double looked; /* of whoever looks */
+    mca_coll_mscclpp_module_t *module;
+    double time;
+    uint64_t call = 0;
+    int none = 0;
+    int peer;
+
+    /* A count that threads now and then lose is good enough, and cheaper than one that they do not. */
+    unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
+    if (0 != count % WATCH_INTERVAL ||
+        !__atomic_compare_exchange_n(&looking, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        return 0; /* a look itself runs opal_progress and comes back here */
+    }
+    time = mca_coll_mscclpp_now();
+    module = NULL;
+    if (time - looked >= WATCH_PERIOD_SECONDS) {
+        looked = time;
+        module = suspect(time, &call);
+    }
+    if (NULL != module) {
+        peer = find_device_rank(module, call);
+        /* Only a rank that is in the same call still is stuck; one that went on met a message that was early. */
+        if (peer >= 0 && in_host_call(module, call)) {
+            end_job(module, call, peer);
+        }
+        (void)__atomic_sub_fetch(&module->watchers, 1, __ATOMIC_ACQ_REL);
+    }
+    __atomic_store_n(&looking, 0, __ATOMIC_RELEASE);
+    return 0;
+}
+
+void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
+                                   int device_rank)
+{
+    mscclpp_error(
+        "%s: all-reduce call %llu: rank %d passed host buffers and rank %d device buffers; pass the same kind on "
+        "all ranks, or set coll_mscclpp_mixed_buffers to 1",
+        mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)call, host_rank, device_rank);
+}
+
+int mca_coll_mscclpp_watch_init(void)
+{
+    /* With mixed_buffers the ranks agree before each call. */
+    return mca_coll_mscclpp_component.config.mixed_buffers ? OMPI_SUCCESS : opal_progress_register_lp(watch_progress);
+}
+
+void mca_coll_mscclpp_watch_fini(void)
+{
+    if (!mca_coll_mscclpp_component.config.mixed_buffers) {
+        (void)opal_progress_unregister(watch_progress);
+    }
+}

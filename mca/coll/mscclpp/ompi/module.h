@@ -1,0 +1,285 @@
+/* The component, its modules, and what its files offer one another. */
+#ifndef MCA_COLL_MSCCLPP_OMPI_MODULE_H
+#define MCA_COLL_MSCCLPP_OMPI_MODULE_H
+
+#include "mca/coll/mscclpp/ompi/compat.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "mca/common/base/config.h"
+#include "mca/common/gpu/gpu.h"
+#include "mca/common/task/task.h"
+#include "mca/common/team/team.h"
+
+/*
+ * Every collective that a module can serve, in its three variants. X(name) is expanded once for each function slot of
+ * Open MPI's module structure, coll_<name>, whose type is mca_coll_mscclpp_fn_t(name).
+ */
+#define MCA_COLL_MSCCLPP_BLOCKING(X)                                                                                   \
+    X(allgather)                                                                                                       \
+    X(allgatherv)                                                                                                      \
+    X(allreduce)                                                                                                       \
+    X(alltoall)                                                                                                        \
+    X(alltoallv)                                                                                                       \
+    X(alltoallw)                                                                                                       \
+    X(bcast)                                                                                                           \
+    X(exscan)                                                                                                          \
+    X(gather)                                                                                                          \
+    X(gatherv)                                                                                                         \
+    X(reduce)                                                                                                          \
+    X(reduce_scatter_block)                                                                                            \
+    X(reduce_scatter)                                                                                                  \
+    X(scan)                                                                                                            \
+    X(scatter)                                                                                                         \
+    X(scatterv)                                                                                                        \
+    X(neighbor_allgather)                                                                                              \
+    X(neighbor_allgatherv)                                                                                             \
+    X(neighbor_alltoall)                                                                                               \
+    X(neighbor_alltoallv)                                                                                              \
+    X(neighbor_alltoallw)
+
+#define MCA_COLL_MSCCLPP_NONBLOCKING(X)                                                                                \
+    X(iallgather)                                                                                                      \
+    X(iallgatherv)                                                                                                     \
+    X(iallreduce)                                                                                                      \
+    X(ialltoall)                                                                                                       \
+    X(ialltoallv)                                                                                                      \
+    X(ialltoallw)                                                                                                      \
+    X(ibcast)                                                                                                          \
+    X(iexscan)                                                                                                         \
+    X(igather)                                                                                                         \
+    X(igatherv)                                                                                                        \
+    X(ireduce)                                                                                                         \
+    X(ireduce_scatter_block)                                                                                           \
+    X(ireduce_scatter)                                                                                                 \
+    X(iscan)                                                                                                           \
+    X(iscatter)                                                                                                        \
+    X(iscatterv)                                                                                                       \
+    X(ineighbor_allgather)                                                                                             \
+    X(ineighbor_allgatherv)                                                                                            \
+    X(ineighbor_alltoall)                                                                                              \
+    X(ineighbor_alltoallv)                                                                                             \
+    X(ineighbor_alltoallw)
+
+#define MCA_COLL_MSCCLPP_PERSISTENT(X)                                                                                 \
+    X(allgather_init)                                                                                                  \
+    X(allgatherv_init)                                                                                                 \
+    X(allreduce_init)                                                                                                  \
+    X(alltoall_init)                                                                                                   \
+    X(alltoallv_init)                                                                                                  \
+    X(alltoallw_init)                                                                                                  \
+    X(bcast_init)                                                                                                      \
+    X(exscan_init)                                                                                                     \
+    X(gather_init)                                                                                                     \
+    X(gatherv_init)                                                                                                    \
+    X(reduce_init)                                                                                                     \
+    X(reduce_scatter_block_init)                                                                                       \
+    X(reduce_scatter_init)                                                                                             \
+    X(scan_init)                                                                                                       \
+    X(scatter_init)                                                                                                    \
+    X(scatterv_init)                                                                                                   \
+    X(neighbor_allgather_init)                                                                                         \
+    X(neighbor_allgatherv_init)                                                                                        \
+    X(neighbor_alltoall_init)                                                                                          \
+    X(neighbor_alltoallv_init)                                                                                         \
+    X(neighbor_alltoallw_init)
+
+#define MCA_COLL_MSCCLPP_COLLECTIVES(X)                                                                                \
+    MCA_COLL_MSCCLPP_BLOCKING(X)                                                                                       \
+    MCA_COLL_MSCCLPP_NONBLOCKING(X)                                                                                    \
+    MCA_COLL_MSCCLPP_PERSISTENT(X)
+
+#define MCA_COLL_MSCCLPP_ALL(X)                                                                                        \
+    MCA_COLL_MSCCLPP_COLLECTIVES(X)                                                                                    \
+    X(reduce_local)
+
+/* The functions that were in the communicator's table before this module, and their modules (retained). */
+typedef struct {
+#define MCA_COLL_MSCCLPP_PREVIOUS(name_)                                                                               \
+    mca_coll_mscclpp_fn_t(name_) name_;                                                                                \
+    mca_coll_base_module_t *name_##_module;
+    MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_PREVIOUS)
+#undef MCA_COLL_MSCCLPP_PREVIOUS
+} mca_coll_mscclpp_previous_t;
+
+/* The functions of this module; NULL for what it leaves to those before it. */
+typedef struct {
+#define MCA_COLL_MSCCLPP_OWN(name_) mca_coll_mscclpp_fn_t(name_) name_;
+    MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_OWN)
+#undef MCA_COLL_MSCCLPP_OWN
+} mca_coll_mscclpp_own_t;
+
+typedef enum {
+    MCA_COLL_MSCCLPP_TEAM_NONE,    /* no device buffer was passed yet */
+    MCA_COLL_MSCCLPP_TEAM_READY,   /* all ranks take part */
+    MCA_COLL_MSCCLPP_TEAM_REFUSED, /* agreed by all: device buffers are staged */
+    MCA_COLL_MSCCLPP_TEAM_BROKEN   /* an error was returned to the application; each further call fails */
+} mca_coll_mscclpp_team_state_t;
+
+typedef struct mca_coll_mscclpp_oob mca_coll_mscclpp_oob_t;
+
+/*
+ * A module belongs to one communicator. Its fields are used by the one thread that is in a collective of the
+ * communicator, except those marked "shared": the watch for mixtures reads them from any thread's opal_progress.
+ */
+typedef struct mca_coll_mscclpp_module_t {
+    mca_coll_base_module_t super;
+    struct mca_coll_mscclpp_module_t *next; /* list of enabled modules; guarded by the component's lock */
+    struct mca_coll_mscclpp_module_t **link;
+    struct ompi_communicator_t *comm;
+    mca_coll_mscclpp_previous_t previous;
+    mca_coll_mscclpp_own_t own; /* what is behind the functions that compare calls, if calls are compared */
+    uint64_t checked;           /* calls compared */
+    bool check_failed;          /* one could not be: no further one is, and each call fails */
+    bool comparing;             /* a call has been compared: those that serve it may call other collectives */
+    bool enabled;
+    bool told_broken; /* that team_state is BROKEN */
+    mca_coll_mscclpp_team_state_t team_state;
+    mscclpp_team_t *team;        /* shared, atomic */
+    mca_coll_mscclpp_oob_t *oob; /* oob.c's state, made when first needed; guarded by the component's lock */
+    bool keeps_comm;             /* oob/message.c's */
+    uint64_t calls;              /* shared, atomic: blocking all-reduce calls, host and device buffers alike */
+    int in_host_call;            /* shared, atomic: not 0 while the previous component serves a call on host buffers */
+    int watchers;                /* shared, atomic: not 0 while another thread may look at the fields above */
+    uint64_t watched_call;       /* native/watch.c: the host call it last met, and when */
+    double watched_since;
+    uint64_t served; /* device calls served by a kernel */
+    uint64_t rung;   /* of those, without a launch */
+    uint64_t staged; /* calls of any collective staged through host memory */
+} mca_coll_mscclpp_module_t;
+
+OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
+
+typedef struct {
+    mca_coll_base_component_t super;
+    mscclpp_config_t config;      /* in force */
+    mscclpp_config_t own;         /* as this rank's user has set it */
+    mscclpp_rules_t *rules;       /* NULL: none; from component_init_query to component_close */
+    const mscclpp_gpu_ops_t *gpu; /* NULL where there is no device to use: no module is created then */
+    int output;                   /* opal_output stream */
+    bool stage_others;            /* collectives without kernels stage device buffers (Open MPI cannot take them) */
+    bool finalizing;              /* MPI_Finalize has begun: no team is made any more */
+    pthread_mutex_t lock;         /* never held over a call that may wait or run opal_progress */
+    mca_coll_mscclpp_module_t *modules; /* the enabled ones; guarded by the lock */
+} mca_coll_mscclpp_component_t;
+
+/* The one symbol that the component exports. */
+extern __attribute__((visibility("default"))) mca_coll_mscclpp_component_t mca_coll_mscclpp_component;
+
+/* True for device memory; MPI_IN_PLACE, MPI_BOTTOM and NULL are not. */
+static inline bool mca_coll_mscclpp_is_device(const void *buffer)
+{
+    return buffer != MPI_IN_PLACE && NULL != buffer && mca_coll_mscclpp_component.gpu->is_device(buffer);
+}
+
+/* For messages: the name that MPI or the application gave the communicator, or what says that it has none. */
+static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communicator_t *comm)
+{
+    const char *name = comm->c_name;
+
+    return NULL != name && '\0' != name[0] ? name : "an unnamed communicator";
+}
+
+/* Seconds of a clock that never jumps. */
+static inline double mca_coll_mscclpp_now(void)
+{
+    struct timespec time;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_. */
+int mca_coll_mscclpp_register_params(void);
+
+/*
+ * settings.c: rank 0 tells the others its settings, before Open MPI's exchange in MPI_Init, and they put them in force
+ * after it.
+ */
+void mca_coll_mscclpp_publish_settings(void);
+void mca_coll_mscclpp_adopt_settings(void);
+
+/* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
+void mca_coll_mscclpp_widen_selection(void);
+
+/* module.c */
+mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
+int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status);
+
+/* Local and never blocking; the communicator need not be usable any more. */
+void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
+
+/* attribute.c: frees the module's team in MPI_Comm_free, and every team at the start of MPI_Finalize. */
+int mca_coll_mscclpp_attribute_attach(mca_coll_mscclpp_module_t *module);
+
+/*
+ * The second half of that. Called as MPI_COMM_SELF comes to be, before anybody else can attach an attribute: those that
+ * are attached later are deleted earlier, so whatever their callbacks do finds the teams on every rank. With sessions
+ * alone there is no MPI_COMM_SELF; teams then go with their communicators. An Open MPI error code, which it has logged.
+ */
+int mca_coll_mscclpp_attribute_attach_self(void);
+
+/* oob.c: set-up exchange and control messages over the communicator's point-to-point, with deadlines. */
+int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t *oob_p);
+void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module);
+
+/*
+ * For a rank without memory: its peers, which are in all-gather `number` of the set-up (from 1) or on their way into
+ * it, end it with MSCCLPP_ERR_NOT_SUPPORTED. Takes no memory of its own, and no oob.
+ */
+void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number);
+
+/*
+ * The first rank that brings up a team in all-reduce call `call`, in which this rank passed host memory; -1 if there is
+ * none. Each such rank is sent a refusal, which ends its bring-up with MSCCLPP_ERR_MIXED. From any thread.
+ */
+int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call);
+
+/* native/watch.c: finds the ranks that wait in a host all-reduce for peers which passed device memory. */
+int mca_coll_mscclpp_watch_init(void);
+void mca_coll_mscclpp_watch_fini(void);
+void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
+                                   int device_rank);
+
+/*
+ * progress.c: opal_progress moves on what ranks of teams over several nodes need of one another. Registered before
+ * there are any: opal_progress in other threads may use the table of callbacks that a later one would replace.
+ */
+int mca_coll_mscclpp_nodes_init(void);
+void mca_coll_mscclpp_nodes_fini(void);
+
+/* twin.c: of the parameters twin_host_ranks and twin_shared_only, for tests; `rank` is of MPI_COMM_WORLD. */
+void mca_coll_mscclpp_twin_hide_buffers(int rank);
+
+/* counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung. */
+void mca_coll_mscclpp_register_counters(void);
+void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module);
+uint64_t mca_coll_mscclpp_served_calls(void); /* of this process */
+void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module);
+
+/* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST for what has no counterpart. */
+mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);
+mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op);
+
+/* allreduce.c */
+int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
+                               struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
+                               mca_coll_base_module_t *module);
+
+/* stage_*.c: every slot's function, which copies device buffers to pinned host memory and calls the previous one. */
+#define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_) extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
+MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
+#undef MCA_COLL_MSCCLPP_STAGE_DECLARE
+
+/* Beside these: every collective's function that compares the call on all ranks and then calls the module's own. */
+#define MCA_COLL_MSCCLPP_CHECKED_DECLARE(name_)                                                                        \
+    extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_checked_##name_;
+MCA_COLL_MSCCLPP_COLLECTIVES(MCA_COLL_MSCCLPP_CHECKED_DECLARE)
+#undef MCA_COLL_MSCCLPP_CHECKED_DECLARE
+
+/* stage/request.c: completes staged nonblocking and persistent operations; a callback of opal_progress. */
+int mca_coll_mscclpp_stage_init(void);
+void mca_coll_mscclpp_stage_fini(void);
+
+#endif

@@ -1,0 +1,312 @@
+#include "mca/coll/mscclpp/oob/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+
+#define OOB_MAGIC 0x6d736370u
+
+static void queue_init(mca_coll_mscclpp_oob_queue_t *queue)
+{
+    queue->first = NULL;
+    queue->end = &queue->first;
+}
+
+static void queue_append(mca_coll_mscclpp_oob_queue_t *queue, mca_coll_mscclpp_oob_message_t *message)
+{
+    message->next = NULL;
+    *queue->end = message;
+    queue->end = &message->next;
+}
+
+/* `link` is what points to the message. Returns the message. */
+static mca_coll_mscclpp_oob_message_t *queue_unlink(mca_coll_mscclpp_oob_queue_t *queue,
+                                                    mca_coll_mscclpp_oob_message_t **link)
+{
+    mca_coll_mscclpp_oob_message_t *message = *link;
+
+    *link = message->next;
+    if (queue->end == &message->next) {
+        queue->end = link;
+    }
+    return message;
+}
+
+static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
+{
+    mca_coll_mscclpp_oob_message_t *message = malloc(sizeof(*message) - sizeof(message->header) + size);
+
+    if (NULL == message) {
+        return NULL;
+    }
+    message->next = NULL;
+    message->request = NULL;
+    message->peer = peer;
+    message->size = size;
+    message->refused = false;
+    return message;
+}
+
+/*
+ * Point-to-point has no way to take a message back. What a dead peer never accepts keeps its memory, which the
+ * transport may still read.
+ */
+static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
+{
+    while (NULL != queue->first) {
+        mca_coll_mscclpp_oob_message_t *message = queue_unlink(queue, &queue->first);
+        if (NULL == message->request) {
+            free(message);
+        } else {
+            bool complete = REQUEST_COMPLETE(message->request);
+            (void)ompi_request_free(&message->request);
+            if (complete) {
+                free(message);
+            }
+        }
+    }
+}
+
+static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t *oob, int peer,
+                                                   const mca_coll_mscclpp_oob_header_t *header, const void *data)
+{
+    mca_coll_mscclpp_oob_message_t *message = message_create(peer, sizeof(*header) + header->length);
+
+    if (NULL == message) {
+        mscclpp_error("%s: no memory for a message of %llu bytes", oob->label, (unsigned long long)header->length);
+        return NULL;
+    }
+    message->header = *header;
+    if (header->length > 0) {
+        memcpy(message->data, data, header->length);
+    }
+    return message;
+}
+
+static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_message_t *message)
+{
+    int rc = MCA_PML_CALL(isend(&message->header, message->size, &ompi_mpi_byte.dt, message->peer, MCA_COLL_MSCCLPP_TAG,
+                                MCA_PML_BASE_SEND_STANDARD, oob->comm, &message->request));
+
+    if (OMPI_SUCCESS != rc) {
+        mscclpp_error("%s: cannot send %zu bytes to rank %d (Open MPI error %d)", oob->label, message->size,
+                      message->peer, rc);
+        free(message);
+        return MSCCLPP_ERR_PEER;
+    }
+    queue_append(&oob->sends, message);
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
+                                           uint64_t number, uint64_t call, const void *data, size_t length)
+{
+    const mca_coll_mscclpp_oob_header_t header = {OOB_MAGIC, kind, number, call, length};
+    mca_coll_mscclpp_oob_message_t *message = create_sent(oob, peer, &header, data);
+
+    return NULL == message ? MSCCLPP_ERR_NO_MEMORY : send_message(oob, message);
+}
+
+mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
+                                               uint64_t number, uint64_t call, const void *data, size_t length)
+{
+    const mca_coll_mscclpp_oob_header_t header = {OOB_MAGIC, kind, number, call, length};
+    const int rank = ompi_comm_rank(oob->comm), size = ompi_comm_size(oob->comm);
+    mca_coll_mscclpp_oob_queue_t ready;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    queue_init(&ready);
+    /* Each rank begins with the peer behind it, so that not all of them send to the same one at a time. */
+    for (int i = 1; i < size && MSCCLPP_OK == status; ++i) {
+        mca_coll_mscclpp_oob_message_t *message = create_sent(oob, (rank + i) % size, &header, data);
+        if (NULL == message) {
+            status = MSCCLPP_ERR_NO_MEMORY;
+        } else {
+            queue_append(&ready, message);
+        }
+    }
+    while (MSCCLPP_OK == status && NULL != ready.first) {
+        status = send_message(oob, queue_unlink(&ready, &ready.first));
+    }
+    queue_free(&ready);
+    return status;
+}
+
+void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module)
+{
+    if (!module->keeps_comm && !OMPI_COMM_IS_INTRINSIC(module->comm)) {
+        module->keeps_comm = true;
+        OBJ_RETAIN(module->comm);
+    }
+}
+
+void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module)
+{
+    struct ompi_communicator_t *comm = module->comm;
+
+    if (module->keeps_comm) {
+        module->keeps_comm = false;
+        OBJ_RELEASE(comm);
+    }
+}
+
+void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number)
+{
+    mca_coll_mscclpp_oob_header_t header = {
+        .magic = OOB_MAGIC, .kind = MCA_COLL_MSCCLPP_OOB_ABSTAIN, .number = number, .call = module->calls};
+
+    /* From the stack, and so short that it leaves at once, whether or not the peer is there to receive it. */
+    for (int peer = 0; peer < ompi_comm_size(module->comm); ++peer) {
+        if (peer != ompi_comm_rank(module->comm)) {
+            (void)MCA_PML_CALL(send(&header, sizeof(header), &ompi_mpi_byte.dt, peer, MCA_COLL_MSCCLPP_TAG,
+                                    MCA_PML_BASE_SEND_STANDARD, module->comm));
+        }
+    }
+    mca_coll_mscclpp_oob_break_off(module);
+}
+
+/* True for a complete request, which is freed then; *rc_p is how it ended. */
+static bool finish(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
+{
+    if (!REQUEST_COMPLETE(message->request)) {
+        return false;
+    }
+    *rc_p = message->request->req_status.MPI_ERROR;
+    (void)ompi_request_free(&message->request);
+    message->request = NULL;
+    return true;
+}
+
+static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    mca_coll_mscclpp_oob_message_t **link = &oob->sends.first;
+
+    while (NULL != *link) {
+        int rc = MPI_SUCCESS;
+        if (!finish(*link, &rc)) {
+            link = &(*link)->next;
+            continue;
+        }
+        if (MPI_SUCCESS != rc) {
+            mscclpp_error("%s: a message to rank %d failed (%d)", oob->label, (*link)->peer, rc);
+            status = MSCCLPP_ERR_PEER;
+        }
+        free(queue_unlink(&oob->sends, link));
+    }
+    return status;
+}
+
+/* Begins to receive every message that has arrived. */
+static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob)
+{
+    for (;;) {
+        ompi_status_public_t status;
+        mca_coll_mscclpp_oob_message_t *message;
+        int matched = 0;
+        int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, oob->comm, &matched, &status));
+
+        if (OMPI_SUCCESS != rc) {
+            mscclpp_error("%s: cannot look for messages (Open MPI error %d)", oob->label, rc);
+            return MSCCLPP_ERR_PEER;
+        }
+        if (!matched) {
+            return MSCCLPP_OK;
+        }
+        message = message_create(status.MPI_SOURCE, status._ucount);
+        if (NULL == message) {
+            /* It can wait where it is; its sender cannot be told to send it again. */
+            if (!oob->starved) {
+                mscclpp_error("%s: no memory to receive %zu bytes", oob->label, (size_t)status._ucount);
+            }
+            oob->starved = true;
+            return MSCCLPP_OK;
+        }
+        /*
+         * Nobody else receives under this tag, so this is the one that was seen. Not by matched probes, which some
+         * libraries below (libfabric 1.17's provider net) cannot do while messages go both ways.
+         */
+        rc = MCA_PML_CALL(irecv(&message->header, message->size, &ompi_mpi_byte.dt, message->peer, MCA_COLL_MSCCLPP_TAG,
+                                oob->comm, &message->request));
+        if (OMPI_SUCCESS != rc) {
+            mscclpp_error("%s: cannot receive from rank %d (Open MPI error %d)", oob->label, message->peer, rc);
+            free(message);
+            return MSCCLPP_ERR_PEER;
+        }
+        queue_append(&oob->receives, message);
+    }
+}
+
+static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
+{
+    return message->size >= sizeof(mca_coll_mscclpp_oob_header_t) && OOB_MAGIC == message->header.magic &&
+           message->header.length == message->size - sizeof(mca_coll_mscclpp_oob_header_t);
+}
+
+/* Moves what has been received into the inbox, in the order in which each peer sent it. */
+static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    mca_coll_mscclpp_oob_message_t **link = &oob->receives.first;
+
+    while (NULL != *link) {
+        mca_coll_mscclpp_oob_message_t *earlier = oob->receives.first;
+        int rc = MPI_SUCCESS;
+
+        while (earlier != *link && earlier->peer != (*link)->peer) {
+            earlier = earlier->next;
+        }
+        if (earlier != *link || !finish(*link, &rc)) {
+            link = &(*link)->next;
+            continue;
+        }
+        mca_coll_mscclpp_oob_message_t *message = queue_unlink(&oob->receives, link);
+        if (MPI_SUCCESS != rc || !is_sound(message)) {
+            mscclpp_error("%s: a message of rank %d (%zu bytes) %s (%d)", oob->label, message->peer, message->size,
+                          MPI_SUCCESS != rc ? "failed" : "is not one of this component's version", rc);
+            free(message);
+            status = MSCCLPP_ERR_PEER;
+        } else {
+            queue_append(&oob->inbox, message);
+        }
+    }
+    return status;
+}
+
+mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob)
+{
+    mscclpp_status_t status = advance_sends(oob);
+
+    if (MSCCLPP_OK == status) {
+        status = begin_receives(oob);
+    }
+    return MSCCLPP_OK == status ? end_receives(oob) : status;
+}
+
+mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
+                                                          uint64_t which)
+{
+    for (mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first; NULL != *link; link = &(*link)->next) {
+        const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
+        if (kind == header->kind && (MCA_COLL_MSCCLPP_OOB_CONTROL == kind ||
+                                     which == (MCA_COLL_MSCCLPP_OOB_REFUSE == kind ? header->call : header->number))) {
+            return queue_unlink(&oob->inbox, link);
+        }
+    }
+    return NULL;
+}
+
+void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob)
+{
+    queue_init(&oob->sends);
+    queue_init(&oob->receives);
+    queue_init(&oob->inbox);
+}
+
+void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob)
+{
+    queue_free(&oob->sends);
+    queue_free(&oob->receives);
+    queue_free(&oob->inbox);
+}

@@ -1,0 +1,335 @@
+/*
+ * The table that the host library talks to the other ranks through while it sets up a team. It does not use the
+ * previous component's collectives: a rank that is in one of these for another reason (it passed host buffers) would
+ * answer, and the two would be mixed up.
+ */
+#include "mca/coll/mscclpp/oob/message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+
+#define OOB_RANKS_SHOWN 8
+
+/* An all-gather in hand. */
+typedef struct {
+    mca_coll_mscclpp_oob_t *oob;
+    char *recvbuf;
+    size_t length;
+    uint64_t number;
+    int size;
+    int missing;
+    double started;
+    bool warned;
+    bool arrived[MSCCLPP_DEV_MAX_RANKS];
+} oob_gather_t;
+
+static void list_missing(const oob_gather_t *gather, char *text, size_t size)
+{
+    size_t used = 0;
+    int shown = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < gather->size && used < size; ++i) {
+        if (gather->arrived[i]) {
+            continue;
+        }
+        if (OOB_RANKS_SHOWN == shown) {
+            (void)snprintf(text + used, size - used, " and %d more", gather->missing - shown);
+            return;
+        }
+        int length = snprintf(text + used, size - used, "%s%d", 0 == shown ? "" : ", ", i);
+        used += length > 0 ? (size_t)length : 0;
+        ++shown;
+    }
+}
+
+/* Names the ranks that have not come, as a warning first and then as the error that ends the wait. */
+static mscclpp_status_t look_at_clock(oob_gather_t *gather)
+{
+    const mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
+    double waited = mca_coll_mscclpp_now() - gather->started;
+    bool late = config->timeout > 0 && waited > config->timeout;
+    bool warn = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
+    char ranks[128];
+
+    if (!late && !warn) {
+        return MSCCLPP_OK;
+    }
+    gather->warned = true;
+    if (0 == gather->missing) {
+        (void)snprintf(ranks, sizeof(ranks), "none, but messages to some are still on their way");
+    } else {
+        list_missing(gather, ranks, sizeof(ranks));
+    }
+    mscclpp_log(late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
+                "%s: all-reduce call %llu, set-up of device communication: rank %d has waited %.1f s; ranks that have "
+                "not come: "
+                "%s%s%s",
+                gather->oob->label, (unsigned long long)gather->oob->module->calls, ompi_comm_rank(gather->oob->comm),
+                waited, ranks, late ? " (parameter timeout)" : "",
+                late && !config->check_calls ? MSCCLPP_MAY_NOT_MATCH : "");
+    return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
+}
+
+static mscclpp_status_t accept_part(oob_gather_t *gather, const mca_coll_mscclpp_oob_message_t *message)
+{
+    if (message->header.length != gather->length || gather->arrived[message->peer]) {
+        mscclpp_error("%s: rank %d sent %llu bytes of set-up data instead of %zu; do all ranks load the same version?",
+                      gather->oob->label, message->peer, (unsigned long long)message->header.length, gather->length);
+        return MSCCLPP_ERR_PEER;
+    }
+    if (gather->length > 0) {
+        memcpy(gather->recvbuf + (size_t)message->peer * gather->length, message->data, gather->length);
+    }
+    gather->arrived[message->peer] = true;
+    --gather->missing;
+    return MSCCLPP_OK;
+}
+
+/* Called with the lock held. MSCCLPP_IN_PROGRESS until everything has come and gone. */
+static mscclpp_status_t gather_step(oob_gather_t *gather)
+{
+    mca_coll_mscclpp_oob_t *oob = gather->oob;
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob);
+    mca_coll_mscclpp_oob_message_t *message;
+
+    while (MSCCLPP_OK == status &&
+           NULL != (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number))) {
+        status = accept_part(gather, message);
+        free(message);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->calls);
+    if (NULL != message) {
+        mca_coll_mscclpp_report_mixed(oob->module, oob->module->calls, message->peer, ompi_comm_rank(oob->comm));
+        free(message);
+        return MSCCLPP_ERR_MIXED;
+    }
+    message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_ABSTAIN, gather->number);
+    if (NULL != message) {
+        mscclpp_info("%s: rank %d: memory for the set-up: %s: device buffers are staged", oob->label, message->peer,
+                     mscclpp_status_string(MSCCLPP_ERR_NO_MEMORY));
+        free(message);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return 0 == gather->missing && NULL == oob->sends.first ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+}
+
+static mscclpp_status_t oob_check(void *context)
+{
+    mca_coll_mscclpp_oob_t *oob = context;
+
+    if (!mca_coll_mscclpp_comm_revoked(oob->comm)) {
+        return MSCCLPP_OK;
+    }
+    if (!oob->revoked) {
+        oob->revoked = true;
+        mscclpp_error("%s: all-reduce call %llu: the communicator was revoked or one of its processes failed",
+                      oob->label, (unsigned long long)oob->module->calls);
+    }
+    return MSCCLPP_ERR_REVOKED;
+}
+
+static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
+{
+    mca_coll_mscclpp_oob_t *oob = context;
+    int rank = ompi_comm_rank(oob->comm);
+    oob_gather_t gather = {.oob = oob, .recvbuf = recvbuf, .length = length, .size = ompi_comm_size(oob->comm)};
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    gather.started = mca_coll_mscclpp_now();
+    gather.missing = gather.size - 1;
+    gather.arrived[rank] = true;
+    if (length > 0) {
+        memmove((char *)recvbuf + (size_t)rank * length, sendbuf, length);
+    }
+
+    pthread_mutex_lock(&oob->lock);
+    gather.number = ++oob->gathers;
+    status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->calls, sendbuf,
+                                           length);
+    pthread_mutex_unlock(&oob->lock);
+    if (MSCCLPP_ERR_NO_MEMORY == status) {
+        /* Nobody has anything of this rank, so nobody comes through this all-gather: all end it alike. */
+        mca_coll_mscclpp_oob_abstain(oob->module, gather.number);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+
+    while (MSCCLPP_OK == status) {
+        pthread_mutex_lock(&oob->lock);
+        status = gather_step(&gather);
+        pthread_mutex_unlock(&oob->lock);
+        if (MSCCLPP_IN_PROGRESS != status) {
+            break;
+        }
+        opal_progress();
+        status = oob_check(oob);
+        if (MSCCLPP_OK == status) {
+            status = look_at_clock(&gather);
+        }
+    }
+    if (MSCCLPP_OK != status) {
+        mca_coll_mscclpp_oob_break_off(oob->module);
+    }
+    return status;
+}
+
+static void oob_progress(void *context)
+{
+    (void)context;
+    opal_progress();
+}
+
+static mscclpp_status_t oob_post_message(void *context, int peer, const void *message, size_t length)
+{
+    mca_coll_mscclpp_oob_t *oob = context;
+    mscclpp_status_t status;
+
+    if (length > MSCCLPP_OOB_MESSAGE_MAX) {
+        mscclpp_error("%s: a control message of %zu bytes; %d is the most", oob->label, length,
+                      MSCCLPP_OOB_MESSAGE_MAX);
+        return MSCCLPP_ERR_INVALID;
+    }
+    pthread_mutex_lock(&oob->lock);
+    status = mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->calls, message, length);
+    pthread_mutex_unlock(&oob->lock);
+    return status;
+}
+
+static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *message, size_t *length_p)
+{
+    mca_coll_mscclpp_oob_t *oob = context;
+    mca_coll_mscclpp_oob_message_t *taken = NULL;
+    mscclpp_status_t status;
+
+    pthread_mutex_lock(&oob->lock);
+    status = mca_coll_mscclpp_oob_advance(oob);
+    if (MSCCLPP_OK == status) {
+        taken = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_CONTROL, 0);
+    }
+    pthread_mutex_unlock(&oob->lock);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (NULL == taken) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    if (taken->header.length > MSCCLPP_OOB_MESSAGE_MAX) {
+        mscclpp_error("%s: rank %d sent a control message of %llu bytes; %d is the most", oob->label, taken->peer,
+                      (unsigned long long)taken->header.length, MSCCLPP_OOB_MESSAGE_MAX);
+        free(taken);
+        return MSCCLPP_ERR_PEER;
+    }
+    memcpy(message, taken->data, taken->header.length);
+    *peer_p = taken->peer;
+    *length_p = taken->header.length;
+    free(taken);
+    return MSCCLPP_OK;
+}
+
+mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_oob_t *oob;
+
+    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    oob = module->oob;
+    if (NULL == oob) {
+        oob = calloc(1, sizeof(*oob));
+        if (NULL != oob) {
+            oob->module = module;
+            oob->comm = module->comm;
+            mca_coll_mscclpp_oob_queues_init(oob);
+            (void)pthread_mutex_init(&oob->lock, NULL);
+            (void)snprintf(oob->label, sizeof(oob->label), "%s", mca_coll_mscclpp_comm_name(module->comm));
+            module->oob = oob;
+        }
+    }
+    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    if (NULL == oob) {
+        mscclpp_error("%s: no memory for the set-up of device communication", mca_coll_mscclpp_comm_name(module->comm));
+    }
+    return oob;
+}
+
+int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t *oob_p)
+{
+    mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_of(module);
+
+    if (NULL == oob) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    *oob_p = (mscclpp_oob_t){
+        .context = oob,
+        .rank = ompi_comm_rank(module->comm),
+        .size = ompi_comm_size(module->comm),
+        .label = oob->label,
+        .allgather = oob_allgather,
+        .progress = oob_progress,
+        .check = oob_check,
+        .post_message = oob_post_message,
+        .poll_message = oob_poll_message,
+    };
+    return OMPI_SUCCESS;
+}
+
+void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_oob_t *oob;
+
+    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    oob = module->oob;
+    module->oob = NULL;
+    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    if (NULL == oob) {
+        return;
+    }
+    /* A watcher in another thread may have taken it up before it was hidden. */
+    while (0 != __atomic_load_n(&module->watchers, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+    mca_coll_mscclpp_oob_queues_free(oob);
+    (void)pthread_mutex_destroy(&oob->lock);
+    free(oob);
+}
+
+int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call)
+{
+    mca_coll_mscclpp_oob_t *oob;
+    int device_rank = -1;
+
+    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    oob = module->oob;
+    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    if (NULL == oob) {
+        /* A program that never passes device buffers allocates nothing: without a message there is nothing to keep. */
+        ompi_status_public_t status;
+        int arrived = 0;
+        int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, module->comm, &arrived, &status));
+        if (OMPI_SUCCESS != rc || !arrived) {
+            return -1;
+        }
+        oob = mca_coll_mscclpp_oob_of(module);
+    }
+    if (NULL == oob || 0 != pthread_mutex_trylock(&oob->lock)) {
+        return -1;
+    }
+    if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob)) {
+        for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; NULL != message; message = message->next) {
+            if (MCA_COLL_MSCCLPP_OOB_GATHER != message->header.kind || call != message->header.call) {
+                continue;
+            }
+            if (!message->refused) {
+                message->refused = MSCCLPP_OK == mca_coll_mscclpp_oob_post(
+                                                     oob, message->peer, MCA_COLL_MSCCLPP_OOB_REFUSE, 0, call, NULL, 0);
+            }
+            device_rank = device_rank < 0 ? message->peer : device_rank;
+        }
+    }
+    pthread_mutex_unlock(&oob->lock);
+    return device_rank;
+}

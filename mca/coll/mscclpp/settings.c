@@ -1,0 +1,88 @@
+/*
+ * Rank 0's settings, for those that decide before any communicator has a set-up exchange whether this component serves
+ * it at all, and what a call does before that exchange. A rank that went by its own would leave its peers waiting. They
+ * travel with what Open MPI exchanges in MPI_Init anyway; the ranks of a job that has none, or whose rank 0 lacks this
+ * component, keep their own.
+ */
+#include "mca/coll/mscclpp/ompi/module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/base/settings.h"
+
+void mca_coll_mscclpp_publish_settings(void)
+{
+    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    mscclpp_settings_t settings;
+    int rc = OMPI_SUCCESS;
+
+    if (0 != OPAL_PROC_MY_NAME.vpid || !MCA_COLL_MSCCLPP_HAVE_MODEX) {
+        return;
+    }
+    mscclpp_settings_read(&component->config, &settings);
+    OPAL_MODEX_SEND(rc, MCA_COLL_MSCCLPP_MODEX_GLOBAL, &component->super.collm_version, &settings, sizeof(settings));
+    if (OPAL_SUCCESS != rc) {
+        mscclpp_warn("cannot tell the other ranks the parameters of rank 0 (Open MPI error %d); they must be equal",
+                     rc);
+    }
+}
+
+/* What decides whether there is ever a set-up exchange, which names all others. */
+static bool decides(const mscclpp_param_t *param)
+{
+    return 0 == strcmp(param->name, "enable") || 0 == strcmp(param->name, "priority") ||
+           0 == strcmp(param->name, "device");
+}
+
+static void report(const mscclpp_param_t *param, uint64_t mine, uint64_t theirs)
+{
+    char set[64], value[64];
+
+    mscclpp_settings_text(param, mine, set, sizeof(set));
+    mscclpp_settings_text(param, theirs, value, sizeof(value));
+    mscclpp_warn("parameter %s is %s on rank %d of this job and %s on rank 0, whose value counts on all ranks",
+                 param->name, set, (int)OPAL_PROC_MY_NAME.vpid, value);
+}
+
+void mca_coll_mscclpp_adopt_settings(void)
+{
+    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    opal_process_name_t first = OPAL_PROC_MY_NAME;
+    mscclpp_settings_t mine, theirs;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    int rc = OMPI_SUCCESS;
+
+    if (0 == first.vpid || !MCA_COLL_MSCCLPP_HAVE_MODEX) {
+        return;
+    }
+    first.vpid = 0;
+    OPAL_MODEX_RECV(rc, &component->super.collm_version, &first, &bytes, &size);
+    if (OPAL_SUCCESS != rc || NULL == bytes) {
+        mscclpp_info("rank 0 says nothing of its parameters (Open MPI error %d)", rc);
+        return;
+    }
+    mscclpp_settings_read(&component->config, &mine);
+    memset(&theirs, 0, sizeof(theirs));
+    memcpy(&theirs, bytes, size < sizeof(theirs) ? size : sizeof(theirs));
+    free(bytes);
+    if (sizeof(theirs) == size && mine.names == theirs.names) {
+        for (int i = 0; i < mscclpp_param_count; ++i) {
+            const mscclpp_param_t *param = &mscclpp_params[i];
+
+            if (!mscclpp_param_is_common(param) || mine.values[i] == theirs.values[i]) {
+                continue;
+            }
+            mscclpp_settings_apply(&component->config, param, theirs.values[i]);
+            if (decides(param)) {
+                report(param, mine.values[i], theirs.values[i]);
+                mscclpp_settings_apply(&component->own, param, theirs.values[i]); /* said once is enough */
+            }
+        }
+    } else {
+        mscclpp_warn("rank %d of this job has other parameters than rank 0, as another version of the component has",
+                     (int)OPAL_PROC_MY_NAME.vpid);
+    }
+}

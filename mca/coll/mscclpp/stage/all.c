@@ -1,0 +1,192 @@
+/* Collectives in which every rank sends and every rank receives. */
+#include "mca/coll/mscclpp/stage/define.h"
+
+typedef mca_coll_mscclpp_stage_call_t call_t;
+
+/* The ranks whose blocks a rank sends or receives. */
+static int peers(struct ompi_communicator_t *comm)
+{
+    return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
+}
+
+/* True for a rank that works in place, which takes its contribution from the receive buffer. */
+static bool in_place(call_t *call, const void *sbuf, void *rbuf)
+{
+    call->send.address = sbuf;
+    call->recv.address = rbuf;
+    return MPI_IN_PLACE == sbuf;
+}
+
+static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
+                               struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
+                               struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
+{
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount, rdtype);
+        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+    } else {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
+    }
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)peers(comm), rdtype);
+}
+
+static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
+                                struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
+                                mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
+                                struct ompi_communicator_t *comm)
+{
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+    } else {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
+    }
+    mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, displs, rdtype);
+}
+
+static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
+                              struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
+                              struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
+{
+    size_t ranks = (size_t)peers(comm);
+
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount * ranks, rdtype);
+    } else {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * ranks, sdtype);
+    }
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * ranks, rdtype);
+}
+
+static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
+                               mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
+                               mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
+                               struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
+{
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, rdispls, rdtype);
+    } else {
+        mca_coll_mscclpp_stage_vector(&call->send.read, peers(comm), scounts, sdispls, sdtype);
+    }
+    mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, rdispls, rdtype);
+}
+
+static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
+                               mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
+                               mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
+                               struct ompi_datatype_t *const *rdtypes, struct ompi_communicator_t *comm)
+{
+    if (in_place(call, sbuf, rbuf)) {
+        mca_coll_mscclpp_stage_types(&call->recv.read, peers(comm), rcounts, rdispls, rdtypes);
+    } else {
+        mca_coll_mscclpp_stage_types(&call->send.read, peers(comm), scounts, sdispls, sdtypes);
+    }
+    mca_coll_mscclpp_stage_types(&call->recv.write, peers(comm), rcounts, rdispls, rdtypes);
+}
+
+/* Each rank contributes `in` elements and receives `out`. */
+static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_t in, size_t out,
+                               struct ompi_datatype_t *dtype)
+{
+    mca_coll_mscclpp_stage_elements(in_place(call, sbuf, rbuf) ? &call->recv.read : &call->send.read, in, dtype);
+    mca_coll_mscclpp_stage_elements(&call->recv.write, out, dtype);
+}
+
+static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
+                               struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
+{
+    (void)op;
+    (void)comm;
+    describe_reduction(call, sbuf, rbuf, (size_t)count, (size_t)count, dtype);
+}
+
+/* In both groups of an intercommunicator, a contribution has one block for each rank of the own group. */
+static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount,
+                                          struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                          struct ompi_communicator_t *comm)
+{
+    (void)op;
+    describe_reduction(call, sbuf, rbuf, (size_t)rcount * (size_t)ompi_comm_size(comm), (size_t)rcount, dtype);
+}
+
+static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
+                                    struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                    struct ompi_communicator_t *comm)
+{
+    size_t own = (size_t)mca_coll_mscclpp_count_at(rcounts, ompi_comm_rank(comm));
+    size_t all = 0;
+
+    (void)op;
+    for (int rank = 0; rank < ompi_comm_size(comm); ++rank) {
+        all += (size_t)mca_coll_mscclpp_count_at(rcounts, rank);
+    }
+    describe_reduction(call, sbuf, rbuf, all, own, dtype);
+}
+
+static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
+                          struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
+{
+    (void)op;
+    (void)comm;
+    describe_reduction(call, sbuf, rbuf, (size_t)count, (size_t)count, dtype);
+}
+
+/* Nothing reaches the first rank: its receive buffer, if it is one, is not significant and may be of any size. */
+static void describe_exscan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
+                            struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
+{
+    (void)op;
+    describe_reduction(call, sbuf, rbuf, (size_t)count, 0 == ompi_comm_rank(comm) ? 0 : (size_t)count, dtype);
+}
+
+STAGE_COLLECTIVE(allgather,
+                 (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
+                  mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLGATHER);
+
+STAGE_COLLECTIVE(allgatherv,
+                 (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
+                  mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype),
+                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLGATHER);
+
+STAGE_COLLECTIVE(alltoall,
+                 (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
+                  mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLTOALL);
+
+STAGE_COLLECTIVE(alltoallv,
+                 (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t sdispls,
+                  struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
+                  mca_coll_mscclpp_displs_t rdispls, struct ompi_datatype_t *rdtype),
+                 (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype), STAGE_USE_BOTH, STAGE_IS_ALLTOALL);
+
+STAGE_COLLECTIVE(alltoallw,
+                 (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t sdispls,
+                  struct ompi_datatype_t *const *sdtypes, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
+                  mca_coll_mscclpp_displs_t rdispls, struct ompi_datatype_t *const *rdtypes),
+                 (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes), STAGE_USE_BOTH, STAGE_IS_ALLTOALL);
+
+STAGE_COLLECTIVE(allreduce,
+                 (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
+                  struct ompi_op_t *op),
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
+
+STAGE_COLLECTIVE(reduce_scatter_block,
+                 (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *dtype,
+                  struct ompi_op_t *op),
+                 (sbuf, rbuf, rcount, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
+
+STAGE_COLLECTIVE(reduce_scatter,
+                 (const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts, struct ompi_datatype_t *dtype,
+                  struct ompi_op_t *op),
+                 (sbuf, rbuf, rcounts, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION_OF_PARTS);
+
+STAGE_COLLECTIVE(scan,
+                 (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
+                  struct ompi_op_t *op),
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);
+
+STAGE_COLLECTIVE(exscan,
+                 (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
+                  struct ompi_op_t *op),
+                 (sbuf, rbuf, count, dtype, op), STAGE_USE_REDUCE, STAGE_IS_REDUCTION);

@@ -1,0 +1,210 @@
+/* What a collective's description says of the bytes that pairs of ranks exchange, for the comparison of calls. */
+#include "mca/coll/mscclpp/stage/define.h"
+
+#include <stdlib.h>
+
+#include "mca/common/base/log.h"
+#include "ompi/mca/topo/topo.h"
+
+typedef mca_coll_mscclpp_stage_layout_t layout_t;
+typedef mca_coll_mscclpp_check_pair_t pair_t;
+
+static uint64_t size_of(const struct ompi_datatype_t *type)
+{
+    size_t size = 0;
+
+    (void)ompi_datatype_type_size(type, &size);
+    return size;
+}
+
+/* Bytes of block `index`, of `blocks` equal ones where the layout does not know them apart. */
+static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
+{
+    switch (layout->kind) {
+    case MCA_COLL_MSCCLPP_STAGE_NOTHING:
+        return 0;
+    case MCA_COLL_MSCCLPP_STAGE_REGULAR:
+        return layout->count / (size_t)blocks * size_of(layout->type);
+    case MCA_COLL_MSCCLPP_STAGE_VECTOR:
+        return (uint64_t)mca_coll_mscclpp_count_at(layout->counts, index) * size_of(layout->type);
+    case MCA_COLL_MSCCLPP_STAGE_TYPES:
+    case MCA_COLL_MSCCLPP_STAGE_OFFSETS:
+        return (uint64_t)mca_coll_mscclpp_count_at(layout->counts, index) * size_of(layout->types[index]);
+    }
+    return 0;
+}
+
+static uint64_t all_bytes(const layout_t *layout)
+{
+    uint64_t bytes = 0;
+
+    if (MCA_COLL_MSCCLPP_STAGE_REGULAR == layout->kind) {
+        return block_bytes(layout, 1, 0);
+    }
+    for (int index = layout->first; index < layout->first + layout->blocks; ++index) {
+        bytes += block_bytes(layout, 1, index);
+    }
+    return bytes;
+}
+
+static bool is_root(const mca_coll_mscclpp_stage_view_t *view, struct ompi_communicator_t *comm)
+{
+    return OMPI_COMM_IS_INTER(comm) ? MPI_ROOT == view->root : ompi_comm_rank(comm) == view->root;
+}
+
+/* The layout that a rank's contribution has: one that works in place has it in its receive buffer. */
+static const layout_t *contribution(const mca_coll_mscclpp_stage_call_t *call)
+{
+    return MCA_COLL_MSCCLPP_STAGE_NOTHING != call->send.read.kind ? &call->send.read : &call->recv.read;
+}
+
+/* `self` of the group that the root exchanges data with, -1 if it is another one. */
+static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
+                         bool root, int self, int peers, pair_t *pairs)
+{
+    if (!root) {
+        if (view->root >= 0 && view->root < peers) {
+            pairs[view->root].to = all_bytes(&call->send.read);
+        }
+        return;
+    }
+    for (int peer = 0; peer < peers; ++peer) {
+        pairs[peer].from = block_bytes(&call->recv.write, peers, peer);
+    }
+    if (self >= 0) {
+        pairs[self].to =
+            MCA_COLL_MSCCLPP_STAGE_NOTHING == call->send.read.kind ? pairs[self].from : all_bytes(&call->send.read);
+    }
+}
+
+static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
+                           bool root, int self, int peers, pair_t *pairs)
+{
+    const bool all = MCA_COLL_MSCCLPP_STAGE_FROM_ROOT_TO_ALL == view->pattern;
+
+    if (!root) {
+        if (view->root >= 0 && view->root < peers) {
+            pairs[view->root].from = all_bytes(&call->recv.write);
+        }
+        return;
+    }
+    for (int peer = 0; peer < peers; ++peer) {
+        pairs[peer].to = all ? all_bytes(&call->recv.read) : block_bytes(&call->send.read, peers, peer);
+    }
+    if (self >= 0) {
+        pairs[self].from =
+            MCA_COLL_MSCCLPP_STAGE_NOTHING == call->recv.write.kind ? pairs[self].to : all_bytes(&call->recv.write);
+    }
+}
+
+/* The rank on the other side of edge `index`, in the order of the blocks; -1 for none. */
+static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
+{
+    if (OMPI_COMM_IS_CART(comm)) {
+        int before = MPI_PROC_NULL, behind = MPI_PROC_NULL;
+
+        (void)comm->c_topo->topo.cart.cart_shift(comm, index / 2, 1, &before, &behind);
+        return 0 == index % 2 ? before : behind;
+    }
+    if (OMPI_COMM_IS_GRAPH(comm)) {
+        const mca_topo_base_comm_graph_t *graph = comm->c_topo->mtc.graph;
+        const int rank = ompi_comm_rank(comm);
+
+        return graph->edges[(rank > 0 ? graph->index[rank - 1] : 0) + index];
+    }
+    return in ? comm->c_topo->mtc.dist_graph->in[index] : comm->c_topo->mtc.dist_graph->out[index];
+}
+
+static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
+                            struct ompi_communicator_t *comm, int peers, pair_t *pairs)
+{
+    const bool all = MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_ALL == view->pattern;
+    int in, out;
+
+    mca_coll_mscclpp_stage_degrees(comm, &in, &out);
+    for (int edge = 0; edge < out; ++edge) {
+        const int peer = neighbour(comm, edge, false);
+
+        if (peer >= 0 && peer < peers) {
+            pairs[peer].to += all ? all_bytes(&call->send.read) : block_bytes(&call->send.read, out, edge);
+        }
+    }
+    for (int edge = 0; edge < in; ++edge) {
+        const int peer = neighbour(comm, edge, true);
+
+        if (peer >= 0 && peer < peers) {
+            pairs[peer].from += block_bytes(&call->recv.write, in, edge);
+        }
+    }
+}
+
+static void fill(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
+                 struct ompi_communicator_t *comm, mca_coll_mscclpp_check_call_t *check)
+{
+    const int peers = mca_coll_mscclpp_check_peers(comm);
+    const int self = OMPI_COMM_IS_INTER(comm) ? -1 : ompi_comm_rank(comm);
+    const layout_t *mine = contribution(call);
+
+    switch (view->pattern) {
+    case MCA_COLL_MSCCLPP_STAGE_REDUCTION:
+        /* A rank of the root's group of an inter-communicator contributes nothing. */
+        if (MCA_COLL_MSCCLPP_STAGE_REGULAR == mine->kind) {
+            check->count = mine->count;
+            check->size = size_of(mine->type);
+        }
+        break;
+    case MCA_COLL_MSCCLPP_STAGE_REDUCTION_OF_PARTS:
+        check->count = mine->count;
+        check->size = size_of(mine->type);
+        check->same_to = true;
+        for (int rank = 0; rank < ompi_comm_size(comm) && rank < peers; ++rank) {
+            check->pairs[rank].to = (uint64_t)mca_coll_mscclpp_count_at(view->counts, rank) * check->size;
+        }
+        break;
+    case MCA_COLL_MSCCLPP_STAGE_TO_ALL:
+        for (int peer = 0; peer < peers; ++peer) {
+            check->pairs[peer].to = all_bytes(mine);
+            check->pairs[peer].from = block_bytes(&call->recv.write, peers, peer);
+        }
+        break;
+    case MCA_COLL_MSCCLPP_STAGE_TO_EACH:
+        for (int peer = 0; peer < peers; ++peer) {
+            check->pairs[peer].to = block_bytes(mine, peers, peer);
+            check->pairs[peer].from = block_bytes(&call->recv.write, peers, peer);
+        }
+        break;
+    case MCA_COLL_MSCCLPP_STAGE_TO_ROOT:
+        fill_to_root(call, view, is_root(view, comm), self, peers, check->pairs);
+        break;
+    case MCA_COLL_MSCCLPP_STAGE_FROM_ROOT:
+    case MCA_COLL_MSCCLPP_STAGE_FROM_ROOT_TO_ALL:
+        fill_from_root(call, view, is_root(view, comm), self, peers, check->pairs);
+        break;
+    case MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_ALL:
+    case MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_EACH:
+        fill_neighbours(call, view, comm, peers, check->pairs);
+        break;
+    }
+}
+
+int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
+                                 const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view)
+{
+    mca_coll_mscclpp_check_call_t check = {.function = function, .op = view->op};
+    int rc;
+
+    if (MCA_COLL_MSCCLPP_STAGE_REDUCTION != view->pattern) {
+        check.pairs = calloc((size_t)mca_coll_mscclpp_check_peers(module->comm), sizeof(*check.pairs));
+        if (NULL == check.pairs) {
+            mscclpp_error("%s: no memory to compare a call with those of the other ranks, which wait for it",
+                          mca_coll_mscclpp_comm_name(module->comm));
+            return MPI_ERR_NO_MEM;
+        }
+    }
+    check.has_root = view->rooted;
+    check.root = view->root;
+    fill(call, view, module->comm, &check);
+    rc = mca_coll_mscclpp_check_call(module, &check);
+    free(check.pairs);
+    return rc;
+}

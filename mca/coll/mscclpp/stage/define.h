@@ -1,0 +1,161 @@
+/*
+ * Makes a collective's three functions from one description. The functions differ in nothing but their names, their
+ * arguments and the request, so they are written once, here; what a collective means is in ordinary functions.
+ *
+ * `params_` and `args_` are the parameters that the three variants share and their names, in parentheses; the buffers
+ * are named sbuf and rbuf. `use_` replaces them by their copies; `is_` is one of the names below. The description is
+ *     static void describe_<name>(mca_coll_mscclpp_stage_call_t *call, <params_>, struct ompi_communicator_t *comm)
+ * and fills in a *call that is zeroed.
+ */
+#ifndef MCA_COLL_MSCCLPP_STAGE_DEFINE_H
+#define MCA_COLL_MSCCLPP_STAGE_DEFINE_H
+
+#include "mca/coll/mscclpp/stage/stage.h"
+
+#define STAGE_LIST(...) __VA_ARGS__
+
+#define STAGE_USE_BOTH(stage_)                                                                                         \
+    sbuf = (stage_).send.host;                                                                                         \
+    rbuf = (stage_).recv.host
+#define STAGE_USE_REDUCE(stage_)                                                                                       \
+    STAGE_USE_BOTH(stage_);                                                                                            \
+    op = mca_coll_mscclpp_stage_op(op)
+#define STAGE_USE_RECV(stage_) rbuf = (stage_).recv.host
+
+#define STAGE_PREVIOUS(slot_, ...) (module->previous.slot_(__VA_ARGS__, module->previous.slot_##_module))
+
+/* What a collective is to a comparison of calls; the names are those of the parameters. */
+#define STAGE_IS(view_, pattern_) (view_).pattern = MCA_COLL_MSCCLPP_STAGE_##pattern_
+#define STAGE_IS_ALLGATHER(view_) STAGE_IS(view_, TO_ALL)
+#define STAGE_IS_ALLTOALL(view_) STAGE_IS(view_, TO_EACH)
+#define STAGE_IS_NEIGHBOR_ALLGATHER(view_) STAGE_IS(view_, NEIGHBOR_TO_ALL)
+#define STAGE_IS_NEIGHBOR_ALLTOALL(view_) STAGE_IS(view_, NEIGHBOR_TO_EACH)
+#define STAGE_IS_REDUCTION(view_)                                                                                      \
+    STAGE_IS(view_, REDUCTION);                                                                                        \
+    (view_).op = op
+#define STAGE_IS_REDUCTION_OF_PARTS(view_)                                                                             \
+    STAGE_IS(view_, REDUCTION_OF_PARTS);                                                                               \
+    (view_).op = op;                                                                                                   \
+    (view_).counts = rcounts
+#define STAGE_HAS_ROOT(view_, pattern_)                                                                                \
+    STAGE_IS(view_, pattern_);                                                                                         \
+    (view_).rooted = true;                                                                                             \
+    (view_).root = root
+#define STAGE_IS_REDUCE(view_)                                                                                         \
+    STAGE_HAS_ROOT(view_, REDUCTION);                                                                                  \
+    (view_).op = op
+#define STAGE_IS_BCAST(view_) STAGE_HAS_ROOT(view_, FROM_ROOT_TO_ALL)
+#define STAGE_IS_GATHER(view_) STAGE_HAS_ROOT(view_, TO_ROOT)
+#define STAGE_IS_SCATTER(view_) STAGE_HAS_ROOT(view_, FROM_ROOT)
+
+/* The module's own function, or the one before it, for the checked ones. */
+#define STAGE_SERVE(slot_, ...)                                                                                        \
+    (NULL != module->own.slot_ ? module->own.slot_(__VA_ARGS__, base) : STAGE_PREVIOUS(slot_, __VA_ARGS__))
+
+/* The body of a function that compares a call of the application's before it is served. */
+#define STAGE_CHECKED(slot_, name_, args_, is_, ...)                                                                   \
+    mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                             \
+    mca_coll_mscclpp_stage_call_t call = {0};                                                                          \
+    mca_coll_mscclpp_stage_view_t view = {0};                                                                          \
+    int rc;                                                                                                            \
+                                                                                                                       \
+    if (!mca_coll_mscclpp_check_wanted(module, __builtin_return_address(0))) {                                         \
+        return STAGE_SERVE(slot_, STAGE_LIST args_, __VA_ARGS__);                                                      \
+    }                                                                                                                  \
+    describe_##name_(&call, STAGE_LIST args_, comm);                                                                   \
+    is_(view);                                                                                                         \
+    rc = mca_coll_mscclpp_stage_check(module, MCA_COLL_MSCCLPP_CHECK_##slot_, &call, &view);                           \
+    if (OMPI_SUCCESS == rc) {                                                                                          \
+        module->comparing = true;                                                                                      \
+        rc = STAGE_SERVE(slot_, STAGE_LIST args_, __VA_ARGS__);                                                        \
+        module->comparing = false;                                                                                     \
+    }                                                                                                                  \
+    return rc
+
+#define STAGE_COLLECTIVE(name_, params_, args_, use_, is_)                                                             \
+    static int blocking_##name_(STAGE_LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)    \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        mca_coll_mscclpp_stage_call_t call = {0};                                                                      \
+        mca_coll_mscclpp_stage_t stage;                                                                                \
+        int rc;                                                                                                        \
+                                                                                                                       \
+        describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
+        if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
+            return STAGE_PREVIOUS(name_, STAGE_LIST args_, comm);                                                      \
+        }                                                                                                              \
+        rc = mca_coll_mscclpp_stage_begin(&stage, &call, module);                                                      \
+        if (OMPI_SUCCESS != rc) {                                                                                      \
+            return rc;                                                                                                 \
+        }                                                                                                              \
+        use_(stage);                                                                                                   \
+        return mca_coll_mscclpp_stage_end(&stage, STAGE_PREVIOUS(name_, STAGE_LIST args_, comm));                      \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int nonblocking_##name_(STAGE_LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request,     \
+                                   mca_coll_base_module_t *base)                                                       \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        mca_coll_mscclpp_stage_call_t call = {0};                                                                      \
+        mca_coll_mscclpp_stage_request_t *outer;                                                                       \
+        int rc;                                                                                                        \
+                                                                                                                       \
+        describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
+        if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
+            return STAGE_PREVIOUS(i##name_, STAGE_LIST args_, comm, request);                                          \
+        }                                                                                                              \
+        rc = mca_coll_mscclpp_stage_request_new(&call, module, comm, false, &outer);                                   \
+        if (OMPI_SUCCESS != rc) {                                                                                      \
+            return rc;                                                                                                 \
+        }                                                                                                              \
+        use_(outer->stage);                                                                                            \
+        rc = STAGE_PREVIOUS(i##name_, STAGE_LIST args_, comm, &outer->inner);                                          \
+        return mca_coll_mscclpp_stage_request_post(outer, rc, request);                                                \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int persistent_##name_(STAGE_LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,      \
+                                  ompi_request_t **request, mca_coll_base_module_t *base)                              \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        mca_coll_mscclpp_stage_call_t call = {0};                                                                      \
+        mca_coll_mscclpp_stage_request_t *outer;                                                                       \
+        int rc;                                                                                                        \
+                                                                                                                       \
+        describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
+        if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
+            return STAGE_PREVIOUS(name_##_init, STAGE_LIST args_, comm, info, request);                                \
+        }                                                                                                              \
+        rc = mca_coll_mscclpp_stage_request_new(&call, module, comm, true, &outer);                                    \
+        if (OMPI_SUCCESS != rc) {                                                                                      \
+            return rc;                                                                                                 \
+        }                                                                                                              \
+        use_(outer->stage);                                                                                            \
+        rc = STAGE_PREVIOUS(name_##_init, STAGE_LIST args_, comm, info, &outer->inner);                                \
+        return mca_coll_mscclpp_stage_request_post(outer, rc, request);                                                \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int checked_##name_(STAGE_LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)     \
+    {                                                                                                                  \
+        STAGE_CHECKED(name_, name_, args_, is_, comm);                                                                 \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int checked_i##name_(STAGE_LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request,        \
+                                mca_coll_base_module_t *base)                                                          \
+    {                                                                                                                  \
+        STAGE_CHECKED(i##name_, name_, args_, is_, comm, request);                                                     \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int checked_##name_##_init(STAGE_LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,  \
+                                      ompi_request_t **request, mca_coll_base_module_t *base)                          \
+    {                                                                                                                  \
+        STAGE_CHECKED(name_##_init, name_, args_, is_, comm, info, request);                                           \
+    }                                                                                                                  \
+                                                                                                                       \
+    const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_checked_##name_ = checked_##name_;                             \
+    const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_checked_i##name_ = checked_i##name_;                        \
+    const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_checked_##name_##_init = checked_##name_##_init;        \
+    const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_ = blocking_##name_;                              \
+    const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_stage_i##name_ = nonblocking_##name_;                       \
+    const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_stage_##name_##_init = persistent_##name_
+
+#endif

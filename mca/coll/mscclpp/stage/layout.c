@@ -1,0 +1,573 @@
+/* From the arguments of a collective to the bytes that it touches, and to those that are copied. */
+#include "mca/coll/mscclpp/stage/stage.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+#include "mca/common/base/log.h"
+
+/* Lists that grow past what a call needs by this much at once. */
+#define PIECES_GROWTH 2
+
+/* Segments of an element that are asked for at first, and by how much more if there are more. */
+#define SEGMENTS_FIRST 256
+#define SEGMENTS_GROWTH 8
+
+/* Holes of at most so many bytes, on average, are read along with the data: leaving one out costs a copy. */
+#define HOLE_MAX 4096
+
+/* One block of a layout, all in bytes. */
+typedef struct {
+    const struct ompi_datatype_t *type;
+    ptrdiff_t offset; /* from the buffer's address to the first element's */
+    size_t count;
+    size_t size; /* of the data in one element */
+    ptrdiff_t extent;
+    ptrdiff_t true_lb;
+    ptrdiff_t true_ub;
+} block_t;
+
+/* Where the data of one element lies. Kept from block to block, as these mostly have one type. */
+typedef struct {
+    const struct ompi_datatype_t *type; /* NULL: none yet */
+    mca_coll_mscclpp_stage_pieces_t list;
+} element_t;
+
+/* What the making of one plan knows. */
+typedef struct {
+    uintptr_t address; /* the buffer's */
+    uintptr_t base;    /* of the allocation that was last asked about */
+    size_t length;     /* of that; 0 if it is not known */
+    element_t element;
+} builder_t;
+
+/* False if the block holds no data. Only then are its type and displacement looked at: MPI lets them be anything. */
+static bool block_at(const mca_coll_mscclpp_stage_layout_t *layout, int index, block_t *block)
+{
+    const struct ompi_datatype_t *type;
+    ptrdiff_t lb;
+    ptrdiff_t true_extent;
+
+    block->count = MCA_COLL_MSCCLPP_STAGE_REGULAR == layout->kind
+                       ? layout->count
+                       : (size_t)mca_coll_mscclpp_count_at(layout->counts, index);
+    if (0 == block->count) {
+        return false;
+    }
+    type = MCA_COLL_MSCCLPP_STAGE_TYPES == layout->kind || MCA_COLL_MSCCLPP_STAGE_OFFSETS == layout->kind
+               ? layout->types[index]
+               : layout->type;
+    ompi_datatype_type_size(type, &block->size);
+    if (0 == block->size) {
+        return false;
+    }
+    ompi_datatype_get_extent(type, &lb, &block->extent);
+    ompi_datatype_get_true_extent(type, &block->true_lb, &true_extent);
+    block->true_ub = block->true_lb + true_extent;
+    block->type = type;
+    switch (layout->kind) {
+    case MCA_COLL_MSCCLPP_STAGE_VECTOR:
+        block->offset = mca_coll_mscclpp_displ_at(layout->displs, index) * block->extent;
+        break;
+    case MCA_COLL_MSCCLPP_STAGE_TYPES:
+        block->offset = mca_coll_mscclpp_displ_at(layout->displs, index);
+        break;
+    case MCA_COLL_MSCCLPP_STAGE_OFFSETS:
+        block->offset = layout->offsets[index];
+        break;
+    default:
+        block->offset = index * (ptrdiff_t)block->count * block->extent;
+        break;
+    }
+    return true;
+}
+
+static int blocks_end(const mca_coll_mscclpp_stage_layout_t *layout)
+{
+    return MCA_COLL_MSCCLPP_STAGE_NOTHING == layout->kind ? layout->first : layout->first + layout->blocks;
+}
+
+/* The whole block, holes included. An extent may be negative: the first element is then the highest. */
+static mca_coll_mscclpp_stage_piece_t block_span(const block_t *block)
+{
+    ptrdiff_t last = block->extent * (ptrdiff_t)(block->count - 1);
+    mca_coll_mscclpp_stage_piece_t span = {.count = 1, .repeats = 1};
+
+    span.offset = block->offset + block->true_lb + (last < 0 ? last : 0);
+    span.length = (size_t)(block->true_ub - block->true_lb) + (size_t)(last < 0 ? -last : last);
+    return span;
+}
+
+/* True if the block has no holes. */
+static bool is_contiguous(const block_t *block)
+{
+    return block->true_ub - block->true_lb == (ptrdiff_t)block->size &&
+           (1 == block->count || block->extent == (ptrdiff_t)block->size);
+}
+
+static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
+{
+    list->pieces = list->own;
+    list->used = 0;
+    list->capacity = sizeof(list->own) / sizeof(list->own[0]);
+}
+
+static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
+{
+    if (list->pieces != list->own) {
+        free(list->pieces);
+    }
+    pieces_init(list);
+}
+
+static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    return 1 == piece->count && 1 == piece->repeats;
+}
+
+/* Appends a piece. */
+static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    if (list->used == list->capacity) {
+        size_t capacity = PIECES_GROWTH * list->capacity;
+        mca_coll_mscclpp_stage_piece_t *pieces = malloc(capacity * sizeof(*pieces));
+
+        if (NULL == pieces) {
+            mscclpp_error("out of memory for the list of the parts of a staged buffer");
+            return MPI_ERR_NO_MEM;
+        }
+        for (size_t index = 0; index < list->used; ++index) {
+            pieces[index] = list->pieces[index];
+        }
+        if (list->pieces != list->own) {
+            free(list->pieces);
+        }
+        list->pieces = pieces;
+        list->capacity = capacity;
+    }
+    list->pieces[list->used] = *piece;
+    ++list->used;
+    return OMPI_SUCCESS;
+}
+
+void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *piece, ptrdiff_t *low_p,
+                                         ptrdiff_t *high_p)
+{
+    ptrdiff_t runs = (ptrdiff_t)(piece->count - 1) * piece->stride;
+    ptrdiff_t repeats = (ptrdiff_t)(piece->repeats - 1) * piece->extent;
+
+    *low_p = piece->offset + (runs < 0 ? runs : 0) + (repeats < 0 ? repeats : 0);
+    *high_p = piece->offset + (ptrdiff_t)piece->length + (runs > 0 ? runs : 0) + (repeats > 0 ? repeats : 0);
+}
+
+/* Bytes from here to the end of the allocation that holds them; 0 if that is not known. */
+static size_t room_at(builder_t *builder, ptrdiff_t offset)
+{
+    uintptr_t at = builder->address + (uintptr_t)offset;
+
+    if (at - builder->base >= builder->length) {
+        mscclpp_mem_info_t info;
+
+        mca_coll_mscclpp_component.gpu->query((const void *)at, &info);
+        builder->base = (uintptr_t)info.base;
+        builder->length = NULL == info.base ? 0 : info.length;
+    }
+    return at - builder->base < builder->length ? builder->length - (at - builder->base) : 0;
+}
+
+/* True if the bytes of `piece` could be made part of `last`, which lies in as many allocations afterwards as before. */
+static bool join(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last, const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    ptrdiff_t end = last->offset + (ptrdiff_t)last->length;
+
+    if (!is_single(last) || !is_single(piece) || last->together != piece->together) {
+        return false;
+    }
+    if (piece->offset == end && (!piece->together || room_at(builder, last->offset) >= last->length + piece->length)) {
+        last->length += piece->length;
+        return true;
+    }
+    return piece->offset >= last->offset && piece->offset + (ptrdiff_t)piece->length <= end;
+}
+
+/*
+ * Appends a piece, or makes it one with the last. One that reaches from an allocation into the next becomes several: a
+ * type of absolute addresses may call neighbours what the GPU's runtime refuses to copy at once.
+ */
+static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
+                      const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    mca_coll_mscclpp_stage_piece_t part = *piece;
+    size_t left = piece->length;
+    ptrdiff_t low, high;
+    int rc = OMPI_SUCCESS;
+
+    mca_coll_mscclpp_stage_piece_bounds(piece, &low, &high);
+    part.together = room_at(builder, low) >= (size_t)(high - low);
+    if (!is_single(piece)) {
+        return pieces_push(list, &part);
+    }
+    for (; left > 0 && OMPI_SUCCESS == rc; left -= part.length, part.offset += (ptrdiff_t)part.length) {
+        size_t room = room_at(builder, part.offset);
+
+        part.length = room > 0 && room < left ? room : left;
+        part.together = room > 0;
+        if (0 == list->used || !join(builder, &list->pieces[list->used - 1], &part)) {
+            rc = pieces_push(list, &part);
+        }
+    }
+    return rc;
+}
+
+/*
+ * Asks Open MPI for up to *used_p segments of one element, whose bases are then offsets from the element's address.
+ * True if these are all, and *length_p is then what they hold together.
+ */
+static bool segments_read(const struct ompi_datatype_t *type, struct iovec *segments, uint32_t *used_p,
+                          size_t *length_p)
+{
+    opal_convertor_t convertor;
+    bool whole = false;
+
+    *length_p = 0;
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    if (OPAL_SUCCESS ==
+        opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, 1, NULL, 0, &convertor)) {
+        whole = 1 == opal_convertor_raw(&convertor, segments, used_p, length_p);
+    }
+    OBJ_DESTRUCT(&convertor);
+    return whole;
+}
+
+/* Makes adjacent segments one, as Open MPI does not always. The number that is left. */
+static uint32_t segments_merge(struct iovec *segments, uint32_t used)
+{
+    uint32_t left = 0;
+
+    for (uint32_t index = 0; index < used; ++index) {
+        const struct iovec *segment = &segments[index];
+
+        if (left > 0 &&
+            (uintptr_t)segments[left - 1].iov_base + segments[left - 1].iov_len == (uintptr_t)segment->iov_base) {
+            segments[left - 1].iov_len += segment->iov_len;
+        } else if (segment->iov_len > 0) {
+            segments[left++] = *segment;
+        }
+    }
+    return left;
+}
+
+/* Segments of one length at one distance from each other become one piece. */
+static int element_add_segments(element_t *element, const struct iovec *segments, uint32_t used)
+{
+    int rc = OMPI_SUCCESS;
+
+    for (uint32_t index = 0; index < used && OMPI_SUCCESS == rc;) {
+        mca_coll_mscclpp_stage_piece_t piece = {
+            .offset = (ptrdiff_t)segments[index].iov_base, .length = segments[index].iov_len, .count = 1, .repeats = 1};
+        ptrdiff_t least = (ptrdiff_t)piece.length;
+
+        if (index + 1 < used) {
+            piece.stride = (ptrdiff_t)segments[index + 1].iov_base - piece.offset;
+        }
+        /* A type may hold bytes twice where it is only read. Pieces never overlap themselves. */
+        while ((piece.stride >= least || piece.stride <= -least) && index + piece.count < used &&
+               segments[index + piece.count].iov_len == piece.length &&
+               (ptrdiff_t)segments[index + piece.count].iov_base ==
+                   piece.offset + (ptrdiff_t)piece.count * piece.stride) {
+            ++piece.count;
+        }
+        index += (uint32_t)piece.count;
+        rc = pieces_push(&element->list, &piece);
+    }
+    return rc;
+}
+
+/* Finds out where the data of one element lies. */
+static int element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
+{
+    struct iovec *segments = NULL;
+    uint32_t used = 0;
+    size_t length = 0;
+    bool whole = false;
+    int rc;
+
+    element->type = NULL;
+    pieces_release(&element->list);
+    /* An element has no more segments than bytes. */
+    for (size_t capacity = SEGMENTS_FIRST, last = 0; !whole && last < size; capacity *= SEGMENTS_GROWTH) {
+        last = capacity < UINT32_MAX ? capacity : UINT32_MAX;
+        free(segments);
+        segments = malloc(last * sizeof(*segments));
+        if (NULL == segments) {
+            mscclpp_error("out of memory for %zu segments of a datatype", last);
+            return MPI_ERR_NO_MEM;
+        }
+        used = (uint32_t)last;
+        whole = segments_read(type, segments, &used, &length);
+        if (UINT32_MAX == last) {
+            break;
+        }
+    }
+    if (whole && length == size) {
+        rc = element_add_segments(element, segments, segments_merge(segments, used));
+    } else {
+        mscclpp_error("a datatype of %zu bytes of data cannot be staged: Open MPI describes %zu bytes in %u segments",
+                      size, length, (unsigned)used);
+        rc = MPI_ERR_TYPE;
+    }
+    free(segments);
+    if (OMPI_SUCCESS == rc) {
+        element->type = type;
+    }
+    return rc;
+}
+
+int mca_coll_mscclpp_stage_element_pieces(mca_coll_mscclpp_stage_pieces_t *list, const struct ompi_datatype_t *type)
+{
+    element_t element = {.type = NULL};
+    size_t size;
+    int rc;
+
+    pieces_init(list);
+    pieces_init(&element.list);
+    ompi_datatype_type_size(type, &size);
+    rc = element_read(&element, type, size);
+    for (size_t index = 0; index < element.list.used && OMPI_SUCCESS == rc; ++index) {
+        rc = pieces_push(list, &element.list.pieces[index]);
+    }
+    pieces_release(&element.list);
+    if (OMPI_SUCCESS != rc) {
+        pieces_release(list);
+    }
+    return rc;
+}
+
+void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *list)
+{
+    pieces_release(list);
+}
+
+/* Makes a piece of one element that of `count` elements: neighbouring columns, say, become one that is wider. */
+static void repeat(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
+{
+    ptrdiff_t width = (ptrdiff_t)(piece->length * count);
+
+    if (extent == (ptrdiff_t)piece->length &&
+        (1 == piece->count || piece->stride >= width || piece->stride <= -width)) {
+        piece->length = (size_t)width;
+    } else if (1 == piece->count) {
+        piece->count = count;
+        piece->stride = extent;
+    } else if (extent == (ptrdiff_t)piece->count * piece->stride) {
+        piece->count *= count;
+    } else {
+        piece->repeats = count;
+        piece->extent = extent;
+    }
+}
+
+/* Whether it is better to read the block, of which builder->element tells, with its holes than without. */
+static bool is_read_whole(builder_t *builder, const block_t *block, const mca_coll_mscclpp_stage_piece_t *span)
+{
+    const size_t bytes = block->size * block->count;
+    size_t runs = 0;
+
+    for (size_t index = 0; index < builder->element.list.used; ++index) {
+        runs += builder->element.list.pieces[index].count;
+    }
+    /* What is sent may overlap, and then has more bytes than its span. */
+    return (bytes >= span->length || (span->length - bytes) / HOLE_MAX <= runs * block->count) &&
+           room_at(builder, span->offset) >= span->length;
+}
+
+/* The elements of a block with holes, of which builder->element tells. */
+static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder, const block_t *block)
+{
+    int rc = OMPI_SUCCESS;
+
+    for (size_t index = 0; index < builder->element.list.used && OMPI_SUCCESS == rc; ++index) {
+        mca_coll_mscclpp_stage_piece_t piece = builder->element.list.pieces[index];
+
+        piece.offset += block->offset;
+        repeat(&piece, block->count, block->extent);
+        rc = pieces_add(list, builder, &piece);
+    }
+    return rc;
+}
+
+/* The bytes of each block's data, and if `holes` those between where that is better. */
+static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
+                      const mca_coll_mscclpp_stage_layout_t *layout, bool holes)
+{
+    block_t block;
+    int rc = OMPI_SUCCESS;
+
+    for (int index = layout->first; index < blocks_end(layout) && OMPI_SUCCESS == rc; ++index) {
+        mca_coll_mscclpp_stage_piece_t span;
+
+        if (!block_at(layout, index, &block)) {
+            continue;
+        }
+        span = block_span(&block);
+        if (is_contiguous(&block)) {
+            rc = pieces_add(list, builder, &span);
+            continue;
+        }
+        if (builder->element.type != block.type) {
+            rc = element_read(&builder->element, block.type, block.size);
+        }
+        if (OMPI_SUCCESS == rc) {
+            rc = holes && is_read_whole(builder, &block, &span) ? pieces_add(list, builder, &span)
+                                                                : add_elements(list, builder, &block);
+        }
+    }
+    return rc;
+}
+
+/* One byte of each run of each element: the elements of MPI_BOTTOM may lie anywhere. */
+static bool elements_find(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
+                          const char **address_p)
+{
+    if (element->type != block->type && OMPI_SUCCESS != element_read(element, block->type, block->size)) {
+        return false;
+    }
+    for (size_t item = 0; item < block->count; ++item) {
+        for (size_t index = 0; index < element->list.used; ++index) {
+            const mca_coll_mscclpp_stage_piece_t *piece = &element->list.pieces[index];
+
+            for (size_t run = 0; run < piece->count; ++run) {
+                ptrdiff_t offset =
+                    block->offset + (ptrdiff_t)item * block->extent + piece->offset + (ptrdiff_t)run * piece->stride;
+
+                *address_p = (const char *)(address + (uintptr_t)offset);
+                if (matches(*address_p)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+/* MPI lets only MPI_BOTTOM reach several allocations; but blocks with displacements in bytes are used like that, too.
+ */
+static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
+                        const mca_coll_mscclpp_stage_layout_t *layout)
+{
+    return MPI_BOTTOM == argument->address || MCA_COLL_MSCCLPP_STAGE_TYPES == layout->kind ||
+           MCA_COLL_MSCCLPP_STAGE_OFFSETS == layout->kind;
+}
+
+static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
+                        const mca_coll_mscclpp_stage_layout_t *layout, element_t *element,
+                        bool (*matches)(const void *), const char **address_p, bool *enough_p)
+{
+    uintptr_t address = (uintptr_t)argument->address;
+    block_t block;
+
+    *enough_p = false;
+    for (int index = layout->first; index < blocks_end(layout) && !*enough_p; ++index) {
+        mca_coll_mscclpp_stage_piece_t span;
+
+        if (!block_at(layout, index, &block)) {
+            continue;
+        }
+        *enough_p = !reaches_far(argument, layout);
+        span = block_span(&block);
+        *address_p = (const char *)(address + (uintptr_t)span.offset);
+        if (matches(*address_p)) {
+            return true;
+        }
+        if (is_contiguous(&block)) {
+            continue;
+        }
+        if (MPI_BOTTOM == argument->address) {
+            if (elements_find(&block, element, address, matches, address_p)) {
+                return true;
+            }
+            continue;
+        }
+        *address_p += span.length - 1;
+        if (matches(*address_p)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
+                                 const char **address_p)
+{
+    element_t element;
+    bool enough;
+    bool found;
+
+    element.type = NULL;
+    pieces_init(&element.list);
+    found = layout_find(argument, &argument->read, &element, matches, address_p, &enough) ||
+            (!enough && layout_find(argument, &argument->write, &element, matches, address_p, &enough));
+    pieces_release(&element.list);
+    return found;
+}
+
+static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
+{
+    size_t bytes = 0;
+
+    for (size_t index = 0; index < list->used; ++index) {
+        bytes += list->pieces[index].length * list->pieces[index].count * list->pieces[index].repeats;
+    }
+    return bytes;
+}
+
+static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout, bool any)
+{
+    block_t block;
+
+    for (int index = layout->first; index < blocks_end(layout); ++index) {
+        if (block_at(layout, index, &block)) {
+            mca_coll_mscclpp_stage_piece_t span = block_span(&block);
+            ptrdiff_t high = span.offset + (ptrdiff_t)span.length;
+
+            plan->low = any && plan->low < span.offset ? plan->low : span.offset;
+            plan->high = any && plan->high > high ? plan->high : high;
+            any = true;
+        }
+    }
+    return any;
+}
+
+int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
+                                     const mca_coll_mscclpp_stage_argument_t *argument)
+{
+    builder_t builder;
+    int rc;
+
+    pieces_init(&plan->in);
+    pieces_init(&plan->out);
+    builder.address = (uintptr_t)argument->address;
+    builder.base = 0;
+    builder.length = 0;
+    builder.element.type = NULL;
+    pieces_init(&builder.element.list);
+    widen(plan, &argument->write, widen(plan, &argument->read, false));
+
+    rc = add_blocks(&plan->in, &builder, &argument->read, true);
+    if (OMPI_SUCCESS == rc) {
+        rc = add_blocks(&plan->out, &builder, &argument->write, false);
+    }
+    pieces_release(&builder.element.list);
+    plan->bytes = pieces_bytes(&plan->in) + pieces_bytes(&plan->out);
+    if (OMPI_SUCCESS != rc) {
+        mca_coll_mscclpp_stage_plan_release(plan);
+    }
+    return rc;
+}
+
+void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan)
+{
+    pieces_release(&plan->in);
+    pieces_release(&plan->out);
+}

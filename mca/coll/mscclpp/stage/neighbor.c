@@ -1,0 +1,156 @@
+/* Collectives along the edges of a communicator's topology. MPI_IN_PLACE does not exist here. */
+#include "mca/coll/mscclpp/stage/define.h"
+
+#include "ompi/mca/topo/topo.h"
+
+typedef mca_coll_mscclpp_stage_call_t call_t;
+
+typedef struct {
+    int in;
+    int out;
+    bool holes; /* some neighbours do not exist; the blocks received from them stay as they are */
+} degrees_t;
+
+/* Blocks of absent neighbours count in a grid: an edge that is not periodic has MPI_PROC_NULL on its other side. */
+static degrees_t cart_degrees(const mca_topo_base_comm_cart_t *cart)
+{
+    degrees_t degrees = {.in = 2 * cart->ndims, .out = 2 * cart->ndims};
+
+    for (int dim = 0; dim < cart->ndims; ++dim) {
+        degrees.holes = degrees.holes || !cart->periods[dim];
+    }
+    return degrees;
+}
+
+/* A graph's index holds the sums of its nodes' degrees. */
+static degrees_t graph_degrees(const mca_topo_base_comm_graph_t *graph, int rank)
+{
+    int degree = graph->index[rank] - (rank > 0 ? graph->index[rank - 1] : 0);
+
+    return (degrees_t){.in = degree, .out = degree};
+}
+
+static degrees_t degrees_of(struct ompi_communicator_t *comm)
+{
+    degrees_t degrees = {0};
+
+    if (OMPI_COMM_IS_CART(comm)) {
+        degrees = cart_degrees(comm->c_topo->mtc.cart);
+    } else if (OMPI_COMM_IS_GRAPH(comm)) {
+        degrees = graph_degrees(comm->c_topo->mtc.graph, ompi_comm_rank(comm));
+    } else if (OMPI_COMM_IS_DIST_GRAPH(comm)) {
+        degrees.in = comm->c_topo->mtc.dist_graph->indegree;
+        degrees.out = comm->c_topo->mtc.dist_graph->outdegree;
+    }
+    return degrees;
+}
+
+void mca_coll_mscclpp_stage_degrees(struct ompi_communicator_t *comm, int *in_p, int *out_p)
+{
+    const degrees_t degrees = degrees_of(comm);
+
+    *in_p = degrees.in;
+    *out_p = degrees.out;
+}
+
+static degrees_t describe(call_t *call, const void *sbuf, void *rbuf, struct ompi_communicator_t *comm)
+{
+    call->send.address = sbuf;
+    call->recv.address = rbuf;
+    return degrees_of(comm);
+}
+
+/* Blocks that nobody sends have to be in the copy, too, since all are copied back. */
+static void keep_holes(call_t *call, degrees_t degrees)
+{
+    if (degrees.holes) {
+        call->recv.read = call->recv.write;
+    }
+}
+
+static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
+                                        struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
+                                        struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
+{
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+
+    mca_coll_mscclpp_stage_elements(&call->send.read, degrees.out > 0 ? (size_t)scount : 0, sdtype);
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)degrees.in, rdtype);
+    keep_holes(call, degrees);
+}
+
+static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
+                                         struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
+                                         mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
+                                         struct ompi_communicator_t *comm)
+{
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+
+    mca_coll_mscclpp_stage_elements(&call->send.read, degrees.out > 0 ? (size_t)scount : 0, sdtype);
+    mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, displs, rdtype);
+    keep_holes(call, degrees);
+}
+
+static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
+                                       struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
+                                       struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
+{
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+
+    mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)degrees.out, sdtype);
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)degrees.in, rdtype);
+    keep_holes(call, degrees);
+}
+
+static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
+                                        mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
+                                        mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
+                                        struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
+{
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+
+    mca_coll_mscclpp_stage_vector(&call->send.read, degrees.out, scounts, sdispls, sdtype);
+    mca_coll_mscclpp_stage_vector(&call->recv.write, degrees.in, rcounts, rdispls, rdtype);
+    keep_holes(call, degrees);
+}
+
+static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
+                                        const MPI_Aint *sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
+                                        mca_coll_mscclpp_counts_t rcounts, const MPI_Aint *rdispls,
+                                        struct ompi_datatype_t *const *rdtypes, struct ompi_communicator_t *comm)
+{
+    degrees_t degrees = describe(call, sbuf, rbuf, comm);
+
+    mca_coll_mscclpp_stage_offsets(&call->send.read, degrees.out, scounts, sdispls, sdtypes);
+    mca_coll_mscclpp_stage_offsets(&call->recv.write, degrees.in, rcounts, rdispls, rdtypes);
+    keep_holes(call, degrees);
+}
+
+STAGE_COLLECTIVE(neighbor_allgather,
+                 (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
+                  mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_NEIGHBOR_ALLGATHER);
+
+STAGE_COLLECTIVE(neighbor_allgatherv,
+                 (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
+                  mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype),
+                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype), STAGE_USE_BOTH, STAGE_IS_NEIGHBOR_ALLGATHER);
+
+STAGE_COLLECTIVE(neighbor_alltoall,
+                 (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
+                  mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype),
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype), STAGE_USE_BOTH, STAGE_IS_NEIGHBOR_ALLTOALL);
+
+STAGE_COLLECTIVE(neighbor_alltoallv,
+                 (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t sdispls,
+                  struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
+                  mca_coll_mscclpp_displs_t rdispls, struct ompi_datatype_t *rdtype),
+                 (sbuf, scounts, sdispls, sdtype, rbuf, rcounts, rdispls, rdtype), STAGE_USE_BOTH,
+                 STAGE_IS_NEIGHBOR_ALLTOALL);
+
+STAGE_COLLECTIVE(neighbor_alltoallw,
+                 (const void *sbuf, mca_coll_mscclpp_counts_t scounts, const MPI_Aint *sdispls,
+                  struct ompi_datatype_t *const *sdtypes, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
+                  const MPI_Aint *rdispls, struct ompi_datatype_t *const *rdtypes),
+                 (sbuf, scounts, sdispls, sdtypes, rbuf, rcounts, rdispls, rdtypes), STAGE_USE_BOTH,
+                 STAGE_IS_NEIGHBOR_ALLTOALL);

@@ -1,0 +1,32 @@
+/*
+ * Sums of small integers on the copies. Kernels let what overflows wrap around, and so do Open MPI's plain functions.
+ * Its component op/avx lets elements of 8 and 16 bits saturate, but for the last ones, which fill no vector. The result
+ * of a call is not to depend on what serves it.
+ */
+#include "mca/coll/mscclpp/stage/stage.h"
+
+#include <string.h>
+
+/*
+ * MPI_SUM in all that Open MPI looks at, so that every component treats it as it treats the sum of a rank which passed
+ * host memory to the same call.
+ */
+static struct ompi_op_t wrapping_sum;
+
+void mca_coll_mscclpp_stage_op_init(void)
+{
+    static const int types[] = {OMPI_OP_BASE_TYPE_INT8_T, OMPI_OP_BASE_TYPE_UINT8_T, OMPI_OP_BASE_TYPE_INT16_T,
+                                OMPI_OP_BASE_TYPE_UINT16_T};
+    const int sum = OMPI_OP_BASE_FORTRAN_SUM;
+
+    memcpy(&wrapping_sum, &ompi_mpi_op_sum.op, sizeof(wrapping_sum));
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); ++i) {
+        wrapping_sum.o_func.intrinsic.fns[types[i]] = ompi_op_base_functions[sum][types[i]];
+        wrapping_sum.o_3buff_intrinsic.fns[types[i]] = ompi_op_base_3buff_functions[sum][types[i]];
+    }
+}
+
+struct ompi_op_t *mca_coll_mscclpp_stage_op(struct ompi_op_t *op)
+{
+    return op == &ompi_mpi_op_sum.op ? &wrapping_sum : op;
+}

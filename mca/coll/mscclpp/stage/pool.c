@@ -1,0 +1,133 @@
+/* Size classes with one list each; the links live in the unused blocks themselves. */
+#include "mca/coll/mscclpp/stage/pool.h"
+
+#include <pthread.h>
+
+#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/common/base/log.h"
+
+/* log2 of the largest class over the smallest, and one. */
+#define CLASSES 15
+
+_Static_assert(MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << (CLASSES - 1) == MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX,
+               "the classes reach from the smallest block to the largest");
+
+typedef struct unused_block {
+    struct unused_block *next;
+} unused_block_t;
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static unused_block_t *pool_unused[CLASSES];
+static unused_block_t *pool_excess; /* to be freed */
+static size_t pool_kept;
+
+/* The class that serves a size that is not above the largest block. */
+static int class_of(size_t size)
+{
+    int index = 0;
+
+    while (MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index < size) {
+        ++index;
+    }
+    return index;
+}
+
+/*
+ * Freeing pinned memory may wait for every running kernel, and a staged operation may end in the very progress loop
+ * that waits for one of ours; so what the pool does not keep is freed at the end of a blocking call, or by the next one
+ * that takes a block.
+ */
+void mca_coll_mscclpp_stage_pool_trim(void)
+{
+    unused_block_t *block;
+
+    if (NULL == __atomic_load_n(&pool_excess, __ATOMIC_RELAXED)) {
+        return;
+    }
+    pthread_mutex_lock(&pool_lock);
+    block = pool_excess;
+    pool_excess = NULL;
+    pthread_mutex_unlock(&pool_lock);
+    while (NULL != block) {
+        unused_block_t *next = block->next;
+
+        mca_coll_mscclpp_component.gpu->host_free(block);
+        block = next;
+    }
+}
+
+mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
+{
+    void *device_address;
+
+    mca_coll_mscclpp_stage_pool_trim();
+    if (size <= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX) {
+        int index = class_of(size);
+        unused_block_t *block;
+
+        size = MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
+        pthread_mutex_lock(&pool_lock);
+        block = pool_unused[index];
+        if (NULL != block) {
+            pool_unused[index] = block->next;
+            pool_kept -= size;
+        }
+        pthread_mutex_unlock(&pool_lock);
+        if (NULL != block) {
+            *block_p = block;
+            return MSCCLPP_OK;
+        }
+    }
+    return mca_coll_mscclpp_component.gpu->host_alloc(size, block_p, &device_address);
+}
+
+void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
+{
+    if (NULL == block) {
+        return;
+    }
+    if (size <= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX) {
+        int index = class_of(size);
+        unused_block_t *unused = block;
+
+        size = MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
+        pthread_mutex_lock(&pool_lock);
+        if (pool_kept + size <= MCA_COLL_MSCCLPP_STAGE_POOL_KEEP) {
+            unused->next = pool_unused[index];
+            pool_unused[index] = unused;
+            pool_kept += size;
+            block = NULL;
+        }
+        pthread_mutex_unlock(&pool_lock);
+    }
+    if (NULL != block) {
+        unused_block_t *unused = block;
+
+        pthread_mutex_lock(&pool_lock);
+        unused->next = pool_excess;
+        pool_excess = unused;
+        pthread_mutex_unlock(&pool_lock);
+    }
+}
+
+void mca_coll_mscclpp_stage_pool_drain(void)
+{
+    mca_coll_mscclpp_stage_pool_trim();
+    for (int index = 0; index < CLASSES; ++index) {
+        unused_block_t *block;
+
+        pthread_mutex_lock(&pool_lock);
+        block = pool_unused[index];
+        pool_unused[index] = NULL;
+        for (unused_block_t *at = block; NULL != at; at = at->next) {
+            pool_kept -= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
+        }
+        pthread_mutex_unlock(&pool_lock);
+        while (NULL != block) {
+            unused_block_t *next = block->next;
+
+            mca_coll_mscclpp_component.gpu->host_free(block);
+            block = next;
+        }
+    }
+}

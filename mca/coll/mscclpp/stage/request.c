@@ -1,0 +1,290 @@
+/* Requests of staged nonblocking and persistent operations, and the callback of opal_progress that ends them. */
+#include "mca/coll/mscclpp/stage/stage.h"
+
+#include <stdatomic.h>
+
+#include "mca/coll/mscclpp/stage/pool.h"
+#include "mca/common/base/log.h"
+
+/*
+ * Questions after which a copy back is waited for. A device's staging stream is shared, so copies of other threads
+ * could keep it from ever being found idle.
+ */
+#define POLLS_MAX 1000
+
+/*
+ * Requests come from a free list and their memory is never given back before the component is closed: Open MPI reads
+ * a request after its own free function has run, to release the types and operations that it retained in it.
+ */
+static opal_free_list_t requests;
+static bool ready;
+
+/* Requests under way. New ones are pushed on `arrived`, by any thread; only the holder of `busy` looks at `active`. */
+static _Atomic(mca_coll_mscclpp_stage_request_t *) arrived;
+static mca_coll_mscclpp_stage_request_t *active;
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+static atomic_int under_way;
+
+static void submit(mca_coll_mscclpp_stage_request_t *request)
+{
+    request->copying = false;
+    request->polls = 0;
+    /* Counted first, so that the count is never 0 while a request is in a list. */
+    atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
+    request->next = atomic_load_explicit(&arrived, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&arrived, &request->next, request, memory_order_release,
+                                                  memory_order_relaxed)) {
+    }
+}
+
+/* Ends the inner operation. Its error, or OMPI_SUCCESS. */
+static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
+{
+    int error = request->inner->req_status.MPI_ERROR;
+
+    if (request->super.super.req_persistent) {
+        request->inner->req_state = OMPI_REQUEST_INACTIVE;
+    } else {
+        ompi_request_free(&request->inner);
+        request->inner = NULL;
+    }
+    return error;
+}
+
+/* True once the operation has ended, well or not; *error_p is then its result. */
+static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
+{
+    bool done = false;
+    int error;
+
+    if (!request->copying) {
+        if (!REQUEST_COMPLETE(request->inner)) {
+            return false;
+        }
+        opal_atomic_rmb();
+        error = finish_inner(request);
+        if (OMPI_SUCCESS == error) {
+            error = mca_coll_mscclpp_stage_copy_out(&request->stage);
+        }
+        if (OMPI_SUCCESS != error) {
+            *error_p = error;
+            return true;
+        }
+        request->copying = true;
+    }
+    *error_p = mca_coll_mscclpp_stage_copied(&request->stage, ++request->polls > POLLS_MAX, &done);
+    return done || OMPI_SUCCESS != *error_p;
+}
+
+/* The request may be freed by its owner, in another thread, before this returns. */
+static void complete(mca_coll_mscclpp_stage_request_t *request, int error)
+{
+    if (!request->super.super.req_persistent) {
+        mca_coll_mscclpp_stage_release(&request->stage);
+    }
+    request->super.super.req_status.MPI_ERROR = error;
+    ompi_request_complete(&request->super.super, true);
+}
+
+/* The number of operations that ended. A call from within itself, or from a second thread, does nothing. */
+static int progress(void)
+{
+    mca_coll_mscclpp_stage_request_t **link;
+    int ended = 0;
+
+    if (0 == atomic_load_explicit(&under_way, memory_order_relaxed)) {
+        return 0;
+    }
+    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+        return 0;
+    }
+    for (link = &active; NULL != *link; link = &(*link)->next) {
+    }
+    *link = atomic_exchange_explicit(&arrived, NULL, memory_order_acquire);
+
+    link = &active;
+    while (NULL != *link) {
+        mca_coll_mscclpp_stage_request_t *request = *link;
+        int error;
+
+        if (!advance(request, &error)) {
+            link = &request->next;
+            continue;
+        }
+        *link = request->next;
+        atomic_fetch_sub_explicit(&under_way, 1, memory_order_relaxed);
+        complete(request, error);
+        ++ended;
+    }
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+    return ended;
+}
+
+/* Part of MPI_Start and MPI_Startall; the latter hands over runs of requests that have this function, so all are ours.
+ */
+static int start(size_t count, ompi_request_t **outers)
+{
+    int result = OMPI_SUCCESS;
+
+    for (size_t index = 0; index < count; ++index) {
+        mca_coll_mscclpp_stage_request_t *request = (mca_coll_mscclpp_stage_request_t *)outers[index];
+        ompi_request_t *inner;
+        int rc;
+
+        if (start != outers[index]->req_start) {
+            return MPI_ERR_REQUEST;
+        }
+        inner = request->inner;
+        outers[index]->req_status.MPI_ERROR = OMPI_SUCCESS;
+        outers[index]->req_complete = REQUEST_PENDING;
+        outers[index]->req_state = OMPI_REQUEST_ACTIVE;
+        rc = mca_coll_mscclpp_stage_copy_in(&request->stage);
+        if (OMPI_SUCCESS == rc) {
+            mca_coll_mscclpp_count_staged(request->module);
+            /* One that has nothing to communicate has no start function and is complete for ever. */
+            rc = NULL == inner->req_start ? OMPI_SUCCESS : inner->req_start(1, &request->inner);
+        }
+        if (OMPI_SUCCESS == rc) {
+            submit(request);
+        } else {
+            /* MPI_Startall drops the result, so the wait has to return it, too. */
+            complete(request, rc);
+            result = rc;
+        }
+    }
+    return result;
+}
+
+static void give_back(mca_coll_mscclpp_stage_request_t *request)
+{
+    OMPI_REQUEST_FINI(&request->super.super);
+    opal_free_list_return(&requests, (opal_free_list_item_t *)request);
+}
+
+/* req_free. A request under way stays: its buffers are in use, and MPI does not allow it to be freed. */
+static int free_request(ompi_request_t **outer)
+{
+    mca_coll_mscclpp_stage_request_t *request = (mca_coll_mscclpp_stage_request_t *)*outer;
+    int rc = OMPI_SUCCESS;
+
+    if (!REQUEST_COMPLETE(*outer)) {
+        return MPI_ERR_REQUEST;
+    }
+    if (request->super.super.req_persistent) {
+        rc = ompi_request_free(&request->inner);
+        mca_coll_mscclpp_stage_release(&request->stage);
+        OBJ_RELEASE(request->module);
+    }
+    give_back(request);
+    *outer = MPI_REQUEST_NULL;
+    return rc;
+}
+
+int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call, mca_coll_mscclpp_module_t *module,
+                                       struct ompi_communicator_t *comm, bool persistent,
+                                       mca_coll_mscclpp_stage_request_t **request_p)
+{
+    mca_coll_mscclpp_stage_request_t *request =
+        (mca_coll_mscclpp_stage_request_t *)(void *)opal_free_list_get(&requests);
+    ompi_request_t *outer;
+    int rc;
+
+    if (NULL == request) {
+        mscclpp_error("out of memory for the request of a staged operation");
+        return MPI_ERR_NO_MEM;
+    }
+    outer = &request->super.super;
+    OMPI_REQUEST_INIT(outer, persistent);
+    outer->req_mpi_object.comm = comm;
+    outer->req_status = ompi_request_empty.req_status;
+    outer->req_free = free_request;
+    request->inner = NULL;
+    request->module = NULL;
+
+    rc = mca_coll_mscclpp_stage_prepare(&request->stage, call);
+    if (OMPI_SUCCESS != rc) {
+        goto err_request;
+    }
+    if (persistent) {
+        request->module = module;
+        OBJ_RETAIN(module);
+    } else {
+        outer->req_state = OMPI_REQUEST_ACTIVE;
+        rc = mca_coll_mscclpp_stage_copy_in(&request->stage);
+        if (OMPI_SUCCESS != rc) {
+            goto err_stage;
+        }
+        mca_coll_mscclpp_count_staged(module);
+    }
+    *request_p = request;
+    return OMPI_SUCCESS;
+
+err_stage:
+    mca_coll_mscclpp_stage_release(&request->stage);
+
+err_request:
+    give_back(request);
+    return rc;
+}
+
+int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
+                                        ompi_request_t **request_p)
+{
+    if (OMPI_SUCCESS != result) {
+        mca_coll_mscclpp_stage_release(&request->stage);
+        if (NULL != request->module) {
+            OBJ_RELEASE(request->module);
+        }
+        give_back(request);
+        return result;
+    }
+    *request_p = &request->super.super;
+    if (!request->super.super.req_persistent) {
+        submit(request);
+    }
+    return OMPI_SUCCESS;
+}
+
+static void request_construct(mca_coll_mscclpp_stage_request_t *request)
+{
+    request->super.super.req_type = OMPI_REQUEST_COLL;
+    request->super.super.req_start = start;
+    request->super.super.req_free = free_request;
+    request->super.super.req_cancel = NULL;
+}
+
+OBJ_CLASS_INSTANCE(mca_coll_mscclpp_stage_request_t, ompi_coll_base_nbc_request_t, request_construct, NULL);
+
+int mca_coll_mscclpp_stage_init(void)
+{
+    int rc;
+
+    OBJ_CONSTRUCT(&requests, opal_free_list_t);
+    rc = opal_free_list_init(&requests, sizeof(mca_coll_mscclpp_stage_request_t), opal_cache_line_size,
+                             OBJ_CLASS(mca_coll_mscclpp_stage_request_t), 0, 0, 0, -1, 8, NULL, 0, NULL, NULL, NULL);
+    if (OPAL_SUCCESS != rc) {
+        goto err_requests;
+    }
+    rc = opal_progress_register(progress);
+    if (OPAL_SUCCESS != rc) {
+        goto err_requests;
+    }
+    mca_coll_mscclpp_stage_op_init();
+    ready = true;
+    return OMPI_SUCCESS;
+
+err_requests:
+    OBJ_DESTRUCT(&requests);
+    return rc;
+}
+
+void mca_coll_mscclpp_stage_fini(void)
+{
+    if (!ready) {
+        return;
+    }
+    ready = false;
+    opal_progress_unregister(progress);
+    OBJ_DESTRUCT(&requests);
+    mca_coll_mscclpp_stage_close();
+}

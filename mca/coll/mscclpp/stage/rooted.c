@@ -1,0 +1,213 @@
+/* Collectives with a root, and the local reduction. */
+#include "mca/coll/mscclpp/stage/define.h"
+
+typedef mca_coll_mscclpp_stage_call_t call_t;
+
+/* What a rank is to a collective with a root. */
+typedef enum {
+    ROOT,   /* the one that all data comes from or goes to */
+    PEER,   /* one that the root exchanges data with; on an intercommunicator, a rank of the other group */
+    OUTSIDE /* a rank of the root's group that is not the root, on an intercommunicator */
+} role_t;
+
+static role_t role_of(int root, struct ompi_communicator_t *comm)
+{
+    if (OMPI_COMM_IS_INTER(comm)) {
+        return MPI_ROOT == root ? ROOT : MPI_PROC_NULL == root ? OUTSIDE : PEER;
+    }
+    return ompi_comm_rank(comm) == root ? ROOT : PEER;
+}
+
+/* The ranks that the root exchanges blocks with; itself among them where both are in one group. */
+static int peers(struct ompi_communicator_t *comm)
+{
+    return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
+}
+
+/*
+ * What a rank does towards the root. On an intercommunicator the root itself contributes nothing; elsewhere it may work
+ * in place, with its contribution in the receive buffer.
+ */
+typedef struct {
+    bool sends;
+    bool receives;
+    bool in_place;
+} to_root_t;
+
+static to_root_t to_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
+{
+    role_t role = role_of(root, comm);
+    bool contributes = ROOT == role && !OMPI_COMM_IS_INTER(comm);
+
+    call->send.address = sbuf;
+    call->recv.address = rbuf;
+    return (to_root_t){.sends = PEER == role || (contributes && MPI_IN_PLACE != sbuf),
+                       .receives = ROOT == role,
+                       .in_place = contributes && MPI_IN_PLACE == sbuf};
+}
+
+/* What a rank does on behalf of data from the root, whose own share stays where it is if it works in place. */
+typedef struct {
+    bool sends;
+    bool receives;
+} from_root_t;
+
+static from_root_t from_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
+{
+    role_t role = role_of(root, comm);
+
+    call->send.address = sbuf;
+    call->recv.address = rbuf;
+    return (from_root_t){.sends = ROOT == role,
+                         .receives =
+                             PEER == role || (ROOT == role && !OMPI_COMM_IS_INTER(comm) && MPI_IN_PLACE != rbuf)};
+}
+
+static void describe_bcast(call_t *call, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
+                           int root, struct ompi_communicator_t *comm)
+{
+    role_t role = role_of(root, comm);
+
+    call->recv.address = rbuf;
+    if (OUTSIDE != role) {
+        mca_coll_mscclpp_stage_elements(ROOT == role ? &call->recv.read : &call->recv.write, (size_t)count, dtype);
+    }
+}
+
+static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
+                            struct ompi_datatype_t *dtype, struct ompi_op_t *op, int root,
+                            struct ompi_communicator_t *comm)
+{
+    to_root_t part = to_root(call, sbuf, rbuf, root, comm);
+
+    (void)op;
+    if (part.sends) {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)count, dtype);
+    }
+    if (part.in_place) {
+        mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)count, dtype);
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)count, dtype);
+    }
+}
+
+static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
+                            struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
+                            struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
+{
+    to_root_t part = to_root(call, sbuf, rbuf, root, comm);
+
+    if (part.sends) {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
+    }
+    if (part.in_place) {
+        mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount, rdtype);
+        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)peers(comm), rdtype);
+    }
+}
+
+static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
+                             struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
+                             mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype, int root,
+                             struct ompi_communicator_t *comm)
+{
+    to_root_t part = to_root(call, sbuf, rbuf, root, comm);
+
+    if (part.sends) {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
+    }
+    if (part.in_place) {
+        mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, displs, rdtype);
+    }
+}
+
+static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
+                             struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
+                             struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
+{
+    from_root_t part = from_root(call, sbuf, rbuf, root, comm);
+
+    if (part.sends) {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)peers(comm), sdtype);
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount, rdtype);
+    }
+}
+
+static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
+                              mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *sdtype, void *rbuf,
+                              mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root,
+                              struct ompi_communicator_t *comm)
+{
+    from_root_t part = from_root(call, sbuf, rbuf, root, comm);
+
+    if (part.sends) {
+        mca_coll_mscclpp_stage_vector(&call->send.read, peers(comm), scounts, displs, sdtype);
+    }
+    if (part.receives) {
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount, rdtype);
+    }
+}
+
+STAGE_COLLECTIVE(bcast, (void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype, int root),
+                 (rbuf, count, dtype, root), STAGE_USE_RECV, STAGE_IS_BCAST);
+
+STAGE_COLLECTIVE(reduce,
+                 (const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
+                  struct ompi_op_t *op, int root),
+                 (sbuf, rbuf, count, dtype, op, root), STAGE_USE_REDUCE, STAGE_IS_REDUCE);
+
+STAGE_COLLECTIVE(gather,
+                 (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
+                  mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root),
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH, STAGE_IS_GATHER);
+
+STAGE_COLLECTIVE(gatherv,
+                 (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
+                  mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
+                  int root),
+                 (sbuf, scount, sdtype, rbuf, rcounts, displs, rdtype, root), STAGE_USE_BOTH, STAGE_IS_GATHER);
+
+STAGE_COLLECTIVE(scatter,
+                 (const void *sbuf, mca_coll_mscclpp_count_t scount, struct ompi_datatype_t *sdtype, void *rbuf,
+                  mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root),
+                 (sbuf, scount, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH, STAGE_IS_SCATTER);
+
+STAGE_COLLECTIVE(scatterv,
+                 (const void *sbuf, mca_coll_mscclpp_counts_t scounts, mca_coll_mscclpp_displs_t displs,
+                  struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
+                  struct ompi_datatype_t *rdtype, int root),
+                 (sbuf, scounts, displs, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH, STAGE_IS_SCATTER);
+
+static int reduce_local(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
+                        struct ompi_op_t *op, mca_coll_base_module_t *base)
+{
+    mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
+    call_t call = {.send = {.address = sbuf}, .recv = {.address = rbuf}};
+    mca_coll_mscclpp_stage_t stage;
+    int rc;
+
+    mca_coll_mscclpp_stage_elements(&call.send.read, (size_t)count, dtype);
+    mca_coll_mscclpp_stage_elements(&call.recv.read, (size_t)count, dtype);
+    mca_coll_mscclpp_stage_elements(&call.recv.write, (size_t)count, dtype);
+    if (!mca_coll_mscclpp_stage_needed(&call)) {
+        return STAGE_PREVIOUS(reduce_local, sbuf, rbuf, count, dtype, op);
+    }
+    rc = mca_coll_mscclpp_stage_begin(&stage, &call, module);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    STAGE_USE_REDUCE(stage);
+    return mca_coll_mscclpp_stage_end(&stage, STAGE_PREVIOUS(reduce_local, sbuf, rbuf, count, dtype, op));
+}
+
+const mca_coll_mscclpp_fn_t(reduce_local) mca_coll_mscclpp_stage_reduce_local = reduce_local;

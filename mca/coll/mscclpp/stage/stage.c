@@ -1,0 +1,379 @@
+/* One staged call: its pinned memory, and the copies in both directions. */
+#include "mca/coll/mscclpp/stage/stage.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "mca/coll/mscclpp/stage/pool.h"
+#include "mca/common/base/log.h"
+
+/* Copies keep a buffer's place within a cache line, so that data aligned in the buffer is aligned in its copy. */
+#define ALIGNMENT 64
+
+/* Places in its block that a copy can have: the pointers that come of two of them may have a meaning of their own. */
+#define PLACES 3
+
+/* Memory is not pinned if more than one byte in so many would be for nothing. */
+#define SPARSE 4
+
+#define DEVICES_MAX 64
+
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_gpu_stream_t *_Atomic streams[DEVICES_MAX];
+
+static int to_mpi(mscclpp_status_t status)
+{
+    return MSCCLPP_ERR_NO_MEMORY == status ? MPI_ERR_NO_MEM : mca_coll_mscclpp_status_to_ompi(status);
+}
+
+/* The staging stream of a device, made when it is first used. */
+static mscclpp_status_t stream_of(int device, mscclpp_gpu_stream_t **stream_p)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
+    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_gpu_stream_t *stream;
+
+    if (device < 0) {
+        status = gpu->current_device(&device);
+        if (MSCCLPP_OK != status) {
+            return status;
+        }
+    }
+    if (device >= DEVICES_MAX) {
+        mscclpp_error("device %d cannot be staged: at most %d devices are supported", device, DEVICES_MAX);
+        return MSCCLPP_ERR_INVALID;
+    }
+    stream = atomic_load_explicit(&streams[device], memory_order_acquire);
+    if (NULL == stream) {
+        pthread_mutex_lock(&streams_lock);
+        stream = atomic_load_explicit(&streams[device], memory_order_relaxed);
+        if (NULL == stream) {
+            status = gpu->stream_create(device, &stream);
+            if (MSCCLPP_OK == status) {
+                atomic_store_explicit(&streams[device], stream, memory_order_release);
+            }
+        }
+        pthread_mutex_unlock(&streams_lock);
+    }
+    if (MSCCLPP_OK == status) {
+        *stream_p = stream;
+    }
+    return status;
+}
+
+void mca_coll_mscclpp_stage_open(int device)
+{
+    mscclpp_gpu_stream_t *stream;
+
+    (void)stream_of(device, &stream);
+}
+
+static bool argument_on_device(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
+{
+    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_component.gpu->is_device, address_p);
+}
+
+bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
+{
+    const char *address;
+
+    return argument_on_device(&call->send, &address) || argument_on_device(&call->recv, &address);
+}
+
+static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_argument_t *argument)
+{
+    const char *address;
+    mscclpp_mem_info_t info;
+    mscclpp_status_t status;
+    uintptr_t low;
+    int rc;
+
+    buffer->user = (char *)argument->address;
+    buffer->host = buffer->user;
+    buffer->block = NULL;
+    if (!argument_on_device(argument, &address)) {
+        return OMPI_SUCCESS;
+    }
+    mca_coll_mscclpp_component.gpu->query(address, &info);
+    status = stream_of(info.device, &buffer->stream);
+    if (MSCCLPP_OK != status) {
+        return to_mpi(status);
+    }
+    rc = mca_coll_mscclpp_stage_plan_make(&buffer->plan, argument);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    buffer->block_size = (size_t)(buffer->plan.high - buffer->plan.low) + PLACES * ALIGNMENT;
+    buffer->reserved =
+        buffer->block_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX && buffer->block_size / SPARSE > buffer->plan.bytes;
+    low = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
+    status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
+    /* The peers are on their way into the call, so slow memory is better than none. */
+    buffer->reserved = buffer->reserved || MSCCLPP_OK != status;
+    if (buffer->reserved) {
+        status = mca_coll_mscclpp_stage_reserve(&buffer->plan, low % ALIGNMENT, PLACES * ALIGNMENT, &buffer->room,
+                                                &buffer->block);
+    }
+    if (MSCCLPP_OK != status) {
+        mca_coll_mscclpp_stage_plan_release(&buffer->plan);
+        return to_mpi(status);
+    }
+    buffer->host = (void *)((uintptr_t)buffer->block + low % ALIGNMENT - (uintptr_t)buffer->plan.low);
+    return OMPI_SUCCESS;
+}
+
+static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
+{
+    if (NULL != buffer->block) {
+        mca_coll_mscclpp_stage_plan_release(&buffer->plan);
+        if (buffer->reserved) {
+            mca_coll_mscclpp_stage_unreserve(&buffer->room);
+        } else {
+            mca_coll_mscclpp_stage_pool_put(buffer->block, buffer->block_size);
+        }
+        buffer->block = NULL;
+    }
+}
+
+/*
+ * What the previous component gets is as far before the copy as the user's pointer is before the data, and so may
+ * happen to be anything. Two equal pointers mean MPI_IN_PLACE to libnbc. Of the constants at most one is among the
+ * places.
+ */
+static void buffer_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other)
+{
+    while (NULL != buffer->block &&
+           (other == buffer->host || MPI_BOTTOM == buffer->host || MPI_IN_PLACE == buffer->host)) {
+        buffer->host = (void *)((uintptr_t)buffer->host + ALIGNMENT);
+    }
+}
+
+int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call)
+{
+    int rc = buffer_prepare(&stage->send, &call->send);
+
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = buffer_prepare(&stage->recv, &call->recv);
+    if (OMPI_SUCCESS != rc) {
+        buffer_release(&stage->send);
+        return rc;
+    }
+    buffer_place(&stage->send, stage->recv.host);
+    buffer_place(&stage->recv, stage->send.host);
+    return OMPI_SUCCESS;
+}
+
+void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage)
+{
+    buffer_release(&stage->send);
+    buffer_release(&stage->recv);
+}
+
+static char *at(void *address, ptrdiff_t offset)
+{
+    return (char *)((uintptr_t)address + (uintptr_t)offset);
+}
+
+static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
+{
+    return out ? &buffer->plan.out : &buffer->plan.in;
+}
+
+/* `count` times `length` bytes, `step` bytes apart. */
+static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
+                                  ptrdiff_t offset, size_t count, ptrdiff_t step, bool out)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
+    mscclpp_status_t status = MSCCLPP_OK;
+    char *user, *host;
+
+    if (step < 0) {
+        offset += (ptrdiff_t)(count - 1) * step;
+        step = -step;
+    }
+    user = at(buffer->user, offset);
+    host = at(buffer->host, offset);
+    if (piece->together && count > 1 && step >= (ptrdiff_t)piece->length) {
+        return gpu->copy_rows(buffer->stream, out ? user : host, out ? host : user, (size_t)step, piece->length, count);
+    }
+    for (size_t run = 0; run < count && MSCCLPP_OK == status; ++run) {
+        user = at(buffer->user, offset + (ptrdiff_t)run * step);
+        host = at(buffer->host, offset + (ptrdiff_t)run * step);
+        status = gpu->copy(buffer->stream, out ? user : host, out ? host : user, piece->length);
+    }
+    return status;
+}
+
+/* In as few copies as there can be: along the dimension in which the piece is longer. */
+static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
+                                   bool out)
+{
+    ptrdiff_t length = (ptrdiff_t)piece->length;
+    bool across = piece->repeats > piece->count && (piece->extent >= length || piece->extent <= -length);
+    size_t lines = across ? piece->count : piece->repeats;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (size_t line = 0; line < lines && MSCCLPP_OK == status; ++line) {
+        ptrdiff_t offset = piece->offset + (ptrdiff_t)line * (across ? piece->stride : piece->extent);
+
+        status = copy_runs(buffer, piece, offset, across ? piece->repeats : piece->count,
+                           across ? piece->extent : piece->stride, out);
+    }
+    return status;
+}
+
+/* The first byte of each part that may be an allocation of its own. */
+static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buffer,
+                                     const mca_coll_mscclpp_stage_piece_t *piece)
+{
+    size_t repeats = piece->together ? 1 : piece->repeats;
+    size_t runs = piece->together ? 1 : piece->count;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (size_t index = 0; index < repeats * runs && MSCCLPP_OK == status; ++index) {
+        ptrdiff_t offset =
+            piece->offset + (ptrdiff_t)(index / runs) * piece->extent + (ptrdiff_t)(index % runs) * piece->stride;
+
+        status = mca_coll_mscclpp_component.gpu->settle(at(buffer->user, offset));
+    }
+    return status;
+}
+
+/* What the application's synchronous copies read and write comes before the call, and before its result. */
+static mscclpp_status_t settle(const mca_coll_mscclpp_stage_buffer_t *buffer)
+{
+    const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (int list = 0; list < 2 && NULL != buffer->block; ++list) {
+        for (size_t index = 0; index < lists[list]->used && MSCCLPP_OK == status; ++index) {
+            status = settle_piece(buffer, &lists[list]->pieces[index]);
+        }
+    }
+    return status;
+}
+
+static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out)
+{
+    const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, out);
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (NULL == buffer->block) {
+        return MSCCLPP_OK;
+    }
+    for (size_t index = 0; index < list->used && MSCCLPP_OK == status; ++index) {
+        status = copy_piece(buffer, &list->pieces[index], out);
+    }
+    return status;
+}
+
+static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out, bool wait)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
+
+    if (NULL == buffer->block || 0 == pieces_of(buffer, out)->used) {
+        return MSCCLPP_OK;
+    }
+    return wait ? gpu->stream_sync(buffer->stream) : gpu->stream_query(buffer->stream);
+}
+
+static int end_both(mca_coll_mscclpp_stage_t *stage, bool out, bool wait, bool *done_p)
+{
+    mscclpp_status_t send = end_copies(&stage->send, out, wait);
+    mscclpp_status_t recv = end_copies(&stage->recv, out, wait);
+
+    if (send < MSCCLPP_OK || recv < MSCCLPP_OK) {
+        return to_mpi(send < MSCCLPP_OK ? send : recv);
+    }
+    *done_p = MSCCLPP_OK == send && MSCCLPP_OK == recv;
+    return OMPI_SUCCESS;
+}
+
+/* Starts the copies of both buffers. After a failure none is under way any more, so that the memory can be given up. */
+static int start_both(mca_coll_mscclpp_stage_t *stage, bool out)
+{
+    mscclpp_status_t status = start_copies(&stage->send, out);
+    bool done;
+
+    if (MSCCLPP_OK == status) {
+        status = start_copies(&stage->recv, out);
+    }
+    if (MSCCLPP_OK != status) {
+        (void)end_both(stage, out, true, &done);
+        return to_mpi(status);
+    }
+    return OMPI_SUCCESS;
+}
+
+int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
+{
+    mscclpp_status_t status = settle(&stage->send);
+    bool done;
+    int rc;
+
+    if (MSCCLPP_OK == status) {
+        status = settle(&stage->recv);
+    }
+    if (MSCCLPP_OK != status) {
+        return to_mpi(status);
+    }
+    rc = start_both(stage, false);
+    return OMPI_SUCCESS == rc ? end_both(stage, false, true, &done) : rc;
+}
+
+int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage)
+{
+    return start_both(stage, true);
+}
+
+int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p)
+{
+    return end_both(stage, true, wait, done_p);
+}
+
+int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
+                                 mca_coll_mscclpp_module_t *module)
+{
+    int rc = mca_coll_mscclpp_stage_prepare(stage, call);
+
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = mca_coll_mscclpp_stage_copy_in(stage);
+    if (OMPI_SUCCESS != rc) {
+        mca_coll_mscclpp_stage_release(stage);
+        return rc;
+    }
+    mca_coll_mscclpp_count_staged(module);
+    return OMPI_SUCCESS;
+}
+
+int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result)
+{
+    if (OMPI_SUCCESS == result) {
+        result = mca_coll_mscclpp_stage_copy_out(stage);
+        if (OMPI_SUCCESS == result) {
+            bool done;
+
+            result = mca_coll_mscclpp_stage_copied(stage, true, &done);
+        }
+    }
+    mca_coll_mscclpp_stage_release(stage);
+    mca_coll_mscclpp_stage_pool_trim();
+    return result;
+}
+
+void mca_coll_mscclpp_stage_close(void)
+{
+    for (int device = 0; device < DEVICES_MAX; ++device) {
+        mscclpp_gpu_stream_t *stream = atomic_exchange(&streams[device], NULL);
+
+        if (NULL != stream) {
+            mca_coll_mscclpp_component.gpu->stream_destroy(stream);
+        }
+    }
+    mca_coll_mscclpp_stage_pool_drain();
+}

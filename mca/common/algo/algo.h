@@ -1,0 +1,138 @@
+/*
+ * The algorithms: what each is called, when the selector takes it, and which grid it runs on. To add one: a kernel body
+ * in device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in mca/common/algo with
+ * its mscclpp_algo_t, and its line in the registry (grid.c).
+ */
+#ifndef MCA_COMMON_ALGO_ALGO_H
+#define MCA_COMMON_ALGO_ALGO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/launch/launch.h"
+#include "mca/common/algo/rules.h"
+
+/* Room for as many collectives besides all-reduce (mca/common/base/colls.h). */
+#define MSCCLPP_PROTOCOL_COLLS 16
+
+/* Settings that change what ranks send one another: rank 0's, taken by all ranks at bring-up. Plain bytes. */
+typedef struct {
+    int32_t algorithm;    /* index in the registry, -1 for the selector's choice, -2 to stage everything */
+    int32_t packet_width; /* 128, 16, 8, or 0 for the algorithm's own choice */
+    uint32_t max_blocks;  /* 0 for the algorithm's own choice */
+    uint32_t max_threads; /* likewise */
+    uint32_t twin_blocks; /* the twin's grid */
+    uint32_t twin_threads;
+    uint64_t linger_max;    /* bytes that lingering kernels serve at most; 0: nothing */
+    uint32_t linger_blocks; /* of a lingering kernel that has several */
+    uint32_t zerocopy;      /* 0: never */
+    uint32_t shared_gpu;    /* mscclpp_shared_gpu_t */
+    uint64_t oneshot_max;   /* bytes, 0 for the built-in table */
+    uint64_t twophase_max;  /* bytes, 0 for the built-in table */
+    uint64_t put_max;       /* bytes, 0 for the built-in table */
+    uint64_t lines_min;     /* bytes, 0 for the built-in table */
+    uint64_t engine_min;    /* bytes, 0 for the built-in table */
+    uint64_t engine_chunk;  /* bytes, 0 for the built-in table */
+    uint64_t engine_scratch;
+    uint64_t scratch_size;
+    uint64_t epoch_limit;
+    mscclpp_rule_set_t rules;                       /* for the team's ranks */
+    uint64_t nodes_packets_max;                     /* bytes, 0 for the built-in choice */
+    uint64_t nodes_split_min;                       /* likewise */
+    uint64_t nodes_ring_min;                        /* likewise */
+    int32_t coll_algorithm[MSCCLPP_PROTOCOL_COLLS]; /* by mscclpp_coll_t: mscclpp_coll_algo_t, or as `algorithm` */
+} mscclpp_protocol_t;
+
+typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
+
+/*
+ * How a team's scratch is cut, in bytes: barrier words, the two halves of the packet area, the area of LL128 as large
+ * as one of them, the bulk area as large as both, the put area as large as all those but LL128's, the state. The
+ * parameter scratch_size is packet and bulk area together.
+ */
+typedef struct {
+    uint64_t packet_half;
+    uint64_t bulk_offset;
+    uint64_t bulk_size;
+    uint64_t put_offset;
+    uint64_t put_size;
+    uint64_t state_offset;
+    uint64_t total; /* what there is to allocate */
+} mscclpp_layout_t;
+
+void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
+
+/* What a choice may depend on: nothing but values that are equal on all ranks. */
+typedef struct {
+    uint64_t bytes;
+    uint32_t nranks;
+    uint32_t nodes;        /* 0 or 1: all ranks are on one */
+    uint32_t shards;       /* of several nodes: the fewest ranks that one has */
+    uint32_t most;         /* of several nodes: the most ranks that one has */
+    uint64_t slot_size;    /* of several nodes: bytes that a block exchanges at once */
+    uint64_t packet_units; /* of several nodes: units that ranks exchange as packets at once; 0: they cannot */
+    bool near;             /* of several nodes: all are on one host, and exchange through its memory */
+    mscclpp_dtype_t dtype;
+    bool on_host; /* the twin */
+    bool one_gpu; /* all ranks are on one GPU, whose memory is the link between them */
+    bool engines; /* copy engines may serve this call */
+    bool ll128;   /* the team's links keep lines of 128 bytes whole */
+    bool queued;  /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */
+    uint32_t
+        block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
+    const mscclpp_protocol_t *protocol;
+    const mscclpp_layout_t *layout;
+} mscclpp_select_input_t;
+
+typedef struct mscclpp_algo mscclpp_algo_t;
+
+typedef struct {
+    const mscclpp_algo_t *algo;
+    mscclpp_dev_kernel_t kernel;
+    uint32_t nblocks;
+    uint32_t nthreads;
+    uint64_t epochs; /* flags that the kernel uses up */
+} mscclpp_choice_t;
+
+struct mscclpp_algo {
+    const char *name; /* the value of the parameter `algorithm` that forces it */
+    const char *description;
+    bool maps_buffers; /* needs all user buffers mapped; where one cannot be, `instead` runs */
+    bool spans_nodes;  /* for ranks on several nodes, and for no others; where it cannot be, `instead` runs */
+    bool engines;      /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `instead` runs */
+    const mscclpp_algo_t *instead;
+    uint32_t pattern; /* of ranks on several nodes that use no packets: mscclpp_dev_nodes_pattern_t */
+
+    /*
+     * Fills in kernel, grid and epochs for any count. False if the team's scratch is too small for it with so many
+     * ranks. Pure.
+     */
+    bool (*shape)(const mscclpp_select_input_t *input, mscclpp_choice_t *choice);
+};
+
+extern const mscclpp_algo_t mscclpp_algo_allreduce_oneshot;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_oneshot_put;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_twophase;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_engines;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_scratch;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets;
+
+extern const mscclpp_algo_t *const mscclpp_algos[];
+extern const int mscclpp_algo_count;
+
+/* Index of a name in the registry, or -1. */
+int mscclpp_algo_find(const char *name);
+
+/*
+ * Helpers for shapes. `units` a thread handles at least one of, of `wanted` blocks at most; never more threads in all
+ * than `capacity`, if that is not 0. `fine` spreads few units over many small blocks. False if even one warp (on the
+ * twin: one thread) is too many.
+ */
+bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted, uint64_t capacity,
+                       bool fine, mscclpp_choice_t *choice);
+
+#endif

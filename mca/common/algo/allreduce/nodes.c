@@ -1,0 +1,61 @@
+/* Host side of the all-reduces over several nodes without packets (device/kern/allreduce/allreduce_nodes.h). */
+#include "device/types/nodes.h"
+#include "mca/common/algo/algo.h"
+
+/* What a block should have of a shard at least: each exchange costs the proxies of both sides a few microseconds. */
+#define BLOCK_MIN ((uint64_t)32 << 10)
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    uint64_t shard, rows, most;
+
+    if (input->nodes < 2 || input->shards == 0 || input->slot_size < MSCCLPP_DEV_UNIT) {
+        return false;
+    }
+    shard = (units + input->shards - 1) / input->shards;
+    rows = MSCCLPP_DEV_NODES_ROWS(input->layout->bulk_size, 1, input->shards);
+    choice->epochs = 0;
+    choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES;
+    /* A block's tile should hold at least one unit for each of its threads. */
+    if (rows == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, rows, false, choice)) {
+        return false;
+    }
+    most = input->on_host ? MSCCLPP_DEV_NODES_BLOCKS : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
+    most = most > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : most == 0 ? 1 : most;
+    choice->nblocks = choice->nblocks > most ? (uint32_t)most : choice->nblocks;
+    return true;
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes = {
+    .name = "nodes",
+    .description = "shards combined within nodes, exchanged between nodes over port channels, and handed out again",
+    .spans_nodes = true,
+    .shape = shape,
+};
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
+    .name = "nodes_split",
+    .description = "the same, each node combining a part of what all exchange and sending the others the result",
+    .spans_nodes = true,
+    .pattern = MSCCLPP_DEV_NODES_SPLIT,
+    .shape = shape,
+};
+
+/*
+ * In a ring each node rounds what it passes on to the type of the elements. That would be once for every node where
+ * 16-bit floats are combined in float32; the other patterns round a node's partial result and the result.
+ */
+static bool shape_ring(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    return input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16 && shape(input, choice);
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring = {
+    .name = "nodes_ring",
+    .description = "the same, what nodes exchange going around from node to node; not for 16-bit floats",
+    .spans_nodes = true,
+    .instead = &mscclpp_algo_allreduce_nodes_split,
+    .pattern = MSCCLPP_DEV_NODES_RING,
+    .shape = shape_ring,
+};

@@ -1,0 +1,36 @@
+/* Host side of the all-reduce over several nodes with packets (device/kern/allreduce/allreduce_nodes_packets.h). */
+#include "device/types/nodes.h"
+#include "mca/common/algo/algo.h"
+
+/* What a block should have of a shard at least: each has a trigger and a message for each other node. */
+#define BLOCK_UNITS 2048u
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    uint64_t shard, capacity, chunk, most;
+
+    if (input->nodes < 2 || input->shards == 0 || input->most == 0 || input->packet_units == 0) {
+        return false;
+    }
+    shard = (units + input->shards - 1) / input->shards;
+    capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->most, input->packet_units);
+    if (capacity == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, capacity, false, choice)) {
+        return false;
+    }
+    most = input->on_host ? MSCCLPP_DEV_NODES_BLOCKS : (shard + BLOCK_UNITS - 1) / BLOCK_UNITS;
+    most = most > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : most;
+    choice->nblocks = choice->nblocks > most ? (uint32_t)most : choice->nblocks;
+    chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);
+    choice->epochs = (shard + chunk - 1) / chunk;
+    choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS;
+    return true;
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {
+    .name = "nodes_packets",
+    .description = "shards combined within nodes and exchanged between nodes with packets alone",
+    .spans_nodes = true,
+    .instead = &mscclpp_algo_allreduce_nodes,
+    .shape = shape,
+};

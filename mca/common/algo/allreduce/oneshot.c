@@ -1,0 +1,26 @@
+/* Host side of the one-shot packet all-reduce (device/kern/allreduce/allreduce_oneshot.h). */
+#include "mca/common/algo/algo.h"
+
+#define MAX_BLOCKS 64u
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(input->layout->packet_half, input->nranks);
+    uint64_t chunk;
+
+    if (capacity == 0 || !mscclpp_algo_grid(input, units, MAX_BLOCKS, capacity, true, choice)) {
+        return false;
+    }
+    chunk = MSCCLPP_DEV_PACKET_CHUNK(units, capacity, (uint64_t)choice->nblocks * choice->nthreads);
+    choice->epochs = (units + chunk - 1) / chunk;
+    choice->kernel =
+        input->protocol->packet_width == 8 ? MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 : MSCCLPP_KERNEL_ALLREDUCE_ONESHOT;
+    return true;
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_oneshot = {
+    .name = "oneshot",
+    .description = "every rank sends its message to all as packets and combines them itself",
+    .shape = shape,
+};

@@ -1,0 +1,41 @@
+/* Host side of the one-shot all-reduce by puts (device/kern/allreduce/allreduce_oneshot_put.h). */
+#include "mca/common/algo/algo.h"
+
+/*
+ * Up to so many bytes a lingering kernel of few blocks loses no more than some microseconds, for which the application
+ * keeps the other multiprocessors. Beyond, and where there is a launch in any case, there are as many as fill the
+ * links.
+ */
+#define FEW_MAX (4u << 20)
+#define FEW_BLOCKS 32u
+
+static uint32_t wanted_blocks(const mscclpp_select_input_t *input)
+{
+    const uint32_t lingering = 2 * input->protocol->linger_blocks;
+
+    if (input->bytes > FEW_MAX || input->bytes > input->protocol->linger_max || input->queued) {
+        return MSCCLPP_DEV_PUT_BLOCKS;
+    }
+    return lingering < FEW_BLOCKS ? lingering : FEW_BLOCKS;
+}
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+
+    choice->epochs = 0;
+    choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
+    if (MSCCLPP_DEV_PUT_CAPACITY(input->layout->put_size, input->nranks) == 0 ||
+        !mscclpp_algo_grid(input, units, wanted_blocks(input), 0, false, choice)) {
+        return false;
+    }
+    choice->nblocks = choice->nblocks > MSCCLPP_DEV_PUT_BLOCKS ? MSCCLPP_DEV_PUT_BLOCKS : choice->nblocks;
+    return true;
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_oneshot_put = {
+    .name = "oneshot_put",
+    .description = "every rank puts its message into memory of all, piece by piece, and combines them itself",
+    .instead = &mscclpp_algo_allreduce_scratch,
+    .shape = shape,
+};

@@ -1,0 +1,22 @@
+/* Host side of the all-reduce through the team's scratch (device/kern/allreduce/allreduce_scratch.h). */
+#include "mca/common/algo/algo.h"
+
+#define MAX_BLOCKS 32u
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    uint64_t rows = input->layout->bulk_size / (2 * (uint64_t)MSCCLPP_DEV_UNIT * input->nranks);
+
+    choice->epochs = 0;
+    choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_SCRATCH;
+    /* A block's tile should hold at least one unit for each of its threads. */
+    return rows != 0 &&
+           mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, MAX_BLOCKS, rows, false, choice);
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_scratch = {
+    .name = "scratch",
+    .description = "the zero-copy algorithm on copies in the team's scratch, tile by tile",
+    .shape = shape,
+};

@@ -1,0 +1,47 @@
+/* Host side of the two-phase packet all-reduce (device/kern/allreduce/allreduce_twophase.h). */
+#include "mca/common/algo/algo.h"
+#include "mca/common/algo/select.h"
+
+#define MAX_BLOCKS 64u
+
+/* Lanes of a warp that handle a bundle of LL128 together. */
+#define WARP 32u
+
+static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard, mscclpp_choice_t *choice)
+{
+    const uint64_t lanes = input->on_host ? 1 : WARP;
+    const uint64_t bundles = (shard + MSCCLPP_DEV_BUNDLE_UNITS - 1) / MSCCLPP_DEV_BUNDLE_UNITS;
+    const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(input->layout->packet_half, input->nranks);
+
+    if (capacity == 0 || !mscclpp_algo_grid(input, bundles * lanes, MAX_BLOCKS, capacity * lanes, true, choice)) {
+        return false;
+    }
+    choice->epochs = (bundles + capacity - 1) / capacity;
+    choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128;
+    return true;
+}
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    uint64_t shard = (units + input->nranks - 1) / input->nranks;
+    uint64_t capacity = MSCCLPP_DEV_TWOPHASE_CAPACITY(input->layout->packet_half, input->nranks);
+    uint64_t chunk;
+
+    if (mscclpp_select_ll128(input) && shape_ll128(input, shard, choice)) {
+        return true;
+    }
+    if (capacity == 0 || !mscclpp_algo_grid(input, shard, MAX_BLOCKS, capacity, true, choice)) {
+        return false;
+    }
+    chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);
+    choice->epochs = (shard + chunk - 1) / chunk;
+    choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
+    return true;
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_twophase = {
+    .name = "twophase",
+    .description = "reduce-scatter and all-gather with packets",
+    .shape = shape,
+};

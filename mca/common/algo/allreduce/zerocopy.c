@@ -1,0 +1,45 @@
+/* Host side of the zero-copy all-reduce (device/kern/allreduce/allreduce_zerocopy.h). */
+#include "mca/common/algo/algo.h"
+
+/* Enough to fill the links, and few enough that kernels of several communicators fit on a GPU at once. */
+#define MAX_BLOCKS 64u
+
+/* Up to so many bytes as many blocks as lingering kernels have lose no more than a launch costs. */
+#define LINGER_MAX (16u << 20)
+
+/* Bytes from which the split variant is the faster one; on the twin small enough for tests to reach both. */
+#define SPLIT_MIN (64u << 20)
+#define TWIN_SPLIT_MIN (256u << 10)
+
+/* Within one GPU a barrier costs less than what so many bytes gain by more blocks. */
+#define ONE_GPU_FEW_MAX (2u << 20)
+
+static bool may_linger(const mscclpp_select_input_t *input)
+{
+    return input->bytes <= LINGER_MAX && input->bytes <= input->protocol->linger_max && !input->queued;
+}
+
+static uint32_t most_blocks(const mscclpp_select_input_t *input)
+{
+    return may_linger(input) && (!input->one_gpu || input->bytes <= ONE_GPU_FEW_MAX) ? input->protocol->linger_blocks
+                                                                                     : MAX_BLOCKS;
+}
+
+static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+
+    choice->epochs = 0;
+    choice->kernel = input->bytes >= (input->on_host ? TWIN_SPLIT_MIN : SPLIT_MIN)
+                         ? MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT
+                         : MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
+    return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, most_blocks(input), 0, false, choice);
+}
+
+const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy = {
+    .name = "zerocopy",
+    .description = "reduce-scatter by loads and all-gather by stores of mapped user buffers",
+    .maps_buffers = true,
+    .instead = &mscclpp_algo_allreduce_scratch,
+    .shape = shape,
+};

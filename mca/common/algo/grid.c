@@ -1,0 +1,96 @@
+#include "mca/common/algo/algo.h"
+
+#include <string.h>
+
+#define WARP 32u
+#define DEFAULT_THREADS MSCCLPP_DEV_MAX_THREADS
+
+/*
+ * Fine grids, for packets: one multiprocessor fills only a part of the links, so small blocks on many of them are
+ * faster as soon as the units are more than what one block sends in the time that meeting other blocks takes.
+ */
+#define SMALL_UNITS 256u
+#define FINE_THREADS 128u
+
+const mscclpp_algo_t *const mscclpp_algos[] = {
+    &mscclpp_algo_allreduce_oneshot,       &mscclpp_algo_allreduce_twophase,    &mscclpp_algo_allreduce_oneshot_put,
+    &mscclpp_algo_allreduce_zerocopy,      &mscclpp_algo_allreduce_engines,     &mscclpp_algo_allreduce_scratch,
+    &mscclpp_algo_allreduce_nodes,         &mscclpp_algo_allreduce_nodes_split, &mscclpp_algo_allreduce_nodes_ring,
+    &mscclpp_algo_allreduce_nodes_packets,
+};
+
+const int mscclpp_algo_count = (int)(sizeof(mscclpp_algos) / sizeof(mscclpp_algos[0]));
+
+int mscclpp_algo_find(const char *name)
+{
+    int i;
+
+    for (i = 0; i < mscclpp_algo_count; ++i) {
+        if (strcmp(mscclpp_algos[i]->name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size)
+{
+    const uint64_t page = 4096;
+
+    layout->packet_half = scratch_size / 4 / page * page;
+    layout->bulk_offset = MSCCLPP_DEV_LL128_OFFSET(layout->packet_half) + layout->packet_half;
+    layout->bulk_size = scratch_size / 2 / page * page;
+    layout->put_offset = layout->bulk_offset + layout->bulk_size;
+    layout->put_size = scratch_size / page * page;
+    layout->state_offset = layout->put_offset + layout->put_size;
+    layout->total = layout->state_offset + (sizeof(mscclpp_dev_state_t) + page - 1) / page * page;
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted, uint64_t capacity,
+                       bool fine, mscclpp_choice_t *choice)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+    uint64_t threads = protocol->max_threads != 0 ? protocol->max_threads : DEFAULT_THREADS;
+    uint64_t spread = units <= SMALL_UNITS ? SMALL_UNITS : (units + wanted - 1) / wanted;
+    uint64_t blocks = protocol->max_blocks != 0 ? protocol->max_blocks : wanted;
+    uint64_t grain = input->on_host ? 1 : WARP;
+
+    if (protocol->max_threads == 0 && fine) {
+        threads = spread > FINE_THREADS || units <= SMALL_UNITS ? spread : FINE_THREADS;
+        threads = at_most((threads + WARP - 1) / WARP * WARP, DEFAULT_THREADS);
+    }
+    if (input->on_host) {
+        threads = protocol->twin_threads;
+        blocks = protocol->twin_blocks;
+    }
+    threads = threads < grain ? grain : threads;
+    if (capacity != 0) {
+        threads = at_most(threads, capacity);
+    }
+    if (threads < grain) {
+        return false;
+    }
+    threads = at_most(threads / grain * grain, DEFAULT_THREADS);
+    if (!input->on_host) {
+        threads = at_most(threads, (units + grain - 1) / grain * grain);
+    }
+    if (threads == 0) {
+        threads = grain;
+    }
+    blocks = at_most(blocks, (units + threads - 1) / threads);
+    if (capacity != 0) {
+        blocks = at_most(blocks, capacity / threads);
+    }
+    if (input->block_limit != 0) {
+        blocks = at_most(blocks, input->block_limit);
+    }
+    blocks = at_most(blocks, MSCCLPP_DEV_MAX_BLOCKS);
+    choice->nthreads = (uint32_t)threads;
+    choice->nblocks = blocks == 0 ? 1 : (uint32_t)blocks;
+    return true;
+}

@@ -1,0 +1,276 @@
+#include "mca/common/algo/rules.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/algo/algo.h"
+#include "mca/common/base/config.h"
+#include "mca/common/base/file.h"
+#include "mca/common/base/log.h"
+
+/* Far more than a rule needs: what is longer is no such file, and perhaps too large for memory. */
+#define LINE_MAX_LENGTH 500
+#define BYTES_MAX ((uint64_t)1 << 40)
+
+struct mscclpp_rules {
+    mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* by on_host and ranks */
+};
+
+/* Where the reader is, for messages. */
+typedef struct {
+    const char *path;
+    int line;
+} place_t;
+
+typedef enum { KEY_RANKS, KEY_DEVICE, KEY_BYTES, KEY_ALGORITHM, KEY_COUNT } rule_key_t;
+
+/* With the sign that stands between a key and its value. */
+static const char *const keys[KEY_COUNT] = {"ranks=", "device=", "bytes<=", "algorithm="};
+
+/* The values of a line. */
+typedef struct {
+    bool given[KEY_COUNT];
+    uint32_t nranks;
+    bool on_host;
+    mscclpp_rule_t rule;
+} line_t;
+
+mscclpp_rules_t *mscclpp_rules_create(void)
+{
+    mscclpp_rules_t *rules = calloc(1, sizeof(*rules));
+
+    if (NULL == rules) {
+        mscclpp_error("no memory for rules");
+    }
+    return rules;
+}
+
+void mscclpp_rules_destroy(mscclpp_rules_t *rules)
+{
+    free(rules);
+}
+
+/* Returns false, so that it can end a chain. What cannot be printed shows as "?". */
+static bool refuse(const place_t *place, const char *what, const char *value, const char *allowed)
+{
+    char shown[64];
+    size_t i;
+
+    (void)snprintf(shown, sizeof(shown), "%s", value);
+    for (i = 0; '\0' != shown[i]; ++i) {
+        shown[i] = isprint((unsigned char)shown[i]) ? shown[i] : '?';
+    }
+    mscclpp_error("rules %s:%d: %s: \"%s\" is not allowed; use %s", place->path, place->line, what, shown, allowed);
+    return false;
+}
+
+/* The same of a line in which no value by itself is at fault. */
+static bool refuse_line(const place_t *place, const char *fault, const char *allowed)
+{
+    mscclpp_error("rules %s:%d: %s; use %s", place->path, place->line, fault, allowed);
+    return false;
+}
+
+/* Not all serve ranks of one node, which is what rules are for. */
+static bool is_choosable(const mscclpp_algo_t *algo)
+{
+    return !algo->spans_nodes;
+}
+
+static bool parse_algorithm(const place_t *place, const char *text, mscclpp_rule_t *rule)
+{
+    char allowed[256] = "";
+    int i;
+
+    rule->algorithm = mscclpp_algo_find(text);
+    if (rule->algorithm >= 0 && is_choosable(mscclpp_algos[rule->algorithm])) {
+        return true;
+    }
+    for (i = 0; i < mscclpp_algo_count; ++i) {
+        if (is_choosable(mscclpp_algos[i])) {
+            size_t length = strlen(allowed);
+            (void)snprintf(allowed + length, sizeof(allowed) - length, "%s%s", 0 == length ? "one of " : "|",
+                           mscclpp_algos[i]->name);
+        }
+    }
+    return refuse(place, "algorithm", text, allowed);
+}
+
+static bool parse_value(const place_t *place, rule_key_t key, const char *text, line_t *line)
+{
+    char allowed[64];
+    size_t bytes;
+    int nranks;
+
+    switch (key) {
+    case KEY_RANKS:
+        if (!mscclpp_config_parse_int(text, &nranks) || nranks < 2 || nranks > MSCCLPP_DEV_MAX_RANKS) {
+            (void)snprintf(allowed, sizeof(allowed), "a whole number from 2 to %d", MSCCLPP_DEV_MAX_RANKS);
+            return refuse(place, "ranks", text, allowed);
+        }
+        line->nranks = (uint32_t)nranks;
+        return true;
+    case KEY_DEVICE:
+        line->on_host = 0 == strcmp(text, "host");
+        return line->on_host || 0 == strcmp(text, "cuda") || refuse(place, "device", text, "one of cuda|host");
+    case KEY_BYTES:
+        if (!mscclpp_config_parse_size(text, &bytes) || 0 == bytes || bytes > BYTES_MAX) {
+            return refuse(place, "bytes", text, "1 to 1024g, with a suffix k, m or g if wanted");
+        }
+        line->rule.bytes = bytes;
+        return true;
+    default:
+        return parse_algorithm(place, text, &line->rule);
+    }
+}
+
+static bool parse_word(const place_t *place, const char *word, line_t *line)
+{
+    char fault[32];
+    int key;
+
+    for (key = 0; key < KEY_COUNT; ++key) {
+        size_t length = strlen(keys[key]);
+        if (0 == strncmp(word, keys[key], length)) {
+            if (line->given[key]) {
+                (void)snprintf(fault, sizeof(fault), "%s is given twice", keys[key]);
+                return refuse_line(place, fault, "each of ranks=, device=, bytes<= and algorithm= once");
+            }
+            line->given[key] = true;
+            return parse_value(place, (rule_key_t)key, word + length, line);
+        }
+    }
+    return refuse(place, "word", word, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME, or # before a comment");
+}
+
+/* Adds a whole line's rule to its set. */
+static bool add(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
+{
+    mscclpp_rule_set_t *set = &rules->set[line->on_host][line->nranks];
+    char value[48], allowed[64];
+
+    if (set->count > 0 && line->rule.bytes <= set->rule[set->count - 1].bytes) {
+        (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
+        (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of the rule before it",
+                       set->rule[set->count - 1].bytes);
+        return refuse(place, "bytes", value, allowed);
+    }
+    if (MSCCLPP_RULES_MAX == set->count) {
+        (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
+                       line->on_host ? "host" : "cuda");
+        (void)snprintf(allowed, sizeof(allowed), "at most %d rules for each number of ranks", MSCCLPP_RULES_MAX);
+        return refuse_line(place, value, allowed);
+    }
+    set->rule[set->count++] = line->rule;
+    return true;
+}
+
+static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
+{
+    line_t line;
+    char *rest = NULL, *word;
+    char fault[32];
+    bool any = false;
+    int key;
+
+    memset(&line, 0, sizeof(line));
+    text[strcspn(text, "#\n")] = '\0';
+    for (word = strtok_r(text, " \t\r", &rest); NULL != word; word = strtok_r(NULL, " \t\r", &rest)) {
+        any = true;
+        if (!parse_word(place, word, &line)) {
+            return false;
+        }
+    }
+    for (key = 0; any && key < KEY_COUNT; ++key) {
+        if (!line.given[key]) {
+            (void)snprintf(fault, sizeof(fault), "%s is missing", keys[key]);
+            return refuse_line(place, fault, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME");
+        }
+    }
+    return !any || add(place, &line, rules);
+}
+
+static bool parse_file(place_t *place, FILE *file, mscclpp_rules_t *rules)
+{
+    static const char allowed[] = "lines of text of at most 500 characters";
+    char text[LINE_MAX_LENGTH + 2];
+    size_t length;
+    bool ok = true;
+
+    for (place->line = 1; ok && 0 != (length = mscclpp_file_line(file, text, sizeof(text))); ++place->line) {
+        if (strlen(text) != length) {
+            ok = refuse_line(place, "there is a zero byte in this line", allowed);
+        } else if (length > LINE_MAX_LENGTH && '\n' != text[length - 1]) {
+            ok = refuse_line(place, "this line is too long", allowed);
+        } else {
+            ok = parse_line(place, text, rules);
+        }
+    }
+    return ok;
+}
+
+mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
+{
+    mscclpp_rules_t *rules = mscclpp_rules_create();
+    mscclpp_status_t status = MSCCLPP_OK;
+    place_t place = {path, 0};
+    const char *reason;
+    FILE *file;
+
+    if (NULL == rules) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    file = mscclpp_file_open(path, O_RDONLY, &reason);
+    if (NULL == file) {
+        mscclpp_error("rules %s: cannot be opened: %s", path, reason);
+        mscclpp_rules_destroy(rules);
+        return MSCCLPP_ERR_SYSTEM;
+    }
+    if (!parse_file(&place, file, rules)) {
+        status = MSCCLPP_ERR_INVALID;
+    } else if (ferror(file)) {
+        mscclpp_error("rules %s: cannot be read: %s", path, strerror(errno));
+        status = MSCCLPP_ERR_SYSTEM;
+    }
+    (void)fclose(file);
+    if (MSCCLPP_OK != status) {
+        mscclpp_rules_destroy(rules);
+        return status;
+    }
+    *rules_p = rules;
+    return MSCCLPP_OK;
+}
+
+const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_host)
+{
+    static const mscclpp_rule_set_t empty;
+
+    return NULL == rules || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->set[on_host][nranks];
+}
+
+void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_host, const mscclpp_rule_set_t *set)
+{
+    rules->set[on_host][nranks] = *set;
+}
+
+void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
+{
+    uint32_t nranks;
+    uint64_t i;
+    int on_host;
+
+    for (on_host = 0; on_host < 2; ++on_host) {
+        for (nranks = 2; nranks <= MSCCLPP_DEV_MAX_RANKS; ++nranks) {
+            const mscclpp_rule_set_t *set = &rules->set[on_host][nranks];
+            for (i = 0; i < set->count; ++i) {
+                (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s\n", nranks,
+                              on_host ? "host" : "cuda", set->rule[i].bytes,
+                              mscclpp_algos[set->rule[i].algorithm]->name);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+/*
+ * Rules of a file that choose the algorithm of an all-reduce, in place of the built-in table. One rule a line, a "#"
+ * begins a comment:
+ *
+ *     ranks=4 device=cuda bytes<=128k algorithm=oneshot
+ *
+ * Of the rules of one number of ranks on one kind of device, whose sizes ascend, the first one whose size is not
+ * smaller than the message counts; a message larger than all of them is left to the built-in table.
+ */
+#ifndef MCA_COMMON_ALGO_RULES_H
+#define MCA_COMMON_ALGO_RULES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "mca/common/base/status.h"
+
+/* Most rules of one number of ranks on one kind of device. */
+#define MSCCLPP_RULES_MAX 24
+
+typedef struct {
+    uint64_t bytes;    /* of the largest message that it is for */
+    int64_t algorithm; /* index in the registry (mca/common/algo/algo.h) */
+} mscclpp_rule_t;
+
+/* Those of one number of ranks on one kind of device. Plain bytes without padding; what is not used is 0. */
+typedef struct {
+    uint64_t count;
+    mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
+} mscclpp_rule_set_t;
+
+/* Everything that a file says. */
+typedef struct mscclpp_rules mscclpp_rules_t;
+
+/* Without a rule. NULL if there is no memory, which is logged. To be given to mscclpp_rules_destroy. */
+mscclpp_rules_t *mscclpp_rules_create(void);
+
+/*
+ * Reads a file. MSCCLPP_ERR_INVALID if anything in it is not a rule, after one logged line with the file, the number
+ * of the line, the value and what is allowed; MSCCLPP_ERR_SYSTEM, likewise logged, if it cannot be read or is neither a
+ * regular file nor a link to one.
+ */
+mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p);
+void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */
+
+/* The set for so many ranks, which may be empty; of NULL rules and of one rank it is. Owned by the rules. */
+const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_host);
+
+/* Takes a set, whose sizes ascend, for 2 to MSCCLPP_DEV_MAX_RANKS ranks in place of the one there is. */
+void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_host, const mscclpp_rule_set_t *set);
+
+/* Writes what mscclpp_rules_read reads. Errors are left in the file's state (ferror). */
+void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file);
+
+#endif

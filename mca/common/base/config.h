@@ -1,0 +1,129 @@
+/* The parameters: one table, which the component registers with Open MPI; contrib/gen-params writes docs/ from it. */
+#ifndef MCA_COMMON_BASE_CONFIG_H
+#define MCA_COMMON_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "mca/common/base/colls.h"
+#include "mca/common/base/status.h"
+
+typedef struct {
+    bool enable;
+    int priority;
+    int verbose;
+    const char *device;    /* "auto", "cuda", "host" */
+    const char *algorithm; /* "auto", the name of a registered algorithm, or "stage" */
+    /* The same for each other collective: "auto", "packets", "zerocopy", "engines", "scratch", "stage". */
+#define MSCCLPP_CONFIG_COLL(id_, name_, pattern_) const char *name_##_algorithm;
+    MSCCLPP_COLLS(MSCCLPP_CONFIG_COLL)
+#undef MSCCLPP_CONFIG_COLL
+    const char *rules;   /* a file (mca/common/algo/rules.h); "": none */
+    size_t oneshot_max;  /* bytes; 0: the built-in table */
+    size_t twophase_max; /* bytes; 0: the built-in table */
+    size_t put_max;      /* bytes; 0: the built-in table */
+    const char *packet;  /* "auto", "ll128", "ll16", "ll8" */
+    size_t lines_min;    /* bytes; 0: the built-in table */
+    bool zerocopy;
+    size_t engine_min;          /* bytes; 0: the built-in table */
+    size_t engine_chunk;        /* bytes; 0: the built-in table */
+    size_t engine_scratch;      /* bytes a rank and communicator; 0: no copy engines */
+    int max_blocks;             /* 0: the built-in table */
+    int max_threads;            /* 0: the built-in table */
+    size_t scratch_size;        /* bytes a rank and communicator */
+    int mapping_cache_size;     /* mappings of peers' user buffers kept a process */
+    size_t mapping_cache_bytes; /* of peers' memory that they hold */
+    double timeout;             /* seconds; 0: none */
+    double warn_after;          /* seconds; 0: never */
+    const char *shared_gpu;     /* "auto", "kernels", "stage" */
+    const char *linger;         /* "auto", "on", "off" */
+    double linger_window;       /* microseconds */
+    double linger_idle;         /* microseconds */
+    size_t linger_max;          /* bytes */
+    int linger_blocks;
+    bool linger_cluster;
+    bool mixed_buffers;
+    bool check_calls;
+    const char *stage; /* "auto", "always", "never" */
+    bool ucx;
+    int ranks_per_node;          /* 0: real nodes */
+    const char *transport;       /* "auto", "network", "shm", "cuda_ipc", "verbs", "ucx" */
+    size_t exchange_size;        /* bytes a rank and communicator */
+    const char *exchange_memory; /* "auto", "device", "host" */
+    bool exchange_stores;
+    size_t nodes_packets_max; /* bytes; 0: the built-in choice */
+    size_t nodes_split_min;   /* bytes; 0: the built-in choice */
+    size_t nodes_ring_min;    /* bytes; 0: the built-in choice */
+    const char *proxy;        /* "progress", "thread" */
+    int fifo_size;            /* triggers */
+    const char *ucx_bounce;   /* "auto", "always", "device" */
+    bool ucx_shared_memory;
+    size_t bounce_size; /* bytes a connection and direction that bounces */
+    bool widen_selection;
+    const char *widen_list;
+    int twin_blocks;
+    int twin_threads;
+    const char *twin_host_ranks;
+    bool twin_shared_only;
+    size_t epoch_limit;
+    const char *verbs_library;
+    const char *verbs_registration; /* "auto", "dmabuf", "peermem", "bounce" */
+    const char *verbs_mode;         /* "auto", "atomic", "no_atomic" */
+    const char *verbs_devices;
+    int verbs_port;      /* 0: the first active one */
+    int verbs_gid_index; /* -1: found by itself */
+    int verbs_service_level;
+    int verbs_traffic_class;
+    int verbs_timeout;
+    int verbs_retry_count;
+    int verbs_rnr_retry;
+    const char *verbs_mtu; /* "auto" or bytes */
+    int verbs_queue_depth;
+    int verbs_rails;
+    size_t verbs_stripe_min; /* bytes */
+    bool verbs_relaxed_ordering;
+} mscclpp_config_t;
+
+typedef enum {
+    MSCCLPP_PARAM_BOOL,
+    MSCCLPP_PARAM_INT,
+    MSCCLPP_PARAM_SIZE, /* a number with an optional suffix k, m or g (powers of 1024) */
+    MSCCLPP_PARAM_DOUBLE,
+    MSCCLPP_PARAM_STRING
+} mscclpp_param_type_t;
+
+typedef struct {
+    const char *name; /* without the prefix "coll_mscclpp_" */
+    mscclpp_param_type_t type;
+    const char *default_value;
+    int level;           /* 1 to 9, as in Open MPI: 1-3 for users, 4-6 for tuning, 7-9 for developers */
+    const char *choices; /* for strings: the allowed values, separated by "|"; NULL: any */
+    double min;          /* for numbers: the allowed range */
+    double max;
+    const char *help; /* one sentence, with the unit */
+    size_t offset;    /* of the field in mscclpp_config_t */
+} mscclpp_param_t;
+
+extern const mscclpp_param_t mscclpp_params[];
+extern const int mscclpp_param_count;
+
+/* Fills in every default. Strings point into the table. */
+void mscclpp_config_init(mscclpp_config_t *config);
+
+/*
+ * Sets one parameter from its text. MSCCLPP_ERR_INVALID, with one logged line that names the parameter, the value and
+ * what is allowed, leaves the field as it was. A string value must outlive the configuration.
+ */
+mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_param_t *param, const char *value);
+
+/* The row of a name, or NULL. */
+const mscclpp_param_t *mscclpp_param_find(const char *name);
+
+/* How values are read: false, and *value_p as it was, if the text is anything else. */
+bool mscclpp_config_parse_int(const char *text, int *value_p);
+bool mscclpp_config_parse_size(const char *text, size_t *value_p);
+
+/* Reads MSCCLPP_<NAME> (upper case) for every parameter, for programs without Open MPI. First error wins. */
+mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config);
+
+#endif

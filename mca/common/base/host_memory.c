@@ -1,0 +1,177 @@
+#include "mca/common/base/host_memory.h"
+
+#include <link.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Programs have one segment of variables; a linker script can make more. */
+#define SEGMENTS 4
+
+/* How much of the main thread's stack counts, in bytes. */
+#define MAIN_STACK ((uintptr_t)8 << 20)
+
+typedef struct {
+    uintptr_t begin;
+    uintptr_t end; /* equal for an empty one */
+} range_t;
+
+static pthread_once_t found_once = PTHREAD_ONCE_INIT;
+static uintptr_t heap_begin; /* 0: the process has no heap of this kind, or it is not known where */
+static range_t segments[SEGMENTS];
+
+/* Of this thread; not looked for yet while all is 0. */
+static _Thread_local range_t own_stack;
+
+static bool holds(const range_t *range, uintptr_t address)
+{
+    return address >= range->begin && address < range->end;
+}
+
+/*
+ * The heap begins where it began when the program was started, so that it does not matter when this is read. It may
+ * share a mapping with the variables of the main program in front of it, which are as certain.
+ */
+static void find_heap(void)
+{
+    static const char name[] = "[heap]\n";
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long long begin;
+    char line[256];
+
+    if (maps == NULL) {
+        return;
+    }
+    while (heap_begin == 0 && fgets(line, sizeof(line), maps) != NULL) {
+        size_t length = strlen(line);
+
+        if (length >= sizeof(name) && strcmp(line + length - strlen(name), name) == 0 &&
+            sscanf(line, "%llx-", &begin) == 1) {
+            heap_begin = (uintptr_t)begin;
+        }
+    }
+    fclose(maps);
+}
+
+/* Another namespace of the loader has other objects in its list, so the main program is told by its headers. */
+static int find_segments(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    int count = 0;
+
+    (void)size;
+    (void)argument;
+    if ((uintptr_t)info->dlpi_phdr != (uintptr_t)getauxval(AT_PHDR)) {
+        return 0;
+    }
+    for (int i = 0; i < info->dlpi_phnum && count < SEGMENTS; ++i) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+
+        if (header->p_type == PT_LOAD && (header->p_flags & PF_W) != 0) {
+            segments[count].begin = (uintptr_t)info->dlpi_addr + (uintptr_t)header->p_vaddr;
+            segments[count].end = segments[count].begin + (uintptr_t)header->p_memsz;
+            ++count;
+        }
+    }
+    return 1;
+}
+
+static void find(void)
+{
+    find_heap();
+    (void)dl_iterate_phdr(find_segments, NULL);
+}
+
+/*
+ * The whole stack of a thread is one mapping, which lasts as long as the thread. That of the main thread grows, and its
+ * size is told as what it may grow to; other mappings may lie there if that limit was raised while the program ran. The
+ * last MAIN_STACK bytes are within the limit that programs commonly start with, for which the system leaves room.
+ */
+static void find_stack(range_t *stack)
+{
+    pthread_attr_t attributes;
+    void *begin;
+    size_t size;
+
+    stack->begin = stack->end = UINTPTR_MAX;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
+        return;
+    }
+    if (pthread_attr_getstack(&attributes, &begin, &size) == 0) {
+        stack->begin = (uintptr_t)begin;
+        stack->end = stack->begin + size;
+        if (size > MAIN_STACK && syscall(SYS_gettid) == (long)getpid()) {
+            stack->begin = stack->end - MAIN_STACK;
+        }
+    }
+    (void)pthread_attr_destroy(&attributes);
+}
+
+/*
+ * Only between the running function and the stack's end, where nothing but the stack can be. A function that runs on
+ * another stack (of a coroutine, or for signals) is not within the thread's own: then nothing is known.
+ */
+static bool is_on_stack(uintptr_t address)
+{
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+    range_t *stack = &own_stack;
+
+    if (address < frame) {
+        return false;
+    }
+    if (stack->end == 0) {
+        find_stack(stack);
+    }
+    return frame >= stack->begin && address < stack->end;
+}
+
+/*
+ * glibc's own note of the break. sbrk(0) reads it, too, but libraries that watch memory, such as UCX, put a function of
+ * theirs with a system call in the place of sbrk. Where one of these moves the break without glibc, the note is behind.
+ */
+extern void *__curbrk __attribute__((weak));
+
+static void *find_break(void)
+{
+    return &__curbrk != NULL ? __atomic_load_n(&__curbrk, __ATOMIC_RELAXED) : sbrk(0);
+}
+
+/*
+ * Other threads may move the break. If one has raised it since it was read, the answer may be "not known". If one has
+ * lowered it, it gave back memory that nobody uses, so the caller's byte is not among that. The C library notes a lower
+ * break right after the system call; memory of CUDA's could be taken for the heap only if it was mapped there, and
+ * passed to a call, before that. But the system looks for room from the other end of the address space, and CUDA
+ * reserves the addresses that it chooses by itself when it is initialised: neither takes what the heap has just left.
+ */
+static bool is_in_heap(uintptr_t address)
+{
+    void *end;
+
+    if (heap_begin == 0 || address < heap_begin) {
+        return false;
+    }
+    end = find_break();
+    return end != (void *)-1 && address < (uintptr_t)end;
+}
+
+/* The main program is never unloaded. Libraries can be. */
+static bool is_in_program(uintptr_t address)
+{
+    for (int i = 0; i < SEGMENTS; ++i) {
+        if (holds(&segments[i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mscclpp_host_memory_is_certain(const void *address)
+{
+    uintptr_t at = (uintptr_t)address;
+
+    (void)pthread_once(&found_once, find);
+    return is_on_stack(at) || is_in_program(at) || is_in_heap(at);
+}

@@ -1,0 +1,166 @@
+#include "mca/common/base/libucp.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+
+#include "mca/common/base/limits.h"
+#include "mca/common/base/log.h"
+
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define UCX_UNDER_TSAN 1
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#define UCX_UNDER_TSAN 1
+#endif
+
+/*
+ * Descriptors. UCX 1.13 was seen to keep 5 for its first context, 5 to 8 for a worker on two interfaces and one or two
+ * for a connection, and to have as many again open for a moment while it looks at devices. What is left is for those
+ * who end the process themselves where they get none, such as Open MPI.
+ */
+#define UCX_DESCRIPTORS 32
+#define UCX_DESCRIPTORS_DEVICE 4
+#define UCX_DESCRIPTORS_PEER 4
+#define UCX_DESCRIPTORS_LEFT 32
+
+/* Bytes of address space, likewise. 11 MB were seen for a first context, 9 MB for a worker, and 1 MB for a peer. */
+#define UCX_SPACE ((size_t)64 << 20)
+#define UCX_SPACE_PEER ((size_t)4 << 20)
+#define UCX_SPACE_LEFT ((size_t)256 << 20)
+
+/* The handlers are the process's: two threads that save and restore them at once would restore each other's. */
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool load_tried; /* this and the next are guarded by it */
+static mscclpp_status_t load_status;
+
+static void *open_library(void)
+{
+    struct sigaction before[NSIG];
+    bool known[NSIG] = {false};
+    void *library;
+
+    for (int signal = 1; signal < NSIG; ++signal) {
+        known[signal] = 0 == sigaction(signal, NULL, &before[signal]);
+    }
+    library = dlopen("libucp.so.0", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    for (int signal = 1; signal < NSIG; ++signal) {
+        struct sigaction after;
+        if (known[signal] && 0 == sigaction(signal, NULL, &after) && after.sa_handler != before[signal].sa_handler) {
+            (void)sigaction(signal, &before[signal], NULL);
+        }
+    }
+    return library;
+}
+
+mscclpp_status_t mscclpp_ucx_look(const char *what, size_t peers)
+{
+    const size_t descriptors = UCX_DESCRIPTORS + UCX_DESCRIPTORS_DEVICE * mscclpp_limits_devices() +
+                               UCX_DESCRIPTORS_PEER * peers + UCX_DESCRIPTORS_LEFT;
+    const size_t space = UCX_SPACE + UCX_SPACE_PEER * peers + UCX_SPACE_LEFT;
+
+    if (!mscclpp_limits_descriptors(descriptors)) {
+        mscclpp_info("%s: no UCX: it is used only where %zu more files can be open (ulimit -n)", what, descriptors);
+        return MSCCLPP_ERR_NO_DESCRIPTORS;
+    }
+    if (!mscclpp_limits_address_space(space)) {
+        mscclpp_info("%s: no UCX: it is used only where %zu more bytes of address space can be had (ulimit -v)", what,
+                     space);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    return MSCCLPP_OK;
+}
+
+/* With the lock held. UCX starts a thread, and aborts without. */
+static mscclpp_status_t may_load(void)
+{
+    if (!load_tried) {
+        load_tried = true;
+        load_status = mscclpp_ucx_look("set-up", 0);
+        if (load_status == MSCCLPP_OK && !mscclpp_limits_thread()) {
+            mscclpp_info("no UCX: it needs a thread, and no more can be started (ulimit -u)");
+            load_status = MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+    }
+    return load_status;
+}
+
+mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
+{
+    mscclpp_ucx_functions_t functions;
+    void *library = NULL;
+    mscclpp_status_t status;
+
+#ifdef UCX_UNDER_TSAN
+    /* Its hooks run in threads that have just been made, which that sanitizer does not survive. */
+    mscclpp_info("no UCX: it does not work under ThreadSanitizer");
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+#endif
+    pthread_mutex_lock(&load_lock);
+    status = may_load();
+    if (status == MSCCLPP_OK) {
+        library = open_library();
+    }
+    pthread_mutex_unlock(&load_lock);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (library == NULL) {
+        mscclpp_info("no UCX: %s", dlerror());
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+#define MSCCLPP_UCX_FIND(function_)                                                                                    \
+    *(void **)&functions.function_ = dlsym(library, #function_);                                                       \
+    if (functions.function_ == NULL) {                                                                                 \
+        mscclpp_info("no UCX: it is too old and has no " #function_);                                                  \
+        return MSCCLPP_ERR_NOT_SUPPORTED;                                                                              \
+    }
+    MSCCLPP_UCX_FUNCTIONS(MSCCLPP_UCX_FIND)
+#undef MSCCLPP_UCX_FIND
+    *functions_p = functions;
+    return MSCCLPP_OK;
+}
+
+/*
+ * Rare and short messages need neither RDMA devices nor mapped memory, whose transports cost a process memory, hooks
+ * and start-up time; and the application's own choice of devices for UCX must not be held against these transports.
+ */
+ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
+{
+    static const char *const settings[][2] = {
+        {"TLS", "self,tcp,sysv"},
+        {"NET_DEVICES", "all"},
+        {"SHM_DEVICES", "all"},
+        {"WARN_INVALID_CONFIG", "n"},
+    };
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
+    const char *call = "ucp_config_read";
+    ucp_context_h context = NULL;
+    ucp_config_t *config;
+    ucs_status_t status;
+
+    if (mscclpp_ucx_look("control messages", 0) != MSCCLPP_OK) {
+        return NULL;
+    }
+    status = ucx->ucp_config_read("MSCCLPP", NULL, &config);
+    if (status == UCS_OK) {
+        for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); ++i) {
+            ucs_status_t taken = ucx->ucp_config_modify(config, settings[i][0], settings[i][1]);
+            if (taken != UCS_OK) {
+                mscclpp_debug("UCX does not know %s: %s", settings[i][0], ucx->ucs_status_string(taken));
+            }
+        }
+        /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
+        call = "ucp_init";
+        status = ucx->ucp_init_version(1, 11, &params, config, &context);
+        ucx->ucp_config_release(config);
+    }
+    if (status != UCS_OK) {
+        mscclpp_info("no UCX for control messages: %s: %s", call, ucx->ucs_status_string(status));
+        return NULL;
+    }
+    return context;
+}

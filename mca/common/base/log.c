@@ -1,0 +1,101 @@
+#include "mca/common/base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOG_LINE_MAX 2048
+
+static void log_to_stderr(void *context, mscclpp_log_level_t level, const char *line);
+
+/* Written by mscclpp_log_set only, before other threads use the library; therefore read without a lock. */
+static mscclpp_log_sink_fn_t log_sink = log_to_stderr;
+static void *log_context;
+
+mscclpp_log_level_t mscclpp_log_level = MSCCLPP_LOG_WARN;
+
+/* One write a line, so that the lines of several processes on one terminal do not mix. */
+static void log_to_stderr(void *context, mscclpp_log_level_t level, const char *line)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    char text[LOG_LINE_MAX + 64];
+    const char *name = (unsigned)level < sizeof(names) / sizeof(names[0]) ? names[level] : "message";
+    int length = snprintf(text, sizeof(text), "[%ld] mscclpp %s: %s\n", (long)getpid(), name, line);
+
+    (void)context;
+    if (length > 0) {
+        size_t rest = (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1;
+        const char *at = text;
+        while (rest > 0) {
+            ssize_t written = write(STDERR_FILENO, at, rest);
+            if (written < 0 && EINTR == errno) {
+                continue;
+            }
+            if (written <= 0) {
+                break; /* a message that cannot be written has nowhere else to go */
+            }
+            at += written;
+            rest -= (size_t)written;
+        }
+    }
+}
+
+void mscclpp_log_set(mscclpp_log_sink_fn_t sink, void *context, mscclpp_log_level_t level)
+{
+    log_sink = NULL != sink ? sink : log_to_stderr;
+    log_context = NULL != sink ? context : NULL;
+    mscclpp_log_level = level;
+}
+
+/*
+ * Sinks are promised one line, and terminals obey control characters: text from outside (driver messages, user values,
+ * names that the application gives) may hold any. Bytes of UTF-8 stay, but for those of its own control characters.
+ */
+static void make_printable(char *line)
+{
+    size_t length = strlen(line);
+    char *at;
+
+    while (length > 0 && ('\n' == line[length - 1] || '\r' == line[length - 1])) {
+        line[--length] = '\0';
+    }
+    for (at = line; '\0' != *at; ++at) {
+        const unsigned char byte = (unsigned char)at[0], next = (unsigned char)at[1];
+
+        if ('\n' == byte || '\r' == byte || '\t' == byte) {
+            *at = ' ';
+        } else if (byte < 0x20 || 0x7f == byte) {
+            *at = '?';
+        } else if (0xc2 == byte && next >= 0x80 && next < 0xa0) {
+            at[0] = '?';
+            at[1] = '?';
+        }
+    }
+}
+
+void mscclpp_log_print(mscclpp_log_level_t level, const char *format, ...)
+{
+    static const char cut[] = " [...]";
+    char line[LOG_LINE_MAX];
+    int saved_errno = errno; /* callers report errno and then act on it */
+    va_list arguments;
+    int length;
+
+    if (level > mscclpp_log_level) {
+        return;
+    }
+    va_start(arguments, format);
+    length = vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        snprintf(line, sizeof(line), "%s", format);
+    } else if ((size_t)length >= sizeof(line)) {
+        memcpy(line + sizeof(line) - sizeof(cut), cut, sizeof(cut));
+    }
+
+    make_printable(line);
+    log_sink(log_context, level, line);
+    errno = saved_errno;
+}

@@ -1,0 +1,75 @@
+#include "mca/common/base/machine.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The Fowler-Noll-Vo hash FNV-1a of 64 bits. */
+#define HASH_BASIS UINT64_C(0xcbf29ce484222325)
+#define HASH_PRIME UINT64_C(0x100000001b3)
+
+static void hash(uint64_t *sum, const void *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; ++i) {
+        *sum = (*sum ^ ((const unsigned char *)bytes)[i]) * HASH_PRIME;
+    }
+}
+
+/* Where the system has but one of a kind, there is no file. False if it does not say which namespace it is. */
+static bool hash_namespace(uint64_t *sum, const char *kind)
+{
+    char path[32];
+    struct stat space;
+
+    snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
+    if (stat(path, &space) != 0) {
+        return errno == ENOENT && access("/proc/self/ns", F_OK) == 0;
+    }
+    hash(sum, &space.st_dev, sizeof(space.st_dev));
+    hash(sum, &space.st_ino, sizeof(space.st_ino));
+    return true;
+}
+
+uint64_t mscclpp_host_boot(void)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    uint64_t sum = HASH_BASIS;
+    char boot[64];
+    size_t length;
+
+    if (file == NULL) {
+        return 0;
+    }
+    length = fread(boot, 1, sizeof(boot), file);
+    fclose(file);
+    hash(&sum, boot, length);
+    return length > 0 ? sum : 0;
+}
+
+uint64_t mscclpp_host_pids(void)
+{
+    uint64_t sum = mscclpp_host_boot();
+
+    return sum != 0 && hash_namespace(&sum, "pid") ? sum : 0;
+}
+
+uint64_t mscclpp_host_id(void)
+{
+    static const char *const kinds[] = {"ipc", "net", "mnt", "user"};
+    uint64_t sum = mscclpp_host_pids();
+    char name[256] = "";
+
+    if (sum == 0 || gethostname(name, sizeof(name) - 1) != 0) {
+        return 0;
+    }
+    hash(&sum, name, strlen(name));
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
+        if (!hash_namespace(&sum, kinds[i])) {
+            return 0;
+        }
+    }
+    return sum;
+}

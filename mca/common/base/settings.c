@@ -1,0 +1,211 @@
+#include "mca/common/base/settings.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+
+/*
+ * What ranks may well have for themselves: what they print and how long they wait, what only their own memory, device
+ * or network has to do with, and texts, which do not fit a number. Rules are compared as what they say, not as names of
+ * files.
+ */
+static const char *const own_names[] = {
+    "verbose",          "rules",      "mapping_cache_size", "mapping_cache_bytes",
+    "timeout",          "warn_after", "linger_idle",        "ucx",
+    "linger_window",    "proxy",      "fifo_size",          "ucx_bounce",
+    "bounce_size",      "widen_list", "widen_selection",    "twin_host_ranks",
+    "twin_shared_only",
+};
+
+/* Of a network's adapters each node has others. */
+#define OWN_PREFIX "verbs_"
+
+/* All words that strings with a choice may be, as strings of their own: a configuration holds pointers to such. */
+#define WORDS_SIZE 8192
+
+static pthread_once_t words_once = PTHREAD_ONCE_INIT;
+static char words[WORDS_SIZE];
+static size_t words_begin[MSCCLPP_SETTINGS_MAX];
+
+static void make_words(void)
+{
+    size_t used = 0;
+    int i;
+
+    for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX; ++i) {
+        const char *choices = mscclpp_params[i].choices;
+        const size_t length = choices != NULL ? strlen(choices) + 2 : 0;
+        char *bar;
+
+        if (used + length > WORDS_SIZE) {
+            mscclpp_error("parameter %s: no room for its words", mscclpp_params[i].name); /* the unit test looks */
+            return;
+        }
+        if (length == 0) {
+            continue;
+        }
+        words_begin[i] = used;
+        memcpy(words + used, choices, length - 1); /* a second end follows, in memory that is all zeros */
+        for (bar = words + used; (bar = strchr(bar, '|')) != NULL; ++bar) {
+            *bar = '\0';
+        }
+        used += length;
+    }
+}
+
+/* The word with this number, or NULL. */
+static const char *word_of(const mscclpp_param_t *param, uint64_t number)
+{
+    const char *word;
+
+    pthread_once(&words_once, make_words);
+    word = words + words_begin[param - mscclpp_params];
+    for (; number > 0 && *word != '\0'; --number) {
+        word += strlen(word) + 1;
+    }
+    return *word != '\0' ? word : NULL;
+}
+
+static uint64_t number_of(const mscclpp_param_t *param, const char *text)
+{
+    uint64_t number;
+    const char *word;
+
+    for (number = 0; (word = word_of(param, number)) != NULL; ++number) {
+        if (strcmp(word, text) == 0) {
+            break;
+        }
+    }
+    return number;
+}
+
+bool mscclpp_param_is_common(const mscclpp_param_t *param)
+{
+    size_t i;
+
+    if (strncmp(param->name, OWN_PREFIX, strlen(OWN_PREFIX)) == 0) {
+        return false;
+    }
+    for (i = 0; i < sizeof(own_names) / sizeof(own_names[0]); ++i) {
+        if (strcmp(param->name, own_names[i]) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t *param)
+{
+    const void *field = (const char *)config + param->offset;
+
+    switch (param->type) {
+    case MSCCLPP_PARAM_BOOL:
+        return *(const bool *)field;
+    case MSCCLPP_PARAM_INT:
+        return (uint64_t)(int64_t) * (const int *)field;
+    case MSCCLPP_PARAM_SIZE:
+        return *(const size_t *)field;
+    case MSCCLPP_PARAM_STRING:
+        return number_of(param, *(const char *const *)field);
+    case MSCCLPP_PARAM_DOUBLE:
+        break; /* no such parameter is common */
+    }
+    return 0;
+}
+
+/* FNV-1a, of the bytes of a number from the lowest up. */
+static uint64_t add_number(uint64_t digest, uint64_t number)
+{
+    int byte;
+
+    for (byte = 0; byte < 8; ++byte) {
+        digest = (digest ^ (number >> 8 * byte & 255)) * UINT64_C(0x100000001b3);
+    }
+    return digest;
+}
+
+static uint64_t add_text(uint64_t digest, const char *text)
+{
+    for (; *text != '\0'; ++text) {
+        digest = add_number(digest, (unsigned char)*text);
+    }
+    return add_number(digest, 0);
+}
+
+#define DIGEST_BEGIN UINT64_C(0xcbf29ce484222325)
+
+static uint64_t digest_names(void)
+{
+    uint64_t digest = DIGEST_BEGIN;
+    int i;
+
+    for (i = 0; i < mscclpp_param_count; ++i) {
+        digest = add_text(digest, mscclpp_params[i].name);
+        digest = add_text(digest, mscclpp_params[i].choices != NULL ? mscclpp_params[i].choices : "");
+    }
+    return digest;
+}
+
+void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *settings_p)
+{
+    int i;
+
+    memset(settings_p, 0, sizeof(*settings_p));
+    settings_p->names = digest_names();
+    for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX; ++i) {
+        if (mscclpp_param_is_common(&mscclpp_params[i])) {
+            settings_p->values[i] = read_value(config, &mscclpp_params[i]);
+        }
+    }
+}
+
+void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value)
+{
+    void *field = (char *)config + param->offset;
+    const char *word;
+
+    switch (param->type) {
+    case MSCCLPP_PARAM_BOOL:
+        *(bool *)field = value != 0;
+        break;
+    case MSCCLPP_PARAM_INT:
+        *(int *)field = (int)(int64_t)value;
+        break;
+    case MSCCLPP_PARAM_SIZE:
+        *(size_t *)field = (size_t)value;
+        break;
+    case MSCCLPP_PARAM_STRING:
+        word = word_of(param, value);
+        if (word != NULL) {
+            *(const char **)field = word;
+        }
+        break;
+    case MSCCLPP_PARAM_DOUBLE:
+        break; /* no such parameter is common */
+    }
+}
+
+void mscclpp_settings_text(const mscclpp_param_t *param, uint64_t value, char *text, size_t size)
+{
+    const char *word = param->type == MSCCLPP_PARAM_STRING ? word_of(param, value) : NULL;
+
+    if (word != NULL) {
+        snprintf(text, size, "%s", word);
+    } else {
+        snprintf(text, size, "%lld", (long long)value);
+    }
+}
+
+uint64_t mscclpp_settings_digest(const mscclpp_settings_t *settings)
+{
+    uint64_t digest = add_number(DIGEST_BEGIN, settings->names);
+    int i;
+
+    for (i = 0; i < MSCCLPP_SETTINGS_MAX; ++i) {
+        digest = add_number(digest, settings->values[i]);
+    }
+    return digest;
+}

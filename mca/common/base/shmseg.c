@@ -1,0 +1,360 @@
+#include "mca/common/base/shmseg.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/base/process.h"
+
+#define SHMSEG_NAME_MAX 64
+
+struct mscclpp_shmseg {
+    mscclpp_shmseg_t *next;
+    mscclpp_shmseg_descriptor_t descriptor;
+    void *base;
+    int fd; /* the creator's, which attaching processes open; -1 in these, and once it is hidden */
+    unsigned references;
+};
+
+/* Every segment that this process has mapped, so that a second attach finds the first one's address. */
+static pthread_mutex_t shmseg_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_shmseg_t *shmseg_list;
+static uint64_t shmseg_next_id = 1;
+
+static mscclpp_status_t from_errno(int error)
+{
+    switch (error) {
+    case ENOMEM:
+        return MSCCLPP_ERR_NO_MEMORY;
+    case EMFILE:
+    case ENFILE:
+        return MSCCLPP_ERR_NO_DESCRIPTORS;
+    default:
+        return MSCCLPP_ERR_SYSTEM;
+    }
+}
+
+/*
+ * The file's name holds the creator's token and the segment's number, for a descriptor number or an inode number may
+ * by now stand for something else.
+ */
+static void file_name(char *name, const mscclpp_shmseg_descriptor_t *descriptor)
+{
+    snprintf(name, SHMSEG_NAME_MAX, "mscclpp-%016llx-%llu", (unsigned long long)descriptor->token,
+             (unsigned long long)descriptor->id);
+}
+
+static mscclpp_status_t map(int fd, size_t size, void **base_p)
+{
+    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (MAP_FAILED == base) {
+        mscclpp_error("cannot map %zu bytes of shared memory: %m", size);
+        return from_errno(errno);
+    }
+    *base_p = base;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p)
+{
+    mscclpp_shmseg_t *segment;
+    mscclpp_status_t status;
+    char name[SHMSEG_NAME_MAX];
+    struct stat file;
+
+    if (0 == size || size > (size_t)PTRDIFF_MAX) {
+        mscclpp_error("cannot share %zu bytes of memory", size);
+        return MSCCLPP_ERR_INVALID;
+    }
+    segment = calloc(1, sizeof(*segment));
+    if (NULL == segment) {
+        mscclpp_error("out of memory for the description of a shared segment");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    segment->references = 1;
+    segment->descriptor.pid = (int64_t)getpid();
+    segment->descriptor.token = mscclpp_process_token();
+    segment->descriptor.length = size;
+    pthread_mutex_lock(&shmseg_lock);
+    segment->descriptor.id = shmseg_next_id++;
+    pthread_mutex_unlock(&shmseg_lock);
+
+    file_name(name, &segment->descriptor);
+    segment->fd = memfd_create(name, MFD_CLOEXEC);
+    if (segment->fd < 0) {
+        status = from_errno(errno);
+        mscclpp_log(MSCCLPP_ERR_NO_DESCRIPTORS == status ? MSCCLPP_LOG_DEBUG : MSCCLPP_LOG_ERROR,
+                    "memfd_create for %zu bytes of shared memory failed: %m", size);
+        goto err_free;
+    }
+    if (0 != ftruncate(segment->fd, (off_t)size) || 0 != fstat(segment->fd, &file)) {
+        status = from_errno(errno);
+        mscclpp_error("cannot give shared memory %zu bytes: %m", size);
+        goto err_close;
+    }
+    segment->descriptor.fd = segment->fd;
+    segment->descriptor.dev = (uint64_t)file.st_dev;
+    segment->descriptor.ino = (uint64_t)file.st_ino;
+    status = map(segment->fd, size, &segment->base);
+    if (MSCCLPP_OK != status) {
+        goto err_close;
+    }
+
+    pthread_mutex_lock(&shmseg_lock);
+    segment->next = shmseg_list;
+    shmseg_list = segment;
+    pthread_mutex_unlock(&shmseg_lock);
+    *segment_p = segment;
+    return MSCCLPP_OK;
+
+err_close:
+    close(segment->fd);
+err_free:
+    free(segment);
+    return status;
+}
+
+void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_descriptor_t *descriptor_p)
+{
+    *descriptor_p = segment->descriptor;
+}
+
+bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_descriptor_t *descriptor_p,
+                           uint64_t *offset_p)
+{
+    const mscclpp_shmseg_t *segment;
+    uint64_t offset = 0;
+
+    pthread_mutex_lock(&shmseg_lock);
+    for (segment = shmseg_list; NULL != segment; segment = segment->next) {
+        offset = (uint64_t)((uintptr_t)address - (uintptr_t)segment->base);
+        if (segment->fd >= 0 && offset <= segment->descriptor.length && length <= segment->descriptor.length - offset) {
+            *descriptor_p = segment->descriptor;
+            *offset_p = offset;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&shmseg_lock);
+    return NULL != segment;
+}
+
+static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
+{
+    char path[64];
+    char found[SHMSEG_NAME_MAX + 64];
+    char name[SHMSEG_NAME_MAX];
+    char expected[SHMSEG_NAME_MAX + 64];
+    struct stat file;
+    ssize_t length;
+
+    if (0 != fstat(fd, &file) || (uint64_t)file.st_dev != descriptor->dev || (uint64_t)file.st_ino != descriptor->ino ||
+        (uint64_t)file.st_size != descriptor->length) {
+        return false;
+    }
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    length = readlink(path, found, sizeof(found) - 1);
+    if (length < 0) {
+        return false;
+    }
+    found[length] = '\0';
+    file_name(name, descriptor);
+    snprintf(expected, sizeof(expected), "/memfd:%s (deleted)", name);
+    return 0 == strcmp(found, expected);
+}
+
+/* The segment's identity by its file's name, and the address's place in that file. False if no segment is mapped there.
+ */
+static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descriptor, uint64_t *offset_p)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    bool found = false;
+
+    while (NULL != maps && !found && NULL != fgets(line, sizeof(line), maps)) {
+        uintptr_t low, high;
+        uint64_t begin;
+
+        if (6 == sscanf(line,
+                        "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNx64 " %*s %" SCNu64 " /memfd:mscclpp-%" SCNx64 "-%" SCNu64,
+                        &low, &high, &begin, &descriptor->ino, &descriptor->token, &descriptor->id) &&
+            (uintptr_t)address >= low && (uintptr_t)address < high) {
+            *offset_p = begin + ((uintptr_t)address - low);
+            found = true;
+        }
+    }
+    if (NULL != maps) {
+        fclose(maps);
+    }
+    return found;
+}
+
+bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p)
+{
+    mscclpp_shmseg_descriptor_t descriptor = {.pid = (int64_t)getpid()};
+    bool found = false;
+    struct dirent *entry;
+    DIR *files;
+
+    if (!read_mapping(address, &descriptor, offset_p)) {
+        return false;
+    }
+    files = opendir("/proc/self/fd");
+    while (NULL != files && !found && NULL != (entry = readdir(files))) {
+        char *end;
+        long fd = strtol(entry->d_name, &end, 10);
+        struct stat file;
+
+        if (end != entry->d_name && '\0' == *end && 0 == fstat((int)fd, &file) &&
+            (uint64_t)file.st_ino == descriptor.ino) {
+            descriptor.fd = fd;
+            descriptor.dev = (uint64_t)file.st_dev;
+            descriptor.length = (uint64_t)file.st_size;
+            found = is_described((int)fd, &descriptor);
+        }
+    }
+    if (NULL != files) {
+        closedir(files);
+    }
+    if (found) {
+        *descriptor_p = descriptor;
+    }
+    return found;
+}
+
+static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descriptor, void **base_p)
+{
+    mscclpp_status_t status;
+    char path[64];
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)descriptor->pid, (long long)descriptor->fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        status = from_errno(errno);
+        mscclpp_debug("cannot open the shared memory %s: %m", path);
+        return MSCCLPP_ERR_NO_DESCRIPTORS == status ? status : MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (is_described(fd, descriptor)) {
+        status = map(fd, (size_t)descriptor->length, base_p);
+    } else {
+        mscclpp_debug("%s is not the shared memory that was described", path);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    close(fd); /* the mapping keeps the memory */
+    return status;
+}
+
+/* With shmseg_lock held. */
+static mscclpp_shmseg_t *find(const mscclpp_shmseg_descriptor_t *descriptor)
+{
+    mscclpp_shmseg_t *segment = shmseg_list;
+
+    while (NULL != segment &&
+           (segment->descriptor.id != descriptor->id || segment->descriptor.token != descriptor->token ||
+            segment->descriptor.pid != descriptor->pid)) {
+        segment = segment->next;
+    }
+    return segment;
+}
+
+mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descriptor, mscclpp_shmseg_t **segment_p)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_shmseg_t *segment;
+
+    /* The lock is held while mapping, lest two threads map one segment at two addresses. */
+    pthread_mutex_lock(&shmseg_lock);
+    segment = find(descriptor);
+    if (NULL != segment) {
+        ++segment->references;
+        goto out;
+    }
+    if (mscclpp_process_is_self(descriptor->pid, descriptor->token)) {
+        mscclpp_debug("shared segment %llu of this process exists no more", (unsigned long long)descriptor->id);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+        goto out;
+    }
+    segment = calloc(1, sizeof(*segment));
+    if (NULL == segment) {
+        mscclpp_error("out of memory for the description of a shared segment");
+        status = MSCCLPP_ERR_NO_MEMORY;
+        goto out;
+    }
+    status = open_described(descriptor, &segment->base);
+    if (MSCCLPP_OK != status) {
+        free(segment);
+        goto out;
+    }
+    segment->descriptor = *descriptor;
+    segment->fd = -1;
+    segment->references = 1;
+    segment->next = shmseg_list;
+    shmseg_list = segment;
+out:
+    pthread_mutex_unlock(&shmseg_lock);
+    if (MSCCLPP_OK == status) {
+        *segment_p = segment;
+    }
+    return status;
+}
+
+void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment)
+{
+    int fd;
+
+    pthread_mutex_lock(&shmseg_lock);
+    fd = segment->fd;
+    segment->fd = -1;
+    pthread_mutex_unlock(&shmseg_lock);
+    if (fd >= 0) {
+        close(fd); /* the mapping keeps the memory */
+    }
+}
+
+void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment)
+{
+    mscclpp_shmseg_t **link = &shmseg_list;
+
+    if (NULL == segment) {
+        return;
+    }
+    pthread_mutex_lock(&shmseg_lock);
+    if (0 != --segment->references) {
+        pthread_mutex_unlock(&shmseg_lock);
+        return;
+    }
+    while (*link != segment) {
+        link = &(*link)->next;
+    }
+    *link = segment->next;
+    pthread_mutex_unlock(&shmseg_lock);
+
+    if (0 != munmap(segment->base, (size_t)segment->descriptor.length)) {
+        mscclpp_warn("cannot unmap shared memory at %p: %m", segment->base);
+    }
+    if (segment->fd >= 0) {
+        close(segment->fd);
+    }
+    free(segment);
+}
+
+void *mscclpp_shmseg_base(const mscclpp_shmseg_t *segment)
+{
+    return segment->base;
+}
+
+size_t mscclpp_shmseg_length(const mscclpp_shmseg_t *segment)
+{
+    return (size_t)segment->descriptor.length;
+}

@@ -1,0 +1,30 @@
+/* The one status code of the host library. */
+#ifndef MCA_COMMON_BASE_STATUS_H
+#define MCA_COMMON_BASE_STATUS_H
+
+/*
+ * MSCCLPP_OK, MSCCLPP_IN_PROGRESS and MSCCLPP_ERR_NOT_SUPPORTED are ordinary answers and are never logged above
+ * the debug level. Nor is MSCCLPP_ERR_NO_DESCRIPTORS where it is detected, for a call may do without what was wanted;
+ * where a whole communicator has to, that is said. Every other code is logged once, with its cause, by the function
+ * that first detects it; callers only hand it on. Functions write their output arguments only when they return
+ * MSCCLPP_OK.
+ */
+typedef enum {
+    MSCCLPP_OK = 0,
+    MSCCLPP_IN_PROGRESS = 1,
+    MSCCLPP_ERR_NOT_SUPPORTED = -1, /* this path cannot serve the request; another one may */
+    MSCCLPP_ERR_INVALID = -2,       /* an argument, a parameter or an environment value is out of its range */
+    MSCCLPP_ERR_NO_MEMORY = -3,
+    MSCCLPP_ERR_SYSTEM = -4,         /* a system call failed */
+    MSCCLPP_ERR_DEVICE = -5,         /* the GPU runtime reported an error */
+    MSCCLPP_ERR_TIMEOUT = -6,        /* a peer did not arrive within the deadline */
+    MSCCLPP_ERR_PEER = -7,           /* a peer reported that it failed */
+    MSCCLPP_ERR_MIXED = -8,          /* some ranks passed device buffers and others host buffers */
+    MSCCLPP_ERR_REVOKED = -9,        /* the embedding runtime asked for the wait to end */
+    MSCCLPP_ERR_NO_DESCRIPTORS = -10 /* the process may open no more files */
+} mscclpp_status_t;
+
+/* A constant, lower-case description of the status, never NULL. */
+const char *mscclpp_status_string(mscclpp_status_t status);
+
+#endif

@@ -1,0 +1,64 @@
+#include "mca/common/base/tool.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+extern char **environ;
+
+/*
+ * Beginnings of what tools set in the programs that they start: compute-sanitizer, Nsight Compute (which shares
+ * NV_NSIGHT_INJECTION with the graphics debugger), Nsight Systems, nvprof. cuda-gdb sets nothing that lasts, but traces
+ * the process.
+ */
+static const struct {
+    const char *beginning;
+    bool blocks;
+} traces[] = {
+    {"CUDA_INJECTION64_PATH=", false},     {"CUDA_LAUNCH_BLOCKING=1", true},   {"CUDBG_", false},
+    {"NSYS_PROFILING_SESSION_ID=", false}, {"NV_COMPUTE_PROFILER_", true},     {"NV_CUDA_START_SUSPENDED=1", false},
+    {"NV_NSIGHT_INJECTION_", true},        {"NV_SANITIZER_INJECTION_", false}, {"NVPROF_ID=", true},
+};
+
+static bool is_traced(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    bool traced = false;
+    char line[128];
+
+    while (status != NULL && fgets(line, sizeof(line), status) != NULL) {
+        long tracer;
+
+        if (sscanf(line, "TracerPid: %ld", &tracer) == 1) {
+            traced = tracer != 0;
+            break;
+        }
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+    return traced;
+}
+
+static bool find_trace(bool blocks)
+{
+    for (char **entry = environ; entry != NULL && *entry != NULL; ++entry) {
+        for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); ++i) {
+            if ((traces[i].blocks || !blocks) &&
+                strncmp(*entry, traces[i].beginning, strlen(traces[i].beginning)) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool mscclpp_tool_watches_kernels(void)
+{
+    return find_trace(false) || is_traced();
+}
+
+bool mscclpp_tool_blocks_launches(void)
+{
+    return find_trace(true);
+}

@@ -1,0 +1,41 @@
+/* Copies that others look at while they are made. */
+#ifndef MCA_COMMON_BASE_WORDS_H
+#define MCA_COMMON_BASE_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint64_t __attribute__((may_alias)) mscclpp_word_t;
+
+/* In one load where it is aligned. */
+static inline uint64_t mscclpp_load_word(const char *from)
+{
+    uint64_t word;
+
+    if ((uintptr_t)from % sizeof(word) == 0) {
+        return __atomic_load_n((const mscclpp_word_t *)(const void *)from, __ATOMIC_RELAXED);
+    }
+    memcpy(&word, from, sizeof(word));
+    return word;
+}
+
+/*
+ * Copies `length` bytes as memcpy does. If `to` is a multiple of 8 each word of 8 bytes is written by one store, so
+ * whoever reads such a word finds the old one or the new one; if `from` is, too, the same holds for what is read. The
+ * words are written in no order that others may rely on.
+ */
+static inline void mscclpp_copy_words(void *to, const void *from, size_t length)
+{
+    const size_t words = (uintptr_t)to % sizeof(uint64_t) == 0 ? length / sizeof(uint64_t) : 0;
+    mscclpp_word_t *target = (mscclpp_word_t *)to;
+    const char *source = (const char *)from;
+    size_t i;
+
+    for (i = 0; i < words; ++i) {
+        __atomic_store_n(&target[i], mscclpp_load_word(source + i * sizeof(uint64_t)), __ATOMIC_RELAXED);
+    }
+    memcpy(target + words, source + words * sizeof(uint64_t), length - words * sizeof(uint64_t));
+}
+
+#endif

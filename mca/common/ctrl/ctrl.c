@@ -1,0 +1,218 @@
+#include "mca/common/ctrl/ctrl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/ctrl/carrier.h"
+#include "mca/common/base/log.h"
+
+/* Carriers in the order of preference. */
+enum { CARRIER_UCX, CARRIER_OOB, CARRIER_COUNT };
+
+/* The head of an address: what the rank has, and the part of each carrier behind it. Zeros say that it has nothing. */
+typedef struct {
+    uint16_t length[CARRIER_COUNT];
+    uint8_t present[CARRIER_COUNT];
+    uint8_t pad[2];
+} address_head_t;
+
+struct mscclpp_ctrl {
+    mscclpp_ctrl_carrier_t *carrier[CARRIER_COUNT]; /* NULL: this rank does not have it */
+    int chosen;                                     /* -1 before the connect */
+    int size;
+    const char *label;
+};
+
+static const mscclpp_ctrl_ops_t *const carriers[CARRIER_COUNT] = {
+#if MSCCLPP_HAVE_UCX
+    [CARRIER_UCX] = &mscclpp_ctrl_ucx_ops,
+#endif
+    [CARRIER_OOB] = &mscclpp_ctrl_oob_ops,
+};
+
+static void drop(mscclpp_ctrl_t *ctrl, int i)
+{
+    if (ctrl->carrier[i] != NULL) {
+        carriers[i]->destroy(ctrl->carrier[i]);
+        ctrl->carrier[i] = NULL;
+    }
+}
+
+void mscclpp_ctrl_prepare(bool ucx)
+{
+    if (ucx && carriers[CARRIER_UCX] != NULL) {
+        carriers[CARRIER_UCX]->prepare();
+    }
+}
+
+mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp_ctrl_t **ctrl_p)
+{
+    mscclpp_ctrl_t *ctrl = calloc(1, sizeof(*ctrl));
+    mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+
+    if (ctrl == NULL) {
+        mscclpp_error("%s: out of memory for control messages", oob->label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    ctrl->chosen = -1;
+    ctrl->size = oob->size;
+    ctrl->label = oob->label;
+    for (int i = 0; i < CARRIER_COUNT; ++i) {
+        if (carriers[i] == NULL || (i == CARRIER_UCX && !ucx)) {
+            continue;
+        }
+        mscclpp_status_t created = carriers[i]->create(oob, &ctrl->carrier[i]);
+        if (created == MSCCLPP_OK) {
+            status = MSCCLPP_OK;
+        } else if (created != MSCCLPP_ERR_NOT_SUPPORTED) {
+            status = created;
+            break;
+        }
+    }
+    if (status != MSCCLPP_OK) {
+        mscclpp_ctrl_destroy(ctrl);
+        return status;
+    }
+    *ctrl_p = ctrl;
+    return MSCCLPP_OK;
+}
+
+const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl)
+{
+    return ctrl->chosen < 0 ? "none" : carriers[ctrl->chosen]->name;
+}
+
+mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p)
+{
+    unsigned char bytes[MSCCLPP_CTRL_ADDRESS_MAX];
+    address_head_t head;
+    size_t used = sizeof(head);
+    bool any = false;
+
+    memset(&head, 0, sizeof(head));
+    for (int i = 0; i < CARRIER_COUNT; ++i) {
+        size_t length = 0;
+        if (ctrl->carrier[i] == NULL ||
+            carriers[i]->address(ctrl->carrier[i], bytes + used, sizeof(bytes) - used, &length) != MSCCLPP_OK) {
+            continue;
+        }
+        head.present[i] = 1;
+        head.length[i] = (uint16_t)length;
+        used += length;
+        any = true;
+    }
+    if (!any) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    memcpy(bytes, &head, sizeof(head));
+    memcpy(address, bytes, used);
+    *length_p = used;
+    return MSCCLPP_OK;
+}
+
+/* True if every rank's address has this carrier's part, whose places are filled in. */
+static bool find_parts(const mscclpp_ctrl_t *ctrl, int wanted, const char *addresses, size_t stride,
+                       unsigned char *parts, size_t *lengths)
+{
+    for (int rank = 0; rank < ctrl->size; ++rank) {
+        const char *address = addresses + (size_t)rank * stride;
+        address_head_t head;
+        size_t offset = sizeof(head);
+
+        memcpy(&head, address, sizeof(head));
+        for (int i = 0; i < wanted; ++i) {
+            offset += head.length[i];
+        }
+        if (head.present[wanted] != 1 || offset + head.length[wanted] > stride ||
+            offset + head.length[wanted] > MSCCLPP_CTRL_ADDRESS_MAX) {
+            return false;
+        }
+        memcpy(parts + (size_t)rank * MSCCLPP_CTRL_ADDRESS_MAX, address + offset, head.length[wanted]);
+        lengths[rank] = head.length[wanted];
+    }
+    return true;
+}
+
+mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride)
+{
+    mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+    size_t count = (size_t)ctrl->size;
+    unsigned char *parts;
+    size_t *lengths;
+
+    if (stride < sizeof(address_head_t)) {
+        mscclpp_error("%s: %zu bytes are too few for an address", ctrl->label, stride);
+        return MSCCLPP_ERR_INVALID;
+    }
+    parts = calloc(count, MSCCLPP_CTRL_ADDRESS_MAX);
+    lengths = calloc(count, sizeof(*lengths));
+    if (parts == NULL || lengths == NULL) {
+        mscclpp_error("%s: out of memory for the addresses of %zu ranks", ctrl->label, count);
+        status = MSCCLPP_ERR_NO_MEMORY;
+        goto out;
+    }
+    for (int i = 0; i < CARRIER_COUNT && ctrl->chosen < 0; ++i) {
+        if (find_parts(ctrl, i, addresses, stride, parts, lengths)) {
+            /* The own address is among them, so the carrier is here. */
+            status = carriers[i]->connect(ctrl->carrier[i], team_id, parts, MSCCLPP_CTRL_ADDRESS_MAX, lengths);
+            if (status != MSCCLPP_OK) {
+                goto out;
+            }
+            ctrl->chosen = i;
+        }
+    }
+    for (int i = 0; i < CARRIER_COUNT; ++i) {
+        if (i != ctrl->chosen) {
+            drop(ctrl, i);
+        }
+    }
+out:
+    free(lengths);
+    free(parts);
+    return status;
+}
+
+mscclpp_status_t mscclpp_ctrl_post(mscclpp_ctrl_t *ctrl, int peer, const void *message, size_t length)
+{
+    if (ctrl->chosen < 0 || peer < 0 || peer >= ctrl->size || length > MSCCLPP_CTRL_MESSAGE_MAX) {
+        mscclpp_error("%s: cannot post %zu bytes to rank %d of %d%s", ctrl->label, length, peer, ctrl->size,
+                      ctrl->chosen < 0 ? " before the connect" : "");
+        return MSCCLPP_ERR_INVALID;
+    }
+    return carriers[ctrl->chosen]->post(ctrl->carrier[ctrl->chosen], peer, message, length);
+}
+
+mscclpp_status_t mscclpp_ctrl_poll(mscclpp_ctrl_t *ctrl, int *peer_p, void *message, size_t *length_p)
+{
+    if (ctrl->chosen < 0) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    return carriers[ctrl->chosen]->poll(ctrl->carrier[ctrl->chosen], peer_p, message, length_p);
+}
+
+void mscclpp_ctrl_flush(mscclpp_ctrl_t *ctrl, double seconds)
+{
+    if (ctrl->chosen >= 0 && carriers[ctrl->chosen]->flush != NULL) {
+        carriers[ctrl->chosen]->flush(ctrl->carrier[ctrl->chosen], seconds);
+    }
+}
+
+void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl)
+{
+    if (ctrl == NULL) {
+        return;
+    }
+    for (int i = 0; i < CARRIER_COUNT; ++i) {
+        drop(ctrl, i);
+    }
+    free(ctrl);
+}
+
+void mscclpp_ctrl_finalize(void)
+{
+    for (int i = 0; i < CARRIER_COUNT; ++i) {
+        if (carriers[i] != NULL) {
+            carriers[i]->finalize();
+        }
+    }
+}

@@ -1,0 +1,112 @@
+/* Control messages over those of the embedding runtime, which knows the ranks by itself. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/ctrl/carrier.h"
+#include "mca/common/base/log.h"
+
+/* The team's number travels along: the runtime's messages belong to a communicator, which may outlive a team. */
+typedef struct {
+    uint64_t team_id;
+    unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];
+} oob_message_t;
+
+_Static_assert(sizeof(oob_message_t) <= MSCCLPP_OOB_MESSAGE_MAX, "a control message fits a message of the runtime");
+
+struct mscclpp_ctrl_carrier {
+    mscclpp_oob_t oob;
+    uint64_t team_id;
+};
+
+static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
+{
+    mscclpp_ctrl_carrier_t *carrier;
+
+    if (oob->post_message == NULL || oob->poll_message == NULL) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    carrier = calloc(1, sizeof(*carrier));
+    if (carrier == NULL) {
+        mscclpp_error("%s: out of memory for control messages", oob->label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    carrier->oob = *oob;
+    *carrier_p = carrier;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t oob_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t room, size_t *length_p)
+{
+    (void)carrier;
+    (void)address;
+    (void)room;
+    *length_p = 0;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t oob_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses,
+                                    size_t stride, const size_t *lengths)
+{
+    (void)addresses;
+    (void)stride;
+    (void)lengths;
+    carrier->team_id = team_id;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t oob_post(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length)
+{
+    oob_message_t sent;
+
+    sent.team_id = carrier->team_id;
+    memcpy(sent.payload, message, length);
+    return carrier->oob.post_message(carrier->oob.context, peer, &sent, offsetof(oob_message_t, payload) + length);
+}
+
+static mscclpp_status_t oob_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
+{
+    /* Messages of an earlier team are dropped on the way. */
+    for (;;) {
+        unsigned char bytes[MSCCLPP_OOB_MESSAGE_MAX];
+        const size_t head = offsetof(oob_message_t, payload);
+        size_t length = sizeof(bytes);
+        uint64_t team_id;
+        int peer;
+        mscclpp_status_t status = carrier->oob.poll_message(carrier->oob.context, &peer, bytes, &length);
+
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        if (length < head || length > sizeof(oob_message_t)) {
+            mscclpp_debug("%s: a message of %zu bytes from rank %d is not ours", carrier->oob.label, length, peer);
+            continue;
+        }
+        memcpy(&team_id, bytes, sizeof(team_id));
+        if (team_id == carrier->team_id) {
+            memcpy(message, bytes + head, length - head);
+            *length_p = length - head;
+            *peer_p = peer;
+            return MSCCLPP_OK;
+        }
+    }
+}
+
+static void oob_destroy(mscclpp_ctrl_carrier_t *carrier)
+{
+    free(carrier);
+}
+
+static void oob_finalize(void)
+{
+}
+
+const mscclpp_ctrl_ops_t mscclpp_ctrl_oob_ops = {
+    .name = "oob",
+    .create = oob_create,
+    .address = oob_address,
+    .connect = oob_connect,
+    .post = oob_post,
+    .poll = oob_poll,
+    .destroy = oob_destroy,
+    .finalize = oob_finalize,
+};

@@ -1,0 +1,583 @@
+/*
+ * Control messages as UCX active messages. One context and one worker serve all teams of the process; the worker is
+ * driven by their polls only. An endpoint is opened by the first message to a process and shared by the teams that know
+ * that process.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mca/common/ctrl/carrier.h"
+#include "mca/common/base/libucp.h"
+#include "mca/common/ctrl/ucx_queue.h"
+#include "mca/common/base/log.h"
+
+#define UCX_MESSAGE_ID 0
+#define UCX_PROGRESS_MAX 16      /* calls of the worker's progress in one poll */
+#define UCX_ORPHANS_MAX 64       /* messages kept for teams that this rank has yet to connect */
+#define UCX_QUEUE_MAX 1024       /* messages that one team may leave unread */
+#define UCX_DESTROY_SECONDS 0.02 /* for what a destroyed team has still to send */
+#define UCX_FINALIZE_SECONDS 1.0 /* for endpoints to close */
+
+/* Another process, or this one. Kept while a team knows it, and then until its endpoint is closed. */
+typedef struct ucx_peer {
+    struct ucx_peer *next;
+    unsigned references;
+    unsigned sending; /* messages that UCX still has */
+    bool failed;
+    ucp_ep_h ep;              /* NULL before the first message */
+    ucs_status_ptr_t closing; /* the request that closes the endpoint */
+    size_t length;
+    unsigned char address[]; /* of its worker */
+} ucx_peer_t;
+
+/* A message on its way out; UCX reads the wire until it reports completion. */
+typedef struct {
+    ucx_peer_t *peer;
+    mscclpp_ctrl_ucx_wire_t wire;
+} ucx_sent_t;
+
+struct mscclpp_ctrl_carrier {
+    mscclpp_ctrl_carrier_t *next;
+    const char *label;
+    uint64_t team_id;
+    int rank;
+    int size;
+    bool connected;
+    mscclpp_ctrl_ucx_queue_t received;
+    ucx_peer_t *peers[]; /* one a rank */
+};
+
+/* Guards everything below, and is held around every call of UCX, callbacks included. */
+static pthread_mutex_t ucx_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_ucx_functions_t ucx;
+static bool ucx_tried;            /* a failure is final: all ranks of later teams then agree on the other carrier */
+static pid_t ucx_pid;             /* the context's process; a forked child must leave it alone */
+static ucp_context_h ucx_context; /* NULL: there is none, and so no worker */
+static ucp_worker_h ucx_worker;   /* NULL: there is none */
+static ucp_address_t *ucx_address;
+static size_t ucx_address_length;
+static mscclpp_ctrl_carrier_t *ucx_carriers;
+static ucx_peer_t *ucx_peers;
+static ucx_peer_t *ucx_closing;
+static mscclpp_ctrl_ucx_queue_t ucx_orphans;
+static bool ucx_moved; /* something came from or went to another process, which may have left a connection half made */
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static bool is_for(const mscclpp_ctrl_ucx_wire_t *wire, const mscclpp_ctrl_carrier_t *carrier)
+{
+    return carrier->connected && wire->team_id == carrier->team_id && wire->to == (uint32_t)carrier->rank;
+}
+
+static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_wire_t *wire)
+{
+    mscclpp_ctrl_carrier_t *carrier = ucx_carriers;
+
+    while (carrier != NULL && !is_for(wire, carrier)) {
+        carrier = carrier->next;
+    }
+    return carrier;
+}
+
+/* Runs inside the worker's progress, so with the lock. */
+static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                               const ucp_am_recv_param_t *param)
+{
+    mscclpp_ctrl_ucx_message_t *message;
+    mscclpp_ctrl_carrier_t *carrier;
+    mscclpp_ctrl_ucx_queue_t *queue = &ucx_orphans;
+
+    (void)arg;
+    (void)data;
+    (void)length;
+    (void)param;
+    if (header_length != sizeof(message->wire)) {
+        mscclpp_debug("a control message of %zu bytes is not ours", header_length);
+        return UCS_OK;
+    }
+    message = malloc(sizeof(*message));
+    if (message == NULL) {
+        mscclpp_error("out of memory: a control message is lost");
+        return UCS_OK;
+    }
+    memcpy(&message->wire, header, sizeof(message->wire));
+    carrier = find_carrier(&message->wire);
+    if (carrier != NULL) {
+        queue = &carrier->received;
+    }
+    if (message->wire.length > MSCCLPP_CTRL_MESSAGE_MAX ||
+        (carrier != NULL && message->wire.rank >= (uint32_t)carrier->size)) {
+        mscclpp_debug("a control message of rank %u with %u bytes is not ours", message->wire.rank,
+                      message->wire.length);
+        free(message);
+        return UCS_OK;
+    }
+    mscclpp_ctrl_ucx_queue_push(queue, message);
+    if (queue->count > (carrier != NULL ? UCX_QUEUE_MAX : UCX_ORPHANS_MAX)) {
+        free(mscclpp_ctrl_ucx_queue_pop(queue)); /* the oldest: nobody reads here, or the team is gone */
+    }
+    return UCS_OK;
+}
+
+static void on_sent(void *request, ucs_status_t status, void *user_data)
+{
+    ucx_sent_t *sent = user_data;
+
+    if (status != UCS_OK) {
+        mscclpp_debug("a control message was not delivered: %s", ucx.ucs_status_string(status));
+    }
+    --sent->peer->sending;
+    free(sent);
+    ucx.ucp_request_free(request);
+}
+
+/* A peer that has ended is no fault; whoever has something to tell it will hear of it. */
+static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    ucx_peer_t *peer = arg;
+
+    (void)ep;
+    peer->failed = true;
+    mscclpp_debug("the endpoint of a peer has failed: %s", ucx.ucs_status_string(status));
+}
+
+/* True if the call went well. */
+static bool succeeded(const char *call, ucs_status_t status)
+{
+    if (status != UCS_OK) {
+        mscclpp_info("no UCX for control messages: %s: %s", call, ucx.ucs_status_string(status));
+    }
+    return status == UCS_OK;
+}
+
+static bool open_context(void)
+{
+    if (mscclpp_ucx_load(&ucx) == MSCCLPP_OK) {
+        ucx_context = mscclpp_ucx_open_quiet(&ucx);
+    }
+    ucx_pid = getpid();
+    return ucx_context != NULL;
+}
+
+static void close_context(void)
+{
+    ucx.ucp_cleanup(ucx_context);
+    ucx_context = NULL;
+}
+
+static bool start_worker(void)
+{
+    const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    const ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB,
+        .id = UCX_MESSAGE_ID,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = on_message};
+    ucp_worker_h worker;
+
+    if (!succeeded("ucp_worker_create", ucx.ucp_worker_create(ucx_context, &params, &worker))) {
+        return false;
+    }
+    if (!succeeded("ucp_worker_set_am_recv_handler", ucx.ucp_worker_set_am_recv_handler(worker, &handler)) ||
+        !succeeded("ucp_worker_get_address", ucx.ucp_worker_get_address(worker, &ucx_address, &ucx_address_length))) {
+        ucx.ucp_worker_destroy(worker);
+        return false;
+    }
+    ucx_worker = worker;
+    return true;
+}
+
+/* With the lock held: whether there is a context that this process may use. */
+static bool have_context(void)
+{
+    if (ucx_context == NULL && !ucx_tried) {
+        ucx_tried = !open_context();
+    }
+    return ucx_context != NULL && ucx_pid == getpid();
+}
+
+/*
+ * UCX patches functions of the C library when it is loaded, at the latest when its first context is made, and tries
+ * them by moving the end of the heap up and down, beside malloc's lock: another thread's memory may be gone after that
+ * (seen with UCX 1.13). So this comes before the application has threads.
+ */
+static void ucx_prepare(void)
+{
+    pthread_mutex_lock(&ucx_lock);
+    (void)have_context();
+    pthread_mutex_unlock(&ucx_lock);
+}
+
+static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
+{
+    mscclpp_ctrl_carrier_t *carrier;
+    bool usable;
+
+    carrier = calloc(1, sizeof(*carrier) + (size_t)oob->size * sizeof(carrier->peers[0]));
+    if (carrier == NULL) {
+        mscclpp_error("%s: out of memory for control messages", oob->label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    carrier->label = oob->label;
+    carrier->rank = oob->rank;
+    carrier->size = oob->size;
+
+    pthread_mutex_lock(&ucx_lock);
+    usable = have_context();
+    /* There may be room for it when the next team comes. */
+    if (usable && ucx_worker == NULL && !ucx_tried &&
+        mscclpp_ucx_look("control messages", (size_t)oob->size) == MSCCLPP_OK) {
+        ucx_tried = !start_worker();
+    }
+    usable = usable && ucx_worker != NULL;
+    if (usable) {
+        carrier->next = ucx_carriers;
+        ucx_carriers = carrier;
+    }
+    pthread_mutex_unlock(&ucx_lock);
+    if (!usable) {
+        free(carrier);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *carrier_p = carrier;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t room,
+                                        size_t *length_p)
+{
+    /* Both are fixed as long as a carrier exists. */
+    if (ucx_address_length > room) {
+        mscclpp_info("%s: no UCX for control messages: its address takes %zu bytes, and there is room for %zu",
+                     carrier->label, ucx_address_length, room);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    memcpy(address, ucx_address, ucx_address_length);
+    *length_p = ucx_address_length;
+    return MSCCLPP_OK;
+}
+
+static ucx_peer_t *hold_peer(const void *address, size_t length)
+{
+    ucx_peer_t *peer = ucx_peers;
+
+    while (peer != NULL && (peer->length != length || memcmp(peer->address, address, length) != 0)) {
+        peer = peer->next;
+    }
+    if (peer == NULL) {
+        peer = calloc(1, sizeof(*peer) + length);
+        if (peer == NULL) {
+            return NULL;
+        }
+        peer->length = length;
+        memcpy(peer->address, address, length);
+        peer->next = ucx_peers;
+        ucx_peers = peer;
+    }
+    ++peer->references;
+    return peer;
+}
+
+static unsigned move(void)
+{
+    unsigned events = ucx.ucp_worker_progress(ucx_worker);
+
+    ucx_moved = ucx_moved || events != 0;
+    return events;
+}
+
+/* By force: the other side need not be there any more. */
+static void close_endpoint(ucx_peer_t *peer)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+
+    peer->closing = ucx.ucp_ep_close_nbx(peer->ep, &param);
+    if (UCS_PTR_IS_ERR(peer->closing)) {
+        mscclpp_debug("ucp_ep_close_nbx: %s", ucx.ucs_status_string(UCS_PTR_STATUS(peer->closing)));
+        peer->closing = NULL;
+    }
+    peer->ep = NULL;
+}
+
+/*
+ * Closes endpoints of which UCX has nothing more to send (a connection that is still being made it would abort upon),
+ * and frees peers whose endpoints are closed by now. False if nothing is being closed any more.
+ */
+static bool reap(void)
+{
+    ucx_peer_t **link = &ucx_closing;
+    bool closing = false;
+
+    while (*link != NULL) {
+        ucx_peer_t *peer = *link;
+        if (peer->ep != NULL && peer->sending == 0) {
+            close_endpoint(peer);
+        }
+        if (peer->closing != NULL && ucx.ucp_request_check_status(peer->closing) != UCS_INPROGRESS) {
+            ucx.ucp_request_free(peer->closing);
+            peer->closing = NULL;
+        }
+        closing = closing || peer->closing != NULL;
+        if (peer->ep == NULL && peer->closing == NULL && peer->sending == 0) {
+            *link = peer->next;
+            free(peer);
+        } else {
+            link = &peer->next;
+        }
+    }
+    return closing;
+}
+
+static void release_peer(ucx_peer_t *peer)
+{
+    ucx_peer_t **link = &ucx_peers;
+
+    if (peer == NULL || --peer->references != 0) {
+        return;
+    }
+    while (*link != peer) {
+        link = &(*link)->next;
+    }
+    *link = peer->next;
+    peer->next = ucx_closing;
+    ucx_closing = peer;
+    (void)reap();
+}
+
+/* Messages that came before this rank knew the team. */
+static void claim_orphans(mscclpp_ctrl_carrier_t *carrier)
+{
+    for (int left = ucx_orphans.count; left > 0; --left) {
+        mscclpp_ctrl_ucx_message_t *message = mscclpp_ctrl_ucx_queue_pop(&ucx_orphans);
+        if (!is_for(&message->wire, carrier)) {
+            mscclpp_ctrl_ucx_queue_push(&ucx_orphans, message);
+        } else if (message->wire.rank < (uint32_t)carrier->size) {
+            mscclpp_ctrl_ucx_queue_push(&carrier->received, message);
+        } else {
+            free(message);
+        }
+    }
+}
+
+static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses,
+                                    size_t stride, const size_t *lengths)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    pthread_mutex_lock(&ucx_lock);
+    for (int rank = 0; rank < carrier->size && status == MSCCLPP_OK; ++rank) {
+        carrier->peers[rank] = hold_peer((const char *)addresses + (size_t)rank * stride, lengths[rank]);
+        if (carrier->peers[rank] == NULL) {
+            mscclpp_error("%s: out of memory for the addresses of %d ranks", carrier->label, carrier->size);
+            status = MSCCLPP_ERR_NO_MEMORY;
+        }
+    }
+    if (status == MSCCLPP_OK) {
+        carrier->team_id = team_id;
+        carrier->connected = true;
+        claim_orphans(carrier);
+    }
+    pthread_mutex_unlock(&ucx_lock);
+    return status;
+}
+
+static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
+{
+    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                                  UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                                    .address = (const ucp_address_t *)peer->address,
+                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                                    .err_handler = {.cb = on_failure, .arg = peer}};
+    mscclpp_status_t room = mscclpp_ucx_look("a control message", 1);
+    ucs_status_t status;
+
+    if (room != MSCCLPP_OK) {
+        return room;
+    }
+    status = ucx.ucp_ep_create(ucx_worker, &params, &peer->ep);
+    if (status != UCS_OK) {
+        mscclpp_debug("ucp_ep_create: %s", ucx.ucs_status_string(status));
+        peer->ep = NULL;
+        peer->failed = true;
+        return MSCCLPP_ERR_PEER;
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t send_wire(ucx_peer_t *peer, const mscclpp_ctrl_ucx_wire_t *wire)
+{
+    ucp_request_param_t param = {.op_attr_mask =
+                                     UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+                                 .flags = UCP_AM_SEND_FLAG_EAGER,
+                                 .cb.send = on_sent};
+    mscclpp_status_t status = peer->failed ? MSCCLPP_ERR_PEER : MSCCLPP_OK;
+    ucx_sent_t *sent;
+    ucs_status_ptr_t request;
+
+    if (status == MSCCLPP_OK && peer->ep == NULL) {
+        status = open_endpoint(peer);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    sent = malloc(sizeof(*sent));
+    if (sent == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    sent->peer = peer;
+    sent->wire = *wire;
+    param.user_data = sent;
+    ++peer->sending;
+    request = ucx.ucp_am_send_nbx(peer->ep, UCX_MESSAGE_ID, &sent->wire, sizeof(sent->wire), NULL, 0, &param);
+    if (request == NULL || UCS_PTR_IS_ERR(request)) {
+        --peer->sending;
+        free(sent);
+    }
+    if (UCS_PTR_IS_ERR(request)) {
+        mscclpp_debug("ucp_am_send_nbx: %s", ucx.ucs_status_string(UCS_PTR_STATUS(request)));
+        peer->failed = true;
+        return MSCCLPP_ERR_PEER;
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length)
+{
+    mscclpp_status_t status;
+    mscclpp_ctrl_ucx_wire_t wire;
+
+    memset(&wire, 0, sizeof(wire));
+    wire.team_id = carrier->team_id;
+    wire.rank = (uint32_t)carrier->rank;
+    wire.to = (uint32_t)peer;
+    wire.length = (uint32_t)length;
+    memcpy(wire.payload, message, length);
+
+    pthread_mutex_lock(&ucx_lock);
+    status = send_wire(carrier->peers[peer], &wire);
+    ucx_moved = true;
+    (void)move();
+    pthread_mutex_unlock(&ucx_lock);
+    if (status != MSCCLPP_OK) {
+        mscclpp_warn("%s: a control message cannot be sent to rank %d: %s", carrier->label, peer,
+                     mscclpp_status_string(status));
+    }
+    return status;
+}
+
+static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
+{
+    mscclpp_ctrl_ucx_message_t *received;
+
+    pthread_mutex_lock(&ucx_lock);
+    for (int i = 0; i < UCX_PROGRESS_MAX && move() != 0; ++i) {
+    }
+    (void)reap();
+    received = mscclpp_ctrl_ucx_queue_pop(&carrier->received);
+    pthread_mutex_unlock(&ucx_lock);
+    if (received == NULL) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    *peer_p = (int)received->wire.rank;
+    *length_p = received->wire.length;
+    memcpy(message, received->wire.payload, received->wire.length);
+    free(received);
+    return MSCCLPP_OK;
+}
+
+static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
+{
+    for (int rank = 0; rank < carrier->size; ++rank) {
+        if (carrier->peers[rank] != NULL && carrier->peers[rank]->sending > 0 && !carrier->peers[rank]->failed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
+{
+    double deadline = now() + seconds;
+    bool sending = ucx_pid == getpid();
+
+    while (sending && now() < deadline) {
+        pthread_mutex_lock(&ucx_lock);
+        sending = is_sending(carrier);
+        if (sending) {
+            (void)move();
+        }
+        pthread_mutex_unlock(&ucx_lock);
+        sched_yield();
+    }
+}
+
+static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
+{
+    mscclpp_ctrl_carrier_t **link = &ucx_carriers;
+    const int peers = ucx_pid == getpid() ? carrier->size : 0;
+
+    ucx_flush(carrier, UCX_DESTROY_SECONDS);
+    pthread_mutex_lock(&ucx_lock);
+    for (int rank = 0; rank < peers; ++rank) {
+        release_peer(carrier->peers[rank]);
+    }
+    while (*link != carrier) {
+        link = &(*link)->next;
+    }
+    *link = carrier->next;
+    pthread_mutex_unlock(&ucx_lock);
+    mscclpp_ctrl_ucx_queue_clear(&carrier->received);
+    free(carrier);
+}
+
+static void ucx_finalize(void)
+{
+    double deadline = now() + UCX_FINALIZE_SECONDS;
+
+    pthread_mutex_lock(&ucx_lock);
+    if (ucx_context == NULL || ucx_carriers != NULL || ucx_pid != getpid()) {
+        pthread_mutex_unlock(&ucx_lock);
+        return;
+    }
+    while (ucx_worker != NULL && reap() && now() < deadline) {
+        (void)move();
+    }
+    mscclpp_ctrl_ucx_queue_clear(&ucx_orphans);
+    /*
+     * UCX 1.13 aborts if a worker goes while a connection of it is half made, be it by a peer that wanted to send and
+     * has ended. So one that has met others stays, for the teams that may come.
+     */
+    if (ucx_worker != NULL && !ucx_moved) {
+        ucx.ucp_worker_release_address(ucx_worker, ucx_address);
+        ucx.ucp_worker_destroy(ucx_worker);
+        ucx_worker = NULL;
+    }
+    if (ucx_worker == NULL) {
+        close_context();
+    }
+    pthread_mutex_unlock(&ucx_lock);
+}
+
+const mscclpp_ctrl_ops_t mscclpp_ctrl_ucx_ops = {
+    .name = "ucx",
+    .prepare = ucx_prepare,
+    .create = ucx_create,
+    .address = ucx_get_address,
+    .connect = ucx_connect,
+    .post = ucx_post,
+    .poll = ucx_poll,
+    .flush = ucx_flush,
+    .destroy = ucx_destroy,
+    .finalize = ucx_finalize,
+};

@@ -1,0 +1,36 @@
+#include "mca/common/ctrl/ucx_queue.h"
+
+#include <stdlib.h>
+
+void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_ucx_message_t *message)
+{
+    message->next = NULL;
+    if (queue->last != NULL) {
+        queue->last->next = message;
+    } else {
+        queue->first = message;
+    }
+    queue->last = message;
+    ++queue->count;
+}
+
+mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t *queue)
+{
+    mscclpp_ctrl_ucx_message_t *message = queue->first;
+
+    if (message != NULL) {
+        queue->first = message->next;
+        if (queue->first == NULL) {
+            queue->last = NULL;
+        }
+        --queue->count;
+    }
+    return message;
+}
+
+void mscclpp_ctrl_ucx_queue_clear(mscclpp_ctrl_ucx_queue_t *queue)
+{
+    while (queue->first != NULL) {
+        free(mscclpp_ctrl_ucx_queue_pop(queue));
+    }
+}

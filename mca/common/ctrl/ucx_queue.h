@@ -1,0 +1,35 @@
+/* Control messages of the carrier ucx that have come and wait for their reader. */
+#ifndef MCA_COMMON_CTRL_UCX_QUEUE_H
+#define MCA_COMMON_CTRL_UCX_QUEUE_H
+
+#include <stdint.h>
+
+#include "mca/common/ctrl/ctrl.h"
+
+/* What travels, as it lies. Ranks of one team run on machines of one kind. */
+typedef struct {
+    uint64_t team_id;
+    uint32_t rank; /* of the sender in the team */
+    uint32_t to;   /* the receiver's, for several ranks of a team may share a process and so a worker */
+    uint32_t length;
+    unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];
+} mscclpp_ctrl_ucx_wire_t;
+
+typedef struct mscclpp_ctrl_ucx_message {
+    struct mscclpp_ctrl_ucx_message *next;
+    mscclpp_ctrl_ucx_wire_t wire;
+} mscclpp_ctrl_ucx_message_t;
+
+typedef struct {
+    mscclpp_ctrl_ucx_message_t *first, *last;
+    int count;
+} mscclpp_ctrl_ucx_queue_t;
+
+/* Takes the message, which came from malloc. Not for several threads at once, nor are the next two. */
+void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_ucx_message_t *message);
+
+/* The oldest, which is the caller's to free; NULL if there is none. */
+mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t *queue);
+void mscclpp_ctrl_ucx_queue_clear(mscclpp_ctrl_ucx_queue_t *queue);
+
+#endif

@@ -1,0 +1,364 @@
+/* One call by copy engines: which copy and which kernel is started when. */
+#include "mca/common/engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/base/mailbox.h"
+#include "mca/common/gpu/streams.h"
+#include "mca/common/team/parts.h"
+
+/* How long what is under way may take to end after a failure, in seconds. */
+#define SETTLE_TIME 10.0
+
+/* The twin's engines are threads. */
+#define HOST_STREAMS 2
+
+/* Turns between two turns of the embedding runtime's progress. Each asks about an event of each peer. */
+#define TURNS 16u
+
+/* Bytes of a chunk of a shard, and where in the message it begins. */
+static uint64_t chunk_of(const mscclpp_engine_t *engine, int owner, uint64_t k, uint64_t *first_p)
+{
+    const mscclpp_engine_plan_t *plan = &engine->plan;
+    uint64_t begin = (uint64_t)owner * plan->shard, end = begin + plan->shard, size;
+
+    *first_p = begin + k * plan->chunk;
+    end = end < engine->args->bytes ? end : engine->args->bytes;
+    size = *first_p < end ? end - *first_p : 0;
+    return size < plan->chunk ? size : plan->chunk;
+}
+
+/* Where in the memory of `owner` the operand of `sender` for a chunk belongs, in bytes. */
+static uint64_t slot_of(const mscclpp_engine_t *engine, int sender, int owner, uint64_t k)
+{
+    const uint64_t place = (uint64_t)sender - (sender > owner);
+
+    return MSCCLPP_DEV_ENGINE_SLOTS +
+           (place * MSCCLPP_DEV_ENGINE_DEPTH + k % MSCCLPP_DEV_ENGINE_DEPTH) * engine->plan.chunk;
+}
+
+static mscclpp_gpu_stream_t *stream_of(const mscclpp_team_t *team, int peer)
+{
+    const mscclpp_engine_t *engine = team->engine;
+
+    return engine->streams[(peer - team->rank + team->size - 1) % team->size % engine->stream_count];
+}
+
+static mscclpp_status_t send_operand(const mscclpp_team_t *team, int owner)
+{
+    mscclpp_engine_t *engine = team->engine;
+    const uint64_t k = engine->peer[owner].sent;
+    uint64_t first, size = chunk_of(engine, owner, k, &first);
+    mscclpp_gpu_stream_t *stream = stream_of(team, owner);
+    char *slot = engine->mapped[owner] + slot_of(engine, team->rank, owner, k);
+    mscclpp_status_t status =
+        size > 0 ? team->gpu->put(stream, slot, (const char *)engine->args->in + first, size) : MSCCLPP_OK;
+
+    if (status == MSCCLPP_OK) {
+        status = team->gpu->event_record(engine->operand[owner][k % MSCCLPP_DEV_ENGINE_DEPTH], stream);
+    }
+    engine->peer[owner].sent = k + 1;
+    return status;
+}
+
+static mscclpp_status_t return_result(const mscclpp_team_t *team, int peer)
+{
+    mscclpp_engine_t *engine = team->engine;
+    const uint64_t k = engine->peer[peer].returned;
+    uint64_t first, size = chunk_of(engine, team->rank, k, &first);
+    mscclpp_gpu_stream_t *stream = stream_of(team, peer);
+    mscclpp_status_t status =
+        size > 0 ? team->gpu->put(stream, engine->peer_out[peer] + first, (const char *)engine->args->out + first, size)
+                 : MSCCLPP_OK;
+
+    if (status == MSCCLPP_OK && k + 1 == engine->plan.chunks) {
+        status = team->gpu->event_record(engine->result[peer], stream);
+    }
+    engine->peer[peer].returned = k + 1;
+    return status;
+}
+
+/* Starts the reduction of the next chunk of the own shard, whose operands are all there. */
+static mscclpp_status_t reduce(mscclpp_team_t *team)
+{
+    mscclpp_engine_t *engine = team->engine;
+    const uint64_t k = engine->begun;
+    uint64_t first, size = chunk_of(engine, team->rank, k, &first);
+    mscclpp_dev_reduce_args_t args;
+    mscclpp_dev_launch_t launch = engine->launch;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (size > 0) {
+        args.common = *engine->args;
+        args.common.in = (const char *)engine->args->in + first;
+        args.common.out = (char *)engine->args->out + first;
+        args.common.bytes = size;
+        args.slots =
+            engine->mapped[team->rank] + MSCCLPP_DEV_ENGINE_SLOTS + k % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
+        args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
+        launch.args = &args;
+        mscclpp_linger_clear(team);
+        status = team->gpu->launch(team->stream, &launch);
+        if (status == MSCCLPP_OK) {
+            mscclpp_team_note_launch(team, launch.nblocks);
+        }
+        ++engine->kernels;
+    }
+    engine->begun = k + 1;
+    return status;
+}
+
+/* Own chunks that are reduced, empty ones included, which come last. */
+static uint64_t reduced_chunks(const mscclpp_team_t *team)
+{
+    const mscclpp_engine_t *engine = team->engine;
+    const uint64_t done = mscclpp_mailbox_count(team->mailbox, engine->launch.nblocks);
+    const uint64_t ended = done > engine->launches ? done - engine->launches : 0; /* before, what a stream holds */
+
+    return ended == engine->kernels ? engine->begun : ended;
+}
+
+/* The least that the other ranks say in one of their words. */
+static uint64_t least(const mscclpp_team_t *team, const uint64_t *word)
+{
+    uint64_t all = UINT64_MAX;
+    int i;
+
+    for (i = 1; i < team->size; ++i) {
+        const uint64_t theirs = mscclpp_control_load(mscclpp_team_word_of(team, word, (team->rank + i) % team->size));
+
+        all = theirs < all ? theirs : all;
+    }
+    return all;
+}
+
+/* MSCCLPP_OK or an error: one that has not passed yet is no reason to stop. */
+static mscclpp_status_t look(const mscclpp_team_t *team, mscclpp_gpu_event_t *event, bool *passed_p)
+{
+    mscclpp_status_t status = team->gpu->event_query(event);
+
+    *passed_p = status == MSCCLPP_OK;
+    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
+}
+
+/* Tells the peers how far this rank's operands have come. */
+static mscclpp_status_t tell_sent(mscclpp_team_t *team)
+{
+    mscclpp_engine_t *engine = team->engine;
+    uint64_t *word = &team->control[team->rank].engine.sent;
+    uint64_t all = engine->plan.chunks;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int i;
+
+    for (i = 1; i < team->size && status == MSCCLPP_OK; ++i) {
+        const int rank = (team->rank + i) % team->size;
+        mscclpp_engine_peer_t *peer = &engine->peer[rank];
+        bool passed = false;
+
+        if (peer->landed < peer->sent) {
+            status = look(team, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
+        }
+        peer->landed += passed;
+        all = peer->landed < all ? peer->landed : all;
+    }
+    if (status == MSCCLPP_OK && mscclpp_control_load(word) != engine->base + all) {
+        mscclpp_control_store(word, engine->base + all);
+    }
+    return status;
+}
+
+/*
+ * Starts what can be started, at most one chunk of each kind for each peer, so that no peer waits while another one is
+ * served. Operands come first: what they make possible takes longer. The ranks begin with different peers.
+ *
+ * A slot is free when its owner has reduced the chunk that was there. At the start of a call all slots are: this rank
+ * has the results of the call before, so the owners have reduced it. A chunk is reduced when all operands have arrived
+ * everywhere; those sent to other ranks take no longer than those sent here.
+ */
+static mscclpp_status_t progress(mscclpp_team_t *team)
+{
+    mscclpp_engine_t *engine = team->engine;
+    mscclpp_control_line_t *mine = &team->control[team->rank];
+    const uint64_t chunks = engine->plan.chunks, reduced = reduced_chunks(team);
+    mscclpp_status_t status = tell_sent(team);
+    int i;
+
+    if (mscclpp_control_load(&mine->engine.reduced) != engine->base + reduced) {
+        mscclpp_control_store(&mine->engine.reduced, engine->base + reduced);
+    }
+    if (status == MSCCLPP_OK && engine->begun < chunks &&
+        least(team, &mine->engine.sent) > engine->base + engine->begun) {
+        status = reduce(team);
+    }
+    for (i = 1; i < team->size && status == MSCCLPP_OK; ++i) {
+        const int rank = (team->rank + i) % team->size;
+        const mscclpp_engine_peer_t *peer = &engine->peer[rank];
+
+        if (peer->sent < chunks &&
+            engine->base + peer->sent <
+                mscclpp_control_load(&team->control[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
+            status = send_operand(team, rank);
+        }
+        if (status == MSCCLPP_OK && peer->returned < chunks && peer->returned < reduced) {
+            status = return_result(team, rank);
+        }
+    }
+    return status;
+}
+
+/* True in *all_p once this rank's engines have brought all results of the call to all peers, who are told. */
+static mscclpp_status_t tell_returned(mscclpp_team_t *team, bool *all_p)
+{
+    mscclpp_engine_t *engine = team->engine;
+    uint64_t *word = &team->control[team->rank].engine.returned;
+    const uint64_t end = engine->base + engine->plan.chunks;
+    mscclpp_status_t status = MSCCLPP_OK;
+    bool all = true;
+    int rank;
+
+    if (mscclpp_control_load(word) != end) {
+        for (rank = 0; rank < team->size && all && status == MSCCLPP_OK; ++rank) {
+            if (rank != team->rank) {
+                all = engine->peer[rank].returned == engine->plan.chunks;
+                if (all) {
+                    status = look(team, engine->result[rank], &all);
+                }
+            }
+        }
+        if (all && status == MSCCLPP_OK) {
+            mscclpp_control_store(word, end);
+        }
+    }
+    *all_p = all;
+    return status;
+}
+
+/* Until all results of all ranks are where they belong. */
+static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
+{
+    const mscclpp_engine_t *engine = team->engine;
+    const uint64_t *word = &team->control[team->rank].engine.returned;
+    const uint64_t end = engine->base + engine->plan.chunks;
+    mscclpp_team_wait_t wait;
+    mscclpp_status_t status;
+    uint32_t turns = 0;
+    bool all;
+
+    mscclpp_team_wait_init(&wait, team, what, engine->args->bytes);
+    wait.words = word;
+    wait.target = end;
+    for (;;) {
+        const double next = wait.next_look;
+
+        status = progress(team);
+        if (status == MSCCLPP_OK) {
+            status = tell_returned(team, &all);
+        }
+        if (status == MSCCLPP_OK && all && least(team, word) >= end) {
+            return MSCCLPP_OK;
+        }
+        if (status == MSCCLPP_OK && (team->on_host || ++turns % TURNS == 0)) {
+            status = mscclpp_team_wait_turn(&wait);
+        }
+        if (status == MSCCLPP_OK && wait.next_look > next && mscclpp_team_may_ask(&wait)) {
+            status = mscclpp_team_look_at_kernel(team, what);
+        }
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+    }
+}
+
+static void settle_until(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, double until)
+{
+    mscclpp_status_t status;
+
+    while ((status = team->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_team_now() < until) {
+        team->oob.progress(team->oob.context);
+    }
+    team->stuck = team->stuck || status != MSCCLPP_OK;
+}
+
+void mscclpp_engine_settle(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
+{
+    settle_until(team, stream, mscclpp_team_now() + SETTLE_TIME);
+}
+
+static void settle_all(mscclpp_team_t *team)
+{
+    const mscclpp_engine_t *engine = team->engine;
+    const double until = mscclpp_team_now() + SETTLE_TIME;
+    int i;
+
+    for (i = 0; i < engine->stream_count; ++i) {
+        settle_until(team, engine->streams[i], until);
+    }
+    if (team->stream != NULL) {
+        settle_until(team, team->stream, until);
+    }
+}
+
+static mscclpp_status_t take_streams(mscclpp_team_t *team)
+{
+    mscclpp_engine_t *engine = team->engine;
+    int limit = team->on_host ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
+    int wanted = team->size - 1 < limit ? team->size - 1 : limit;
+    mscclpp_status_t status = mscclpp_team_take_stream(team);
+
+    engine->stream_count = 0;
+    while (engine->stream_count < wanted && status == MSCCLPP_OK) {
+        status = mscclpp_stream_get(team->gpu, team->device, &engine->streams[engine->stream_count]);
+        engine->stream_count += status == MSCCLPP_OK;
+    }
+    return status;
+}
+
+static void give_streams(mscclpp_team_t *team)
+{
+    mscclpp_engine_t *engine = team->engine;
+
+    while (engine->stream_count > 0 && !team->stuck) {
+        mscclpp_stream_put(team->gpu, team->device, engine->streams[--engine->stream_count], false);
+    }
+}
+
+mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t *choice,
+                                    const mscclpp_dev_args_t *args, char *const *peer_out)
+{
+    mscclpp_engine_t *engine = team->engine;
+    mscclpp_status_t status;
+
+    if (!mscclpp_engine_plan(args->bytes, args->nranks, &team->protocol, &engine->plan)) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    engine->args = args;
+    engine->peer_out = peer_out;
+    memset(engine->peer, 0, sizeof(engine->peer));
+    engine->launch.kernel = choice->kernel;
+    engine->launch.nblocks = choice->nblocks;
+    engine->launch.nthreads = choice->nthreads;
+    engine->begun = 0;
+    engine->launches = team->launches;
+    engine->kernels = 0;
+    mscclpp_team_keep_mappings(team, true); /* until no engine writes there any more, which no launch tells */
+    status = take_streams(team);
+    mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",
+                  team->oob.label, (unsigned long long)team->call, (unsigned long long)engine->plan.chunks,
+                  (unsigned long long)engine->plan.chunk, MSCCLPP_DEV_ENGINE_DEPTH, engine->stream_count);
+    if (status == MSCCLPP_OK) {
+        status = carry_out(team, choice->algo->name);
+    }
+    if (status == MSCCLPP_OK) {
+        engine->base += engine->plan.chunks;
+        mscclpp_linger_note_end(team);
+        status = mscclpp_team_check_mailbox(team, choice->algo->name);
+    }
+    if (status != MSCCLPP_OK) {
+        settle_all(team);
+    }
+    mscclpp_team_keep_mappings(team, team->stuck);
+    give_streams(team);
+    return status;
+}

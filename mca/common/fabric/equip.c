@@ -1,0 +1,80 @@
+/* The last step of a fabric's bring-up: what its kernels work with. */
+#include <stdlib.h>
+
+#include "mca/common/fabric/internal.h"
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
+
+static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, mscclpp_dev_port_channel_t *channels)
+{
+    const uint32_t count = (uint32_t)fabric->nodes.count;
+    mscclpp_status_t status = MSCCLPP_OK;
+    uint32_t block, node;
+
+    for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS; ++block) {
+        for (node = 0; node < count && status == MSCCLPP_OK; ++node) {
+            const uint64_t number = MSCCLPP_DEV_NODES_NUMBER(count, block, node);
+            const mscclpp_port_params_t params = {
+                .ops = fabric->ops,
+                .transport = fabric->transport,
+                .conn = fabric->conns[node],
+                .region = fabric->region,
+                .region_size = fabric->area_size,
+                .remote = fabric->remotes[node],
+                .remote_size = fabric->area_size,
+                .token = (uint32_t)MSCCLPP_DEV_NODES_NUMBER(count, block, (uint32_t)fabric->nodes.node),
+                .peer = fabric->nodes.owners[node],
+                .inbound = (uint64_t *)fabric->tokens.device + number,
+                .expected = fabric->expected + number};
+
+            if ((int)node == fabric->nodes.node) {
+                continue;
+            }
+            status = mscclpp_proxy_channel_create(fabric->proxy, &params, &channels[number]);
+            channels[number].peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)fabric->nodes.owners[node];
+        }
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric, mscclpp_team_t *team)
+{
+    const size_t numbers = (size_t)MSCCLPP_DEV_NODES_BLOCKS * (size_t)fabric->nodes.count;
+    const size_t words = (numbers + MSCCLPP_DEV_NODES_BLOCKS) * sizeof(uint64_t);
+    const size_t table = numbers * sizeof(mscclpp_dev_port_channel_t);
+    const mscclpp_proxy_params_t params = {.config = &fabric->config,
+                                           .gpu = fabric->gpu,
+                                           .device = fabric->device,
+                                           .label = fabric->label,
+                                           .mailbox = team->mailbox};
+    mscclpp_dev_port_channel_t *channels = calloc(numbers, sizeof(*channels));
+    mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
+    void *memory;
+
+    if (channels == NULL) {
+        mscclpp_error("%s: no memory for %zu port channels", fabric->label, numbers);
+        return status;
+    }
+    status = fabric->gpu->device_alloc(fabric->device, words + table, &memory);
+    if (status == MSCCLPP_OK) {
+        fabric->state = memory;
+        fabric->expected = memory;
+        fabric->exchanged = fabric->expected + numbers;
+        fabric->channels = (mscclpp_dev_port_channel_t *)(void *)(fabric->state + words);
+        status = mscclpp_proxy_create(&params, &fabric->proxy);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_fabric_open_view(fabric);
+    }
+    if (status == MSCCLPP_OK) {
+        status = create_channels(fabric, channels);
+    }
+    if (status == MSCCLPP_OK && (status = mscclpp_team_take_stream(team)) == MSCCLPP_OK) {
+        status = fabric->gpu->copy(team->stream, fabric->channels, channels, table);
+    }
+    if (status == MSCCLPP_OK) {
+        status = fabric->gpu->stream_sync(team->stream);
+    }
+    free(channels);
+    return status;
+}

@@ -1,0 +1,70 @@
+/* The fabric's memory, which kernels, a transport and, where that is between ranks of one host, peers touch. */
+#include "mca/common/fabric/internal.h"
+#include "mca/common/base/log.h"
+
+static mscclpp_status_t allocate_shared(const mscclpp_fabric_t *fabric, uint64_t size, mscclpp_shmseg_t **segment_p,
+                                        void **device_p)
+{
+    mscclpp_shmseg_t *segment;
+    mscclpp_status_t status = mscclpp_shmseg_create(size, &segment);
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    status = fabric->gpu->host_register(mscclpp_shmseg_base(segment), size, device_p);
+    if (status != MSCCLPP_OK) {
+        mscclpp_warn("%s: %llu bytes of shared memory cannot be pinned for device %d: %s", fabric->label,
+                     (unsigned long long)size, fabric->device, mscclpp_status_string(status));
+        mscclpp_shmseg_detach(segment);
+        return status;
+    }
+    *segment_p = segment;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
+                                         mscclpp_fabric_memory_t *memory)
+{
+    mscclpp_status_t status;
+    mscclpp_shmseg_t *segment = NULL;
+    void *host = NULL, *device = NULL;
+
+    if (place == MSCCLPP_PLACE_DEVICE) {
+        status = fabric->gpu->device_alloc(fabric->device, size, &device);
+        host = device;
+    } else if (place == MSCCLPP_PLACE_SHARED) {
+        status = allocate_shared(fabric, size, &segment, &device);
+        host = status == MSCCLPP_OK ? mscclpp_shmseg_base(segment) : NULL;
+    } else {
+        status = fabric->gpu->host_alloc(size, &host, &device);
+    }
+    if (status == MSCCLPP_OK) {
+        memory->host = host;
+        memory->device = device;
+        memory->on_device = place == MSCCLPP_PLACE_DEVICE;
+        memory->segment = segment;
+    }
+    return status;
+}
+
+void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory)
+{
+    if (memory->segment != NULL) {
+        mscclpp_shmseg_hide(memory->segment);
+    }
+}
+
+void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory)
+{
+    if (memory->segment != NULL) {
+        fabric->gpu->host_unregister(memory->host);
+        mscclpp_shmseg_detach(memory->segment);
+    } else if (memory->host != NULL && memory->on_device) {
+        fabric->gpu->device_free(fabric->device, memory->host);
+    } else if (memory->host != NULL) {
+        fabric->gpu->host_free(memory->host);
+    }
+    memory->host = NULL;
+    memory->device = NULL;
+    memory->segment = NULL;
+}

@@ -1,0 +1,345 @@
+/* Life and calls of the fabric; fabric/setup.c makes it. */
+#include "mca/common/fabric/fabric.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/fabric/internal.h"
+#include "mca/common/base/log.h"
+#include "mca/common/algo/select.h"
+#include "mca/common/team/parts.h"
+
+#define DELIVERY_SECONDS 1.0 /* for what is under way when a communicator ends */
+
+/* All of the process. The lock is held while they are served, so none of them ends meanwhile. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_fabric_t *list_first;
+
+void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric)
+{
+    pthread_mutex_lock(&list_lock);
+    fabric->next = list_first;
+    fabric->link = &list_first;
+    if (fabric->next != NULL) {
+        fabric->next->link = &fabric->next;
+    }
+    list_first = fabric;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void delist(mscclpp_fabric_t *fabric)
+{
+    pthread_mutex_lock(&list_lock);
+    if (fabric->link != NULL) {
+        *fabric->link = fabric->next;
+        if (fabric->next != NULL) {
+            fabric->next->link = fabric->link;
+        }
+        fabric->link = NULL;
+    }
+    pthread_mutex_unlock(&list_lock);
+}
+
+/*
+ * Notices of a failure leave only as messages are polled for, and no call of the team does that any more. Peers may
+ * come to the call that failed much later, and even end it well with what they had been sent. Those messages that go
+ * over the embedding runtime move with it.
+ */
+static void move_notices(mscclpp_fabric_t *fabric)
+{
+    unsigned char message[MSCCLPP_CTRL_MESSAGE_MAX];
+    size_t length = sizeof(message);
+    int peer;
+
+    if (fabric->ctrl != NULL && strcmp(mscclpp_ctrl_name(fabric->ctrl), "ucx") == 0) {
+        (void)mscclpp_ctrl_poll(fabric->ctrl, &peer, message, &length); /* what others say of it is too late */
+    }
+}
+
+void mscclpp_fabric_progress_all(void)
+{
+    mscclpp_fabric_t *fabric;
+
+    /* Another thread serves them all just as well. */
+    if (__atomic_load_n(&list_first, __ATOMIC_RELAXED) == NULL || pthread_mutex_trylock(&list_lock) != 0) {
+        return;
+    }
+    for (fabric = list_first; fabric != NULL; fabric = fabric->next) {
+        /*
+         * Whoever is in a call looks after it. Between calls peers may still wait for answers that only this process
+         * can give. A failure is kept for the next call.
+         */
+        if (__atomic_load_n(&fabric->failed, __ATOMIC_ACQUIRE)) {
+            move_notices(fabric);
+        } else if (fabric->proxy != NULL && !__atomic_load_n(&fabric->in_call, __ATOMIC_ACQUIRE)) {
+            (void)mscclpp_proxy_drain(fabric->proxy);
+        }
+    }
+    pthread_mutex_unlock(&list_lock);
+}
+
+/*
+ * What the last calls have sent must arrive before the connections end, which give up what is under way. Peers that do
+ * nothing for so long have what they need in their network at least.
+ */
+static void await_delivery(mscclpp_fabric_t *fabric)
+{
+    const double until = mscclpp_team_now() + DELIVERY_SECONDS;
+
+    while (fabric->proxy != NULL && mscclpp_proxy_drain(fabric->proxy) == MSCCLPP_IN_PROGRESS &&
+           mscclpp_team_now() < until) {
+        sched_yield();
+    }
+}
+
+void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
+{
+    int i;
+
+    for (i = 0; i < fabric->nodes.count; ++i) {
+        if (fabric->remotes[i] != NULL) {
+            fabric->ops->remote_destroy(fabric->remotes[i]);
+        }
+        if (fabric->conns[i] != NULL) {
+            fabric->ops->conn_destroy(fabric->conns[i]);
+        }
+        fabric->remotes[i] = NULL;
+        fabric->conns[i] = NULL;
+    }
+    if (fabric->region != NULL) {
+        fabric->ops->region_destroy(fabric->region);
+        fabric->region = NULL;
+    }
+    if (fabric->transport != NULL) {
+        fabric->ops->destroy(fabric->transport);
+        fabric->transport = NULL;
+    }
+    mscclpp_fabric_free_memory(fabric, &fabric->area);
+    mscclpp_fabric_free_memory(fabric, &fabric->tokens);
+}
+
+void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
+{
+    if (fabric == NULL) {
+        return;
+    }
+    delist(fabric);
+    await_delivery(fabric);
+    mscclpp_proxy_destroy(fabric->proxy);
+    mscclpp_fabric_close_view(fabric);
+    mscclpp_fabric_close_transport(fabric);
+    if (fabric->state != NULL) {
+        fabric->gpu->device_free(fabric->device, fabric->state);
+    }
+    free(fabric);
+}
+
+void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_input_t *input)
+{
+    input->nodes = (uint32_t)fabric->nodes.count;
+    input->shards = (uint32_t)fabric->nodes.shards;
+    input->most = (uint32_t)fabric->nodes.most;
+    input->near = fabric->ops != NULL && fabric->ops->within_host;
+    input->slot_size = fabric->slot_size;
+    input->packet_units = fabric->packets ? fabric->packet_units : 0;
+}
+
+void mscclpp_fabric_stop(mscclpp_fabric_t *fabric)
+{
+    if (fabric->proxy != NULL) {
+        mscclpp_proxy_stop(fabric->proxy);
+    }
+    __atomic_store_n(&fabric->failed, true, __ATOMIC_RELEASE);
+}
+
+void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric)
+{
+    if (fabric != NULL) {
+        delist(fabric);
+        mscclpp_fabric_stop(fabric);
+    }
+}
+
+/* The proxy's own failure tells the kernel; here it becomes that of the call. */
+static mscclpp_status_t pump(mscclpp_team_t *team)
+{
+    mscclpp_status_t status = mscclpp_proxy_progress(team->fabric->proxy);
+
+    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
+}
+
+/*
+ * The peers wait for what has been pushed, and this rank may not come back to the library for a long time: so it stays
+ * until the network has it. That it has arrived need not be known. The kernels' own protocol says when the places it is
+ * read from may be written again, and what is lost on the way breaks the connection, which the next call finds.
+ */
+static mscclpp_status_t hand_over(mscclpp_team_t *team, uint64_t bytes)
+{
+    mscclpp_team_wait_t wait;
+    mscclpp_status_t status;
+
+    mscclpp_team_wait_init(&wait, team, "delivery to other nodes", bytes);
+    while ((status = mscclpp_proxy_hand_over(team->fabric->proxy)) == MSCCLPP_IN_PROGRESS) {
+        status = mscclpp_team_wait_turn(&wait);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+    }
+    return status;
+}
+
+static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *args,
+                      mscclpp_dev_nodes_args_t *kernel_args)
+{
+    kernel_args->common = *args;
+    kernel_args->channels = fabric->channels;
+    kernel_args->exchange = fabric->area.device;
+    kernel_args->exchanged = fabric->exchanged;
+    kernel_args->slot_size = fabric->slot_size;
+    kernel_args->packets_offset = fabric->packets_offset;
+    kernel_args->packet_units = fabric->packet_units;
+    kernel_args->node = (uint32_t)fabric->nodes.node;
+    kernel_args->nnodes = (uint32_t)fabric->nodes.count;
+    kernel_args->shards = (uint32_t)fabric->nodes.shards;
+    kernel_args->most = (uint32_t)fabric->nodes.most;
+    kernel_args->maps = fabric->maps;
+    memcpy(kernel_args->mapped, fabric->mapped, sizeof(kernel_args->mapped));
+}
+
+/* Counts the signals of each node that an all-reduce without packets takes. */
+static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
+{
+    const uint32_t pattern = choice->algo->pattern, nodes = (uint32_t)fabric->nodes.count;
+    const uint64_t shards = (uint64_t)fabric->nodes.shards;
+    const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t shard = (units + shards - 1) / shards;
+    const uint64_t tile = MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards,
+                                                 MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->slot_size));
+    uint32_t node;
+
+    for (node = 0; node < nodes && choice->epochs == 0; ++node) {
+        fabric->exchanges[node] +=
+            MSCCLPP_DEV_NODES_SIGNALS(pattern, nodes, (uint32_t)fabric->nodes.node, node, (shard + tile - 1) / tile, 1);
+    }
+}
+
+/* Nobody waits for the kernel, so the proxy's thread serves it to its end. */
+static mscclpp_status_t enqueue(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch,
+                                const char *what)
+{
+    mscclpp_status_t status = mscclpp_proxy_begin_launch(team->fabric->proxy, team->launches + 1, launch->nblocks);
+
+    return status == MSCCLPP_OK ? mscclpp_team_launch(team, stream, launch, what) : status;
+}
+
+/* A call whose kernel has the proxy work. The caller says when the fabric is in no call any more. */
+static mscclpp_status_t run_with_proxy(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, const char *what,
+                                       uint64_t bytes)
+{
+    mscclpp_fabric_t *fabric = team->fabric;
+    mscclpp_status_t status;
+
+    __atomic_store_n(&fabric->in_call, true, __ATOMIC_RELEASE);
+    mscclpp_proxy_begin(fabric->proxy);
+    team->pump = pump;
+    status = mscclpp_team_launch(team, NULL, launch, what);
+    team->pump = NULL;
+    if (status == MSCCLPP_OK) {
+        status = hand_over(team, bytes);
+    }
+    mscclpp_proxy_end(fabric->proxy);
+    return status;
+}
+
+mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_choice_t *choice,
+                                    const mscclpp_dev_args_t *args)
+{
+    mscclpp_fabric_t *fabric = team->fabric;
+    /* Its kernel asks the proxy for nothing. What earlier calls have left to that, the progress of all fabrics does. */
+    const bool stored = fabric->maps && choice->epochs != 0;
+    mscclpp_dev_nodes_args_t kernel_args;
+    mscclpp_dev_launch_t launch;
+    mscclpp_status_t status;
+
+    memset(&kernel_args, 0, sizeof(kernel_args));
+    fill_args(fabric, args, &kernel_args);
+    kernel_args.pattern = choice->algo->pattern;
+    launch.kernel = choice->kernel;
+    launch.nblocks = choice->nblocks;
+    launch.nthreads = choice->nthreads;
+    launch.args = &kernel_args;
+    if (!fabric->owner || (stream != NULL && stored)) {
+        return mscclpp_team_launch(team, stream, &launch, choice->algo->name);
+    }
+    if (stream != NULL) {
+        status = enqueue(team, stream, &launch, choice->algo->name);
+        count_exchanges(fabric, choice, args);
+        return status;
+    }
+    ++fabric->calls;
+    fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(team->epochs - choice->epochs) + 1;
+    if (stored) {
+        status = mscclpp_team_launch(team, NULL, &launch, choice->algo->name);
+    } else {
+        status = run_with_proxy(team, &launch, choice->algo->name, args->bytes);
+    }
+    if (status != MSCCLPP_OK) {
+        mscclpp_proxy_stop(fabric->proxy);
+    }
+    mscclpp_control_store(&team->control[team->rank].absent, 0);
+    count_exchanges(fabric, choice, args);
+    __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
+    return status;
+}
+
+/* A kernel that meets all other ranks, and leaves what it combines, the node's own packets, as it is: nothing. */
+static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
+{
+    mscclpp_select_input_t input;
+    mscclpp_dev_args_t args;
+    mscclpp_choice_t choice;
+    mscclpp_status_t status;
+
+    memset(&input, 0, sizeof(input));
+    mscclpp_fabric_describe(team->fabric, &input);
+    mscclpp_team_fill_args(team, &args);
+    args.in = args.out = args.scratch[args.rank] + MSCCLPP_DEV_PACKET_OFFSET;
+    args.bytes = sizeof(uint32_t);
+    args.dtype = MSCCLPP_DTYPE_UINT32;
+    args.op = MSCCLPP_OP_SUM;
+    input.bytes = args.bytes;
+    input.dtype = MSCCLPP_DTYPE_UINT32;
+    input.nranks = args.nranks;
+    input.on_host = team->on_host;
+    input.block_limit = team->block_limit;
+    input.protocol = &team->protocol;
+    input.layout = &team->layout;
+    status = mscclpp_select_shape(&input, &mscclpp_algo_allreduce_nodes, &choice);
+    return status == MSCCLPP_OK ? mscclpp_fabric_run(team, NULL, &choice, &args) : status;
+}
+
+mscclpp_status_t mscclpp_fabric_renew(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_fabric_t *fabric = team->fabric;
+    /* Packets order nothing but themselves: only a signal after them says that no put of them is under way. */
+    mscclpp_status_t status = meet_nodes(team);
+    uint64_t size;
+    void *zeros;
+
+    if (status == MSCCLPP_OK && fabric->owner) {
+        size = fabric->area_size - fabric->packets_offset;
+        zeros = calloc(1, size);
+        if (zeros == NULL) {
+            mscclpp_error("%s: no memory for %llu bytes", fabric->label, (unsigned long long)size);
+            return MSCCLPP_ERR_NO_MEMORY;
+        }
+        status = fabric->gpu->copy(stream, (char *)fabric->area.host + fabric->packets_offset, zeros, size);
+        if (status == MSCCLPP_OK) {
+            status = fabric->gpu->stream_sync(stream);
+        }
+        free(zeros);
+    }
+    return status == MSCCLPP_OK ? meet_nodes(team) : status;
+}

@@ -1,0 +1,364 @@
+/*
+ * How a fabric comes about, in steps that all ranks take together and that all of them end alike: whatever a rank
+ * lacks, it goes on exchanging until the vote. Ranks that own no shard vote as well.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/fabric/internal.h"
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
+#include "mca/common/oob/vote.h"
+
+/* Where slots begin, if they are not smaller than that. */
+#define SLOT_ALIGN ((uint64_t)256)
+
+/* How to reach a rank; addresses of all nodes' connections follow. */
+typedef struct {
+    uint64_t packets; /* 0: its transport cannot carry them */
+    uint64_t key_length;
+    unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
+} reach_t;
+
+typedef struct {
+    uint64_t length;
+    unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
+} address_t;
+
+static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
+                                  const mscclpp_transport_ops_t *ops, mscclpp_transport_place_t place,
+                                  uint32_t *flags_p)
+{
+    const uint64_t tokens = (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count;
+    mscclpp_transport_params_t transport;
+    mscclpp_status_t status = mscclpp_fabric_allocate(fabric, place, tokens * sizeof(uint64_t), &fabric->tokens);
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    memset(&transport, 0, sizeof(transport));
+    transport.config = &fabric->config;
+    transport.gpu = fabric->gpu;
+    transport.device = fabric->device;
+    transport.rank = params->oob.rank;
+    transport.size = params->oob.size;
+    transport.one_host = fabric->nodes.one_host;
+    transport.label = fabric->label;
+    transport.tokens = fabric->tokens.host;
+    transport.token_count = tokens;
+    fabric->ops = ops;
+    fabric->place = place;
+    status = ops->create(&transport, flags_p, &fabric->transport);
+    if (status != MSCCLPP_OK) {
+        fabric->transport = NULL;
+        mscclpp_fabric_close_transport(fabric);
+    }
+    fabric->packets = (*flags_p & MSCCLPP_WHOLE_WORDS) != 0;
+    return status;
+}
+
+/*
+ * Tokens and slots lie together, both in device memory or both in the host's: a signal in one kind of memory would say
+ * nothing of data that takes another way into the other kind. Device memory where the transport can do both, unless it
+ * is the CPU that moves bytes.
+ */
+static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
+                                       const mscclpp_transport_ops_t *ops)
+{
+    const uint32_t both = MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
+    const char *wanted = fabric->config.exchange_memory;
+    const bool host = strcmp(wanted, "host") == 0, device = strcmp(wanted, "device") == 0;
+    uint32_t flags = 0;
+    mscclpp_status_t status = open_with(fabric, params, ops, ops->place, &flags);
+
+    if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both && !host &&
+        (device || ops->place != MSCCLPP_PLACE_SHARED)) {
+        mscclpp_fabric_close_transport(fabric);
+        status = open_with(fabric, params, ops, MSCCLPP_PLACE_DEVICE, &flags);
+    }
+    if (status == MSCCLPP_OK && (fabric->tokens.on_device ? host : device)) {
+        mscclpp_info("%s: no transport %s: coll_mscclpp_exchange_memory is %s", fabric->label, ops->name, wanted);
+        mscclpp_fabric_close_transport(fabric);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}
+
+static bool may_take(const mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
+{
+    const char *wanted = fabric->config.transport;
+
+    if (!ops->between_nodes && !fabric->nodes.one_host) {
+        return false;
+    }
+    if (strcmp(wanted, "auto") == 0) {
+        return ops->between_nodes || ops->within_host;
+    }
+    return strcmp(wanted, "network") == 0 ? ops->between_nodes : strcmp(wanted, ops->name) == 0;
+}
+
+static void note_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
+                         const mscclpp_transport_ops_t *ops)
+{
+    if (vote->status != MSCCLPP_OK && vote->status != MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_info("%s: rank %d: transport %s: %s", oob->label, vote->culprit, ops->name,
+                     mscclpp_status_string(vote->status));
+    }
+    fabric->lacks_descriptors =
+        fabric->lacks_descriptors || (vote->status == MSCCLPP_ERR_NO_DESCRIPTORS && vote->culprit == oob->rank);
+}
+
+/* The first one from number *next_p on; *next_p: the one behind it. */
+static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params, int *next_p)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    mscclpp_vote_t vote;
+
+    while (*next_p < mscclpp_transport_count) {
+        const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
+        mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+
+        if (may_take(fabric, ops)) {
+            status = fabric->owner ? open_transport(fabric, params, ops) : MSCCLPP_OK;
+        }
+        status = mscclpp_vote(oob, status, &vote);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        note_failure(fabric, oob, &vote, ops);
+        if (vote.culprit < 0) {
+            fabric->ops = ops;
+            mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
+                        "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory",
+                        oob->label, ops->name, fabric->nodes.count, fabric->nodes.shards,
+                        oob->size - (fabric->nodes.count - 1) * fabric->nodes.shards,
+                        fabric->tokens.on_device ? "device" : "pinned host");
+            return MSCCLPP_OK;
+        }
+        mscclpp_fabric_close_transport(fabric);
+    }
+    if (fabric->lacks_descriptors) {
+        mscclpp_warn("%s: rank %d: a transport between nodes: %s: device buffers are staged", oob->label, oob->rank,
+                     mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
+    }
+    mscclpp_info("%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s on rank %d): device "
+                 "buffers are staged",
+                 oob->label, fabric->config.transport, oob->rank);
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
+/* The area of slots, and this rank's halves of the connections. */
+static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, address_t *addresses)
+{
+    const mscclpp_transport_ops_t *ops = fabric->ops;
+    mscclpp_status_t status = mscclpp_fabric_allocate(fabric, fabric->place, fabric->area_size, &fabric->area);
+    size_t length = sizeof(reach->key);
+    int node;
+
+    if (status == MSCCLPP_OK) {
+        status = ops->region_create(fabric->transport, fabric->area.host, fabric->area_size, &fabric->region);
+    }
+    if (status == MSCCLPP_OK) {
+        status = ops->region_key(fabric->region, reach->key, &length);
+        reach->key_length = length;
+    }
+    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
+        if (node == fabric->nodes.node) {
+            continue;
+        }
+        length = sizeof(addresses[node].bytes);
+        status = ops->conn_create(fabric->transport, fabric->nodes.owners[node], &fabric->conns[node]);
+        if (status == MSCCLPP_OK) {
+            status = ops->conn_address(fabric->conns[node], addresses[node].bytes, &length);
+            addresses[node].length = length;
+        }
+    }
+    return status;
+}
+
+/* Ranks that own no shard have no say in it. */
+static bool all_take_packets(const char *all, int ranks, size_t size)
+{
+    bool good = true;
+    int rank;
+
+    for (rank = 0; rank < ranks; ++rank) {
+        good = good && ((const reach_t *)(const void *)(all + (size_t)rank * size))->packets != 0;
+    }
+    return good;
+}
+
+/* `all` holds, for each rank, its reach and its addresses, `size` bytes together. */
+static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const char *all, size_t size)
+{
+    const mscclpp_transport_ops_t *ops = fabric->ops;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int node;
+
+    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
+        const char *card = all + (size_t)fabric->nodes.owners[node] * size;
+        const reach_t *reach = (const reach_t *)(const void *)card;
+        const address_t *address = (const address_t *)(const void *)(card + sizeof(*reach)) + fabric->nodes.node;
+
+        if (node == fabric->nodes.node) {
+            continue;
+        }
+        status = ops->conn_connect(fabric->conns[node], address->bytes, address->length);
+        if (status == MSCCLPP_OK) {
+            status = ops->remote_create(fabric->conns[node], reach->key, reach->key_length, &fabric->remotes[node]);
+        }
+    }
+    return status;
+}
+
+/* True if kernels reach the slots for packets of all other nodes; what signals order is left to the proxy. */
+static bool map_packets(mscclpp_fabric_t *fabric)
+{
+    const uint64_t length = fabric->area_size - fabric->packets_offset;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int node;
+
+    if (!fabric->config.exchange_stores || fabric->ops->remote_map == NULL ||
+        (uint32_t)fabric->nodes.count > MSCCLPP_DEV_NODES_MAPPED) {
+        return false;
+    }
+    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
+        void *packets = NULL;
+
+        if (node != fabric->nodes.node) {
+            status = fabric->ops->remote_map(fabric->remotes[node], fabric->packets_offset, length, &packets);
+        }
+        fabric->mapped[node] = packets;
+    }
+    return status == MSCCLPP_OK;
+}
+
+/* Each rank decides for itself, as receivers do not see the difference. */
+static void choose_stores(mscclpp_fabric_t *fabric, bool tell)
+{
+    fabric->maps = fabric->packets && map_packets(fabric);
+    if (fabric->packets) {
+        mscclpp_log(tell ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
+                    fabric->maps ? "kernels store" : "the proxy puts");
+    }
+}
+
+/* Other transports may be left if this one fails. */
+static mscclpp_status_t agree_on_connection(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, mscclpp_status_t mine)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
+
+    if (status == MSCCLPP_OK && vote.culprit >= 0) {
+        note_failure(fabric, oob, &vote, fabric->ops);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}
+
+static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
+{
+    const size_t size = sizeof(reach_t) + (size_t)fabric->nodes.count * sizeof(address_t);
+    char *all = calloc((size_t)oob->size + 1, size), *own;
+    mscclpp_status_t mine = MSCCLPP_OK, status;
+
+    own = all != NULL ? all + (size_t)oob->size * size : NULL;
+    if (all == NULL) {
+        mscclpp_error("%s: no memory for the addresses of %d ranks", oob->label, oob->size);
+        mine = MSCCLPP_ERR_NO_MEMORY;
+    } else {
+        ((reach_t *)(void *)own)->packets = !fabric->owner || fabric->packets;
+    }
+    if (all != NULL && fabric->owner) {
+        mine = prepare(fabric, (reach_t *)(void *)own, (address_t *)(void *)(own + sizeof(reach_t)));
+    }
+    status = agree_on_connection(fabric, oob, mine);
+    if (status == MSCCLPP_OK) {
+        status = oob->allgather(oob->context, own, all, size);
+    }
+    if (status == MSCCLPP_OK) {
+        fabric->packets = all_take_packets(all, oob->size, size);
+        status = agree_on_connection(fabric, oob, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK);
+    }
+    if (status == MSCCLPP_OK && fabric->owner) {
+        mscclpp_fabric_hide_memory(&fabric->tokens);
+        mscclpp_fabric_hide_memory(&fabric->area);
+        choose_stores(fabric, oob->rank == 0);
+    }
+    free(all);
+    return status;
+}
+
+/* Whether ranks reach one another is known only once they have tried; if not, there may be another way. */
+static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params)
+{
+    mscclpp_status_t status;
+    int next = 0;
+
+    while ((status = choose_transport(fabric, params, &next)) == MSCCLPP_OK) {
+        status = connect_nodes(fabric, &params->oob);
+        if (status != MSCCLPP_ERR_NOT_SUPPORTED) {
+            break;
+        }
+        mscclpp_info("%s: transport %s does not connect all nodes; others are tried", fabric->label, fabric->ops->name);
+        mscclpp_fabric_close_transport(fabric);
+    }
+    return status;
+}
+
+/* Of what the user gives an eighth is for packets; they are for small messages. */
+static void cut_area(mscclpp_fabric_t *fabric)
+{
+    const uint64_t packets = fabric->config.exchange_size / 8, rest = fabric->config.exchange_size - packets;
+    const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count);
+    const uint64_t packet_slots = MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count);
+    const uint64_t grain = rest / slots < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
+    const uint64_t size = rest / slots / grain * grain, units = packets / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
+
+    /* So many nodes that not even a unit is left for each: a unit is what it takes. */
+    fabric->slot_size = size < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT : size;
+    fabric->packets_offset = slots * fabric->slot_size;
+    fabric->packet_units = units == 0 ? 1 : units;
+    fabric->area_size = fabric->packets_offset + packet_slots * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT;
+}
+
+mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_params_t *params,
+                                       const mscclpp_nodes_t *nodes, mscclpp_fabric_t **fabric_p)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric));
+    mscclpp_status_t status = fabric != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+
+    if (status != MSCCLPP_OK) {
+        mscclpp_error("%s: no memory to join the nodes of %d ranks", oob->label, oob->size);
+    }
+    status = mscclpp_agree(oob, NULL, status, "memory to join nodes");
+    if (status != MSCCLPP_OK) {
+        free(fabric);
+        return status;
+    }
+    fabric->nodes = *nodes;
+    fabric->config = *params->config;
+    fabric->gpu = params->gpu;
+    fabric->device = params->device;
+    fabric->label = oob->label;
+    fabric->owner = nodes->rank < nodes->shards;
+    status = mscclpp_fabric_align_nodes(fabric, team, params);
+    if (status == MSCCLPP_OK) {
+        cut_area(fabric);
+        status = open_and_connect(fabric, params);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_agree(oob, NULL, fabric->owner ? mscclpp_fabric_equip(fabric, team) : MSCCLPP_OK,
+                               "setting port channels up");
+    }
+    if (status != MSCCLPP_OK) {
+        mscclpp_fabric_destroy(fabric);
+        return status;
+    }
+    fabric->ctrl = team->ctrl;
+    mscclpp_fabric_enlist(fabric);
+    *fabric_p = fabric;
+    return MSCCLPP_OK;
+}

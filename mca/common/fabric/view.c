@@ -1,0 +1,131 @@
+/* Which nodes have sent nothing yet, as the host of a waiting rank sees it. */
+#include "mca/common/fabric/internal.h"
+#include "mca/common/team/parts.h"
+
+/* Seconds between two looks into device memory. */
+#define VIEW_PERIOD 0.25
+
+static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
+{
+    return (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count * sizeof(uint64_t);
+}
+
+/* All that takes a while, or may wait for kernels, before there are any. */
+mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric)
+{
+    mscclpp_status_t status;
+    void *host, *device;
+
+    if (!fabric->tokens.on_device) {
+        return MSCCLPP_OK;
+    }
+    status = fabric->gpu->host_alloc(tokens_size(fabric), &host, &device);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    fabric->view = host;
+    status = mscclpp_copier_add(&fabric->viewer, fabric->gpu, fabric->device, fabric->view, fabric->tokens.device,
+                                tokens_size(fabric));
+    if (status == MSCCLPP_OK) {
+        status = fabric->gpu->stream_sync(fabric->viewer.stream);
+    }
+    return status == MSCCLPP_OK ? mscclpp_copier_test(&fabric->viewer, fabric->gpu) : status;
+}
+
+void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
+{
+    mscclpp_copier_fini(&fabric->viewer, fabric->gpu);
+    if (fabric->view != NULL) {
+        fabric->gpu->host_free(fabric->view);
+        fabric->view = NULL;
+    }
+}
+
+/*
+ * The tokens: where they lie in device memory, as they were not long ago, or NULL if they have not been looked at in
+ * this call.
+ */
+static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
+{
+    const double now = mscclpp_team_now();
+
+    if (!fabric->tokens.on_device) {
+        return fabric->tokens.host;
+    }
+    if (!may_ask) {
+        return NULL;
+    }
+    if (fabric->viewed_call != fabric->calls) {
+        fabric->viewed_call = fabric->calls;
+        fabric->viewed_at = now;
+        fabric->viewed = fabric->viewing = false;
+    }
+    if (mscclpp_copier_test(&fabric->viewer, fabric->gpu) == MSCCLPP_OK) {
+        fabric->viewed = fabric->viewed || fabric->viewing;
+        fabric->viewing = false;
+    }
+    if (!fabric->viewing && now - fabric->viewed_at >= VIEW_PERIOD) {
+        fabric->viewed_at = now;
+        fabric->viewing = mscclpp_copier_add(&fabric->viewer, fabric->gpu, fabric->device, fabric->view,
+                                             fabric->tokens.device, tokens_size(fabric)) == MSCCLPP_OK;
+    }
+    return fabric->viewed ? fabric->view : NULL;
+}
+
+/* How many signals have come from a node. */
+static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *tokens, int node)
+{
+    uint64_t sum = 0;
+    uint32_t block;
+
+    for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS; ++block) {
+        sum += __atomic_load_n(&tokens[MSCCLPP_DEV_NODES_NUMBER((uint32_t)fabric->nodes.count, block, (uint32_t)node)],
+                               __ATOMIC_RELAXED);
+    }
+    return sum;
+}
+
+/*
+ * True if a packet of the call in hand has come from a node: the first ones of a block lie at the start of its slots,
+ * and flags count up.
+ */
+static bool has_packets(const mscclpp_fabric_t *fabric, int node)
+{
+    const uint64_t slots = (uint64_t)fabric->nodes.count + 1;
+    const char *packets = (const char *)fabric->area.host + fabric->packets_offset;
+    bool found = false;
+    uint64_t set;
+
+    for (set = 0; set < 2 && !found; ++set) {
+        const uint64_t slot = set * slots + 1 + (uint64_t)node;
+        const uint64_t *word =
+            (const uint64_t *)(const void *)(packets + slot * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT);
+        const uint32_t flag = (uint32_t)(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
+
+        found = flag >= fabric->first_flag;
+    }
+    return found;
+}
+
+uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
+{
+    const bool packets = fabric->first_flag != 0;
+    const uint64_t *tokens;
+    uint64_t absent = 0;
+    int node;
+
+    if (!fabric->owner) {
+        return 0;
+    }
+    tokens = packets ? NULL : look_at_tokens(fabric, may_ask);
+    if (packets ? fabric->area.on_device : tokens == NULL) {
+        return 0;
+    }
+    for (node = 0; node < fabric->nodes.count; ++node) {
+        if (node != fabric->nodes.node &&
+            !(packets ? has_packets(fabric, node) : count_signals(fabric, tokens, node) > fabric->exchanges[node])) {
+            absent |= (uint64_t)1 << fabric->nodes.owners[node];
+        }
+    }
+    return absent;
+}

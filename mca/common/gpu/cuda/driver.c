@@ -1,0 +1,298 @@
+#include "mca/common/gpu/cuda/driver.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_once_t cuda_once = PTHREAD_ONCE_INIT;
+static pthread_once_t cuda_find_once = PTHREAD_ONCE_INIT;
+static pthread_once_t cuda_use_once = PTHREAD_ONCE_INIT;
+static PFN_cuCtxGetCurrent_v4000 cuda_get_current; /* NULL if there is no driver; see cuda_find */
+static mscclpp_cuda_driver_t cuda_table;
+_Atomic(mscclpp_cuda_driver_t *) mscclpp_cuda_driver_loaded; /* &cuda_table once it is filled in */
+
+cudaError_t mscclpp_cuda_check(mscclpp_log_level_t level, const char *call, cudaError_t error)
+{
+    if (cudaSuccess != error) {
+        mscclpp_log(level, "%s failed: %s (%s)", call, cudaGetErrorName(error), cudaGetErrorString(error));
+        (void)cudaGetLastError();
+    }
+    return error;
+}
+
+CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, CUresult result)
+{
+    if (CUDA_SUCCESS != result) {
+        const char *name = NULL;
+        if (CUDA_SUCCESS != cuda_table.get_error_name(result, &name) || NULL == name) {
+            name = "unknown error";
+        }
+        mscclpp_log(level, "%s failed: %s (%d)", call, name, (int)result);
+    }
+    return result;
+}
+
+/* At the process's end the runtime may be gone before its users; what it held is gone with it. */
+static mscclpp_log_level_t release_level(cudaError_t error)
+{
+    return cudaErrorCudartUnloading == error || cudaErrorContextIsDestroyed == error ? MSCCLPP_LOG_DEBUG
+                                                                                     : MSCCLPP_LOG_WARN;
+}
+
+void mscclpp_cuda_check_release(const char *call, cudaError_t error)
+{
+    (void)mscclpp_cuda_check(release_level(error), call, error);
+}
+
+static cudaError_t driver_entry(const char *name, unsigned version, void **function_p)
+{
+    enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    cudaError_t error;
+
+#if CUDART_VERSION >= 12050
+    error = cudaGetDriverEntryPointByVersion(name, function_p, version, cudaEnableDefault, &found);
+#elif CUDART_VERSION >= 12000
+    (void)version;
+    error = cudaGetDriverEntryPoint(name, function_p, cudaEnableDefault, &found);
+#else
+    (void)version;
+    error = cudaGetDriverEntryPoint(name, function_p, cudaEnableDefault);
+    found = cudaDriverEntryPointSuccess;
+#endif
+    if (cudaSuccess == error && (cudaDriverEntryPointSuccess != found || NULL == *function_p)) {
+        error = cudaErrorSymbolNotFound;
+    }
+    return error;
+}
+
+/* Every failure here means a machine without a usable CUDA device, which is an ordinary one. */
+static void cuda_load(void)
+{
+    mscclpp_cuda_driver_t *table = &cuda_table;
+    cudaError_t error = cudaSuccess;
+    int count = 0;
+
+    if (cudaSuccess != CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaGetDeviceCount(&count)) || count <= 0) {
+        return;
+    }
+#define CUDA_DRIVER_LOAD(field_, function_, version_)                                                                  \
+    if (cudaSuccess == error) {                                                                                        \
+        error = driver_entry(#function_, version_, (void **)&table->field_);                                           \
+        (void)mscclpp_cuda_check(MSCCLPP_LOG_DEBUG, "looking for " #function_, error);                                 \
+    }
+    CUDA_DRIVER_ENTRIES(CUDA_DRIVER_LOAD)
+#undef CUDA_DRIVER_LOAD
+#define CUDA_DRIVER_LOAD_OPTIONAL(field_, function_, version_)                                                         \
+    if (cudaSuccess != driver_entry(#function_, version_, (void **)&table->field_)) {                                  \
+        (void)cudaGetLastError();                                                                                      \
+        table->field_ = NULL;                                                                                          \
+    }
+    CUDA_DRIVER_OPTIONAL_ENTRIES(CUDA_DRIVER_LOAD_OPTIONAL)
+#undef CUDA_DRIVER_LOAD_OPTIONAL
+    if (cudaSuccess != error) {
+        return;
+    }
+    table->devices = calloc((size_t)count, sizeof(*table->devices));
+    if (NULL == table->devices) {
+        mscclpp_error("out of memory for the descriptions of %d CUDA devices", count);
+        return;
+    }
+    for (int i = 0; i < count; ++i) {
+        pthread_mutex_init(&table->devices[i].lock, NULL);
+    }
+    table->device_count = count;
+    atomic_store_explicit(&mscclpp_cuda_driver_loaded, table, memory_order_release);
+}
+
+mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
+{
+    const mscclpp_cuda_driver_t *driver;
+
+    pthread_once(&cuda_once, cuda_load);
+    driver = mscclpp_cuda_driver();
+    if (NULL == driver) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *device_count_p = driver->device_count;
+    return MSCCLPP_OK;
+}
+
+/*
+ * Whether the kernel's driver runs a GPU that this process may see, without a word to it: initialising CUDA takes up to
+ * 0.2 s, and is too dear for a program that may never use it. Some systems make these files only when CUDA is first
+ * initialised, or have others; there one has to probe.
+ */
+bool mscclpp_cuda_is_likely(void)
+{
+    static const char name[] = "nvidia";
+    DIR *folder = opendir("/dev");
+    const struct dirent *entry;
+    bool found = false;
+
+    while (NULL != folder && !found && NULL != (entry = readdir(folder))) {
+        found = 0 == strncmp(entry->d_name, name, strlen(name)) && isdigit((unsigned char)entry->d_name[strlen(name)]);
+    }
+    if (NULL != folder) {
+        closedir(folder);
+    }
+    return found;
+}
+
+/* Loading the driver's library does not initialise it; an application that uses CUDA has it loaded already. */
+static void cuda_find(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+
+    if (NULL == library) {
+        mscclpp_debug("no CUDA: %s", dlerror());
+        return;
+    }
+    *(void **)&cuda_get_current = dlsym(library, "cuCtxGetCurrent");
+}
+
+static void cuda_use(void)
+{
+    int count;
+
+    if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
+        mscclpp_info("CUDA is in use in this process, but this component finds no device that it can use; device "
+                     "buffers are left to the other components (verbose 3 shows what the driver said)");
+    }
+}
+
+mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
+{
+    mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUcontext context;
+
+    if (NULL == driver) {
+        (void)pthread_once(&cuda_find_once, cuda_find);
+        if (NULL == cuda_get_current || CUDA_ERROR_NOT_INITIALIZED == cuda_get_current(&context)) {
+            return NULL;
+        }
+        (void)pthread_once(&cuda_use_once, cuda_use);
+        driver = mscclpp_cuda_driver();
+    }
+    return driver;
+}
+
+mscclpp_status_t mscclpp_cuda_check_device(int device)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    int count = NULL != driver ? driver->device_count : 0;
+
+    if (device < 0 || device >= count) {
+        mscclpp_error("CUDA device %d does not exist: there are %d", device, count);
+        return MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
+{
+    mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    mscclpp_cuda_device_t *entry = &driver->devices[device];
+    CUcontext context = atomic_load_explicit(&entry->context, memory_order_acquire);
+    CUresult result = CUDA_SUCCESS;
+
+    if (NULL == context) {
+        pthread_mutex_lock(&entry->lock);
+        context = atomic_load_explicit(&entry->context, memory_order_relaxed);
+        if (NULL == context) {
+            int pools = 0;
+            result = DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->primary_ctx_retain(&context, device));
+            if (CUDA_SUCCESS == result) {
+                (void)driver->device_get_attribute(&pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device);
+                entry->has_pools = 0 != pools;
+                atomic_store_explicit(&entry->context, context, memory_order_release);
+            }
+        }
+        pthread_mutex_unlock(&entry->lock);
+    }
+    if (CUDA_SUCCESS != result) {
+        return CUDA_ERROR_OUT_OF_MEMORY == result ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_DEVICE;
+    }
+    *context_p = context;
+    return MSCCLPP_OK;
+}
+
+void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope)
+{
+    mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUstreamCaptureMode mode = scope->mode;
+
+    (void)driver->exchange_capture_mode(&mode);
+    if (scope->switched) {
+        (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_current(scope->context));
+    }
+}
+
+mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
+{
+    mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    mscclpp_status_t status = mscclpp_cuda_check_device(device);
+    CUcontext context;
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_primary_context(device, &context);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_get_current(&scope->context))) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    scope->switched = scope->context != context;
+    if (scope->switched && CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_set_current(context))) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    (void)driver->exchange_capture_mode(&scope->mode);
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
+{
+    const mscclpp_cuda_driver_t *driver;
+    CUcontext context = NULL;
+    CUdevice device;
+    int fallback, count;
+
+    /* A rank without device memory may be asked to join those that have some, before it has used CUDA. */
+    if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    driver = mscclpp_cuda_driver();
+    if (CUDA_SUCCESS == driver->ctx_get_current(&context) && NULL != context &&
+        CUDA_SUCCESS == driver->ctx_get_device(&device)) {
+        *device_p = device;
+        return MSCCLPP_OK;
+    }
+    if (cudaSuccess != CUDA_CALL(MSCCLPP_LOG_ERROR, cudaGetDevice(&fallback))) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    *device_p = fallback;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope)
+{
+    mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUcontext context = NULL;
+    int device;
+
+    if (NULL == driver) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (CUDA_SUCCESS != driver->ctx_get_current(&context) || NULL == context) {
+        for (device = 0; device < driver->device_count; ++device) {
+            if (NULL != atomic_load_explicit(&driver->devices[device].context, memory_order_acquire)) {
+                return mscclpp_cuda_enter(device, scope);
+            }
+        }
+    }
+    mscclpp_status_t status = mscclpp_cuda_current_device(&device);
+    return MSCCLPP_OK == status ? mscclpp_cuda_enter(device, scope) : status;
+}

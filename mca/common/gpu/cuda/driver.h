@@ -1,0 +1,168 @@
+/*
+ * Private to the gpu_cuda files: the driver's functions, the way into a device and out again, and how errors are told.
+ *
+ * Devices are entered through the driver: making a device's primary context current and putting the thread's former
+ * one back, none included, neither creates a context that nobody asked for nor touches the device that the
+ * application's own copy of the runtime has chosen. cudaSetDevice does both.
+ */
+#ifndef MCA_COMMON_GPU_CUDA_DRIVER_H
+#define MCA_COMMON_GPU_CUDA_DRIVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+
+#include "mca/common/gpu/gpu.h"
+#include "mca/common/base/log.h"
+
+/* X(field, function, CUDA version that brought its present signature) */
+#define CUDA_DRIVER_ENTRIES(X)                                                                                         \
+    X(get_error_name, cuGetErrorName, 6000)                                                                            \
+    X(ctx_get_current, cuCtxGetCurrent, 4000)                                                                          \
+    X(ctx_set_current, cuCtxSetCurrent, 4000)                                                                          \
+    X(ctx_get_device, cuCtxGetDevice, 2000)                                                                            \
+    X(primary_ctx_retain, cuDevicePrimaryCtxRetain, 7000)                                                              \
+    X(device_get_name, cuDeviceGetName, 2000)                                                                          \
+    X(device_get_uuid, cuDeviceGetUuid, 11040)                                                                         \
+    X(device_get_attribute, cuDeviceGetAttribute, 2000)                                                                \
+    X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, 10010)                                                 \
+    X(pointer_get_attributes, cuPointerGetAttributes, 7000)                                                            \
+    X(pointer_set_attribute, cuPointerSetAttribute, 6000)                                                              \
+    X(stream_is_capturing, cuStreamIsCapturing, 10000)                                                                 \
+    X(stream_synchronize, cuStreamSynchronize, 2000)                                                                   \
+    X(mem_get_address_range, cuMemGetAddressRange, 3020)                                                               \
+    X(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010)
+
+/* Of newer drivers; NULL where there is none. */
+#define CUDA_DRIVER_OPTIONAL_ENTRIES(X)                                                                                \
+    X(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, 11070)                                          \
+    X(launch_kernel, cuLaunchKernelEx, 11060)                                                                          \
+    X(ctx_get_flags, cuCtxGetFlags, 7000)                                                                              \
+    X(ctx_set_flags, cuCtxSetFlags, 12010)
+
+typedef struct {
+    pthread_mutex_t lock;       /* of the fields' first setting */
+    _Atomic(CUcontext) context; /* the primary one, retained for as long as the process lives; NULL until needed */
+    bool has_pools;
+    bool preloaded;
+    atomic_ullong peers; /* bit p: kernels of this device reach device p */
+} mscclpp_cuda_device_t;
+
+typedef struct {
+#define CUDA_DRIVER_FIELD(field_, function_, version_) PFN_##function_##_v##version_ field_;
+    CUDA_DRIVER_ENTRIES(CUDA_DRIVER_FIELD)
+    CUDA_DRIVER_OPTIONAL_ENTRIES(CUDA_DRIVER_FIELD)
+#undef CUDA_DRIVER_FIELD
+    int device_count;
+    mscclpp_cuda_device_t *devices;
+} mscclpp_cuda_driver_t;
+
+/* What mscclpp_cuda_enter changed in the calling thread. */
+typedef struct {
+    CUcontext context;
+    bool switched;
+    CUstreamCaptureMode mode;
+} mscclpp_cuda_scope_t;
+
+extern _Atomic(mscclpp_cuda_driver_t *) mscclpp_cuda_driver_loaded;
+
+/* NULL before a successful mscclpp_cuda_probe. */
+static inline mscclpp_cuda_driver_t *mscclpp_cuda_driver(void)
+{
+    return atomic_load_explicit(&mscclpp_cuda_driver_loaded, memory_order_acquire);
+}
+
+/*
+ * The same, but probes first if that has not been done and the driver is initialised, which is for the application to
+ * do: NULL as long as it has not, so that the process owns no device memory.
+ */
+mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void);
+
+/* Entries of mscclpp_gpu_ops_t, which says what they do. */
+mscclpp_status_t mscclpp_cuda_probe(int *device_count_p);
+bool mscclpp_cuda_is_likely(void);
+mscclpp_status_t mscclpp_cuda_current_device(int *device_p);
+
+bool mscclpp_cuda_is_device(const void *address);
+mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_reach_t *reach_p);
+mscclpp_status_t mscclpp_cuda_settle(const void *address);
+void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p);
+mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p);
+mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p);
+void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base);
+mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p);
+
+mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p);
+void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address);
+mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p);
+void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
+mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
+mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count);
+mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+                                        size_t width, size_t rows);
+mscclpp_status_t mscclpp_cuda_event_create(int device, mscclpp_gpu_event_t **event_p);
+void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event);
+mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event);
+mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
+mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
+                                             mscclpp_gpu_prepared_t **prepared_p);
+mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
+void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
+
+/* cuda/stream.c: the runtime's own stream. */
+cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream);
+
+/* The driver's number of the allocation behind an address; 0 for memory that the driver does not know. */
+unsigned long long mscclpp_cuda_buffer_id(const void *address);
+
+/* cuda/order.c: whether an allocation needs no `settle` any more, and the work of `settle` for one that does. */
+bool mscclpp_cuda_is_settled(unsigned long long buffer_id);
+mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id);
+
+mscclpp_status_t mscclpp_cuda_check_device(int device);
+
+/* MSCCLPP_ERR_INVALID, logged, for an allocation of nothing. */
+mscclpp_status_t mscclpp_cuda_check_size(size_t size);
+
+/* Of a checked device; creates it if nobody has yet, and keeps it for as long as the process lives. */
+mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p);
+
+/*
+ * Makes a device current in this thread until mscclpp_cuda_leave. In relaxed capture mode, for none of our calls has to
+ * do with a capture that the application has under way in another thread, and a stricter mode would end that capture.
+ */
+mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope_p);
+void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope);
+
+/* For calls that need a context and do not care which: the thread's own device, or one that has a context already. */
+mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope_p);
+
+/* Logs a failed call of the runtime at the level that its caller finds right, and clears the thread's last error. */
+cudaError_t mscclpp_cuda_check(mscclpp_log_level_t level, const char *call, cudaError_t error);
+#define CUDA_CALL(level_, call_) mscclpp_cuda_check((level_), #call_, (call_))
+
+/* For calls that give something back: the caller goes on in any case. */
+void mscclpp_cuda_check_release(const char *call, cudaError_t error);
+#define CUDA_RELEASE(call_) mscclpp_cuda_check_release(#call_, (call_))
+
+/* The same for calls of the driver, which has no last error. */
+CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, CUresult result);
+#define DRIVER_CALL(level_, call_) mscclpp_cuda_check_driver((level_), #call_, (call_))
+
+static inline mscclpp_status_t mscclpp_cuda_status(cudaError_t error)
+{
+    if (cudaSuccess == error) {
+        return MSCCLPP_OK;
+    }
+    return cudaErrorMemoryAllocation == error ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_DEVICE;
+}
+
+#endif

@@ -1,0 +1,467 @@
+/* What the driver knows of an address, and memory of other processes. */
+#include "mca/common/gpu/cuda/driver.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/base/host_memory.h"
+#include "mca/common/base/process.h"
+
+/* The opaque bytes of a handle. */
+typedef struct {
+    cudaIpcMemHandle_t ipc;
+    int32_t device; /* of the exporter; meaningful in its own process only */
+} cuda_opaque_t;
+
+_Static_assert(sizeof(cuda_opaque_t) <= MSCCLPP_GPU_HANDLE_SIZE, "the CUDA handle fits its bytes");
+
+/*
+ * What a thread has lately learnt of addresses. It holds as long as the address belongs to the same allocation, whose
+ * number is asked for each time: that takes a third of the time of the other questions. Only plain allocations are
+ * remembered, once they are settled; mapped and pool memory can change behind one number.
+ */
+typedef struct {
+    const void *address;
+    unsigned long long buffer_id; /* 0: an empty entry */
+    int device;
+} known_t;
+
+#define KNOWN 8u
+
+static _Thread_local known_t known[KNOWN];
+static _Thread_local unsigned known_next;
+
+/* Device that holds the address as plain device memory, or -1 if that is not known. `buffer_id`: its, or 0. */
+static int find_known(const void *address, unsigned long long buffer_id)
+{
+    for (unsigned i = 0; i < KNOWN && 0 != buffer_id; ++i) {
+        if (known[i].address == address && known[i].buffer_id == buffer_id) {
+            return known[i].device;
+        }
+    }
+    return -1;
+}
+
+static void remember(const void *address, unsigned long long buffer_id, int device)
+{
+    known[known_next % KNOWN] = (known_t){address, buffer_id, device};
+    ++known_next;
+}
+
+unsigned long long mscclpp_cuda_buffer_id(const void *address)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    unsigned long long id = 0;
+    void *value = &id;
+
+    /* The function for one attribute takes other memory for an error, which tools that watch calls report. */
+    return CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) ? id
+                                                                                                                  : 0;
+}
+
+/* True if this thread has seen plain device memory at the address, which may be gone. */
+static bool was_known(const void *address)
+{
+    for (unsigned i = 0; i < KNOWN; ++i) {
+        if (known[i].address == address && 0 != known[i].buffer_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * One question an address, as a rule: its number where it was device memory before, its kind else. What the driver does
+ * not know takes it longest, so it is not asked about what is certain without it. Answers for other host memory are not
+ * remembered: it can be unmapped, and CUDA may have its addresses then.
+ */
+bool mscclpp_cuda_is_device(const void *address)
+{
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    const mscclpp_cuda_driver_t *driver;
+    unsigned type = 0;
+    unsigned managed = 0;
+    void *values[] = {&type, &managed};
+
+    if (NULL == address || mscclpp_host_memory_is_certain(address)) {
+        return false;
+    }
+    /* Errors are answers too: a driver that nobody has initialised in this process (a forked child) owns no memory. */
+    driver = mscclpp_cuda_driver_in_use();
+    if (NULL == driver) {
+        return false;
+    }
+    if (was_known(address) && find_known(address, mscclpp_cuda_buffer_id(address)) >= 0) {
+        return true;
+    }
+    return CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
+           (CU_MEMORYTYPE_DEVICE == type || 0 != managed);
+}
+
+/* True if kernels of the device that registered this pinned memory see it at its host address. */
+static bool is_mapped_in_place(const void *address, int device)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+    CUdeviceptr seen = 0;
+    void *value = &seen;
+    mscclpp_cuda_scope_t scope;
+    bool in_place;
+
+    if (device < 0 || device >= driver->device_count || MSCCLPP_OK != mscclpp_cuda_enter(device, &scope)) {
+        return false;
+    }
+    in_place = CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) &&
+               seen == (CUdeviceptr)(uintptr_t)address;
+    mscclpp_cuda_leave(&scope);
+    return in_place;
+}
+
+/* What `query` says, in the words of `reach`. */
+static mscclpp_reach_t reach_by_query(int device, const void *address)
+{
+    mscclpp_mem_info_t info;
+
+    mscclpp_cuda_query(address, &info);
+    if (MSCCLPP_MEM_DEVICE == info.kind) {
+        return info.device == device ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
+    }
+    return MSCCLPP_MEM_HOST == info.kind ? MSCCLPP_REACH_NONE : MSCCLPP_REACH_FAR;
+}
+
+/* By far the most calls pass plain memory of the device's primary context, or pool memory, which has none. */
+static mscclpp_reach_t find_reach(int device, const void *address, unsigned long long buffer_id)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+    unsigned type = 0;
+    unsigned managed = 0;
+    int ordinal = -1;
+    CUcontext context = NULL, primary = NULL;
+    unsigned exportable = 0;
+    void *values[] = {&type, &managed, &ordinal, &context, &exportable};
+
+    if (CUDA_SUCCESS != driver->pointer_get_attributes(5, attributes, values, (CUdeviceptr)(uintptr_t)address) ||
+        CU_MEMORYTYPE_DEVICE != type || 0 != managed || ordinal != device) {
+        return reach_by_query(device, address);
+    }
+    if (NULL == context) {
+        return MSCCLPP_REACH_HOME;
+    }
+    if (MSCCLPP_OK != mscclpp_cuda_primary_context(device, &primary) || context != primary) {
+        return reach_by_query(device, address);
+    }
+    /* Memory that was imported, maybe from another device, cannot be exported again. */
+    if (0 == exportable) {
+        return MSCCLPP_REACH_FAR;
+    }
+    if (mscclpp_cuda_is_settled(buffer_id)) {
+        remember(address, buffer_id, device);
+    }
+    return MSCCLPP_REACH_HOME;
+}
+
+mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_reach_t *reach_p)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    unsigned long long buffer_id;
+
+    if (NULL == mscclpp_cuda_driver() || NULL == address) {
+        *reach_p = MSCCLPP_REACH_NONE;
+        return MSCCLPP_OK;
+    }
+    buffer_id = mscclpp_cuda_buffer_id(address);
+    if (find_known(address, buffer_id) == device) {
+        *reach_p = MSCCLPP_REACH_HOME;
+        return MSCCLPP_OK;
+    }
+    if (0 != buffer_id && !mscclpp_cuda_is_settled(buffer_id)) {
+        status = mscclpp_cuda_settle_buffer(address, buffer_id);
+    }
+    *reach_p = find_reach(device, address, buffer_id);
+    return status;
+}
+
+void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                        CU_POINTER_ATTRIBUTE_BUFFER_ID,      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    unsigned type = 0;
+    unsigned managed = 0;
+    int ordinal = -1;
+    CUcontext context = NULL;
+    unsigned long long buffer_id = 0;
+    CUdeviceptr base = 0;
+    size_t length = 0;
+    void *values[] = {&type, &managed, &ordinal, &context, &buffer_id, &base, &length};
+
+    memset(info_p, 0, sizeof(*info_p));
+    info_p->kind = MSCCLPP_MEM_HOST;
+    info_p->device = -1;
+    if (NULL == driver || NULL == address ||
+        CUDA_SUCCESS != driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values,
+                                                       (CUdeviceptr)(uintptr_t)address)) {
+        return;
+    }
+    if (0 != managed) {
+        info_p->kind = MSCCLPP_MEM_MANAGED;
+    } else if (CU_MEMORYTYPE_DEVICE == type) {
+        /*
+         * Pool and mapped memory have no context of their own. Memory of a context that is not the device's primary
+         * one is out of our kernels' reach, though not of copies: for us it is like host memory.
+         */
+        CUcontext primary = context;
+        if (NULL != context && ordinal >= 0 && ordinal < driver->device_count) {
+            (void)mscclpp_cuda_primary_context(ordinal, &primary);
+        }
+        if (context != primary) {
+            return;
+        }
+        info_p->kind = MSCCLPP_MEM_DEVICE;
+    } else if (CU_MEMORYTYPE_HOST == type) {
+        if (is_mapped_in_place(address, ordinal)) {
+            info_p->kind = MSCCLPP_MEM_PINNED;
+        }
+    } else {
+        return;
+    }
+    if (MSCCLPP_MEM_DEVICE == info_p->kind || MSCCLPP_MEM_MANAGED == info_p->kind) {
+        info_p->device = ordinal;
+    }
+    info_p->buffer_id = buffer_id;
+    if (0 != base && 0 != length) {
+        info_p->base = (void *)(uintptr_t)base;
+        info_p->length = length;
+    }
+}
+
+mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    unsigned type = 0;
+    unsigned managed = 0;
+    unsigned capable = 0;
+    int ordinal = -1;
+    unsigned long long buffer_id = 0;
+    void *values[] = {&type, &managed, &capable, &ordinal, &buffer_id};
+    CUdeviceptr at = (CUdeviceptr)(uintptr_t)address;
+    CUdeviceptr base = 0;
+    size_t length = 0;
+    cuda_opaque_t opaque;
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status;
+
+    /* Pool memory and memory mapped by the application itself have no handle of this kind. */
+    if (NULL == driver ||
+        CUDA_SUCCESS !=
+            driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, at) ||
+        CU_MEMORYTYPE_DEVICE != type || 0 != managed || 0 == capable || ordinal < 0 ||
+        ordinal >= driver->device_count) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = mscclpp_cuda_enter(ordinal, &scope);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    memset(&opaque, 0, sizeof(opaque));
+    opaque.device = ordinal;
+    /* The attribute is no proof: imported memory, and systems without this kind of sharing, fail here. */
+    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->mem_get_address_range(&base, &length, at)) ||
+        cudaSuccess != CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaIpcGetMemHandle(&opaque.ipc, (void *)(uintptr_t)base))) {
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    mscclpp_cuda_leave(&scope);
+    if (MSCCLPP_OK == status) {
+        memset(handle_p, 0, sizeof(*handle_p));
+        handle_p->buffer_id = buffer_id;
+        handle_p->offset = (uint64_t)(at - base);
+        handle_p->length = length;
+        handle_p->pid = (int64_t)getpid();
+        handle_p->token = mscclpp_process_token();
+        handle_p->address = (uint64_t)base;
+        memcpy(handle_p->opaque, &opaque, sizeof(opaque));
+    }
+    return status;
+}
+
+/* Errors that say that two devices, or two processes, have no way to each other; any other one is a fault. */
+static bool is_unreachable(cudaError_t error)
+{
+    switch (error) {
+    case cudaErrorPeerAccessUnsupported:
+    case cudaErrorAlreadyMapped: /* by somebody else in this process */
+    case cudaErrorTooManyPeers:
+    case cudaErrorInvalidDevice:
+    case cudaErrorMapBufferObjectFailed:
+    case cudaErrorNotSupported:
+    case cudaErrorNotPermitted:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static mscclpp_status_t import_error(const char *call, cudaError_t error, const mscclpp_gpu_handle_t *handle,
+                                     int device)
+{
+    bool unreachable = is_unreachable(error);
+    /* Where memory is short, the caller may have some to give back, or another way. */
+    bool is_short = cudaErrorMemoryAllocation == error;
+
+    mscclpp_log(unreachable ? MSCCLPP_LOG_DEBUG
+                : is_short  ? MSCCLPP_LOG_WARN
+                            : MSCCLPP_LOG_ERROR,
+                "%s for %llu bytes of process %lld on CUDA device %d failed: %s (%s)", call,
+                (unsigned long long)handle->length, (long long)handle->pid, device, cudaGetErrorName(error),
+                cudaGetErrorString(error));
+    (void)cudaGetLastError();
+    return unreachable ? MSCCLPP_ERR_NOT_SUPPORTED : mscclpp_cuda_status(error);
+}
+
+/* Lets kernels of the current device reach another device of this process; asked for once, as a second time is an
+ * error. */
+static cudaError_t enable_peer_access(int device, int peer)
+{
+    mscclpp_cuda_device_t *entry = &mscclpp_cuda_driver()->devices[device];
+    const unsigned long long bit = peer < 64 ? 1ull << peer : 0;
+    cudaError_t error;
+    int can_access = 0;
+
+    if (0 != (atomic_load(&entry->peers) & bit)) {
+        return cudaSuccess;
+    }
+    error = cudaDeviceCanAccessPeer(&can_access, device, peer);
+    if (cudaSuccess == error) {
+        error = can_access ? cudaDeviceEnablePeerAccess(peer, 0) : cudaErrorPeerAccessUnsupported;
+    }
+    if (cudaErrorPeerAccessAlreadyEnabled == error) {
+        (void)cudaGetLastError(); /* by the application */
+        error = cudaSuccess;
+    }
+    if (cudaSuccess == error) {
+        atomic_fetch_or(&entry->peers, bit);
+    }
+    return error;
+}
+
+/* Within one process addresses are common to all devices; only access may be missing. With `device` entered. */
+static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handle, const cuda_opaque_t *opaque,
+                                   void **base_p)
+{
+    void *base = (void *)(uintptr_t)handle->address;
+    cudaError_t error = cudaSuccess;
+    mscclpp_mem_info_t info;
+
+    mscclpp_cuda_query(base, &info);
+    if (info.buffer_id != handle->buffer_id) {
+        mscclpp_debug("device memory %p was freed before it was imported", base);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (opaque->device != device) {
+        error = enable_peer_access(device, opaque->device);
+    }
+    if (cudaSuccess != error) {
+        return import_error("cudaDeviceEnablePeerAccess", error, handle, device);
+    }
+    *base_p = base;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
+{
+    mscclpp_cuda_scope_t scope;
+    cuda_opaque_t opaque;
+    mscclpp_status_t status = mscclpp_cuda_enter(device, &scope);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    memcpy(&opaque, handle->opaque, sizeof(opaque));
+    if (mscclpp_process_is_self(handle->pid, handle->token)) {
+        status = import_own(device, handle, &opaque, base_p);
+    } else {
+        void *base;
+        cudaError_t error = cudaIpcOpenMemHandle(&base, opaque.ipc, cudaIpcMemLazyEnablePeerAccess);
+        if (cudaSuccess == error) {
+            *base_p = base;
+        } else {
+            status = import_error("cudaIpcOpenMemHandle", error, handle, device);
+        }
+    }
+    mscclpp_cuda_leave(&scope);
+    return status;
+}
+
+void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (NULL != base && !mscclpp_process_is_self(handle->pid, handle->token) &&
+        MSCCLPP_OK == mscclpp_cuda_enter(device, &scope)) {
+        CUDA_RELEASE(cudaIpcCloseMemHandle(base));
+        mscclpp_cuda_leave(&scope);
+    }
+}
+
+/* Of whole pages, which is what the driver lends. With the owner's device entered. */
+static mscclpp_status_t lend_pages(uintptr_t begin, uintptr_t end, int *fd_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    int fd = -1;
+
+#if CUDA_VERSION >= 12080
+    /* Over PCIe even where the GPU has a faster way to the CPU: HCAs reach it there. Not every system has the choice.
+     */
+    if (CUDA_SUCCESS ==
+        DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->mem_get_handle_for_address_range(
+                                           &fd, (CUdeviceptr)begin, end - begin, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                                           CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE))) {
+        *fd_p = fd;
+        return MSCCLPP_OK;
+    }
+#endif
+    if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG,
+                                    driver->mem_get_handle_for_address_range(&fd, (CUdeviceptr)begin, end - begin,
+                                                                             CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0))) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *fd_p = fd;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = (uintptr_t)address & ~(page - 1);
+    const uintptr_t end = ((uintptr_t)address + length + page - 1) & ~(page - 1);
+    mscclpp_mem_info_t info;
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status;
+
+    mscclpp_cuda_query(address, &info);
+    if (NULL == driver || NULL == driver->mem_get_handle_for_address_range || 0 == length ||
+        MSCCLPP_MEM_DEVICE != info.kind) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = mscclpp_cuda_enter(info.device, &scope);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    status = lend_pages(begin, end, fd_p);
+    mscclpp_cuda_leave(&scope);
+    if (MSCCLPP_OK == status) {
+        *offset_p = (uintptr_t)address - begin;
+    }
+    return status;
+}

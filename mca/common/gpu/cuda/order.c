@@ -1,0 +1,143 @@
+/*
+ * Order behind the application's synchronous calls. cudaMemcpy and cudaMemset return before the device has done their
+ * work: from pageable memory once all bytes are in a buffer of the driver's, from device to device and for cudaMemset
+ * at once. They run in the default stream, which the non-blocking streams of this library do not wait for.
+ *
+ * The driver can be told to make such calls wait. CU_POINTER_ATTRIBUTE_SYNC_MEMOPS does it for one allocation, and is
+ * what cudaMalloc and managed memory get. Memory of a pool takes the attribute without any effect on copies from
+ * pageable memory, and memory that the application maps itself refuses it: both have no context of their own. For them
+ * the contexts are told, with CU_CTX_SYNC_MEMOPS. Drivers that lack this flag have the default streams waited for in
+ * each call. Whatever the way, the calls that came before are waited for once.
+ */
+#include "mca/common/gpu/cuda/driver.h"
+
+#include <stdint.h>
+
+/* CU_CTX_SYNC_MEMOPS, which headers before CUDA 12.1 lack. */
+#define SYNC_MEMOPS 0x80u
+
+/*
+ * Buffer ids of allocations that need no more order. The driver numbers allocations one after the other and never
+ * twice, so those in use together rarely meet in one place; one that lost its place is ordered once more.
+ */
+#define SETTLED 4096u
+
+static atomic_ullong settled[SETTLED];
+
+bool mscclpp_cuda_is_settled(unsigned long long buffer_id)
+{
+    return 0 != buffer_id && atomic_load_explicit(&settled[buffer_id % SETTLED], memory_order_acquire) == buffer_id;
+}
+
+/*
+ * Waits for what one of the current context's default streams holds. False if that could not be: while any thread
+ * captures a stream that the default one waits for, a look at the default stream would end the capture.
+ */
+static bool drain_stream(CUstream stream, CUresult *result_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result;
+
+    if (CUDA_SUCCESS != driver->stream_is_capturing(stream, &capture) || CU_STREAM_CAPTURE_STATUS_NONE != capture) {
+        return false;
+    }
+    result = DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->stream_synchronize(stream));
+    if (CUDA_SUCCESS != result) {
+        *result_p = result;
+    }
+    return CUDA_SUCCESS == result;
+}
+
+/* Both default streams of the current context: the one that all threads share and the calling thread's own. */
+static bool drain_current(CUresult *result_p)
+{
+    bool legacy = drain_stream(CU_STREAM_LEGACY, result_p);
+
+    return drain_stream(CU_STREAM_PER_THREAD, result_p) && legacy;
+}
+
+/* Makes the synchronous calls that are made in the current context wait from now on, and waits for earlier ones. */
+static bool order_current(CUresult *result_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    unsigned flags = 0;
+
+    if (NULL != driver->ctx_set_flags && CUDA_SUCCESS == driver->ctx_get_flags(&flags)) {
+        if (0 != (flags & SYNC_MEMOPS)) {
+            return true;
+        }
+        (void)DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->ctx_set_flags(flags | SYNC_MEMOPS));
+    }
+    return drain_current(result_p);
+}
+
+/*
+ * Visits the thread's own context, in which its latest calls were made, and `context`, that of the memory's owner. NULL
+ * stands for no context. True if each visit was.
+ */
+static bool visit_contexts(CUcontext context, bool (*visit)(CUresult *), CUresult *result_p)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUcontext own = NULL;
+    bool good = true;
+
+    (void)driver->ctx_get_current(&own);
+    (void)driver->exchange_capture_mode(&mode);
+    if (NULL != own) {
+        good = visit(result_p);
+    }
+    if (NULL != context && own != context) {
+        if (CUDA_SUCCESS == DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_set_current(context))) {
+            good = visit(result_p) && good;
+            (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_current(own));
+        } else {
+            good = false;
+        }
+    }
+    (void)driver->exchange_capture_mode(&mode);
+    return good;
+}
+
+mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT};
+    unsigned type = 0;
+    unsigned managed = 0;
+    int ordinal = -1;
+    CUcontext context = NULL;
+    void *values[] = {&type, &managed, &ordinal, &context};
+    const CUdeviceptr at = (CUdeviceptr)(uintptr_t)address;
+    CUresult result = CUDA_SUCCESS;
+    unsigned yes = 1;
+
+    /* Synchronous calls on pinned memory wait by themselves. */
+    if (CUDA_SUCCESS != driver->pointer_get_attributes(4, attributes, values, at) ||
+        (CU_MEMORYTYPE_DEVICE != type && 0 == managed)) {
+        return MSCCLPP_OK;
+    }
+    if (NULL != context &&
+        CUDA_SUCCESS ==
+            DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->pointer_set_attribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at))) {
+        if (visit_contexts(context, drain_current, &result)) {
+            atomic_store_explicit(&settled[buffer_id % SETTLED], buffer_id, memory_order_release);
+        }
+    } else {
+        if (NULL == context && ordinal >= 0 && ordinal < driver->device_count) {
+            (void)mscclpp_cuda_primary_context(ordinal, &context);
+        }
+        (void)visit_contexts(context, order_current, &result);
+    }
+    return CUDA_SUCCESS == result ? MSCCLPP_OK : MSCCLPP_ERR_DEVICE;
+}
+
+mscclpp_status_t mscclpp_cuda_settle(const void *address)
+{
+    unsigned long long buffer_id = NULL == mscclpp_cuda_driver() ? 0 : mscclpp_cuda_buffer_id(address);
+
+    return 0 == buffer_id || mscclpp_cuda_is_settled(buffer_id) ? MSCCLPP_OK
+                                                                : mscclpp_cuda_settle_buffer(address, buffer_id);
+}

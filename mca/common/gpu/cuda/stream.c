@@ -1,0 +1,355 @@
+/* Streams of the CUDA runtime, and what is done in their order. */
+#include "mca/common/gpu/cuda/driver.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+struct mscclpp_gpu_stream {
+    cudaStream_t stream;
+    int device;
+    bool owned;
+};
+
+struct mscclpp_gpu_event {
+    cudaEvent_t event;
+    int device;
+};
+
+cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream)
+{
+    return stream->stream;
+}
+
+mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    void *address;
+    mscclpp_status_t status = mscclpp_cuda_check_size(size);
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_enter(stream->device, &scope);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (mscclpp_cuda_driver()->devices[stream->device].has_pools) {
+        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaMallocAsync(&address, size, stream->stream));
+    } else {
+        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaMalloc(&address, size));
+    }
+    mscclpp_cuda_leave(&scope);
+    if (cudaSuccess == error) {
+        *address_p = address;
+    }
+    return mscclpp_cuda_status(error);
+}
+
+void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (NULL == address || MSCCLPP_OK != mscclpp_cuda_enter(stream->device, &scope)) {
+        return;
+    }
+    if (mscclpp_cuda_driver()->devices[stream->device].has_pools) {
+        CUDA_RELEASE(cudaFreeAsync(address, stream->stream));
+    } else {
+        CUDA_RELEASE(cudaFree(address)); /* waits for the stream's work by itself */
+    }
+    mscclpp_cuda_leave(&scope);
+}
+
+static mscclpp_status_t stream_new(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));
+
+    if (NULL == stream) {
+        mscclpp_error("out of memory for a stream");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    stream->stream = native;
+    stream->device = device;
+    stream->owned = owned;
+    *stream_p = stream;
+    return MSCCLPP_OK;
+}
+
+/* Of the highest priority, so that blocks of the application's kernels that wait for a place do not delay a peer. */
+mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaStream_t native;
+    cudaError_t error;
+    int lowest = 0;
+    int highest = 0;
+    mscclpp_status_t status = mscclpp_cuda_enter(device, &scope);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+    if (cudaSuccess == error) {
+        error = CUDA_CALL(MSCCLPP_LOG_ERROR, cudaStreamCreateWithPriority(&native, cudaStreamNonBlocking, highest));
+    }
+    status = mscclpp_cuda_status(error);
+    if (MSCCLPP_OK == status) {
+        status = stream_new(device, native, true, stream_p);
+        if (MSCCLPP_OK != status) {
+            CUDA_RELEASE(cudaStreamDestroy(native));
+        }
+    }
+    mscclpp_cuda_leave(&scope);
+    return status;
+}
+
+void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (NULL == stream) {
+        return;
+    }
+    if (stream->owned && MSCCLPP_OK == mscclpp_cuda_enter(stream->device, &scope)) {
+        CUDA_RELEASE(cudaStreamDestroy(stream->stream));
+        mscclpp_cuda_leave(&scope);
+    }
+    free(stream);
+}
+
+mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_status_t status = mscclpp_cuda_check_device(device);
+
+    return MSCCLPP_OK == status ? stream_new(device, native, false, stream_p) : status;
+}
+
+mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    mscclpp_status_t status = mscclpp_cuda_enter(stream->device, &scope);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = cudaStreamQuery(stream->stream);
+    if (cudaErrorNotReady == error) {
+        status = MSCCLPP_IN_PROGRESS;
+    } else {
+        status = mscclpp_cuda_status(mscclpp_cuda_check(MSCCLPP_LOG_ERROR, "work of a CUDA stream", error));
+    }
+    mscclpp_cuda_leave(&scope);
+    return status;
+}
+
+mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status = mscclpp_cuda_enter(stream->device, &scope);
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_status(CUDA_CALL(MSCCLPP_LOG_ERROR, cudaStreamSynchronize(stream->stream)));
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status;
+
+    if (0 == size || to == from) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_cuda_enter(stream->device, &scope);
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_status(
+            CUDA_CALL(MSCCLPP_LOG_ERROR, cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, stream->stream)));
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (size_t i = 0; i < count && MSCCLPP_OK == status; ++i) {
+        status = mscclpp_cuda_copy(stream, copies[i].to, copies[i].from, copies[i].size);
+    }
+    return status;
+}
+
+#if CUDART_VERSION >= 13000
+/* Copies that one call of the runtime gets. */
+#define BATCH_MAX 64
+
+/* Cleared once the driver has refused a batch: older ones have none. */
+static atomic_bool has_batches = true;
+
+mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+{
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    void *to[BATCH_MAX];
+    const void *from[BATCH_MAX];
+    size_t sizes[BATCH_MAX], first = 0, used = 0;
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    mscclpp_status_t status;
+
+    if (count < 2 || count > BATCH_MAX || !atomic_load_explicit(&has_batches, memory_order_relaxed)) {
+        return copy_one_by_one(stream, copies, count);
+    }
+    for (size_t i = 0; i < count; ++i) {
+        if (0 != copies[i].size && copies[i].to != copies[i].from) {
+            to[used] = copies[i].to;
+            from[used] = copies[i].from;
+            sizes[used++] = copies[i].size;
+        }
+    }
+    if (0 == used) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_cuda_enter(stream->device, &scope);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = CUDA_CALL(MSCCLPP_LOG_DEBUG,
+                      cudaMemcpyBatchAsync(to, from, sizes, used, &attributes, &first, 1, stream->stream));
+    mscclpp_cuda_leave(&scope);
+    if (cudaSuccess != error) {
+        /* What is wrong with one of the copies shows again; some may be made twice, which changes nothing. */
+        atomic_store_explicit(&has_batches, false, memory_order_relaxed);
+        return copy_one_by_one(stream, copies, count);
+    }
+    return MSCCLPP_OK;
+}
+#else
+mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+{
+    return copy_one_by_one(stream, copies, count);
+}
+#endif
+
+/* The runtime takes no pitch above this. */
+#define PITCH_MAX ((size_t)INT_MAX)
+
+mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+                                        size_t width, size_t rows)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (0 == width || 0 == rows || to == from) {
+        return MSCCLPP_OK;
+    }
+    if (pitch > PITCH_MAX) {
+        for (size_t row = 0; row < rows && MSCCLPP_OK == status; ++row) {
+            status = mscclpp_cuda_copy(stream, (char *)to + row * pitch, (const char *)from + row * pitch, width);
+        }
+        return status;
+    }
+    status = mscclpp_cuda_enter(stream->device, &scope);
+    if (MSCCLPP_OK == status) {
+        status =
+            mscclpp_cuda_status(CUDA_CALL(MSCCLPP_LOG_ERROR, cudaMemcpy2DAsync(to, pitch, from, pitch, width, rows,
+                                                                               cudaMemcpyDefault, stream->stream)));
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_cuda_event_create(int device, mscclpp_gpu_event_t **event_p)
+{
+    mscclpp_gpu_event_t *event;
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status = mscclpp_cuda_enter(device, &scope);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    event = calloc(1, sizeof(*event));
+    if (NULL == event) {
+        mscclpp_error("out of memory for an event");
+        status = MSCCLPP_ERR_NO_MEMORY;
+        goto leave;
+    }
+    event->device = device;
+    status = mscclpp_cuda_status(
+        CUDA_CALL(MSCCLPP_LOG_ERROR, cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming)));
+    if (MSCCLPP_OK != status) {
+        free(event);
+        goto leave;
+    }
+    *event_p = event;
+
+leave:
+    mscclpp_cuda_leave(&scope);
+    return status;
+}
+
+void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event)
+{
+    mscclpp_cuda_scope_t scope;
+
+    if (NULL == event) {
+        return;
+    }
+    if (MSCCLPP_OK == mscclpp_cuda_enter(event->device, &scope)) {
+        CUDA_RELEASE(cudaEventDestroy(event->event));
+        mscclpp_cuda_leave(&scope);
+    }
+    free(event);
+}
+
+mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status = mscclpp_cuda_enter(stream->device, &scope);
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_cuda_status(CUDA_CALL(MSCCLPP_LOG_ERROR, cudaEventRecord(event->event, stream->stream)));
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
+{
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+    mscclpp_status_t status = mscclpp_cuda_enter(event->device, &scope);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = cudaEventQuery(event->event);
+    if (cudaErrorNotReady == error) {
+        status = MSCCLPP_IN_PROGRESS;
+    } else {
+        status = mscclpp_cuda_status(mscclpp_cuda_check(MSCCLPP_LOG_ERROR, "work before a CUDA event", error));
+    }
+    mscclpp_cuda_leave(&scope);
+    return status;
+}
+
+mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
+{
+    mscclpp_cuda_scope_t scope;
+    mscclpp_status_t status = mscclpp_cuda_enter(stream->device, &scope);
+
+    if (MSCCLPP_OK == status) {
+        cudaError_t error = (cudaError_t)mscclpp_dev_cuda_launch(stream->device, stream->stream, launch);
+        if (cudaSuccess != error) {
+            mscclpp_error("launch of kernel %d with %u blocks of %u threads on CUDA device %d failed: %s (%s)",
+                          (int)launch->kernel, launch->nblocks, launch->nthreads, stream->device,
+                          cudaGetErrorName(error), cudaGetErrorString(error));
+            (void)cudaGetLastError();
+            status = mscclpp_cuda_status(error);
+        }
+        mscclpp_cuda_leave(&scope);
+    }
+    return status;
+}

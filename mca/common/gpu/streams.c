@@ -1,0 +1,72 @@
+#include "mca/common/gpu/streams.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Last in, first out, so that the same few streams stay in use. */
+typedef struct idle {
+    struct idle *next;
+    const mscclpp_gpu_ops_t *gpu;
+    int device;
+    mscclpp_gpu_stream_t *stream;
+    bool lingering;
+} idle_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static idle_t *idle_first;
+
+mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p)
+{
+    idle_t **link, *found;
+
+    pthread_mutex_lock(&lock);
+    for (link = &idle_first; (found = *link) != NULL; link = &found->next) {
+        if (found->gpu == gpu && found->device == device &&
+            (!found->lingering || gpu->stream_query(found->stream) == MSCCLPP_OK)) {
+            *link = found->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    if (found == NULL) {
+        return gpu->stream_create(device, stream_p);
+    }
+    *stream_p = found->stream;
+    free(found);
+    return MSCCLPP_OK;
+}
+
+void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream, bool lingering)
+{
+    idle_t *entry = malloc(sizeof(*entry));
+
+    if (entry == NULL) {
+        gpu->stream_destroy(stream);
+        return;
+    }
+    entry->gpu = gpu;
+    entry->device = device;
+    entry->stream = stream;
+    entry->lingering = lingering;
+    pthread_mutex_lock(&lock);
+    entry->next = idle_first;
+    idle_first = entry;
+    pthread_mutex_unlock(&lock);
+}
+
+void mscclpp_stream_drain(void)
+{
+    idle_t *entry;
+
+    pthread_mutex_lock(&lock);
+    entry = idle_first;
+    idle_first = NULL;
+    pthread_mutex_unlock(&lock);
+    while (entry != NULL) {
+        idle_t *next = entry->next;
+
+        entry->gpu->stream_destroy(entry->stream);
+        free(entry);
+        entry = next;
+    }
+}

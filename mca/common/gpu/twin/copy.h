@@ -1,0 +1,31 @@
+/* How the twin copies memory of its devices. */
+#ifndef MCA_COMMON_GPU_TWIN_COPY_H
+#define MCA_COMMON_GPU_TWIN_COPY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Bytes that are copied word by word where they can be: what somebody looks at while others write it. */
+#define MSCCLPP_HOST_COPY_WORDS 65536
+
+typedef uint64_t __attribute__((may_alias)) mscclpp_host_word_t;
+
+/*
+ * Copies `size` bytes; the memory does not overlap. Words at multiples of 8 that others store atomically meanwhile,
+ * such as counters of signals, arrive as they were at some time, as they do when a GPU copies.
+ */
+static inline void mscclpp_host_copy(void *to, const void *from, size_t size)
+{
+    size_t i;
+
+    if (size > MSCCLPP_HOST_COPY_WORDS || ((uintptr_t)to | (uintptr_t)from | size) % sizeof(uint64_t) != 0) {
+        memcpy(to, from, size);
+        return;
+    }
+    for (i = 0; i < size / sizeof(uint64_t); ++i) {
+        ((mscclpp_host_word_t *)to)[i] = __atomic_load_n((const mscclpp_host_word_t *)from + i, __ATOMIC_RELAXED);
+    }
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* What the files of the host twin's runtime share. */
+#ifndef MCA_COMMON_GPU_TWIN_INTERNAL_H
+#define MCA_COMMON_GPU_TWIN_INTERNAL_H
+
+#include "mca/common/gpu/gpu.h"
+
+/* twin/twin.c: MSCCLPP_ERR_INVALID, logged, for any device but the twin's only one. */
+mscclpp_status_t mscclpp_host_check_device(int device);
+
+/* Zeroed memory of the process, to be freed with free(). */
+mscclpp_status_t mscclpp_host_alloc_zeroed(size_t size, void **address_p);
+
+/* twin/stream.c: entries of mscclpp_gpu_ops_t, which says what they do. */
+mscclpp_status_t mscclpp_host_stream_create(int device, mscclpp_gpu_stream_t **stream_p);
+mscclpp_status_t mscclpp_host_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
+mscclpp_status_t mscclpp_host_stream_query(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_host_stream_sync(mscclpp_gpu_stream_t *stream);
+void mscclpp_host_stream_destroy(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_host_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p);
+void mscclpp_host_temp_free(mscclpp_gpu_stream_t *stream, void *address);
+mscclpp_status_t mscclpp_host_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+                                        size_t width, size_t rows);
+mscclpp_status_t mscclpp_host_stream_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
+mscclpp_status_t mscclpp_host_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count);
+mscclpp_status_t mscclpp_host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
+mscclpp_status_t mscclpp_host_event_create(int device, mscclpp_gpu_event_t **event_p);
+void mscclpp_host_event_destroy(mscclpp_gpu_event_t *event);
+mscclpp_status_t mscclpp_host_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_host_event_query(mscclpp_gpu_event_t *event);
+mscclpp_status_t mscclpp_host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
+mscclpp_status_t mscclpp_host_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
+                                             mscclpp_gpu_prepared_t **prepared_p);
+mscclpp_status_t mscclpp_host_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
+void mscclpp_host_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
+
+#endif

@@ -1,0 +1,296 @@
+/* The host twin's streams, which are queues of device/launch/launch.h, and what is done in their order. */
+#include "mca/common/gpu/twin/internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mca/common/gpu/twin/copy.h"
+#include "mca/common/base/log.h"
+
+/* Memory given to temp_free that queued kernels may still use. */
+typedef struct host_pending {
+    struct host_pending *next;
+    void *address;
+} host_pending_t;
+
+struct mscclpp_gpu_stream {
+    mscclpp_dev_host_queue_t *queue;
+    bool owned;
+    pthread_mutex_t lock; /* of `pending` */
+    host_pending_t *pending;
+};
+
+struct mscclpp_gpu_event {
+    mscclpp_dev_host_queue_t *queue; /* NULL: not recorded yet */
+    uint64_t mark;
+};
+
+/* Of the functions in device/launch/launch.h. */
+static mscclpp_status_t from_errno(int error)
+{
+    switch (error) {
+    case ENOMEM:
+        return MSCCLPP_ERR_NO_MEMORY;
+    case EINVAL:
+        return MSCCLPP_ERR_INVALID;
+    default:
+        return MSCCLPP_ERR_SYSTEM;
+    }
+}
+
+static mscclpp_status_t stream_new(mscclpp_dev_host_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));
+
+    if (NULL == stream) {
+        mscclpp_error("out of memory for a stream");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    pthread_mutex_init(&stream->lock, NULL);
+    stream->queue = queue;
+    stream->owned = owned;
+    *stream_p = stream;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_host_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_status_t status = mscclpp_host_check_device(device);
+    mscclpp_dev_host_queue_t *queue;
+    int error;
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    error = mscclpp_dev_host_queue_create(&queue);
+    if (0 != error) {
+        errno = error;
+        mscclpp_error("cannot create a queue of the host twin: %m");
+        return from_errno(error);
+    }
+    status = stream_new(queue, true, stream_p);
+    if (MSCCLPP_OK != status) {
+        mscclpp_dev_host_queue_destroy(queue);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_host_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_status_t status = mscclpp_host_check_device(device);
+
+    if (MSCCLPP_OK == status && NULL == native) {
+        mscclpp_error("the host twin has no default stream to wrap");
+        status = MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK == status ? stream_new(native, false, stream_p) : status;
+}
+
+static void free_pending(mscclpp_gpu_stream_t *stream)
+{
+    host_pending_t *pending;
+
+    pthread_mutex_lock(&stream->lock);
+    pending = stream->pending;
+    stream->pending = NULL;
+    pthread_mutex_unlock(&stream->lock);
+    while (NULL != pending) {
+        host_pending_t *next = pending->next;
+        free(pending->address);
+        free(pending);
+        pending = next;
+    }
+}
+
+mscclpp_status_t mscclpp_host_stream_query(mscclpp_gpu_stream_t *stream)
+{
+    if (!mscclpp_dev_host_queue_idle(stream->queue)) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_host_stream_sync(mscclpp_gpu_stream_t *stream)
+{
+    /* Yield first, for the kernels need the CPU; sleep when it takes longer, for the peers' kernels need it too. */
+    for (unsigned turn = 0; !mscclpp_dev_host_queue_idle(stream->queue); ++turn) {
+        if (turn < 1000) {
+            sched_yield();
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        }
+    }
+    free_pending(stream);
+    return MSCCLPP_OK;
+}
+
+void mscclpp_host_stream_destroy(mscclpp_gpu_stream_t *stream)
+{
+    if (NULL == stream) {
+        return;
+    }
+    if (stream->owned) {
+        mscclpp_dev_host_queue_destroy(stream->queue);
+        free_pending(stream);
+    } else {
+        mscclpp_host_stream_sync(
+            stream); /* the application's queue lives on, but what is in it may use pending memory */
+    }
+    pthread_mutex_destroy(&stream->lock);
+    free(stream);
+}
+
+mscclpp_status_t mscclpp_host_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
+{
+    (void)stream;
+    return mscclpp_host_alloc_zeroed(size, address_p);
+}
+
+/* In the stream's order: what is queued now may still use the memory, and waiting for it here could deadlock. */
+void mscclpp_host_temp_free(mscclpp_gpu_stream_t *stream, void *address)
+{
+    host_pending_t *pending;
+
+    if (NULL == address) {
+        return;
+    }
+    if (mscclpp_dev_host_queue_idle(stream->queue)) {
+        free_pending(stream);
+        free(address);
+        return;
+    }
+    pending = malloc(sizeof(*pending));
+    if (NULL == pending) {
+        mscclpp_warn("out of memory: temporary memory %p is lost", address);
+        return;
+    }
+    pending->address = address;
+    pthread_mutex_lock(&stream->lock);
+    pending->next = stream->pending;
+    stream->pending = pending;
+    pthread_mutex_unlock(&stream->lock);
+}
+
+mscclpp_status_t mscclpp_host_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+                                        size_t width, size_t rows)
+{
+    mscclpp_status_t status = mscclpp_host_stream_sync(stream);
+
+    for (size_t row = 0; row < rows && width > 0 && to != from && MSCCLPP_OK == status; ++row) {
+        mscclpp_host_copy((char *)to + row * pitch, (const char *)from + row * pitch, width);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_host_stream_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    return mscclpp_host_copy_rows(stream, to, from, size, size, 1);
+}
+
+mscclpp_status_t mscclpp_host_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (size_t i = 0; i < count && MSCCLPP_OK == status; ++i) {
+        status = mscclpp_host_stream_copy(stream, copies[i].to, copies[i].from, copies[i].size);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    const mscclpp_dev_host_copy_t copy = {to, from, size};
+    int error = size > 0 && to != from ? mscclpp_dev_host_copy(stream->queue, &copy) : 0;
+
+    if (0 != error) {
+        errno = error;
+        mscclpp_error("copy of %zu bytes in a queue of the host twin failed: %m", size);
+        return from_errno(error);
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_host_event_create(int device, mscclpp_gpu_event_t **event_p)
+{
+    mscclpp_status_t status = mscclpp_host_check_device(device);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    *event_p = calloc(1, sizeof(**event_p));
+    if (NULL == *event_p) {
+        mscclpp_error("out of memory for an event");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    return MSCCLPP_OK;
+}
+
+void mscclpp_host_event_destroy(mscclpp_gpu_event_t *event)
+{
+    free(event);
+}
+
+mscclpp_status_t mscclpp_host_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
+{
+    event->queue = stream->queue;
+    event->mark = mscclpp_dev_host_queue_mark(stream->queue);
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_host_event_query(mscclpp_gpu_event_t *event)
+{
+    return NULL == event->queue || mscclpp_dev_host_queue_passed(event->queue, event->mark) ? MSCCLPP_OK
+                                                                                            : MSCCLPP_IN_PROGRESS;
+}
+
+mscclpp_status_t mscclpp_host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
+{
+    int error = mscclpp_dev_host_launch(stream->queue, launch);
+
+    if (0 != error) {
+        errno = error;
+        mscclpp_error("launch of kernel %d with %u blocks of %u threads on the host twin failed: %m",
+                      (int)launch->kernel, launch->nblocks, launch->nthreads);
+        return from_errno(error);
+    }
+    return MSCCLPP_OK;
+}
+
+/* The twin gains nothing by it; it is there so that all that depends on it runs here, too. */
+struct mscclpp_gpu_prepared {
+    mscclpp_dev_launch_t launch; /* `args` are behind it in the same memory */
+};
+
+mscclpp_status_t mscclpp_host_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
+                                             mscclpp_gpu_prepared_t **prepared_p)
+{
+    const size_t size = mscclpp_dev_args_size(launch->kernel);
+    mscclpp_gpu_prepared_t *prepared;
+    mscclpp_status_t status = mscclpp_host_check_device(device);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    prepared = malloc(sizeof(*prepared) + size);
+    if (NULL == prepared) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    prepared->launch = *launch;
+    prepared->launch.args = memcpy(prepared + 1, launch->args, size);
+    *prepared_p = prepared;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_host_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
+{
+    return mscclpp_host_launch(stream, &prepared->launch);
+}
+
+void mscclpp_host_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
+{
+    free(prepared);
+}

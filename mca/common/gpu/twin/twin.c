@@ -1,0 +1,399 @@
+/* The host twin's runtime: its device and memory, for which there are shared segments. twin/stream.c has the rest.
+ */
+#include "mca/common/gpu/twin/internal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/base/machine.h"
+#include "mca/common/base/log.h"
+#include "mca/common/base/shmseg.h"
+
+#define HOST_DEVICE 0
+#define HOST_ALIGNMENT 4096
+
+/* Device memory that this process holds. The list is short: scratch and state of teams, their peers', tests'. */
+typedef struct host_memory {
+    struct host_memory *next;
+    mscclpp_shmseg_t *segment;
+    uint64_t id;   /* the segment's, in its creator */
+    bool imported; /* from a peer, or from this process itself; else allocated here */
+} host_memory_t;
+
+_Static_assert(sizeof(mscclpp_shmseg_descriptor_t) <= MSCCLPP_GPU_HANDLE_SIZE, "a handle holds a segment's descriptor");
+
+static pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;
+static host_memory_t *host_memories;
+
+typedef bool (*host_filter_fn_t)(const void *address);
+static _Atomic(host_filter_fn_t) host_filter;
+
+typedef void (*host_bounds_fn_t)(const void *address, void **base_p, size_t *length_p);
+static _Atomic(host_bounds_fn_t) host_bounds;
+
+void mscclpp_gpu_host_set_progress(void (*progress)(void *context), void *context)
+{
+    mscclpp_dev_host_set_progress(progress, context);
+}
+
+void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address))
+{
+    atomic_store_explicit(&host_filter, is_host, memory_order_release);
+}
+
+void mscclpp_gpu_host_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p))
+{
+    atomic_store_explicit(&host_bounds, bounds, memory_order_release);
+}
+
+mscclpp_status_t mscclpp_host_check_device(int device)
+{
+    if (HOST_DEVICE != device) {
+        mscclpp_error("device %d does not exist: the host twin has device %d only", device, HOST_DEVICE);
+        return MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_probe(int *device_count_p)
+{
+    *device_count_p = 1;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_current_device(int *device_p)
+{
+    *device_p = HOST_DEVICE;
+    return MSCCLPP_OK;
+}
+
+/* One number a machine: all its processes use the same CPUs, so the twin's device is one GPU that they share. */
+static void host_uuid(unsigned char *uuid)
+{
+    const uint64_t words[2] = {mscclpp_host_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU's is like this */
+
+    memcpy(uuid, words, MSCCLPP_GPU_UUID_SIZE);
+}
+
+static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
+{
+    mscclpp_status_t status = mscclpp_host_check_device(device);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    memset(info_p, 0, sizeof(*info_p));
+    snprintf(info_p->name, sizeof(info_p->name), "host twin");
+    host_uuid(info_p->uuid);
+    info_p->sm_count = MSCCLPP_DEV_MAX_BLOCKS; /* the system's scheduler lets any number of blocks make progress */
+    info_p->server = 1;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_preload(int device)
+{
+    return mscclpp_host_check_device(device);
+}
+
+static bool holds(const host_memory_t *memory, const void *address)
+{
+    uintptr_t base = (uintptr_t)mscclpp_shmseg_base(memory->segment);
+
+    return (uintptr_t)address - base < mscclpp_shmseg_length(memory->segment);
+}
+
+/* The link to the memory at an address, or to the list's terminating NULL. With host_lock held. */
+static host_memory_t **find(const void *address, bool imported)
+{
+    host_memory_t **link = &host_memories;
+
+    while (NULL != *link && ((*link)->imported != imported || !holds(*link, address))) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static mscclpp_status_t hold(mscclpp_shmseg_t *segment, bool imported)
+{
+    host_memory_t *memory = malloc(sizeof(*memory));
+    mscclpp_shmseg_descriptor_t descriptor;
+
+    if (NULL == memory) {
+        mscclpp_error("out of memory for the description of device memory");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    mscclpp_shmseg_describe(segment, &descriptor);
+    memory->segment = segment;
+    memory->id = descriptor.id;
+    memory->imported = imported;
+    pthread_mutex_lock(&host_lock);
+    memory->next = host_memories;
+    host_memories = memory;
+    pthread_mutex_unlock(&host_lock);
+    return MSCCLPP_OK;
+}
+
+static void drop(void *base, bool imported)
+{
+    host_memory_t **link;
+    host_memory_t *memory;
+
+    if (NULL == base) {
+        return;
+    }
+    pthread_mutex_lock(&host_lock);
+    link = find(base, imported);
+    memory = *link;
+    if (NULL != memory && mscclpp_shmseg_base(memory->segment) == base) {
+        *link = memory->next;
+    } else {
+        memory = NULL;
+    }
+    pthread_mutex_unlock(&host_lock);
+    if (NULL == memory) {
+        mscclpp_warn("%p is not the start of %s device memory and stays as it is", base,
+                     imported ? "imported" : "allocated");
+        return;
+    }
+    mscclpp_shmseg_detach(memory->segment);
+    free(memory);
+}
+
+static bool is_hidden(const void *address)
+{
+    host_filter_fn_t is_host = atomic_load_explicit(&host_filter, memory_order_acquire);
+
+    return NULL != is_host && is_host(address);
+}
+
+/* The filter speaks of the application's memory; what was allocated here is device memory whatever it says. */
+static bool host_is_device(const void *address)
+{
+    bool ours;
+
+    if (NULL == address) {
+        return false;
+    }
+    if (!is_hidden(address)) {
+        return true;
+    }
+    pthread_mutex_lock(&host_lock);
+    ours = NULL != *find(address, false);
+    pthread_mutex_unlock(&host_lock);
+    return ours;
+}
+
+static mscclpp_status_t host_reach(int device, const void *address, mscclpp_reach_t *reach_p)
+{
+    *reach_p = HOST_DEVICE == device && host_is_device(address) ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
+    return MSCCLPP_OK;
+}
+
+/* Copies of the application's are memcpy, which has ended when it returns. */
+static mscclpp_status_t host_settle(const void *address)
+{
+    (void)address;
+    return MSCCLPP_OK;
+}
+
+static void host_query(const void *address, mscclpp_mem_info_t *info_p)
+{
+    host_bounds_fn_t bounds = atomic_load_explicit(&host_bounds, memory_order_acquire);
+    const host_memory_t *memory;
+
+    memset(info_p, 0, sizeof(*info_p));
+    info_p->kind = MSCCLPP_MEM_HOST;
+    info_p->device = -1;
+    if (!host_is_device(address)) {
+        return;
+    }
+    info_p->kind = MSCCLPP_MEM_DEVICE;
+    info_p->device = HOST_DEVICE;
+    pthread_mutex_lock(&host_lock);
+    memory = *find(address, false);
+    if (NULL != memory) {
+        info_p->buffer_id = memory->id;
+        info_p->base = mscclpp_shmseg_base(memory->segment);
+        info_p->length = mscclpp_shmseg_length(memory->segment);
+    } else if (NULL != bounds) {
+        bounds(address, &info_p->base, &info_p->length);
+    }
+    pthread_mutex_unlock(&host_lock);
+}
+
+static mscclpp_status_t host_device_alloc(int device, size_t size, void **address_p)
+{
+    mscclpp_status_t status = mscclpp_host_check_device(device);
+    mscclpp_shmseg_t *segment;
+
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_shmseg_create(size, &segment);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    status = hold(segment, false);
+    if (MSCCLPP_OK != status) {
+        mscclpp_shmseg_detach(segment);
+        return status;
+    }
+    *address_p = mscclpp_shmseg_base(segment);
+    return MSCCLPP_OK;
+}
+
+static void host_device_free(int device, void *address)
+{
+    (void)device;
+    drop(address, false);
+}
+
+mscclpp_status_t mscclpp_host_alloc_zeroed(size_t size, void **address_p)
+{
+    void *address;
+
+    if (0 == size) {
+        mscclpp_error("cannot allocate 0 bytes");
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (0 != posix_memalign(&address, HOST_ALIGNMENT, size)) {
+        mscclpp_error("out of memory for %zu bytes", size);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    memset(address, 0, size);
+    *address_p = address;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void **device_address_p)
+{
+    void *address;
+    mscclpp_status_t status = mscclpp_host_alloc_zeroed(size, &address);
+
+    if (MSCCLPP_OK == status) {
+        *host_address_p = address;
+        *device_address_p = address;
+    }
+    return status;
+}
+
+static void host_host_free(void *host_address)
+{
+    free(host_address);
+}
+
+/* Kernels touch any memory. */
+static mscclpp_status_t host_host_register(void *host_address, size_t size, void **device_address_p)
+{
+    (void)size;
+    *device_address_p = host_address;
+    return MSCCLPP_OK;
+}
+
+static void host_host_unregister(void *host_address)
+{
+    (void)host_address;
+}
+
+static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
+{
+    const bool shared = NULL != atomic_load_explicit(&host_bounds, memory_order_acquire);
+    mscclpp_shmseg_descriptor_t descriptor;
+    const host_memory_t *memory;
+    uint64_t offset = 0;
+    bool found;
+
+    pthread_mutex_lock(&host_lock);
+    memory = *find(address, false);
+    found = NULL != memory;
+    if (found) {
+        mscclpp_shmseg_describe(memory->segment, &descriptor);
+        offset = (uint64_t)((const char *)address - (const char *)mscclpp_shmseg_base(memory->segment));
+    }
+    pthread_mutex_unlock(&host_lock);
+    if (!found && !(shared && mscclpp_shmseg_recognise(address, &descriptor, &offset))) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    memset(handle_p, 0, sizeof(*handle_p));
+    handle_p->buffer_id = descriptor.id;
+    handle_p->offset = offset;
+    handle_p->length = descriptor.length;
+    handle_p->pid = descriptor.pid;
+    handle_p->token = descriptor.token;
+    handle_p->address = (uint64_t)((uintptr_t)address - offset);
+    memcpy(handle_p->opaque, &descriptor, sizeof(descriptor));
+    return MSCCLPP_OK;
+}
+
+/* In the exporter itself this yields the exporter's address, as everything held twice in a process has one address. */
+static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
+{
+    mscclpp_status_t status = mscclpp_host_check_device(device);
+    mscclpp_shmseg_descriptor_t descriptor;
+    mscclpp_shmseg_t *segment;
+
+    if (MSCCLPP_OK == status) {
+        memcpy(&descriptor, handle->opaque, sizeof(descriptor));
+        status = mscclpp_shmseg_attach(&descriptor, &segment);
+    }
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    status = hold(segment, true);
+    if (MSCCLPP_OK != status) {
+        mscclpp_shmseg_detach(segment);
+        return status;
+    }
+    *base_p = mscclpp_shmseg_base(segment);
+    return MSCCLPP_OK;
+}
+
+static void host_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
+{
+    (void)device;
+    (void)handle;
+    drop(base, true);
+}
+
+const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
+    .name = "host",
+    .probe = host_probe,
+    .current_device = host_current_device,
+    .device_info = host_device_info,
+    .preload = host_preload,
+    .is_device = host_is_device,
+    .query = host_query,
+    .reach = host_reach,
+    .settle = host_settle,
+    .device_alloc = host_device_alloc,
+    .device_free = host_device_free,
+    .temp_alloc = mscclpp_host_temp_alloc,
+    .temp_free = mscclpp_host_temp_free,
+    .host_alloc = host_host_alloc,
+    .host_free = host_host_free,
+    .host_register = host_host_register,
+    .host_unregister = host_host_unregister,
+    .export_memory = host_export_memory,
+    .import_memory = host_import_memory,
+    .close_memory = host_close_memory,
+    .stream_create = mscclpp_host_stream_create,
+    .stream_destroy = mscclpp_host_stream_destroy,
+    .stream_wrap = mscclpp_host_stream_wrap,
+    .stream_query = mscclpp_host_stream_query,
+    .stream_sync = mscclpp_host_stream_sync,
+    .copy = mscclpp_host_stream_copy,
+    .copy_rows = mscclpp_host_copy_rows,
+    .copy_batch = mscclpp_host_copy_batch,
+    .put = mscclpp_host_put,
+    .event_create = mscclpp_host_event_create,
+    .event_destroy = mscclpp_host_event_destroy,
+    .event_record = mscclpp_host_event_record,
+    .event_query = mscclpp_host_event_query,
+    .launch = mscclpp_host_launch,
+    .launch_prepare = mscclpp_host_launch_prepare,
+    .launch_prepared = mscclpp_host_launch_prepared,
+    .prepared_destroy = mscclpp_host_prepared_destroy,
+};

@@ -1,0 +1,146 @@
+#include "mca/common/gpu/users.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/base/process.h"
+
+#define GPUS_MAX 64
+#define NAME_MAX_BYTES 72
+
+typedef struct {
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
+    uint64_t process; /* that has joined: a forked child has not */
+    int fd;
+} membership_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static membership_t memberships[GPUS_MAX];
+static int membership_count;
+
+/* The beginning of the names of all users of a GPU; if `server_p` is not NULL of those with that server. */
+static void name_gpu(const unsigned char *uuid, const uint64_t *server_p, char name[NAME_MAX_BYTES])
+{
+    int length = snprintf(name, NAME_MAX_BYTES, "mscclpp.gpu.");
+
+    for (int i = 0; i < MSCCLPP_GPU_UUID_SIZE; ++i) {
+        length += snprintf(name + length, NAME_MAX_BYTES - (size_t)length, "%02x", uuid[i]);
+    }
+    length += snprintf(name + length, NAME_MAX_BYTES - (size_t)length, ".");
+    if (server_p != NULL) {
+        snprintf(name + length, NAME_MAX_BYTES - (size_t)length, "%016llx.", (unsigned long long)*server_p);
+    }
+}
+
+/* A socket of that name, and of this process's token; -1 if there can be none. */
+static int open_socket(const char *name)
+{
+    struct sockaddr_un address;
+    socklen_t length;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -1;
+    }
+    memset(&address, 0, sizeof(address));
+    address.sun_family = AF_UNIX;
+    /* An empty first byte: the name is in no file system. */
+    snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "%.*s%016llx", NAME_MAX_BYTES - 1, name,
+             (unsigned long long)mscclpp_process_token());
+    length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1));
+    if (bind(fd, (const struct sockaddr *)&address, length) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Of the users whose names begin with `all`: how many there are, and those of them whose names do not with `near`. */
+static uint32_t count_sockets(const char *all, const char *near, uint32_t *strangers_p)
+{
+    FILE *sockets = fopen("/proc/net/unix", "re");
+    char line[512], wanted[NAME_MAX_BYTES + 2];
+    uint32_t count = 0;
+
+    *strangers_p = 0;
+    if (sockets == NULL) {
+        return 0;
+    }
+    snprintf(wanted, sizeof(wanted), " @%s", all);
+    while (fgets(line, sizeof(line), sockets) != NULL) {
+        const char *found = strstr(line, wanted);
+
+        if (found != NULL) {
+            ++count;
+            *strangers_p += strncmp(found + 2, near, strlen(near)) != 0;
+        }
+    }
+    fclose(sockets);
+    return count;
+}
+
+/* With the lock held. */
+static membership_t *find(const unsigned char *uuid)
+{
+    int i = 0;
+
+    while (i < membership_count && memcmp(memberships[i].uuid, uuid, sizeof(memberships[i].uuid)) != 0) {
+        ++i;
+    }
+    return i < membership_count ? &memberships[i] : NULL;
+}
+
+/* With the lock held. */
+static void join(const unsigned char *uuid, const char *name)
+{
+    membership_t *membership = find(uuid);
+
+    if (membership != NULL && membership->process == mscclpp_process_token()) {
+        return;
+    }
+    if (membership != NULL) {
+        close(membership->fd); /* the parent's */
+    } else if (membership_count < GPUS_MAX) {
+        membership = &memberships[membership_count++];
+        memcpy(membership->uuid, uuid, sizeof(membership->uuid));
+    } else {
+        return;
+    }
+    membership->process = mscclpp_process_token();
+    membership->fd = open_socket(name);
+    if (membership->fd < 0) {
+        mscclpp_info("other users of the GPU will not learn of this process: no socket named %s", name);
+    }
+}
+
+uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server, uint32_t *strangers_p)
+{
+    char all[NAME_MAX_BYTES], own[NAME_MAX_BYTES];
+    uint32_t count;
+
+    name_gpu(uuid, NULL, all);
+    name_gpu(uuid, &server, own);
+    pthread_mutex_lock(&lock);
+    join(uuid, own);
+    pthread_mutex_unlock(&lock);
+    count = count_sockets(all, own, strangers_p);
+    return count == 0 ? 1 : count;
+}
+
+void mscclpp_gpu_users_leave(void)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < membership_count; ++i) {
+        if (memberships[i].fd >= 0) {
+            close(memberships[i].fd);
+        }
+    }
+    membership_count = 0;
+    pthread_mutex_unlock(&lock);
+}

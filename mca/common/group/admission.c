@@ -1,0 +1,82 @@
+#include "mca/common/group/admission.h"
+
+#include <stddef.h>
+
+static mscclpp_room_t process_room = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void mscclpp_room_init(mscclpp_room_t *room)
+{
+    pthread_mutex_init(&room->lock, NULL);
+}
+
+mscclpp_room_t *mscclpp_room_process(void)
+{
+    return &process_room;
+}
+
+void mscclpp_room_queue(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key)
+{
+    pthread_mutex_lock(&room->lock);
+    guest->key = key;
+    guest->next = room->guests;
+    room->guests = guest;
+    pthread_mutex_unlock(&room->lock);
+}
+
+void mscclpp_room_leave(mscclpp_room_t *room, mscclpp_room_guest_t *guest)
+{
+    mscclpp_room_guest_t **link = &room->guests;
+
+    pthread_mutex_lock(&room->lock);
+    while (*link != guest) {
+        link = &(*link)->next;
+    }
+    *link = guest->next;
+    pthread_mutex_unlock(&room->lock);
+}
+
+void mscclpp_room_change_key(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key)
+{
+    pthread_mutex_lock(&room->lock);
+    guest->key = key;
+    pthread_mutex_unlock(&room->lock);
+}
+
+/* With the lock held. */
+static bool is_first(const mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
+{
+    const mscclpp_room_guest_t *other = room->guests;
+
+    while (other != NULL && other->key >= guest->key) {
+        other = other->next;
+    }
+    return other == NULL;
+}
+
+bool mscclpp_room_is_first(mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
+{
+    bool first;
+
+    pthread_mutex_lock(&room->lock);
+    first = is_first(room, guest);
+    pthread_mutex_unlock(&room->lock);
+    return first;
+}
+
+bool mscclpp_room_take(mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
+{
+    bool took;
+
+    pthread_mutex_lock(&room->lock);
+    took = !room->taken && is_first(room, guest);
+    room->taken = room->taken || took;
+    pthread_mutex_unlock(&room->lock);
+    return took;
+}
+
+void mscclpp_room_give(mscclpp_room_t *room)
+{
+    pthread_mutex_lock(&room->lock);
+    room->taken = false;
+    pthread_mutex_unlock(&room->lock);
+}

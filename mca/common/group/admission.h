@@ -1,0 +1,49 @@
+/*
+ * Room for a kernel that waits for other ranks, on the GPU of a process whose threads start such kernels independently:
+ * for one at a time. A driver lets some calls, those that free memory among them, wait for all kernels of the process
+ * and starts none meanwhile. Of two kernels under way at once, each could wait for its namesake in another process,
+ * which such a call of any thread there keeps from starting as long as the other kernel runs. One alone cannot: where
+ * it has not started yet, none runs that could be waited for.
+ */
+#ifndef MCA_COMMON_GROUP_ADMISSION_H
+#define MCA_COMMON_GROUP_ADMISSION_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One who wants room; in the list from mscclpp_room_queue to mscclpp_room_leave. */
+typedef struct mscclpp_room_guest {
+    struct mscclpp_room_guest *next;
+    uint64_t key;
+} mscclpp_room_guest_t;
+
+/* The room of one process; its fields are admission.c's own. */
+typedef struct {
+    pthread_mutex_t lock;
+    bool taken;
+    mscclpp_room_guest_t *guests;
+} mscclpp_room_t;
+
+/* In place, in memory of zeros; nothing to be undone. mscclpp_room_process: this process's, for ever. */
+void mscclpp_room_init(mscclpp_room_t *room);
+mscclpp_room_t *mscclpp_room_process(void);
+
+/*
+ * All functions below are thread-safe, and none waits. Room goes to the guest with the lowest key. The ranks of a team
+ * give theirs the same key, so that processes with the same guests let the same one in.
+ */
+void mscclpp_room_queue(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key);
+void mscclpp_room_leave(mscclpp_room_t *room, mscclpp_room_guest_t *guest);
+void mscclpp_room_change_key(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key);
+
+/* True if no guest has a lower key. */
+bool mscclpp_room_is_first(mscclpp_room_t *room, const mscclpp_room_guest_t *guest);
+
+/* False if it is taken, or another guest comes first. */
+bool mscclpp_room_take(mscclpp_room_t *room, const mscclpp_room_guest_t *guest);
+
+/* Gives back what was taken. */
+void mscclpp_room_give(mscclpp_room_t *room);
+
+#endif

@@ -1,0 +1,339 @@
+/* Waits of the host: who is late is named, and no wait lasts for ever. */
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
+
+/* Turns between two looks at the clock. A turn of the twin gives its processor away, and may take milliseconds. */
+#define LOOK_TURNS 64u
+#define TWIN_LOOK_TURNS 1u
+
+/* Seconds between two looks at what is slow to look at. */
+#define LOOK_PERIOD 1e-3
+
+/* Seconds for which nobody asks the runtime about kernels that such a question may keep from ending. */
+#define PATIENT_SECONDS 5.0
+
+/* Seconds of a wait after which other nodes are told of it: ordinary delays cost no messages. */
+#define TELL_AFTER 0.5
+
+double mscclpp_team_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes)
+{
+    memset(wait, 0, sizeof(*wait));
+    wait->team = team;
+    wait->what = what;
+    wait->bytes = bytes;
+}
+
+const uint64_t *mscclpp_team_word_of(const mscclpp_team_t *team, const uint64_t *word, int rank)
+{
+    return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - team->rank) * (ptrdiff_t)sizeof(*team->control));
+}
+
+/* Lists the ranks that the wait is for. */
+static void list_late(const mscclpp_team_wait_t *wait, char *text, size_t size)
+{
+    const mscclpp_team_t *team = wait->team;
+    size_t used = 0;
+    uint64_t absent = 0;
+    int rank;
+
+    text[0] = '\0';
+    for (rank = 0; rank < team->size && used + 16 < size; ++rank) {
+        bool late;
+
+        if (rank == team->rank) {
+            continue;
+        }
+        if (wait->words != NULL) {
+            late = mscclpp_control_load(mscclpp_team_word_of(team, wait->words, rank)) < wait->target;
+        } else {
+            late = mscclpp_control_load(&team->control[rank].call) / 4 < team->call;
+        }
+        if (late) {
+            used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", team->members[rank]);
+        }
+    }
+    for (rank = 0; used == 0 && rank < team->size; ++rank) {
+        absent |= mscclpp_control_load(&team->control[rank].absent);
+    }
+    for (rank = 0; rank < MSCCLPP_DEV_MAX_RANKS && used + 48 < size; ++rank) {
+        if ((absent >> rank & 1) != 0) {
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%d (or others of its node)", used == 0 ? "" : ", ", rank);
+        }
+    }
+    if (used == 0) {
+        snprintf(text, size, "none: all %shave entered the call", team->fabric != NULL ? "of this node " : "");
+    }
+}
+
+static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait, const mscclpp_team_notice_t *host)
+{
+    mscclpp_team_t *team = wait->team;
+    int rank = mscclpp_team_find_announced(team, team->call, MSCCLPP_CALL_HOST);
+
+    if (rank < 0 && host->call == team->call) {
+        rank = host->rank;
+    }
+    if (rank < 0) {
+        return MSCCLPP_OK;
+    }
+    mscclpp_error("%s: %s call %llu of %llu bytes: rank %d passed host buffers and rank %d device buffers; pass "
+                  "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
+                  team->oob.label, team->collective, (unsigned long long)team->call, (unsigned long long)wait->bytes,
+                  rank, team->members[team->rank]);
+    mscclpp_team_note_host(team, rank);
+    return MSCCLPP_ERR_MIXED;
+}
+
+/* Of one that a rank asks of a call, as MPI names it. */
+static void describe_asked(mscclpp_control_asked_t asked, char *text, size_t size)
+{
+    static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float",
+        "double",
+        "long double",
+        "complex float",
+        "complex double",
+        "short and int",
+        "int and int",
+        "long and int",
+        "float and int",
+        "double and int",
+        "float and float",
+        "double and double",
+    };
+    static const char *const ops[MSCCLPP_OP_LAST] = {
+        "MPI_MAX", "MPI_MIN", "MPI_SUM",  "MPI_PROD", "MPI_LAND",   "MPI_BAND",
+        "MPI_LOR", "MPI_BOR", "MPI_LXOR", "MPI_BXOR", "MPI_MAXLOC", "MPI_MINLOC",
+    };
+    const unsigned dtype = MSCCLPP_CONTROL_ASKED_DTYPE(asked), op = MSCCLPP_CONTROL_ASKED_OP(asked);
+    const mscclpp_coll_t coll = MSCCLPP_CONTROL_ASKED_COLL(asked);
+    const char *name = coll < MSCCLPP_COLL_LAST ? mscclpp_coll_name(coll) : NULL;
+
+    /* Of an all-reduce the name stands in the message already. */
+    snprintf(text, size, "%s%s%llu bytes of type %s with %s, root %d", name != NULL ? name : "",
+             name != NULL ? " of " : "", (unsigned long long)MSCCLPP_CONTROL_ASKED_BYTES(asked),
+             dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?",
+             MSCCLPP_CONTROL_ASKED_ROOT(asked));
+    if (name == NULL) {
+        *strrchr(text, ',') = '\0';
+    }
+}
+
+mscclpp_status_t mscclpp_team_report_difference(const mscclpp_team_t *team, int rank, mscclpp_control_asked_t asked)
+{
+    char mine[128], theirs[128];
+
+    describe_asked(team->asked, mine, sizeof(mine));
+    describe_asked(asked, theirs, sizeof(theirs));
+    mscclpp_error("%s: %s call %llu: rank %d passed %s, and rank %d %s; they must be equal on all ranks",
+                  team->oob.label, team->collective, (unsigned long long)team->call, team->members[team->rank], mine,
+                  team->members[rank], theirs);
+    return MSCCLPP_ERR_INVALID;
+}
+
+/* A rank of this node that is in the same call and asks something else of it. */
+static mscclpp_status_t look_for_differences(const mscclpp_team_wait_t *wait)
+{
+    const mscclpp_team_t *team = wait->team;
+    const uint64_t call = team->call * 4 + (uint64_t)MSCCLPP_CALL_DEVICE;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        const mscclpp_control_line_t *line = &team->control[rank];
+        mscclpp_control_asked_t asked;
+
+        if (mscclpp_control_load(&line->call) != call) {
+            continue;
+        }
+        asked = mscclpp_control_load(&line->asked[team->call % 2]);
+        if (asked != team->asked && mscclpp_control_load(&line->call) == call) {
+            return mscclpp_team_report_difference(team, rank, asked);
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t report_peer(const mscclpp_team_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
+{
+    wait->team->peer_failed = true;
+    mscclpp_error("%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->team->oob.label,
+                  wait->team->collective, (unsigned long long)wait->team->call, (unsigned long long)wait->bytes,
+                  wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
+    /* A mixture is an error of the program, on whichever rank it was seen first. */
+    return status == MSCCLPP_ERR_MIXED && call == wait->team->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
+}
+
+static mscclpp_status_t look_for_failures(const mscclpp_team_wait_t *wait, const mscclpp_team_notice_t *failed)
+{
+    const mscclpp_team_t *team = wait->team;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        uint64_t failure = mscclpp_control_load(&team->control[rank].failure);
+
+        if (rank != team->rank && failure != 0) {
+            return report_peer(wait, team->members[rank], failure / 256, (mscclpp_status_t) - (int)(failure % 256));
+        }
+    }
+    return failed->rank < 0 ? MSCCLPP_OK : report_peer(wait, failed->rank, failed->call, failed->status);
+}
+
+static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
+{
+    mscclpp_team_t *team = wait->team;
+    double waited = now - wait->started;
+    char late[256];
+
+    if (team->timeout > 0 && waited >= team->timeout) {
+        if (team->probing) {
+            mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", team->oob.label, team->timeout,
+                         wait->what);
+            return MSCCLPP_ERR_TIMEOUT;
+        }
+        list_late(wait, late, sizeof(late));
+        mscclpp_error("%s: %s call %llu of %llu bytes (%s) did not end on rank %d within %g s "
+                      "(coll_mscclpp_timeout); ranks that have not arrived: %s%s",
+                      team->oob.label, team->collective, (unsigned long long)team->call,
+                      (unsigned long long)wait->bytes, wait->what, team->members[team->rank], team->timeout, late,
+                      team->checks_calls ? "" : MSCCLPP_MAY_NOT_MATCH);
+        return MSCCLPP_ERR_TIMEOUT;
+    }
+    if (!wait->warned && team->warn_after > 0 && waited >= team->warn_after) {
+        wait->warned = true;
+        list_late(wait, late, sizeof(late));
+        mscclpp_warn("%s: %s call %llu of %llu bytes (%s): rank %d has waited %.1f s; ranks that have not arrived: "
+                     "%s",
+                     team->oob.label, team->collective, (unsigned long long)team->call, (unsigned long long)wait->bytes,
+                     wait->what, team->members[team->rank], waited, late);
+    }
+    return MSCCLPP_OK;
+}
+
+bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait)
+{
+    return (wait->team->pump == NULL && !wait->team->watched) ||
+           (wait->started > 0 && mscclpp_team_now() - wait->started > PATIENT_SECONDS);
+}
+
+mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
+{
+    mscclpp_team_t *team = wait->team;
+    mscclpp_team_notice_t failed, host;
+    mscclpp_status_t status;
+    double now;
+
+    team->oob.progress(team->oob.context);
+    if (++wait->turns % (team->on_host ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0) {
+        return MSCCLPP_OK;
+    }
+    now = mscclpp_team_now();
+    if (wait->started <= 0) {
+        wait->started = now;
+        wait->next_look = now + LOOK_PERIOD;
+        return MSCCLPP_OK;
+    }
+    if (now < wait->next_look) {
+        return MSCCLPP_OK;
+    }
+    wait->next_look = now + LOOK_PERIOD;
+    if (team->fabric != NULL) {
+        /* Those of this node that talk to no other want to know, too. */
+        mscclpp_control_store(&team->control[team->rank].absent,
+                              mscclpp_fabric_absent(team->fabric, mscclpp_team_may_ask(wait)));
+    }
+    if (now - wait->started >= TELL_AFTER) {
+        mscclpp_team_tell_waiting(team);
+    }
+    mscclpp_team_read_notices(team, &failed, &host);
+    status = look_for_mixture(wait, &host);
+    if (status == MSCCLPP_OK && !team->probing) {
+        status = look_for_differences(wait);
+    }
+    if (status == MSCCLPP_OK) {
+        status = look_for_failures(wait, &failed);
+    }
+    if (status == MSCCLPP_OK) {
+        status = team->oob.check(team->oob.context);
+    }
+    if (status == MSCCLPP_OK) {
+        status = look_at_clock(wait, now);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_team_wait_on(mscclpp_team_wait_t *wait, const uint64_t *word, uint64_t target)
+{
+    mscclpp_team_t *team = wait->team;
+    int rank;
+
+    wait->words = word;
+    wait->target = target;
+    for (rank = 0; rank < team->size; ++rank) {
+        const uint64_t *other = mscclpp_team_word_of(team, word, rank);
+        uint32_t polls = 0;
+
+        while (mscclpp_control_load(other) < target) {
+            mscclpp_status_t status;
+
+            if (++polls % 16 != 0 && !team->on_host) {
+                continue;
+            }
+            status = mscclpp_team_wait_turn(wait);
+            if (status != MSCCLPP_OK) {
+                return status;
+            }
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
+                                         uint64_t target)
+{
+    mscclpp_team_wait_t wait;
+
+    mscclpp_team_wait_init(&wait, team, what, bytes);
+    return mscclpp_team_wait_on(&wait, word, target);
+}
+
+mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
+{
+    if (team->broken) {
+        return status;
+    }
+    team->broken = true;
+    __atomic_store_n(&team->mailbox->abort, 1, __ATOMIC_RELAXED);
+    mscclpp_linger_clear(team);
+    if (team->fabric != NULL) {
+        mscclpp_fabric_stop(team->fabric);
+    }
+    /* A peer's own failure is known to all from that peer. */
+    if (team->peer_failed) {
+        return status;
+    }
+    mscclpp_control_store(&team->control[team->rank].failure, team->call * 256 + (uint64_t) - (int)status);
+    mscclpp_team_tell_failure(team, status);
+    return status;
+}

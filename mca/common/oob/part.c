@@ -1,0 +1,127 @@
+#include "mca/common/oob/part.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+
+/* Bytes that one round carries for each rank. */
+#define CHUNK 2048u
+
+typedef struct {
+    uint32_t done;
+    uint32_t pad;
+    unsigned char bytes[CHUNK];
+} block_t;
+
+struct mscclpp_oob_part {
+    const mscclpp_oob_t *whole;
+    const mscclpp_nodes_t *nodes;
+    mscclpp_status_t status; /* the error of the whole exchange after which it is of no use */
+    int refusals;            /* rounds that all ranks ended alike, for want of memory on one */
+    block_t own;
+    block_t blocks[]; /* one for each of all ranks */
+};
+
+static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
+{
+    mscclpp_status_t status;
+
+    if (part->status != MSCCLPP_OK) {
+        return part->status;
+    }
+    status = part->whole->allgather(part->whole->context, &part->own, part->blocks, sizeof(part->own));
+    /* All nodes see the same rounds, so they still keep step after one; a rank that has no memory for long is left. */
+    if (status != MSCCLPP_OK && (status != MSCCLPP_ERR_NOT_SUPPORTED || ++part->refusals > 1)) {
+        part->status = status;
+    }
+    return status;
+}
+
+static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
+{
+    mscclpp_oob_part_t *part = context;
+    mscclpp_status_t status;
+    size_t at = 0, size;
+    int i;
+
+    do {
+        size = length - at < CHUNK ? length - at : CHUNK;
+        part->own.done = 0;
+        memcpy(part->own.bytes, (const char *)sendbuf + at, size);
+        status = run_round(part);
+        for (i = 0; i < part->nodes->size && status == MSCCLPP_OK; ++i) {
+            const block_t *block = &part->blocks[part->nodes->members[i]];
+
+            if (block->done) {
+                mscclpp_info("%s: rank %d has given up", part->whole->label, part->nodes->members[i]);
+                status = MSCCLPP_ERR_PEER;
+            } else {
+                memcpy((char *)recvbuf + (size_t)i * length + at, block->bytes, size);
+            }
+        }
+        at += size;
+    } while (at < length && status == MSCCLPP_OK);
+    return status;
+}
+
+static void progress(void *context)
+{
+    const mscclpp_oob_part_t *part = context;
+
+    part->whole->progress(part->whole->context);
+}
+
+static mscclpp_status_t check(void *context)
+{
+    const mscclpp_oob_part_t *part = context;
+
+    return part->whole->check(part->whole->context);
+}
+
+mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
+{
+    mscclpp_oob_part_t *part = calloc(1, sizeof(*part) + (size_t)whole->size * sizeof(part->blocks[0]));
+
+    if (part == NULL) {
+        mscclpp_error("%s: no memory for the exchange among %d ranks", whole->label, whole->size);
+        return NULL;
+    }
+    part->whole = whole;
+    return part;
+}
+
+void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p)
+{
+    part->nodes = nodes;
+    memset(table_p, 0, sizeof(*table_p));
+    table_p->context = part;
+    table_p->rank = part->nodes->rank;
+    table_p->size = part->nodes->size;
+    table_p->label = part->whole->label;
+    table_p->allgather = allgather;
+    table_p->progress = progress;
+    table_p->check = check;
+}
+
+mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part)
+{
+    bool all = false;
+    int i;
+
+    memset(&part->own, 0, sizeof(part->own));
+    part->own.done = 1;
+    while (!all && part->status == MSCCLPP_OK) {
+        all = run_round(part) == MSCCLPP_OK;
+        for (i = 0; i < part->whole->size && all; ++i) {
+            all = part->blocks[i].done;
+        }
+    }
+    return part->status == MSCCLPP_OK && part->refusals > 0 ? MSCCLPP_ERR_NOT_SUPPORTED : part->status;
+}
+
+void mscclpp_oob_part_destroy(mscclpp_oob_part_t *part)
+{
+    free(part);
+}

@@ -1,0 +1,281 @@
+/* The proxy's table of channels. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/lib/trigger.h"
+#include "mca/common/base/log.h"
+#include "mca/common/port/internal.h"
+
+#define JOBS_AT_FIRST 16
+#define TABLE_AT_FIRST 16
+#define TRANSPORTS_AT_FIRST 4
+
+/* Words of a line, so that the CPU's writing of one does not delay the reading of others. */
+#define LINE_WORDS 8
+
+mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number)
+{
+    return number < proxy->table_size ? proxy->channels[number] : NULL;
+}
+
+/* Room for more channels. */
+static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
+{
+    const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;
+    mscclpp_proxy_channel_t **channels, **busy;
+    uint64_t *gone_before;
+    uint32_t *numbers, i;
+
+    if (size > MSCCLPP_DEV_PORT_CHANNELS) {
+        mscclpp_error("%s: all %u port channels that a trigger can name are in use", proxy->label,
+                      MSCCLPP_DEV_PORT_CHANNELS);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    channels = calloc(size, sizeof(*channels)); /* NOLINT(bugprone-sizeof-expression) */
+    busy = calloc(size, sizeof(*busy));         /* NOLINT(bugprone-sizeof-expression) */
+    gone_before = calloc(size, sizeof(*gone_before));
+    numbers = calloc(size, sizeof(*numbers));
+    if (channels == NULL || busy == NULL || gone_before == NULL || numbers == NULL) {
+        mscclpp_error("%s: out of memory for %u port channels", proxy->label, size);
+        free(channels);
+        free(busy);
+        free(gone_before);
+        free(numbers);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    for (i = 0; i < proxy->table_size; ++i) {
+        channels[i] = proxy->channels[i];
+        busy[i] = proxy->busy[i];
+        gone_before[i] = proxy->gone_before[i];
+    }
+    /* The lowest numbers on top; none is free, else the table would not grow. */
+    for (i = size; i-- > proxy->table_size;) {
+        numbers[proxy->free_count++] = i;
+    }
+    free(proxy->channels);
+    free(proxy->busy);
+    free(proxy->gone_before);
+    free(proxy->free_numbers);
+    proxy->channels = channels;
+    proxy->busy = busy;
+    proxy->gone_before = gone_before;
+    proxy->free_numbers = numbers;
+    proxy->table_size = size;
+    return MSCCLPP_OK;
+}
+
+/* The word that tells kernels how far a channel is flushed, on both sides. */
+static mscclpp_status_t find_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p, uint64_t **device_p)
+{
+    mscclpp_proxy_page_t *page = &proxy->pages[number / MSCCLPP_PROXY_PAGE];
+    const uint32_t at = number % MSCCLPP_PROXY_PAGE * LINE_WORDS;
+    void *host, *device;
+    mscclpp_status_t status;
+
+    if (page->host == NULL) {
+        status = proxy->gpu->host_alloc((size_t)MSCCLPP_PROXY_PAGE * LINE_WORDS * sizeof(uint64_t), &host, &device);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        page->host = host;
+        page->device = device;
+    }
+    *host_p = &page->host[at];
+    *device_p = &page->device[at];
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
+{
+    mscclpp_proxy_transport_t *transports;
+    uint32_t i, capacity;
+
+    for (i = 0; i < proxy->transport_count; ++i) {
+        if (proxy->transports[i].transport == params->transport) {
+            ++proxy->transports[i].references;
+            return MSCCLPP_OK;
+        }
+    }
+    if (proxy->transport_count == proxy->transport_capacity) {
+        capacity = proxy->transport_capacity == 0 ? TRANSPORTS_AT_FIRST : 2 * proxy->transport_capacity;
+        transports = realloc(proxy->transports, capacity * sizeof(*transports));
+        if (transports == NULL) {
+            mscclpp_error("%s: out of memory for %u transports", proxy->label, capacity);
+            return MSCCLPP_ERR_NO_MEMORY;
+        }
+        proxy->transports = transports;
+        proxy->transport_capacity = capacity;
+    }
+    proxy->transports[proxy->transport_count++] =
+        (mscclpp_proxy_transport_t){.ops = params->ops, .transport = params->transport, .references = 1};
+    return MSCCLPP_OK;
+}
+
+static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *transport)
+{
+    uint32_t i = 0;
+
+    while (proxy->transports[i].transport != transport) {
+        ++i;
+    }
+    if (--proxy->transports[i].references == 0) {
+        proxy->transports[i] = proxy->transports[--proxy->transport_count];
+    }
+}
+
+static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
+{
+    if (params->region_size > MSCCLPP_DEV_PORT_REGION_MAX || params->remote_size > MSCCLPP_DEV_PORT_REGION_MAX) {
+        mscclpp_error("%s: regions of %llu and %llu bytes for a port channel to rank %d; at most %llu are allowed",
+                      proxy->label, (unsigned long long)params->region_size, (unsigned long long)params->remote_size,
+                      params->peer, (unsigned long long)MSCCLPP_DEV_PORT_REGION_MAX);
+        return MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK;
+}
+
+/* With the lock held, so that the number is nobody else's. */
+static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
+                                      mscclpp_dev_port_channel_t *channel_p)
+{
+    mscclpp_status_t status = proxy->free_count > 0 ? MSCCLPP_OK : grow_table(proxy);
+    mscclpp_proxy_channel_t *channel;
+    uint64_t *on_device;
+    uint32_t number;
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    number = proxy->free_numbers[proxy->free_count - 1];
+    channel = calloc(1, sizeof(*channel));
+    if (channel != NULL) {
+        channel->jobs = calloc(JOBS_AT_FIRST, sizeof(*channel->jobs));
+    }
+    if (channel == NULL || channel->jobs == NULL) {
+        mscclpp_error("%s: out of memory for a port channel", proxy->label);
+        free(channel);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    channel->capacity = JOBS_AT_FIRST;
+    channel->params = *params;
+    channel->number = number;
+    status = find_word(proxy, number, &channel->flushed, &on_device);
+    if (status == MSCCLPP_OK && params->ops != NULL) {
+        status = use_transport(proxy, params);
+    }
+    if (status != MSCCLPP_OK) {
+        free(channel->jobs);
+        free(channel);
+        return status;
+    }
+    channel->done = *channel->flushed; /* of the channel that had the number before: positions only grow */
+    --proxy->free_count;
+    proxy->channels[number] = channel;
+
+    memset(channel_p, 0, sizeof(*channel_p));
+    channel_p->fifo = *mscclpp_fifo_device(proxy->fifo);
+    channel_p->flushed = on_device;
+    channel_p->inbound = params->inbound;
+    channel_p->expected = params->expected;
+    channel_p->number = number;
+    channel_p->peer = (uint32_t)params->peer;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
+                                              mscclpp_dev_port_channel_t *channel_p)
+{
+    mscclpp_status_t status = check_params(proxy, params);
+
+    if (status == MSCCLPP_OK) {
+        mscclpp_proxy_lock(proxy);
+        status = create_locked(proxy, params, channel_p);
+        mscclpp_proxy_unlock(proxy);
+    }
+    return status;
+}
+
+/* What kernels have pushed for the channel and nobody has taken yet is not for the next one with its number. */
+static void disown_triggers(mscclpp_proxy_t *proxy, uint32_t number)
+{
+    const uint64_t next = mscclpp_fifo_position(proxy->fifo);
+    const uint64_t size = mscclpp_fifo_device(proxy->fifo)->size;
+    mscclpp_dev_trigger_t trigger;
+    uint64_t i;
+
+    for (i = 0; i < size; ++i) {
+        if (mscclpp_fifo_look(proxy->fifo, next + i, &trigger) &&
+            mscclpp_dev_trigger_unpack(&trigger).channel == number) {
+            proxy->gone_before[number] = next + i + 1;
+        }
+    }
+}
+
+/* With the lock held. */
+static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
+{
+    mscclpp_proxy_forget(proxy, channel);
+    if (channel->params.ops != NULL) {
+        leave_transport(proxy, channel->params.transport);
+    }
+    proxy->channels[channel->number] = NULL;
+    proxy->free_numbers[proxy->free_count++] = channel->number;
+    free(channel->jobs);
+    free(channel);
+}
+
+void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
+{
+    mscclpp_proxy_channel_t *channel;
+
+    mscclpp_proxy_lock(proxy);
+    channel = mscclpp_proxy_find(proxy, number);
+    if (channel != NULL) {
+        disown_triggers(proxy, number);
+        destroy_channel(proxy, channel);
+    }
+    mscclpp_proxy_unlock(proxy);
+    if (channel == NULL) {
+        mscclpp_warn("%s: port channel %u does not exist and is not destroyed", proxy->label, number);
+    }
+}
+
+mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t number, mscclpp_proxy_handler_fn_t handler,
+                                           void *context)
+{
+    mscclpp_proxy_channel_t *channel;
+
+    mscclpp_proxy_lock(proxy);
+    channel = mscclpp_proxy_find(proxy, number);
+    if (channel != NULL) {
+        channel->handler = handler;
+        channel->context = context;
+    }
+    mscclpp_proxy_unlock(proxy);
+    if (channel == NULL) {
+        mscclpp_error("%s: a handler for port channel %u, which does not exist", proxy->label, number);
+        return MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK;
+}
+
+void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy)
+{
+    uint32_t i;
+
+    for (i = 0; i < proxy->table_size; ++i) {
+        if (proxy->channels[i] != NULL) {
+            destroy_channel(proxy, proxy->channels[i]);
+        }
+    }
+    for (i = 0; i < MSCCLPP_DEV_PORT_CHANNELS / MSCCLPP_PROXY_PAGE; ++i) {
+        if (proxy->pages[i].host != NULL) {
+            proxy->gpu->host_free(proxy->pages[i].host);
+        }
+    }
+    free(proxy->channels);
+    free(proxy->busy);
+    free(proxy->gone_before);
+    free(proxy->free_numbers);
+    free(proxy->transports);
+}

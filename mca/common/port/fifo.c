@@ -1,0 +1,107 @@
+#include "mca/common/port/fifo.h"
+
+#include <stdlib.h>
+
+#include "device/lib/trigger.h"
+#include "mca/common/base/log.h"
+
+/* Words that different sides write lie in lines of their own. */
+#define LINE 128
+
+struct mscclpp_fifo {
+    const mscclpp_gpu_ops_t *gpu;
+    int device;
+    mscclpp_dev_fifo_t on_device;
+    char *host_memory;   /* the tail, then the ring */
+    void *device_memory; /* the head, then what pushers have seen of the tail */
+    mscclpp_dev_trigger_t *ring;
+    uint64_t *tail;
+    uint64_t next; /* what *tail is, too */
+};
+
+mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p)
+{
+    mscclpp_fifo_t *fifo = calloc(1, sizeof(*fifo));
+    void *host_memory, *seen_by_device;
+    mscclpp_status_t status;
+    uint64_t size = 1;
+
+    if (fifo == NULL) {
+        mscclpp_error("out of memory for a FIFO");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    while (size < slots) {
+        size *= 2;
+    }
+    status = gpu->host_alloc(LINE + size * sizeof(mscclpp_dev_trigger_t), &host_memory, &seen_by_device);
+    if (status != MSCCLPP_OK) {
+        goto err_free;
+    }
+    status = gpu->device_alloc(device, 2 * (size_t)LINE, &fifo->device_memory);
+    if (status != MSCCLPP_OK) {
+        goto err_host_free;
+    }
+    fifo->gpu = gpu;
+    fifo->device = device;
+    fifo->host_memory = host_memory;
+    fifo->tail = host_memory;
+    fifo->ring = (mscclpp_dev_trigger_t *)(void *)(fifo->host_memory + LINE);
+    fifo->on_device.ring = (mscclpp_dev_trigger_t *)(void *)((char *)seen_by_device + LINE);
+    fifo->on_device.size = size;
+    fifo->on_device.head = fifo->device_memory;
+    fifo->on_device.tail_seen = (uint64_t *)(void *)((char *)fifo->device_memory + LINE);
+    fifo->on_device.tail = seen_by_device;
+    *fifo_p = fifo;
+    return MSCCLPP_OK;
+
+err_host_free:
+    gpu->host_free(host_memory);
+err_free:
+    free(fifo);
+    return status;
+}
+
+void mscclpp_fifo_destroy(mscclpp_fifo_t *fifo)
+{
+    if (fifo == NULL) {
+        return;
+    }
+    fifo->gpu->device_free(fifo->device, fifo->device_memory);
+    fifo->gpu->host_free(fifo->host_memory);
+    free(fifo);
+}
+
+const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo)
+{
+    return &fifo->on_device;
+}
+
+bool mscclpp_fifo_look(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p)
+{
+    const mscclpp_dev_trigger_t *slot = &fifo->ring[position & (fifo->on_device.size - 1)];
+    const uint64_t commit = __atomic_load_n(&slot->word[1], __ATOMIC_ACQUIRE);
+
+    if ((commit & MSCCLPP_DEV_TRIGGER_PARITY) != mscclpp_dev_trigger_parity(position, fifo->on_device.size)) {
+        return false;
+    }
+    trigger_p->word[0] = __atomic_load_n(&slot->word[0], __ATOMIC_RELAXED);
+    trigger_p->word[1] = commit;
+    return true;
+}
+
+bool mscclpp_fifo_poll(const mscclpp_fifo_t *fifo, mscclpp_dev_trigger_t *trigger_p)
+{
+    return mscclpp_fifo_look(fifo, fifo->next, trigger_p);
+}
+
+uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo)
+{
+    return fifo->next;
+}
+
+/* Released: the slot has been read before a kernel fills it again. */
+void mscclpp_fifo_pop(mscclpp_fifo_t *fifo)
+{
+    ++fifo->next;
+    __atomic_store_n(fifo->tail, fifo->next, __ATOMIC_RELEASE);
+}

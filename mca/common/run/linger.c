@@ -1,0 +1,482 @@
+#include "mca/common/run/linger.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/types/coll.h"
+#include "device/types/linger.h"
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
+
+#define DEVICES 64
+#define NS_PER_US 1000.0
+
+/* Bytes up to which one block is quicker than several, which have to hand the call on to one another. */
+#define SINGLE_MAX 8192u
+#define TWIN_SINGLE_MAX 256u
+
+/*
+ * A call comes at once if it comes within this part of the kernel's idle time. The rest is for the way of the end to
+ * the host and of the bell back, some 3 us, for ranks that exchange buffers in between, and for delays of the host.
+ */
+#define AT_ONCE_PART 5
+
+/* Seconds that a kernel has to leave, which it does in microseconds: before memory is freed, and before a launch. */
+#define LEAVE_TIME 10.0
+#define SOON 100e-6
+
+_Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &&
+                   offsetof(mscclpp_dev_args_t, out) == 4 * MSCCLPP_DEV_BELL_OUT_LOW &&
+                   offsetof(mscclpp_dev_args_t, bytes) == 4 * MSCCLPP_DEV_BELL_BYTES &&
+                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "kernels write the words of a bell to the beginning of their arguments as they come");
+_Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_OP_LAST <= 16,
+               "the code of a bell has room for them");
+
+/* The team whose kernel lingers on each device. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_team_t *owners[DEVICES];
+static bool side_by_side;
+
+/* Kernels of this process may wait for other ranks in streams of the application. */
+static bool enqueued;
+
+void mscclpp_linger_note_enqueue(void)
+{
+    if (!__atomic_load_n(&enqueued, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&enqueued, true, __ATOMIC_RELAXED);
+    }
+}
+
+void mscclpp_linger_share_devices(bool share)
+{
+    pthread_mutex_lock(&lock);
+    side_by_side = share;
+    pthread_mutex_unlock(&lock);
+}
+
+static uint32_t limit_blocks(const mscclpp_team_t *team, uint32_t blocks)
+{
+    blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
+    return team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
+}
+
+void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, bool turns, bool spans)
+{
+    mscclpp_linger_t *linger = &team->linger;
+    uint32_t blocks = team->on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
+
+    linger->always = strcmp(config->linger, "on") == 0;
+    linger->allowed = team->device >= 0 && team->device < DEVICES && (team->size > 1 || spans) &&
+                      strcmp(config->linger, "off") != 0 &&
+                      (linger->always || (!team->on_host && !turns && !team->watched));
+    linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
+    linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
+    linger->max_bytes = config->linger_max;
+    linger->single_max = team->on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
+    /* The twin's operations have all blocks that it has; packets do with fewer, so that there are kernels of both. */
+    linger->wide_blocks = limit_blocks(team, team->on_host && blocks > 2 ? blocks - 1 : blocks);
+    /* Where others use the GPU, kernels that take half of it end with their operation. */
+    linger->most_blocks = limit_blocks(team, team->on_host ? blocks : team->crowded ? 2 * blocks : 4 * blocks);
+    linger->nthreads = team->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
+    /*
+     * A cluster starts only where it finds all its processors free side by side, while shared GPUs count processors
+     * wherever they are: kernels of other ranks or threads, which wait for theirs to begin elsewhere, might
+     * leave enough of them and yet no place. Otherwise, but for kernels queued by this process, after which no cluster
+     * is asked for, what may be on the device is work that waits for no other rank, so that a place comes.
+     */
+    linger->cluster = config->linger_cluster && !team->meet_first && !team->crowded;
+    mscclpp_linger_history_init(&linger->history);
+    mscclpp_debug("%s: kernels of small calls %s", team->oob.label, linger->allowed ? "linger" : "do not linger");
+}
+
+/* With the lock held. */
+static void dismiss(mscclpp_team_t *team)
+{
+    uint64_t number = __atomic_exchange_n(&team->linger.number, 0, __ATOMIC_RELAXED);
+
+    if (number != 0) {
+        __atomic_store_n(&team->mailbox->bell[MSCCLPP_DEV_BELL_LEAVE], number, __ATOMIC_RELAXED);
+    }
+}
+
+/* Makes `next` (NULL: nobody) the one whose kernel lingers on the team's device. */
+static void hand_over(mscclpp_team_t *team, mscclpp_team_t *next)
+{
+    mscclpp_team_t **owner = &owners[team->device];
+
+    pthread_mutex_lock(&lock);
+    dismiss(team);
+    if (!side_by_side) {
+        if (*owner != NULL) {
+            dismiss(*owner);
+        }
+        __atomic_store_n(owner, next, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void mscclpp_linger_clear(mscclpp_team_t *team)
+{
+    if (__atomic_load_n(&team->linger.number, __ATOMIC_RELAXED) != 0 ||
+        (team->device >= 0 && team->device < DEVICES &&
+         __atomic_load_n(&owners[team->device], __ATOMIC_RELAXED) != NULL)) {
+        hand_over(team, NULL);
+    }
+}
+
+/* The kernel of that number is on its way: it may be rung for, unless somebody has wanted the device meanwhile. */
+static void settle(mscclpp_team_t *team, uint64_t number)
+{
+    pthread_mutex_lock(&lock);
+    __atomic_store_n(&team->linger.number, number, __ATOMIC_RELAXED);
+    if (!side_by_side && owners[team->device] != team) {
+        dismiss(team);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static uint64_t left(const mscclpp_team_t *team)
+{
+    return __atomic_load_n(&team->mailbox->left, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Packets on one node: only operations of one epoch, and how a kernel divides those does not depend on its grid, so
+ * ranks may differ in it. In other operations the blocks of all ranks meet, and there must be as many everywhere; such
+ * an operation has those that were chosen for it, and the kernel at least as many.
+ */
+static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_args_t *args = launch->args;
+    const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
+    const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    uint64_t shard;
+
+    if (!team->linger.allowed || args->bytes > team->linger.max_bytes) {
+        return false;
+    }
+    switch (launch->kernel) {
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
+    case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
+    case MSCCLPP_KERNEL_COLL_COMBINE_PACKETS:
+        return units <= MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
+    case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
+        return (units + args->nranks - 1) / args->nranks <=
+               MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
+        return launch->nblocks <= team->linger.most_blocks;
+    case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
+        return launch->nblocks <= team->linger.most_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
+        shard = (units + nodes->shards - 1) / nodes->shards;
+        return launch->nblocks <= team->linger.most_blocks &&
+               shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
+    case MSCCLPP_KERNEL_ALLREDUCE_NODES:
+        /* Of many blocks the kernel for the very type is the faster one, launch included; the twin has none. */
+        return launch->nblocks <= (team->on_host ? team->linger.most_blocks : 1);
+    default:
+        return false;
+    }
+}
+
+/* Of a collective other than all-reduce. */
+static bool is_coll(const mscclpp_dev_launch_t *launch)
+{
+    return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS;
+}
+
+static bool is_packets(const mscclpp_dev_launch_t *launch)
+{
+    return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
+           is_coll(launch);
+}
+
+/* What the bell says besides of such a collective. */
+static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_coll_args_t *coll = launch->args;
+
+    return is_coll(launch) ? MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place,
+                                                          coll->stride - coll->common.bytes)
+                           : 0;
+}
+
+/* How many blocks an operation takes at least. */
+static uint32_t blocks_for(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_args_t *args = launch->args;
+
+    if (!is_packets(launch)) {
+        return launch->nblocks;
+    }
+    /* Of other collectives a rank has a block for each peer. */
+    return (is_coll(launch) ? args->bytes * (args->nranks - 1) : args->bytes) > team->linger.single_max &&
+                   team->linger.wide_blocks > 1
+               ? 2
+               : 1;
+}
+
+/* How many a kernel has that is launched for an operation, and lingers. */
+static uint32_t kernel_blocks(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+{
+    const uint32_t least = blocks_for(team, launch);
+
+    return least > 1 && least < team->linger.wide_blocks ? team->linger.wide_blocks : least;
+}
+
+/*
+ * The set that holds the peers' buffers of a zero-copy operation. One that is new takes the place of the oldest, and
+ * only a kernel that is launched after that has it.
+ */
+static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_args_t *args)
+{
+    const size_t size = sizeof(args->peer_in[0]) * args->common.nranks;
+    uint32_t i;
+
+    for (i = 0; i < MSCCLPP_DEV_LINGER_SETS; ++i) {
+        if (memcmp(linger->sets[i].in, args->peer_in, size) == 0 &&
+            memcmp(linger->sets[i].out, args->peer_out, size) == 0) {
+            linger->unknown = 0;
+            return i;
+        }
+    }
+    i = linger->oldest_set;
+    linger->oldest_set = (i + 1) % MSCCLPP_DEV_LINGER_SETS;
+    memcpy(linger->sets[i].in, args->peer_in, size);
+    memcpy(linger->sets[i].out, args->peer_out, size);
+    linger->new_sets |= 1u << i;
+    ++linger->unknown;
+    return i;
+}
+
+/* What the operation's code says besides of what only its kind has. */
+static uint32_t find_variant(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+{
+    if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
+        return find_set(&team->linger, launch->args);
+    }
+    if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES) {
+        return ((const mscclpp_dev_nodes_args_t *)launch->args)->pattern;
+    }
+    return 0;
+}
+
+/* `nblocks`: of the kernel. */
+static uint32_t encode(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant,
+                       uint32_t nblocks)
+{
+    const mscclpp_dev_args_t *args = launch->args;
+    const uint32_t least = blocks_for(team, launch);
+
+    return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op,
+                                   is_packets(launch) && least > 1 ? nblocks : least, args->release, variant);
+}
+
+/* Of operations for several blocks all tell, since all must have taken the relay's words before there are others. */
+static uint32_t tellers(const mscclpp_linger_t *linger, uint32_t code)
+{
+    return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
+}
+
+static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t code, uint32_t coll)
+{
+    const mscclpp_dev_args_t *args = launch->args;
+    uint64_t flag = (team->launches + 1) << 32;
+    uint64_t in = (uintptr_t)args->in, out = (uintptr_t)args->out;
+    uint64_t words[MSCCLPP_DEV_BELL_WORDS];
+    int w;
+
+    words[MSCCLPP_DEV_BELL_IN_LOW] = (uint32_t)in;
+    words[MSCCLPP_DEV_BELL_IN_HIGH] = in >> 32;
+    words[MSCCLPP_DEV_BELL_OUT_LOW] = (uint32_t)out;
+    words[MSCCLPP_DEV_BELL_OUT_HIGH] = out >> 32;
+    words[MSCCLPP_DEV_BELL_BYTES] = args->bytes;
+    words[MSCCLPP_DEV_BELL_CODE] = code;
+    words[MSCCLPP_DEV_BELL_COLL] = coll;
+    for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
+        __atomic_store_n(&team->mailbox->bell[w], flag | words[w], __ATOMIC_RELEASE);
+    }
+}
+
+/*
+ * Waits until the team's last lingering kernel has left, at most so many seconds. Its blocks use the relay until then.
+ */
+static bool await_left(const mscclpp_team_t *team, double seconds)
+{
+    double until;
+
+    if (left(team) >= team->linger.started) {
+        return true;
+    }
+    until = mscclpp_team_now() + seconds;
+    while (left(team) < team->linger.started) {
+        if (mscclpp_team_now() > until) {
+            return false;
+        }
+        sched_yield();
+    }
+    return true;
+}
+
+void mscclpp_linger_note_call(mscclpp_team_t *team)
+{
+    mscclpp_linger_t *linger = &team->linger;
+
+    if (linger->allowed && linger->ended > 0) {
+        const double gap_ns = 1e9 * (mscclpp_team_now() - linger->ended);
+
+        mscclpp_linger_history_note_call(&linger->history, gap_ns * AT_ONCE_PART < (double)linger->idle_ns);
+    }
+}
+
+/*
+ * Before a launch: no kernel of before is rung for any more. One that was rung for in vain had left too early, but the
+ * call did come.
+ */
+static void note_kernel(mscclpp_linger_t *linger, bool missed)
+{
+    if (linger->staying) {
+        mscclpp_linger_history_note_kernel(&linger->history, linger->rings - linger->stayed_at + missed);
+        linger->staying = false;
+    }
+}
+
+/*
+ * It is no use to zero-copy operations of a program that goes through more buffers than there are sets: each would have
+ * to send the kernel away.
+ */
+static bool pays(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
+{
+    return (linger->always || mscclpp_linger_history_says_stay(&linger->history)) &&
+           (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown < 2);
+}
+
+static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant,
+                                         uint32_t *tellers_p)
+{
+    const mscclpp_dev_args_t *args = launch->args;
+    mscclpp_linger_t *linger = &team->linger;
+    mscclpp_dev_linger_args_t linger_args;
+    mscclpp_dev_launch_t lingering;
+    mscclpp_status_t status;
+
+    linger_args.spans = team->fabric != NULL;
+    if (linger_args.spans) {
+        linger_args.nodes = *(const mscclpp_dev_nodes_args_t *)launch->args;
+    } else {
+        linger_args.common = *args;
+    }
+    memcpy(linger_args.sets, linger->sets, sizeof(linger_args.sets));
+    linger_args.number = team->launches + 1;
+    linger_args.window_ns = linger->window_ns;
+    linger_args.cluster = linger->cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
+    lingering.kernel = MSCCLPP_KERNEL_LINGER;
+    lingering.nblocks = kernel_blocks(team, launch);
+    linger_args.idle_ns = linger->idle_ns;
+    linger_args.coll = coll_word(launch);
+    linger_args.code = encode(team, launch, variant, lingering.nblocks);
+    lingering.nthreads = linger->nthreads;
+    lingering.args = &linger_args;
+    hand_over(team, team);
+    if (!await_left(team, SOON)) {
+        mscclpp_linger_clear(team);
+        return mscclpp_repeats_launch(&team->repeats, team->gpu, team->device, team->stream, launch);
+    }
+    /* Words that lie there since 2^32 operations before would be taken for the next one's. */
+    __atomic_store_n(&team->mailbox->bell[0], linger_args.number << 32, __ATOMIC_RELAXED);
+    status = team->gpu->launch(team->stream, &lingering);
+    if (status != MSCCLPP_OK) {
+        mscclpp_linger_clear(team);
+        return status;
+    }
+    linger->new_sets = 0;
+    linger->started = linger_args.number;
+    linger->staying = true;
+    linger->stayed_at = linger->rings;
+    linger->nblocks = lingering.nblocks;
+    *tellers_p = tellers(linger, linger_args.code);
+    settle(team, linger_args.number);
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t *tellers_p)
+{
+    mscclpp_linger_t *linger = &team->linger;
+    const bool suitable = can_serve(team, launch);
+    const uint32_t variant = suitable ? find_variant(team, launch) : 0;
+    /* The kernel that is there knows the operation's buffers. */
+    const bool known = launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || (linger->new_sets >> variant & 1) == 0;
+    uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
+    const bool missed = linger->rung != 0;
+    mscclpp_status_t status;
+
+    linger->rung = 0;
+    *tellers_p = launch->nblocks;
+    /* What the team's stream holds already must come first. */
+    if (suitable && known && team->stream == NULL && number != 0 && left(team) < number &&
+        linger->nblocks >= blocks_for(team, launch)) {
+        const uint32_t code = encode(team, launch, variant, linger->nblocks);
+
+        ring(team, launch, code, coll_word(launch));
+        linger->rung = number;
+        *tellers_p = tellers(linger, code);
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_team_take_stream(team);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    note_kernel(linger, missed);
+    if (suitable && pays(linger, launch)) {
+        return launch_lingering(team, launch, variant, tellers_p);
+    }
+    mscclpp_linger_clear(team);
+    return mscclpp_repeats_launch(&team->repeats, team->gpu, team->device, team->stream, launch);
+}
+
+bool mscclpp_linger_present(const mscclpp_team_t *team)
+{
+    return team->linger.started != 0 && left(team) < team->linger.started;
+}
+
+bool mscclpp_linger_missed(const mscclpp_team_t *team)
+{
+    const mscclpp_linger_t *linger = &team->linger;
+
+    return linger->rung != 0 && left(team) >= linger->rung && !mscclpp_team_has_ended(team);
+}
+
+void mscclpp_linger_note_end(mscclpp_team_t *team)
+{
+    team->linger.rings += team->linger.rung != 0;
+    team->linger.rung = 0;
+    team->linger.ended = mscclpp_team_now();
+}
+
+mscclpp_status_t mscclpp_linger_end(mscclpp_team_t *team)
+{
+    if (!team->linger.allowed) {
+        return MSCCLPP_OK;
+    }
+    pthread_mutex_lock(&lock);
+    dismiss(team);
+    if (owners[team->device] == team) {
+        __atomic_store_n(&owners[team->device], NULL, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&lock);
+    if (!await_left(team, LEAVE_TIME)) {
+        mscclpp_error("%s: a lingering kernel of rank %d does not leave", team->oob.label, team->rank);
+        return MSCCLPP_ERR_DEVICE;
+    }
+    return MSCCLPP_OK;
+}
+
+uint64_t mscclpp_linger_rings(const mscclpp_team_t *team)
+{
+    return team->linger.rings;
+}

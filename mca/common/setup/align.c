@@ -1,0 +1,216 @@
+/*
+ * What the nodes of a communicator agree on before a fabric is made: settings, limits, and whether they can work
+ * together at all. All ranks end alike. Ranks that own no shard take part.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "mca/common/fabric/internal.h"
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
+#include "mca/common/base/tool.h"
+#include "mca/common/oob/vote.h"
+
+/* Changes with every change of what ranks of different nodes exchange. */
+#define PROTOCOL_VERSION 8u
+
+/* What has to be equal on all nodes, or is until then known to one node only. */
+typedef struct {
+    uint32_t version;
+    uint32_t on_host;
+    uint32_t meet_first;
+    uint32_t block_limit;
+    uint32_t threaded;  /* other threads launch kernels on the same GPU */
+    uint32_t blocking;  /* launches wait for kernels to end */
+    uint32_t users;     /* processes on the same GPU that the sender knows of */
+    uint32_t strangers; /* those of them that have another server */
+    uint64_t server;    /* mscclpp_gpu_info_t */
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
+    uint64_t team_id;
+    uint64_t exchange_size;
+    mscclpp_protocol_t protocol;
+    uint64_t address_length;
+    unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
+} card_t;
+
+static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
+{
+    int rank;
+
+    for (rank = 0; rank < oob->size; ++rank) {
+        const card_t *card = &cards[rank];
+
+        if (card->version != PROTOCOL_VERSION || card->on_host != cards[0].on_host) {
+            mscclpp_info("%s: rank %d runs protocol %u on the %s, rank 0 protocol %u on the %s: device buffers are "
+                         "staged",
+                         oob->label, rank, card->version, card->on_host ? "host twin" : "GPU", cards[0].version,
+                         cards[0].on_host ? "host twin" : "GPU");
+            return false;
+        }
+        if (card->protocol.scratch_size != cards[0].protocol.scratch_size) {
+            mscclpp_warn("%s: coll_mscclpp_scratch_size is %llu on rank %d and %llu on rank 0; it must be equal on all "
+                         "ranks: device buffers are staged",
+                         oob->label, (unsigned long long)card->protocol.scratch_size, rank,
+                         (unsigned long long)cards[0].protocol.scratch_size);
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * Ranks of different nodes that share a GPU, as only imitated nodes do: the blocks of all their kernels have to run at
+ * once, and the nodes have reckoned with their own ranks alone. *shared_p: processes take turns on a GPU.
+ */
+static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const card_t *cards, bool *shared_p)
+{
+    uint32_t most = 1, known = 1;
+    bool turns = false;
+    int a, b;
+
+    for (a = 0; a < oob->size && !team->on_host; ++a) {
+        uint32_t users = 0;
+
+        for (b = 0; b < oob->size; ++b) {
+            if (memcmp(cards[a].uuid, cards[b].uuid, sizeof(cards[a].uuid)) == 0) {
+                ++users;
+                turns = turns || (a != b && (cards[a].server == 0 || cards[a].server != cards[b].server));
+            }
+        }
+        turns = turns || cards[a].strangers > 0 || (cards[a].users > 1 && cards[a].server == 0);
+        most = users > most ? users : most;
+        known = cards[a].users > known ? cards[a].users : known;
+    }
+    if (most > 1 && (team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE ||
+                     (turns && team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_KERNELS))) {
+        mscclpp_info("%s: %u ranks share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers of "
+                     "imitated nodes are staged",
+                     oob->label, most, turns ? " by turns" : "");
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *shared_p = turns;
+    team->crowded = most > 1 || known > 1;
+    team->block_limit = team->block_limit / (known > most ? known : most);
+    team->block_limit = team->block_limit == 0 && !team->on_host ? 1 : team->block_limit;
+    return MSCCLPP_OK;
+}
+
+/*
+ * A kernel that waits for another node holds up what other threads do with its GPU, such as an allocation. Within a
+ * node all ranks meet before they launch; between nodes they do not. And it waits for what this process's proxy does.
+ */
+static mscclpp_status_t refuse_waits(const mscclpp_oob_t *oob, const card_t *cards)
+{
+    int rank;
+
+    for (rank = 0; rank < oob->size; ++rank) {
+        if (cards[rank].threaded) {
+            mscclpp_info("%s: rank %d runs with MPI_THREAD_MULTIPLE and the ranks are on several nodes: device buffers "
+                         "are staged",
+                         oob->label, rank);
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+        if (cards[rank].blocking) {
+            mscclpp_info(
+                "%s: launches of rank %d wait for the end of kernels (CUDA_LAUNCH_BLOCKING, or a profiler) and "
+                "the ranks are on several nodes: device buffers are staged",
+                oob->label, rank);
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+/*
+ * Without control messages other nodes see by their deadlines that this one has failed. That ranks have no way in
+ * common is no error, and equal on all.
+ */
+static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const card_t *cards)
+{
+    mscclpp_status_t status =
+        team->ctrl == NULL ? MSCCLPP_OK
+                           : mscclpp_ctrl_connect(team->ctrl, cards[0].team_id, cards[0].address, sizeof(*cards));
+
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_ctrl_destroy(team->ctrl);
+        team->ctrl = NULL;
+        status = MSCCLPP_OK;
+    }
+    return status;
+}
+
+/* `cards`: room for one more than there are ranks. */
+static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, const mscclpp_team_params_t *params,
+                              card_t *cards)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    card_t *own = &cards[oob->size];
+    mscclpp_status_t status, mine;
+    size_t length = MSCCLPP_CTRL_ADDRESS_MAX;
+    bool shared = false;
+    int rank;
+
+    own->version = PROTOCOL_VERSION;
+    own->on_host = team->on_host;
+    own->meet_first = team->meet_first;
+    own->block_limit = team->block_limit;
+    own->threaded = params->concurrent && !team->on_host;
+    own->blocking = !team->on_host && mscclpp_tool_blocks_launches();
+    own->users = team->gpu_users;
+    own->strangers = team->gpu_strangers;
+    own->server = team->server;
+    memcpy(own->uuid, team->uuid, sizeof(own->uuid));
+    own->exchange_size = fabric->config.exchange_size;
+    own->protocol = team->protocol;
+    if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
+        own->team_id = (uint64_t)(uintptr_t)fabric;
+    }
+    mine = mscclpp_ctrl_create(fabric->config.ucx, oob, &team->ctrl);
+    if (mine == MSCCLPP_OK && mscclpp_ctrl_address(team->ctrl, own->address, &length) == MSCCLPP_OK) {
+        own->address_length = length;
+    }
+    status = oob->allgather(oob->context, own, cards, sizeof(*own));
+    if (status == MSCCLPP_OK && !check_cards(oob, cards)) {
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (status == MSCCLPP_OK) {
+        mine = mine == MSCCLPP_OK || mine == MSCCLPP_ERR_NOT_SUPPORTED ? connect_ctrl(team, cards) : mine;
+        status = mscclpp_agree(oob, NULL, mine, "control messages between nodes");
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    team->protocol = cards[0].protocol;
+    fabric->config.exchange_size = cards[0].exchange_size;
+    for (rank = 0; rank < oob->size; ++rank) {
+        team->meet_first = team->meet_first || cards[rank].meet_first;
+        team->block_limit = cards[rank].block_limit < team->block_limit ? cards[rank].block_limit : team->block_limit;
+    }
+    status = refuse_waits(oob, cards);
+    if (status == MSCCLPP_OK) {
+        status = share_gpus(team, oob, cards, &shared);
+    }
+    if (status == MSCCLPP_OK) {
+        mscclpp_linger_init(team, params->config, shared, true);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_fabric_align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *team,
+                                            const mscclpp_team_params_t *params)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    card_t *cards = calloc((size_t)oob->size + 1, sizeof(*cards));
+    mscclpp_status_t status = cards != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+
+    if (status != MSCCLPP_OK) {
+        mscclpp_error("%s: no memory for what %d ranks say", oob->label, oob->size);
+    }
+    status = mscclpp_agree(oob, NULL, status, "memory for an exchange between nodes");
+    if (status == MSCCLPP_OK) {
+        status = align(fabric, team, params, cards);
+    }
+    free(cards);
+    return status;
+}

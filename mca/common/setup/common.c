@@ -1,0 +1,95 @@
+#include "mca/common/setup/common.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device/types/launch.h"
+#include "mca/common/base/log.h"
+
+/* What a rank says of one parameter. */
+typedef struct {
+    uint64_t set;   /* by the user, on this rank */
+    uint64_t value; /* in force */
+} setting_t;
+
+void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
+                                mscclpp_settings_card_t *card_p)
+{
+    mscclpp_settings_t set, in_force;
+
+    mscclpp_settings_read(own, &set);
+    mscclpp_settings_read(config, &in_force);
+    card_p->names = set.names;
+    /* A rank whose own setting gave way before has something to compare, too. */
+    card_p->digest = 31 * mscclpp_settings_digest(&set) + mscclpp_settings_digest(&in_force);
+}
+
+/* The ranks from `first` on that have set what that one has. */
+static void list_ranks(const setting_t *settings, int size, int first, char *text, size_t length)
+{
+    size_t used = 0;
+    int rank;
+
+    for (rank = first; rank < size && used + 16 < length; ++rank) {
+        if (settings[rank].set == settings[first].set) {
+            used += (size_t)snprintf(text + used, length - used, "%s%d", used == 0 ? "" : ", ", rank);
+        }
+    }
+}
+
+static void report(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *settings)
+{
+    static bool told[MSCCLPP_SETTINGS_MAX];
+    char theirs[64], mine[64], ranks[128];
+    int rank, earlier;
+
+    if (__atomic_exchange_n(&told[param - mscclpp_params], true, __ATOMIC_RELAXED)) {
+        return; /* it would be said again of each communicator */
+    }
+    mscclpp_settings_text(param, settings[0].value, mine, sizeof(mine));
+    for (rank = 0; rank < oob->size; ++rank) {
+        for (earlier = 0; earlier < rank && settings[earlier].set != settings[rank].set; ++earlier) {
+        }
+        if (earlier == rank && settings[rank].set != settings[0].value) {
+            list_ranks(settings, oob->size, rank, ranks, sizeof(ranks));
+            mscclpp_settings_text(param, settings[rank].set, theirs, sizeof(theirs));
+            mscclpp_warn("%s: parameter %s is %s on rank %s and %s on rank 0, whose value counts on all ranks",
+                         oob->label, param->name, theirs, ranks, mine);
+        }
+    }
+}
+
+mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own, mscclpp_config_t *config)
+{
+    mscclpp_settings_t set, in_force;
+    mscclpp_status_t status;
+    int i, rank;
+
+    mscclpp_settings_read(own, &set);
+    mscclpp_settings_read(config, &in_force);
+    /* One parameter at a time, so that what all ranks say of it fits the stack. */
+    for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX; ++i) {
+        const mscclpp_param_t *param = &mscclpp_params[i];
+        const setting_t mine = {set.values[i], in_force.values[i]};
+        setting_t settings[MSCCLPP_DEV_MAX_RANKS];
+        bool differs = false;
+
+        if (!mscclpp_param_is_common(param)) {
+            continue;
+        }
+        status = oob->allgather(oob->context, &mine, settings, sizeof(mine));
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        for (rank = 0; rank < oob->size; ++rank) {
+            differs = differs || settings[rank].set != settings[0].value;
+        }
+        if (differs && oob->rank == 0) {
+            report(oob, param, settings);
+        }
+        if (mine.value != settings[0].value) {
+            mscclpp_settings_apply(config, param, settings[0].value);
+        }
+    }
+    return MSCCLPP_OK;
+}

@@ -1,0 +1,239 @@
+/*
+ * Creation of teams: on which nodes the ranks lie, and how a team over several comes about: each node's ranks make one
+ * as if they were alone, and a fabric joins them. All decisions are votes of all ranks; also where all are on one node,
+ * as one of them may have been told to imitate several. Last, an all-reduce is tried: what a transport promises is no
+ * proof.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/fabric/fabric.h"
+#include "mca/common/base/machine.h"
+#include "mca/common/base/log.h"
+#include "mca/common/oob/part.h"
+#include "mca/common/algo/select.h"
+#include "mca/common/setup/common.h"
+#include "mca/common/task/task.h"
+#include "mca/common/team/parts.h"
+#include "mca/common/oob/vote.h"
+
+/* Seconds in which the first all-reduce must have ended. */
+#define PROBE_DEADLINE 10.0
+
+typedef struct {
+    uint64_t job;
+    uint64_t host;
+    mscclpp_settings_card_t settings;
+    int32_t leader;
+    int32_t status; /* of the sender so far */
+} place_t;
+
+/*
+ * What has to be equal on all ranks becomes so before anything that it bears upon. `places` are those of all ranks, and
+ * so is the decision whether there is anything to compare.
+ */
+static mscclpp_status_t settle_settings(const mscclpp_team_params_t *params, const place_t *places,
+                                        mscclpp_config_t *config)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    bool differ = false;
+    int rank;
+
+    for (rank = 0; rank < oob->size; ++rank) {
+        if (places[rank].settings.names != places[0].settings.names) {
+            mscclpp_warn("%s: rank %d has other parameters than rank 0, as another version of the component has: "
+                         "device buffers are staged",
+                         oob->label, rank);
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+        differ = differ || places[rank].settings.digest != places[0].settings.digest;
+    }
+    return differ ? mscclpp_settings_agree(oob, params->own != NULL ? params->own : params->config, config)
+                  : MSCCLPP_OK;
+}
+
+/* `config`: this rank's, in which rank 0's settings come to be in force. */
+static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
+                                   mscclpp_nodes_t *nodes)
+{
+    const mscclpp_oob_t *oob = &params->oob;
+    uint64_t jobs[MSCCLPP_DEV_MAX_RANKS], hosts[MSCCLPP_DEV_MAX_RANKS];
+    place_t places[MSCCLPP_DEV_MAX_RANKS], own;
+    int leaders[MSCCLPP_DEV_MAX_RANKS], rank;
+    mscclpp_status_t status;
+
+    memset(&own, 0, sizeof(own)); /* its padding travels, too */
+    own.job = params->job;
+    own.host = mscclpp_host_id();
+    own.leader = params->leader;
+    mscclpp_settings_fill_card(params->own != NULL ? params->own : config, config, &own.settings);
+    own.status = (int32_t)mine;
+    status = oob->allgather(oob->context, &own, places, sizeof(own));
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    for (rank = 0; rank < oob->size; ++rank) {
+        jobs[rank] = places[rank].job;
+        hosts[rank] = places[rank].host;
+        leaders[rank] = places[rank].leader;
+        if (places[rank].status != MSCCLPP_OK) {
+            mscclpp_info("%s: rank %d: memory for the set-up of nodes: %s: device buffers are staged", oob->label, rank,
+                         mscclpp_status_string((mscclpp_status_t)places[rank].status));
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+    }
+    status = settle_settings(params, places, config);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    mscclpp_nodes_join_jobs(leaders, jobs, hosts, oob->size);
+    if (!mscclpp_nodes_map(leaders, oob->size, oob->rank, config->ranks_per_node, nodes)) {
+        mscclpp_info("%s: ranks contradict one another on who shares a node: device buffers are staged", oob->label);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return MSCCLPP_OK;
+}
+
+/* The first rank of each other node. */
+static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
+{
+    int rank, first = 0;
+
+    /* Nodes are numbered by their first ranks, so each of these is where a number is new. */
+    for (rank = 0; rank < team->oob.size; ++rank) {
+        if (nodes->node_of[rank] == first) {
+            if (first != nodes->node) {
+                team->leaders[team->leader_count++] = rank;
+            }
+            ++first;
+        }
+    }
+}
+
+/* The node's team. Ends on all ranks of all nodes alike; *team_p is written in any case, NULL without a team. */
+static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
+                                         mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
+{
+    mscclpp_status_t status, finished, own;
+    mscclpp_vote_t vote = {-1, MSCCLPP_OK};
+    mscclpp_oob_t table;
+
+    *team_p = NULL;
+    mscclpp_oob_part_table(part, nodes, &table);
+    status = mscclpp_team_create_on_node(params, &table, nodes, &own, team_p);
+    finished = mscclpp_oob_part_finish(part);
+    if (status == MSCCLPP_OK) {
+        (*team_p)->oob = params->oob;
+        find_leaders(*team_p, nodes);
+    } else if (own == MSCCLPP_OK) {
+        own = MSCCLPP_ERR_PEER;
+    }
+    status = finished == MSCCLPP_OK ? mscclpp_vote(&params->oob, own, &vote) : finished;
+    if (status == MSCCLPP_OK && vote.culprit >= 0) {
+        /* The node's ranks have said it as loudly as it has to be said. */
+        mscclpp_info("%s: rank %d: the team of its node: %s: device buffers are staged", params->oob.label,
+                     vote.culprit, mscclpp_status_string(vote.status));
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}
+
+/* The result of the first all-reduce is known beforehand. */
+static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
+{
+    const uint32_t n = (uint32_t)team->oob.size;
+
+    if (*result == n * (n + 1) / 2) {
+        return MSCCLPP_OK;
+    }
+    mscclpp_warn("%s: the first all-reduce between nodes gave %u in place of %u", team->oob.label, *result,
+                 n * (n + 1) / 2);
+    return MSCCLPP_ERR_DEVICE;
+}
+
+static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
+{
+    uint32_t value = (uint32_t)team->oob.rank + 1, result = 0;
+    const mscclpp_allreduce_args_t args = {.sendbuf = &value,
+                                           .recvbuf = &result,
+                                           .count = 1,
+                                           .dtype = MSCCLPP_DTYPE_UINT32,
+                                           .op = MSCCLPP_OP_SUM,
+                                           .call = 0};
+    const double timeout = team->timeout, warn_after = team->warn_after;
+    const int32_t algorithm = team->protocol.algorithm;
+    mscclpp_status_t status;
+
+    team->probing = true;
+    team->timeout = PROBE_DEADLINE;
+    team->warn_after = 0;
+    team->protocol.algorithm = mscclpp_algo_find(algo->name);
+    status = mscclpp_allreduce(team, &args);
+    if (status == MSCCLPP_OK) {
+        status = check_sum(team, &result);
+    }
+    team->protocol.algorithm = algorithm;
+    team->probing = false;
+    team->timeout = timeout;
+    team->warn_after = warn_after;
+    return status;
+}
+
+/* Each algorithm relies on the transport in a way of its own. */
+static mscclpp_status_t probe_all(mscclpp_team_t *team)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    int i;
+
+    for (i = 0; i < mscclpp_algo_count && status == MSCCLPP_OK; ++i) {
+        if (mscclpp_algos[i]->spans_nodes) {
+            status = probe(team, mscclpp_algos[i]);
+        }
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp_team_t **team_p)
+{
+    mscclpp_config_t config = *given->config;
+    mscclpp_team_params_t agreed = *given, *params = &agreed;
+    const mscclpp_oob_t *oob = &given->oob;
+    mscclpp_team_t *team = NULL;
+    mscclpp_status_t status, mine;
+    mscclpp_oob_part_t *part;
+    mscclpp_nodes_t nodes;
+
+    agreed.config = &config;
+    mscclpp_team_reap();
+    if (oob->size > MSCCLPP_DEV_MAX_RANKS) {
+        mscclpp_info("%s: %d ranks: device buffers are staged (kernels serve up to %d ranks)", oob->label, oob->size,
+                     MSCCLPP_DEV_MAX_RANKS);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    part = mscclpp_oob_part_create(oob);
+    mine = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    status = find_nodes(params, mine, &config, &nodes);
+    if (status == MSCCLPP_OK && nodes.count == 1) {
+        mscclpp_oob_part_destroy(part);
+        return mscclpp_team_create_on_node(params, oob, NULL, &mine, team_p);
+    }
+    if (status == MSCCLPP_OK) {
+        status = create_node_team(params, &nodes, part, &team);
+    }
+    mscclpp_oob_part_destroy(part);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_fabric_create(team, params, &nodes, &team->fabric);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_agree(oob, NULL, probe_all(team), "the first all-reduce between nodes");
+        mscclpp_team_give_stream(team);
+    }
+    if (status != MSCCLPP_OK) {
+        mscclpp_team_destroy(team);
+        return status;
+    }
+    mscclpp_info("%s: rank %d of %d ready on node %d of %d, control messages over %s", oob->label, oob->rank, oob->size,
+                 nodes.node, nodes.count, team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "nothing");
+    *team_p = team;
+    return MSCCLPP_OK;
+}

@@ -1,0 +1,89 @@
+/* Whether LL128 (device/lib/packet.h) may be used: what the runtime says of the links, and a trial that finds out. */
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
+#include "mca/common/oob/vote.h"
+
+/*
+ * Rounds of the trial, in each of which every warp sends four lines to each peer: tens of thousands of lines in less
+ * than a millisecond, where links are such that LL128 is worth it. Where threads or kernels take turns, each round may
+ * cost a time slice: there the trial finds out what is always torn.
+ */
+#define ROUNDS 512u
+#define FEW_ROUNDS 8u
+
+#define WARP 32u
+
+/* LL128 that was asked for by hand needs no promise, only the trial. */
+static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids, size_t stride)
+{
+    int peer;
+
+    for (peer = 0; peer < team->size && team->gpu->keeps_lines != NULL; ++peer) {
+        if (team->protocol.packet_width != 128 &&
+            !team->gpu->keeps_lines(team->device, uuids + (size_t)peer * stride)) {
+            mscclpp_info("%s: rank %d: no NVLink to the GPU of rank %d, or it is not visible: no packets of 128 bytes",
+                         team->oob.label, team->members[team->rank], team->members[peer]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static mscclpp_status_t try_lines(mscclpp_team_t *team, bool shared)
+{
+    const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(team->layout.packet_half, team->size);
+    const uint32_t lanes = team->on_host ? 1 : WARP;
+    const uint32_t most = team->on_host ? 1 : MSCCLPP_DEV_MAX_THREADS;
+    mscclpp_dev_ll128_probe_args_t args;
+    mscclpp_status_t status;
+    double seconds;
+
+    memset(&args, 0, sizeof(args));
+    args.rounds = team->on_host || shared ? FEW_ROUNDS : ROUNDS;
+    team->epochs += args.rounds;
+    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_LL128_PROBE,
+                                capacity * lanes < most ? (uint32_t)capacity * lanes : most, &args.common, 1, &seconds);
+    if (status == MSCCLPP_OK && team->mailbox->torn != 0) {
+        mscclpp_log(team->protocol.packet_width == 128 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                    "%s: rank %d: stores of 128 bytes arrived in parts: no packets of 128 bytes", team->oob.label,
+                    team->members[team->rank]);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_team_try_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
+                                        mscclpp_status_t *own_p)
+{
+    const int32_t width = team->protocol.packet_width;
+    mscclpp_status_t own, status;
+    mscclpp_vote_t vote;
+
+    if (team->size == 1 || (width != 0 && width != 128) || (shared && width == 0) ||
+        MSCCLPP_DEV_LL128_CAPACITY(team->layout.packet_half, team->size) == 0) {
+        return MSCCLPP_OK;
+    }
+    /* Who knows better takes part all the same: the peers' kernels wait for this rank's. */
+    own = try_lines(team, shared);
+    if (own == MSCCLPP_OK && !links_promise(team, uuids, stride)) {
+        own = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *own_p = own == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : own;
+    status = mscclpp_agree(&team->oob, team->members, *own_p, "trial of packets of 128 bytes");
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_vote(&team->oob, own, &vote);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    team->ll128 = vote.culprit < 0;
+    mscclpp_debug("%s: packets of 128 bytes %s", team->oob.label, team->ll128 ? "may be used" : "are not used");
+    return MSCCLPP_OK;
+}
+
+bool mscclpp_team_keeps_lines(const mscclpp_team_t *team)
+{
+    return team->ll128;
+}

@@ -1,0 +1,525 @@
+/*
+ * Bring-up of a team of one node. Every rank prepares what it owns, then one packed all-gather tells all of them
+ * everything; each maps its peers' scratch; a vote decides. What a rank lacks, memory included, never keeps it out of
+ * an exchange, so all ranks end alike. Last, kernels of all ranks meet once: an attribute that promises peer access, or
+ * kernels of two processes that share a GPU, is no proof that they make progress together.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "mca/common/algo/coll.h"
+#include "mca/common/algo/select.h"
+#include "mca/common/base/log.h"
+#include "mca/common/base/tool.h"
+#include "mca/common/gpu/users.h"
+#include "mca/common/oob/vote.h"
+#include "mca/common/team/parts.h"
+
+/* Changes with every change of what ranks exchange, in memory or in messages. */
+#define PROTOCOL_VERSION 12u
+
+/*
+ * Seconds in which the kernels of all ranks must have met, and the time of a meeting from which staging is the faster
+ * way. The shortest of several meetings counts: processes that have just begun delay some.
+ */
+#define PROBE_DEADLINE 10.0
+#define PROBE_SLOW 150e-6
+#define PROBE_ROUNDS 10
+
+typedef struct {
+    uint32_t version;
+    uint32_t ready; /* the sender has all that it needs of its own */
+    uint64_t team_id;
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
+    uint64_t server; /* mscclpp_gpu_info_t */
+    uint32_t on_host;
+    uint32_t concurrent;
+    uint32_t blocking; /* launches wait for kernels to end */
+    uint32_t sm_count;
+    uint32_t users;     /* processes on the same GPU that the sender knows of, in whatever teams */
+    uint32_t strangers; /* those of them that have another server */
+    mscclpp_protocol_t protocol;
+    mscclpp_gpu_handle_t scratch;
+    mscclpp_shmseg_descriptor_t control; /* rank 0's counts */
+    uint64_t address_length;
+    unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
+} hello_t;
+
+static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config)
+{
+    memset(protocol, 0, sizeof(*protocol));
+    protocol->algorithm = mscclpp_algo_find(config->algorithm);
+    if (strcmp(config->algorithm, "stage") == 0) {
+        protocol->algorithm = -2;
+    }
+#define FILL_COLL(id_, name_, pattern_)                                                                                \
+    protocol->coll_algorithm[MSCCLPP_COLL_##id_] = mscclpp_coll_algo_find(config->name_##_algorithm);
+    MSCCLPP_COLLS(FILL_COLL)
+#undef FILL_COLL
+    protocol->packet_width = strcmp(config->packet, "ll8") == 0     ? 8
+                             : strcmp(config->packet, "ll16") == 0  ? 16
+                             : strcmp(config->packet, "ll128") == 0 ? 128
+                                                                    : 0;
+    protocol->max_blocks = (uint32_t)config->max_blocks;
+    protocol->max_threads = (uint32_t)config->max_threads;
+    protocol->twin_blocks = (uint32_t)config->twin_blocks;
+    protocol->twin_threads = (uint32_t)config->twin_threads;
+    protocol->linger_max = strcmp(config->linger, "off") != 0 ? config->linger_max : 0;
+    protocol->linger_blocks = (uint32_t)config->linger_blocks;
+    protocol->zerocopy = config->zerocopy;
+    protocol->shared_gpu = strcmp(config->shared_gpu, "kernels") == 0 ? MSCCLPP_SHARED_GPU_KERNELS
+                           : strcmp(config->shared_gpu, "stage") == 0 ? MSCCLPP_SHARED_GPU_STAGE
+                                                                      : MSCCLPP_SHARED_GPU_AUTO;
+    protocol->oneshot_max = config->oneshot_max;
+    protocol->nodes_packets_max = config->nodes_packets_max;
+    protocol->nodes_split_min = config->nodes_split_min;
+    protocol->nodes_ring_min = config->nodes_ring_min;
+    protocol->twophase_max = config->twophase_max;
+    protocol->put_max = config->put_max;
+    protocol->lines_min = config->lines_min;
+    protocol->engine_min = config->engine_min;
+    protocol->engine_chunk = config->engine_chunk;
+    protocol->engine_scratch = config->engine_scratch;
+    protocol->scratch_size = config->scratch_size;
+    protocol->epoch_limit = config->epoch_limit;
+}
+
+/*
+ * Launches a kernel that waits for nobody. The first launch in a stream may allocate and so wait for other kernels of
+ * the GPU; it must not be one that those wait for. The counters it advances are advanced on all ranks.
+ */
+static mscclpp_status_t warm_up(mscclpp_team_t *team)
+{
+    mscclpp_dev_args_t args;
+    mscclpp_dev_launch_t launch;
+    mscclpp_status_t status;
+
+    memset(&args, 0, sizeof(args));
+    mscclpp_team_fill_args(team, &args);
+    args.rank = 0;
+    args.nranks = 1;
+    args.scratch[0] = team->scratch;
+    launch.kernel = MSCCLPP_KERNEL_BARRIER;
+    launch.nblocks = 1;
+    launch.nthreads = team->on_host ? 1 : 64;
+    launch.args = &args;
+    status = team->gpu->launch(team->stream, &launch);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    mscclpp_team_note_launch(team, launch.nblocks);
+    return team->gpu->stream_sync(team->stream);
+}
+
+/*
+ * What this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the control segment. All of it before
+ * the first exchange, since making some of it may wait for kernels, which from then on may wait for this rank.
+ */
+static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *config, bool whole, hello_t *hello)
+{
+    mscclpp_gpu_info_t info;
+    mscclpp_status_t status;
+    size_t length = sizeof(hello->address);
+    void *host, *device;
+
+    if ((status = team->gpu->device_info(team->device, &info)) != MSCCLPP_OK ||
+        (status = team->gpu->preload(team->device)) != MSCCLPP_OK ||
+        (status = mscclpp_team_take_stream(team)) != MSCCLPP_OK ||
+        (status = team->gpu->host_alloc(sizeof(*team->mailbox), &host, &device)) != MSCCLPP_OK) {
+        return status;
+    }
+    team->mailbox = host;
+    team->device_mailbox = device;
+    mscclpp_layout_init(&team->layout, config->scratch_size);
+    status = team->gpu->device_alloc(team->device, team->layout.total, (void **)&team->scratch);
+    if (status != MSCCLPP_OK || (status = team->gpu->export_memory(team->scratch, &hello->scratch)) != MSCCLPP_OK ||
+        (status = warm_up(team)) != MSCCLPP_OK) {
+        return status;
+    }
+    if (team->rank == 0) {
+        status = mscclpp_shmseg_create(mscclpp_control_size(team->size), &team->control_segment);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        mscclpp_shmseg_describe(team->control_segment, &hello->control);
+    }
+    /*
+     * Without control messages failures are still told through the control segment. Those of several nodes are the
+     * fabric's matter.
+     */
+    if (whole) {
+        status = mscclpp_ctrl_create(config->ucx, &team->oob, &team->ctrl);
+        if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->ctrl, hello->address, &length) == MSCCLPP_OK) {
+            hello->address_length = length;
+        } else if (status != MSCCLPP_OK && status != MSCCLPP_ERR_NOT_SUPPORTED) {
+            return status;
+        }
+    }
+    memcpy(hello->uuid, info.uuid, sizeof(hello->uuid));
+    memcpy(team->uuid, info.uuid, sizeof(team->uuid));
+    hello->server = info.server;
+    team->server = info.server;
+    hello->sm_count = (uint32_t)info.sm_count;
+    hello->users = team->on_host ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &hello->strangers);
+    team->gpu_users = hello->users;
+    team->gpu_strangers = hello->strangers;
+    return MSCCLPP_OK;
+}
+
+/* Compares what must be equal. The first rank that differs is named by every rank. `own`: this rank's own trouble. */
+static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscclpp_status_t own)
+{
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        const hello_t *hello = &hellos[rank];
+
+        if (hello->version != PROTOCOL_VERSION || hello->on_host != hellos[0].on_host) {
+            mscclpp_log(team->rank == 0 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                        "%s: rank %d runs protocol %u on the %s, rank %d protocol %u on the %s: device buffers are "
+                        "staged",
+                        team->oob.label, team->members[rank], hello->version, hello->on_host ? "host twin" : "GPU",
+                        team->members[0], hellos[0].version, hellos[0].on_host ? "host twin" : "GPU");
+            return false;
+        }
+        if (!hello->ready && rank == team->rank && own == MSCCLPP_ERR_NO_DESCRIPTORS) {
+            mscclpp_warn("%s: rank %d: what a team needs: %s: device buffers are staged", team->oob.label,
+                         team->members[rank], mscclpp_status_string(own));
+            return false;
+        }
+        if (!hello->ready) {
+            mscclpp_info("%s: rank %d cannot take part (its own message says why): device buffers are staged",
+                         team->oob.label, team->members[rank]);
+            return false;
+        }
+    }
+    if (memcmp(&hellos[team->rank].protocol.rules, &hellos[0].protocol.rules, sizeof(mscclpp_rule_set_t)) != 0) {
+        mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
+                     "count on all ranks (%llu rules)",
+                     team->oob.label, team->members[team->rank], team->size,
+                     (unsigned long long)hellos[0].protocol.rules.count);
+    }
+    return true;
+}
+
+/* Maps what the peers own. */
+static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    void *base;
+    int rank;
+
+    if (team->control_segment == NULL) {
+        status = mscclpp_shmseg_attach(&hellos[0].control, &team->control_segment);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+    }
+    team->control = mscclpp_shmseg_base(team->control_segment);
+    for (rank = 0; rank < team->size; ++rank) {
+        if (rank == team->rank) {
+            team->peer_scratch[rank] = team->scratch;
+            continue;
+        }
+        status = team->gpu->import_memory(team->device, &hellos[rank].scratch, &base);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        team->peer_handle[rank] = hellos[rank].scratch;
+        team->peer_scratch[rank] = (char *)base + hellos[rank].scratch.offset;
+    }
+    if (team->ctrl == NULL) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_ctrl_connect(team->ctrl, team->id, hellos[0].address, sizeof(*hellos));
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        /* Equal on all ranks: they have no way in common. */
+        mscclpp_ctrl_destroy(team->ctrl);
+        team->ctrl = NULL;
+        status = MSCCLPP_OK;
+    }
+    return status;
+}
+
+static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t mine, const char *what)
+{
+    return mscclpp_agree(&team->oob, team->members, mine, what);
+}
+
+/* How many ranks of the team use the GPU of one. */
+static uint32_t count_ranks_on_gpu(const mscclpp_team_t *team, const hello_t *hellos, int rank)
+{
+    uint32_t count = 0;
+    int other;
+
+    for (other = 0; other < team->size; ++other) {
+        count += memcmp(hellos[rank].uuid, hellos[other].uuid, sizeof(hellos[rank].uuid)) == 0;
+    }
+    return count;
+}
+
+/* True if a rank shares its GPU, with another rank or with a process of another team. */
+static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    int rank;
+
+    for (rank = 0; rank < team->size && !team->on_host; ++rank) {
+        if (hellos[rank].users > 1 || count_ranks_on_gpu(team, hellos, rank) > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True if a rank does, and kernels of the two processes need not run there at the same time. */
+static bool takes_turns(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    int a, b;
+
+    for (a = 0; a < team->size; ++a) {
+        if (hellos[a].strangers > 0 || (hellos[a].users > 1 && hellos[a].server == 0)) {
+            return true;
+        }
+        for (b = 0; b < a; ++b) {
+            if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0 &&
+                (hellos[a].server == 0 || hellos[a].server != hellos[b].server)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/*
+ * Blocks that every GPU of the team surely runs at once: kernels take one multiprocessor a block at the worst, and GPUs
+ * may be shared by ranks. A grid beyond that could wait for blocks that wait for it. Processes that are not in the team
+ * count if it is the `whole` one: of the team of a node they may be those of other nodes, and the fabric counts them.
+ */
+static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hellos, bool whole)
+{
+    uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;
+    int a, b;
+
+    if (team->on_host) {
+        return 0;
+    }
+    for (a = 0; a < team->size; ++a) {
+        uint32_t blocks, users = count_ranks_on_gpu(team, hellos, a), known = hellos[a].users;
+
+        for (b = 0; b < team->size; ++b) {
+            if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
+                known = hellos[b].users > known ? hellos[b].users : known;
+            }
+        }
+        blocks = hellos[a].sm_count / (whole && known > users ? known : users);
+        limit = blocks < limit ? blocks : limit;
+    }
+    return limit == 0 ? 1 : limit;
+}
+
+/*
+ * A kernel that waits for a rank which is still on its way holds up what other threads of its process do with the GPU,
+ * an allocation for one, and the other processes on that GPU, under MPS too: a cooperative kernel of the late rank
+ * needs all multiprocessors, and would wait for ever for the one that waits for that rank. Where there are such, it is
+ * launched late rather than early. The twin's kernels hold up nobody, but do the same where threads start them.
+ */
+static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    bool concurrent = false;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        concurrent = concurrent || hellos[rank].concurrent != 0;
+    }
+    return concurrent || team->crowded;
+}
+
+static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    bool blocking = false;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        blocking = blocking || hellos[rank].blocking != 0;
+    }
+    return blocking;
+}
+
+mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
+                                    mscclpp_dev_args_t *args, int rounds, double *seconds_p)
+{
+    const mscclpp_dev_launch_t launch = {kernel, 1, nthreads, args};
+    mscclpp_status_t status = MSCCLPP_OK;
+    double timeout = team->timeout, warn_after = team->warn_after;
+    int round;
+
+    *seconds_p = 0;
+    team->probing = true;
+    /* Waiting for room is waiting for other calls, for as long as those may take. */
+    status = mscclpp_team_meet(team, 0);
+    team->timeout = PROBE_DEADLINE;
+    team->warn_after = 0;
+    mscclpp_team_fill_args(team, args);
+    for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
+        const double started = mscclpp_team_now();
+        double took;
+
+        status = mscclpp_team_launch(team, NULL, &launch, "probe");
+        took = mscclpp_team_now() - started;
+        /* The first round waits for the ranks to arrive. */
+        if (round == 1 || (round > 1 && took < *seconds_p)) {
+            *seconds_p = took;
+        }
+    }
+    mscclpp_team_give_room(team);
+    if (status != MSCCLPP_OK) {
+        /* The peers' kernels would wait for this rank's until the deadline. */
+        (void)mscclpp_team_fail(team, status);
+    }
+    team->probing = false;
+    team->timeout = timeout;
+    team->warn_after = warn_after;
+    return status;
+}
+
+static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *own_p)
+{
+    mscclpp_dev_args_t args;
+    mscclpp_status_t status;
+    double seconds;
+
+    if (team->crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
+        mscclpp_info("%s: processes share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
+                     team->oob.label);
+        *own_p = MSCCLPP_ERR_NOT_SUPPORTED;
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    memset(&args, 0, sizeof(args));
+    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->on_host ? 1 : 64, &args,
+                                team->crowded ? PROBE_ROUNDS : 1, &seconds);
+    if (status == MSCCLPP_OK && team->crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
+        seconds > PROBE_SLOW) {
+        mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",
+                     team->oob.label, 1e6 * seconds);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *own_p = status;
+    return agree(team, status, "meeting of kernels");
+}
+
+mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
+                                             const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p,
+                                             mscclpp_team_t **team_p)
+{
+    mscclpp_status_t status;
+    mscclpp_team_t *team;
+    hello_t *hellos;
+    int i;
+
+    team = calloc(1, sizeof(*team));
+    hellos = calloc((size_t)oob->size + 1, sizeof(*hellos));
+    *own_p = team != NULL && hellos != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    if (*own_p != MSCCLPP_OK) {
+        mscclpp_error("%s: no memory for a team of %d ranks", oob->label, oob->size);
+    }
+    /* Who cannot even hold what the others say cannot take part in their exchange. */
+    status = mscclpp_agree(oob, nodes != NULL ? nodes->members : NULL, *own_p, "memory for a team");
+    if (status != MSCCLPP_OK) {
+        free(team);
+        free(hellos);
+        return status;
+    }
+    mscclpp_team_notices_init(team);
+    team->gpu = params->gpu;
+    team->oob = *oob;
+    team->device = params->device;
+    team->rank = oob->rank;
+    team->size = oob->size;
+    for (i = 0; i < team->size; ++i) {
+        team->members[i] = nodes != NULL ? nodes->members[i] : i;
+    }
+    team->on_host = strcmp(params->gpu->name, "host") == 0;
+    team->timeout = params->config->timeout;
+    team->warn_after = params->config->warn_after;
+    team->checks_calls = params->config->check_calls;
+    team->mapping_limit = mscclpp_mapping_limit(params->config);
+    team->last_algorithm = "none";
+    team->collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
+
+    /* The last element of the array is what this rank sends. */
+    *own_p = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);
+    fill_protocol(&hellos[oob->size].protocol, params->config);
+    if (nodes == NULL) {
+        hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->on_host);
+    }
+    hellos[oob->size].version = PROTOCOL_VERSION;
+    hellos[oob->size].ready = *own_p == MSCCLPP_OK;
+    hellos[oob->size].on_host = team->on_host;
+    hellos[oob->size].concurrent = params->concurrent;
+    hellos[oob->size].blocking = !team->on_host && mscclpp_tool_blocks_launches();
+    if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
+        hellos[oob->size].team_id = (uint64_t)(uintptr_t)team;
+    }
+    status = oob->allgather(oob->context, &hellos[oob->size], hellos, sizeof(*hellos));
+    if (status != MSCCLPP_OK) {
+        goto err_destroy;
+    }
+    if (!check_hellos(team, hellos, *own_p)) {
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+        goto err_destroy;
+    }
+    team->protocol = hellos[0].protocol;
+    team->id = hellos[0].team_id;
+    team->block_limit = find_block_limit(team, hellos, nodes == NULL);
+    team->crowded = shares_gpu(team, hellos);
+    team->meet_first = must_meet_first(team, hellos);
+    team->one_gpu = team->crowded && team->size > 1 && count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->size;
+    team->watched = !team->on_host && mscclpp_tool_watches_kernels();
+    if (params->concurrent) {
+        team->room = params->room != NULL ? params->room : mscclpp_room_process();
+    }
+    /*
+     * Their memory is allocated in the middle of a call, which may wait for kernels of other threads; where launches
+     * wait for their kernels, copies wait for one another; and within a GPU kernels are the faster ones.
+     */
+    team->engines = !team->meet_first && !team->crowded && nodes == NULL && !launches_block(team, hellos);
+    *own_p = attach(team, hellos);
+    status = agree(team, *own_p, "what peers share");
+    if (status == MSCCLPP_OK) {
+        mscclpp_shmseg_hide(team->control_segment);
+        status = check_progress(team, own_p);
+    }
+    if (status == MSCCLPP_OK && nodes == NULL) {
+        status = mscclpp_team_try_ll128(team, hellos[0].uuid, sizeof(*hellos), team->crowded, own_p);
+    }
+    if (status != MSCCLPP_OK) {
+        goto err_close;
+    }
+    if (nodes == NULL) {
+        mscclpp_linger_init(team, params->config, takes_turns(team, hellos), false);
+    }
+    mscclpp_log(nodes == NULL ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
+                "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->rank, team->size,
+                team->gpu->name, team->device, team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "shared memory");
+    mscclpp_team_give_stream(team);
+    free(hellos);
+    *team_p = team;
+    return MSCCLPP_OK;
+
+err_close:
+    /*
+     * Once all have met here nobody maps anybody's scratch, so it can be freed without the count in the control
+     * segment. If they cannot meet, a peer may still map it.
+     */
+    mscclpp_team_close_peers(team);
+    if (status != MSCCLPP_ERR_NOT_SUPPORTED || agree(team, MSCCLPP_OK, "letting go") != MSCCLPP_OK) {
+        team->stuck = true;
+    }
+    team->control = NULL;
+
+err_destroy:
+    mscclpp_team_destroy(team);
+    free(hellos);
+    return status;
+}

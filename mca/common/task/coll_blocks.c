@@ -1,0 +1,96 @@
+/* Which bytes a rank has for its peers, and where theirs go: what device/kern/coll/blocks.h says, for the host. */
+#include "mca/common/task/coll_task.h"
+
+mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
+{
+    const uint64_t units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t each = (units + (uint64_t)count - 1) / (uint64_t)count * MSCCLPP_DEV_UNIT;
+    const uint64_t begin = (uint64_t)index * each;
+    mscclpp_dev_block_t part;
+
+    part.offset = begin < bytes ? begin : bytes;
+    part.bytes = bytes - part.offset < each ? bytes - part.offset : each;
+    return part;
+}
+
+static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
+{
+    switch (task->pattern) {
+    case MSCCLPP_DEV_BCAST:
+        return sender == task->root && receiver != task->root;
+    case MSCCLPP_DEV_SCATTER:
+        return sender == task->root;
+    case MSCCLPP_DEV_GATHER:
+    case MSCCLPP_DEV_REDUCE:
+        return receiver == task->root;
+    case MSCCLPP_DEV_SCAN:
+        return sender <= receiver;
+    case MSCCLPP_DEV_EXSCAN:
+        return sender < receiver;
+    default:
+        return true;
+    }
+}
+
+mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer)
+{
+    mscclpp_dev_block_t block = {0, 0};
+
+    if (task->args->varied) {
+        return task->args->send != NULL ? task->args->send[peer] : block;
+    }
+    block.bytes = sends(task, task->team->rank, peer) ? task->bytes : 0;
+    if (task->pattern == MSCCLPP_DEV_ALLTOALL || task->pattern == MSCCLPP_DEV_SCATTER ||
+        task->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
+        block.offset = (uint64_t)peer * task->stride;
+    }
+    return block;
+}
+
+mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer)
+{
+    mscclpp_dev_block_t block = {0, 0};
+
+    if (task->args->varied) {
+        return task->args->recv != NULL ? task->args->recv[peer] : block;
+    }
+    block.bytes = sends(task, peer, task->team->rank) ? task->bytes : 0;
+    if (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_ALLTOALL ||
+        task->pattern == MSCCLPP_DEV_GATHER) {
+        block.offset = (uint64_t)peer * task->stride;
+    }
+    return block;
+}
+
+uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
+{
+    const int rank = task->team->rank;
+
+    if (task->args->varied) {
+        return mscclpp_coll_recv_block(task, rank).bytes;
+    }
+    if (task->pattern == MSCCLPP_DEV_EXSCAN) {
+        return rank == 0 ? 0 : task->bytes;
+    }
+    return sends(task, rank, rank) ? task->bytes : 0;
+}
+
+uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
+{
+    const bool combines = MSCCLPP_DEV_COMBINES(task->pattern);
+    uint64_t span = !input && combines ? mscclpp_coll_result_bytes(task) : 0;
+    int peer;
+
+    for (peer = 0; peer < task->team->size && (input || !combines); ++peer) {
+        const mscclpp_dev_block_t block =
+            input ? mscclpp_coll_send_block(task, peer) : mscclpp_coll_recv_block(task, peer);
+
+        if (block.bytes > 0 && block.offset + block.bytes > span) {
+            span = block.offset + block.bytes;
+        }
+    }
+    if (input && (task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN)) {
+        span = task->bytes; /* the last rank's is read like the others' */
+    }
+    return span;
+}

@@ -1,0 +1,61 @@
+#include "mca/common/task/links.h"
+
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
+
+#define THREADS MSCCLPP_DEV_MAX_THREADS
+
+uint64_t mscclpp_ring_max(const mscclpp_team_t *team)
+{
+    return team->layout.bulk_size / 2;
+}
+
+mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
+                              bool get, double *seconds_p)
+{
+    mscclpp_dev_ring_args_t args;
+    mscclpp_dev_launch_t launch;
+    mscclpp_status_t status;
+    uint64_t blocks = (bytes + (uint64_t)THREADS * MSCCLPP_DEV_UNIT - 1) / ((uint64_t)THREADS * MSCCLPP_DEV_UNIT);
+    double started;
+
+    if (team->broken) {
+        return MSCCLPP_ERR_PEER;
+    }
+    if (bytes > mscclpp_ring_max(team)) {
+        mscclpp_error("%s: ring of %llu bytes; at most %llu fit the scratch", team->oob.label,
+                      (unsigned long long)bytes, (unsigned long long)mscclpp_ring_max(team));
+        return MSCCLPP_ERR_INVALID;
+    }
+    memset(&args, 0, sizeof(args));
+    mscclpp_team_fill_args(team, &args.common);
+    args.common.in = in;
+    args.common.out = out;
+    args.common.bytes = bytes;
+    args.rounds = rounds;
+    args.get = get;
+    blocks = blocks == 0 ? 1 : blocks;
+    blocks = blocks > MSCCLPP_DEV_CHANNEL_BLOCKS ? MSCCLPP_DEV_CHANNEL_BLOCKS : blocks;
+    blocks = team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
+    launch.kernel = MSCCLPP_KERNEL_CHANNEL_RING;
+    launch.nblocks = team->on_host ? team->protocol.twin_blocks : (uint32_t)blocks;
+    launch.nthreads = team->on_host ? team->protocol.twin_threads : THREADS;
+    launch.args = &args;
+    if (launch.nblocks > MSCCLPP_DEV_CHANNEL_BLOCKS) {
+        launch.nblocks = MSCCLPP_DEV_CHANNEL_BLOCKS;
+    }
+    started = mscclpp_team_now();
+    status = mscclpp_team_meet(team, bytes);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_team_launch(team, NULL, &launch, "ring");
+    }
+    mscclpp_team_give_room(team);
+    mscclpp_team_give_stream(team);
+    if (status == MSCCLPP_OK) {
+        *seconds_p = mscclpp_team_now() - started;
+        return MSCCLPP_OK;
+    }
+    return mscclpp_team_fail(team, status);
+}

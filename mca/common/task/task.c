@@ -1,0 +1,382 @@
+/* The stages of an all-reduce: buffers that kernels can touch, choice, exchange, launch, copy back. */
+#include "mca/common/task/task.h"
+
+#include <string.h>
+
+#include "mca/common/algo/coll.h"
+#include "mca/common/algo/select.h"
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
+
+/*
+ * Calls after which a team over several nodes looks at its control messages, lest those to a rank that never waits pile
+ * up.
+ */
+#define NOTICE_CALLS 256u
+
+typedef struct {
+    mscclpp_team_t *team;
+    const mscclpp_allreduce_args_t *args;
+    mscclpp_gpu_stream_t *app_stream; /* of an enqueued call; NULL: the call waits */
+    mscclpp_gpu_stream_t *stream;     /* the team's, once something needs it */
+    uint64_t bytes;
+    mscclpp_reach_t in_reach; /* of the user's buffers */
+    mscclpp_reach_t out_reach;
+    const void *in; /* what the kernel reads and writes: the user's buffers or stand-ins */
+    void *out;
+    void *in_stand_in; /* device memory in place of a buffer that kernels cannot touch; NULL: none */
+    void *out_stand_in;
+    mscclpp_choice_t choice;
+    mscclpp_dev_zerocopy_args_t kernel_args;
+    mscclpp_dev_release_t release; /* of a kernel that nobody else's writes to `out` go with */
+} task_t;
+
+/* True if elements follow one another without padding, so that they can be copied as bytes. */
+static bool is_dense(mscclpp_dtype_t dtype)
+{
+    return dtype < MSCCLPP_DTYPE_SHORT_INT;
+}
+
+/* From the first byte of the first element to the last byte of the last one. */
+static uint64_t span(const mscclpp_allreduce_args_t *args)
+{
+    if (args->count == 0) {
+        return 0;
+    }
+    return (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
+}
+
+/* A stream for work besides the kernel. A kernel that is started afterwards follows it. */
+static mscclpp_status_t need_stream(task_t *task)
+{
+    mscclpp_status_t status = mscclpp_team_take_stream(task->team);
+
+    task->stream = task->team->stream;
+    return status;
+}
+
+/* Device memory in place of a buffer. */
+static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
+{
+    mscclpp_status_t status = need_stream(task);
+
+    return status == MSCCLPP_OK ? task->team->gpu->temp_alloc(task->stream, task->bytes, stand_in_p) : status;
+}
+
+/*
+ * Finds out how kernels come to the user's buffers, and waits for what synchronous calls of the GPU's runtime have left
+ * under way there: whoever reads or writes the buffers from here on, on this rank or another, comes after it.
+ */
+static mscclpp_status_t look_at_buffers(task_t *task)
+{
+    const mscclpp_team_t *team = task->team;
+    const mscclpp_allreduce_args_t *args = task->args;
+    mscclpp_status_t status = team->gpu->reach(team->device, args->recvbuf, &task->out_reach);
+
+    task->in_reach = task->out_reach;
+    if (status == MSCCLPP_OK && args->sendbuf != args->recvbuf) {
+        status = team->gpu->reach(team->device, args->sendbuf, &task->in_reach);
+    }
+    return status;
+}
+
+/*
+ * Puts device memory in the place of buffers that kernels cannot touch. A rank's own trouble: it changes nothing that
+ * the peers see, but that such a buffer cannot be mapped, which the exchange agrees on.
+ */
+static mscclpp_status_t replace_buffers(task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    const mscclpp_allreduce_args_t *args = task->args;
+    bool in_place = args->sendbuf == args->recvbuf;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    task->in = args->sendbuf;
+    task->out = args->recvbuf;
+    task->release = task->out_reach == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
+    if (task->out_reach == MSCCLPP_REACH_NONE) {
+        status = make_stand_in(task, &task->out_stand_in);
+        task->out = task->out_stand_in;
+        /* Padding between elements is not written by the kernel, so it must be there to be copied back. */
+        if (status == MSCCLPP_OK && (in_place || !is_dense(args->dtype))) {
+            status = team->gpu->copy(task->stream, task->out, args->recvbuf, task->bytes);
+        }
+    }
+    if (in_place) {
+        task->in = task->out;
+    } else if (status == MSCCLPP_OK && task->in_reach == MSCCLPP_REACH_NONE) {
+        status = make_stand_in(task, &task->in_stand_in);
+        task->in = task->in_stand_in;
+        if (status == MSCCLPP_OK) {
+            status = team->gpu->copy(task->stream, task->in_stand_in, args->sendbuf, task->bytes);
+        }
+    }
+    return status;
+}
+
+/* Copies the result home and frees the stand-ins. */
+static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
+{
+    mscclpp_team_t *team = task->team;
+
+    if (team->stuck) {
+        return status; /* the kernel may still use the stand-ins */
+    }
+    if (task->out_stand_in != NULL) {
+        if (status == MSCCLPP_OK) {
+            status = team->gpu->copy(task->stream, task->args->recvbuf, task->out_stand_in, task->bytes);
+        }
+        if (status == MSCCLPP_OK) {
+            status = team->gpu->stream_sync(task->stream);
+        }
+        team->gpu->temp_free(task->stream, task->out_stand_in);
+    }
+    if (task->in_stand_in != NULL) {
+        team->gpu->temp_free(task->stream, task->in_stand_in);
+    }
+    return status;
+}
+
+/* MSCCLPP_ERR_NOT_SUPPORTED, equal on all ranks, before anything has happened. */
+static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
+{
+    const mscclpp_team_t *team = task->team;
+
+    if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->on_host)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    input->nodes = 1;
+    if (team->fabric != NULL) {
+        mscclpp_fabric_describe(team->fabric, input);
+    }
+    input->bytes = task->bytes;
+    input->dtype = task->args->dtype;
+    input->nranks = (uint32_t)team->size;
+    input->on_host = team->on_host;
+    input->one_gpu = team->one_gpu;
+    /* Engines copy bytes, padding included, and the host feeds them. */
+    input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype) &&
+                     (team->engine == NULL || team->engine->usable);
+    input->ll128 = team->ll128;
+    input->queued = task->app_stream != NULL;
+    input->block_limit = team->block_limit;
+    input->protocol = &team->protocol;
+    input->layout = &team->layout;
+    return mscclpp_select_allreduce(input, &task->choice);
+}
+
+/* What would have been chosen if there were no engines. */
+static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_select_input_t without = *input;
+
+    without.engines = false;
+    return mscclpp_select_allreduce(&without, &task->choice);
+}
+
+/*
+ * Maps the peers' outputs for the engines, and opens those only if that is possible, for they take memory. Nobody but
+ * the rank itself reads the operands that its engines send. Chooses again if either cannot be had.
+ */
+static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input_t *input)
+{
+    bool usable = false;
+    mscclpp_status_t status = mscclpp_team_exchange(task->team, task->out, task->out, task->bytes,
+                                                    task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
+
+    if (status == MSCCLPP_OK && usable) {
+        status = need_stream(task);
+    }
+    if (status == MSCCLPP_OK && usable) {
+        status = mscclpp_engine_open(task->team, &usable);
+    }
+    return status != MSCCLPP_OK || usable ? status : choose_without_engines(task, input);
+}
+
+/* Maps the peers' buffers where the algorithm wants them, or takes an algorithm that does without. */
+static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    bool mapped;
+
+    if (task->choice.algo->engines) {
+        status = prepare_engines(task, input);
+    }
+    if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers || task->choice.algo->engines) {
+        return status;
+    }
+    status = mscclpp_team_exchange(task->team, task->in, task->out, task->bytes, task->kernel_args.peer_in,
+                                   task->kernel_args.peer_out, &mapped);
+    while (status == MSCCLPP_OK && !mapped && task->choice.algo->maps_buffers) {
+        status = mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
+    }
+    return status;
+}
+
+static mscclpp_status_t launch(task_t *task)
+{
+    mscclpp_dev_args_t *args = &task->kernel_args.common;
+    mscclpp_dev_launch_t launch;
+
+    mscclpp_team_fill_args(task->team, args);
+    args->in = task->in;
+    args->out = task->out;
+    if (!task->choice.algo->maps_buffers && !task->choice.algo->spans_nodes) {
+        args->release = task->release;
+    }
+    args->bytes = task->bytes;
+    args->dtype = (uint32_t)task->args->dtype;
+    args->op = (uint32_t)task->args->op;
+    launch.kernel = task->choice.kernel;
+    launch.nblocks = task->choice.nblocks;
+    launch.nthreads = task->choice.nthreads;
+    launch.args = args;
+    mscclpp_debug("%s: call %llu: %s, %llu bytes, type %u, op %u, %u blocks of %u threads%s", task->team->oob.label,
+                  (unsigned long long)task->args->call, task->choice.algo->name, (unsigned long long)task->bytes,
+                  args->dtype, args->op, launch.nblocks, launch.nthreads,
+                  launch.kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 ? ", LL128" : "");
+    if (task->choice.algo->engines) {
+        mscclpp_status_t status = MSCCLPP_OK;
+
+        if (task->in_stand_in != NULL || task->out_stand_in != NULL) {
+            status = task->team->gpu->stream_sync(task->stream); /* engines have streams of their own */
+        }
+        return status != MSCCLPP_OK ? status
+                                    : mscclpp_engine_run(task->team, &task->choice, args, task->kernel_args.peer_out);
+    }
+    if (task->choice.algo->spans_nodes) {
+        return mscclpp_fabric_run(task->team, task->app_stream, &task->choice, args);
+    }
+    return mscclpp_team_launch(task->team, task->app_stream, &launch, task->choice.algo->name);
+}
+
+/* A team of one: the result is the operand. */
+static mscclpp_status_t copy_alone(task_t *task)
+{
+    mscclpp_status_t status;
+
+    if (task->args->sendbuf == task->args->recvbuf) {
+        return MSCCLPP_OK;
+    }
+    status = need_stream(task);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    status = task->team->gpu->copy(task->stream, task->args->recvbuf, task->args->sendbuf, task->bytes);
+    return status == MSCCLPP_OK ? task->team->gpu->stream_sync(task->stream) : status;
+}
+
+/* Everything after the choice. Any error breaks the team, since peers may be under way. */
+static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_team_t *team = task->team;
+    bool wait = task->app_stream == NULL;
+    mscclpp_status_t status;
+
+    team->call = task->args->call;
+    team->asked = mscclpp_control_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
+    if (team->fabric != NULL && team->call % NOTICE_CALLS == 0) {
+        mscclpp_team_notice_t failed, host;
+
+        mscclpp_team_read_notices(team, &failed, &host);
+    }
+    team->last_algorithm = task->choice.algo->name;
+    mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
+    mscclpp_team_release_mappings(team, false);
+    status = wait ? replace_buffers(task) : MSCCLPP_OK;
+    if (status == MSCCLPP_OK) {
+        status = exchange(task, input);
+    }
+    team->last_algorithm = task->choice.algo->name;
+    if (status == MSCCLPP_OK && task->choice.epochs != 0) {
+        status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
+    }
+    if (status == MSCCLPP_OK && wait) {
+        status = mscclpp_team_meet(team, task->bytes);
+    }
+    if (status == MSCCLPP_OK) {
+        status = launch(task);
+    }
+    mscclpp_team_give_room(team);
+    if (wait) {
+        status = restore_buffers(task, status);
+        mscclpp_team_release_mappings(team, false);
+    }
+    /* Peers may be under way, so the call can no longer be left to another path. */
+    return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
+}
+
+static mscclpp_status_t run(task_t *task)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_select_input_t input;
+    mscclpp_status_t status;
+
+    team->collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
+    if (team->broken) {
+        mscclpp_error("%s: all-reduce call %llu: the communicator failed in an earlier call", team->oob.label,
+                      (unsigned long long)task->args->call);
+        return MSCCLPP_ERR_PEER;
+    }
+    if (task->app_stream == NULL) {
+        mscclpp_linger_note_call(team);
+    }
+    /* Of an enqueued call, which nobody waited for. */
+    status = mscclpp_team_check_mailbox(team, team->last_algorithm);
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status);
+    }
+    task->bytes = span(task->args);
+    if (task->bytes == 0) {
+        return MSCCLPP_OK;
+    }
+    status = choose(task, &input);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    status = look_at_buffers(task);
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status);
+    }
+    if (team->size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
+        status = copy_alone(task);
+    } else {
+        status = perform(task, &input);
+    }
+    mscclpp_team_give_stream(team);
+    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+}
+
+mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
+{
+    task_t task;
+
+    memset(&task.kernel_args, 0, sizeof(task.kernel_args));
+    task.team = team;
+    task.args = args;
+    task.app_stream = NULL;
+    task.stream = NULL;
+    task.in_stand_in = NULL;
+    task.out_stand_in = NULL;
+    task.release = MSCCLPP_DEV_RELEASE_SYSTEM;
+    return run(&task);
+}
+
+mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
+                                           mscclpp_gpu_stream_t *stream)
+{
+    task_t task;
+
+    memset(&task.kernel_args, 0, sizeof(task.kernel_args));
+    task.team = team;
+    task.args = args;
+    task.app_stream = stream;
+    task.stream = NULL;
+    task.in = args->sendbuf;
+    task.out = args->recvbuf;
+    task.in_stand_in = NULL;
+    task.out_stand_in = NULL;
+    /* Where kernels of several streams share a GPU, there is room for one of each stream only. */
+    task.release = team->meet_first || team->crowded ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
+    return run(&task);
+}

@@ -1,0 +1,210 @@
+/* The life of a team. Bring-up is setup/node.c; this file holds what remains of a team after its end. */
+#include "mca/common/team/team.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "mca/common/gpu/users.h"
+#include "mca/common/base/log.h"
+#include "mca/common/gpu/streams.h"
+#include "mca/common/team/parts.h"
+
+/*
+ * Ended teams whose scratch peers may still map. Freeing exported memory before its importers have closed it is
+ * undefined, so it waits here; the control segment, in which they report, waits with it.
+ */
+static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_team_t *remains_first;
+
+static bool is_closed_by_all(const mscclpp_team_t *team)
+{
+    const mscclpp_control_line_t *control = team->control;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        if (mscclpp_control_load(&control[rank].closed) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Frees what every peer has closed, or everything if `all` is set. True if nothing is left. */
+static bool reap(bool all)
+{
+    mscclpp_team_t **link, *remains, *freed = NULL;
+    bool empty;
+
+    pthread_mutex_lock(&remains_lock);
+    link = &remains_first;
+    while ((remains = *link) != NULL) {
+        if (all || is_closed_by_all(remains)) {
+            *link = remains->next_remains;
+            remains->next_remains = freed;
+            freed = remains;
+        } else {
+            link = &remains->next_remains;
+        }
+    }
+    empty = remains_first == NULL;
+    pthread_mutex_unlock(&remains_lock);
+    /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
+    while ((remains = freed) != NULL) {
+        freed = remains->next_remains;
+        remains->gpu->device_free(remains->device, remains->scratch);
+        remains->gpu->device_free(remains->device, remains->engine_memory);
+        mscclpp_shmseg_detach(remains->control_segment);
+        free(remains);
+    }
+    return empty;
+}
+
+void mscclpp_team_reap(void)
+{
+    (void)reap(false);
+}
+
+/* Takes no memory, so it cannot fail. */
+static void bury(mscclpp_team_t *team)
+{
+    pthread_mutex_lock(&remains_lock);
+    team->next_remains = remains_first;
+    remains_first = team;
+    pthread_mutex_unlock(&remains_lock);
+}
+
+void mscclpp_team_close_peers(mscclpp_team_t *team)
+{
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        if (rank != team->rank && team->peer_scratch[rank] != NULL) {
+            team->gpu->close_memory(team->device, &team->peer_handle[rank],
+                                    team->peer_scratch[rank] - team->peer_handle[rank].offset);
+            team->peer_scratch[rank] = NULL;
+        }
+    }
+}
+
+void mscclpp_team_destroy(mscclpp_team_t *team)
+{
+    if (team == NULL) {
+        return;
+    }
+    if (mscclpp_linger_end(team) != MSCCLPP_OK) {
+        team->stuck = true;
+    }
+    if (team->stuck) {
+        mscclpp_fabric_abandon(team->fabric);
+        mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->oob.label);
+        return;
+    }
+    mscclpp_team_give_stream(team);
+    mscclpp_repeats_clear(&team->repeats, team->gpu);
+    mscclpp_fabric_destroy(team->fabric);
+    if (team->mailbox != NULL) {
+        mscclpp_team_release_mappings(team, true);
+    }
+    free(team->holds);
+    mscclpp_ctrl_destroy(team->ctrl);
+    mscclpp_team_notices_fini(team);
+    mscclpp_team_close_peers(team);
+    team->engine_memory = mscclpp_engine_close(team);
+    if (team->control != NULL) {
+        mscclpp_control_store(&team->control[team->rank].closed, 1);
+    }
+    if (team->mailbox != NULL) {
+        team->gpu->host_free(team->mailbox);
+    }
+    if (team->scratch != NULL && team->control != NULL) {
+        bury(team);
+    } else {
+        /* A bring-up that failed: no peer has it mapped any more. */
+        if (team->scratch != NULL) {
+            team->gpu->device_free(team->device, team->scratch);
+        }
+        mscclpp_shmseg_detach(team->control_segment);
+        free(team);
+    }
+    mscclpp_team_reap();
+}
+
+void mscclpp_team_finalize(double seconds)
+{
+    double until = mscclpp_team_now() + seconds;
+
+    while (!reap(false)) {
+        struct timespec pause = {0, 100000};
+
+        if (mscclpp_team_now() > until) {
+            (void)reap(true);
+            break;
+        }
+        nanosleep(&pause, NULL);
+    }
+    mscclpp_mapping_drain();
+    mscclpp_stream_drain();
+    mscclpp_ctrl_finalize();
+    mscclpp_gpu_users_leave();
+}
+
+int mscclpp_team_rank(const mscclpp_team_t *team)
+{
+    return team->oob.rank;
+}
+
+int mscclpp_team_size(const mscclpp_team_t *team)
+{
+    return team->oob.size;
+}
+
+bool mscclpp_team_spans_nodes(const mscclpp_team_t *team)
+{
+    return team->fabric != NULL;
+}
+
+bool mscclpp_team_broken(const mscclpp_team_t *team)
+{
+    return team->broken;
+}
+
+const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team)
+{
+    return team->last_algorithm;
+}
+
+void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind)
+{
+    if (kind == MSCCLPP_CALL_DEVICE) {
+        mscclpp_control_store(&team->control[team->rank].asked[call % 2], team->asked);
+    }
+    mscclpp_control_store(&team->control[team->rank].call, call * 4 + (uint64_t)kind);
+}
+
+int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind)
+{
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        if (mscclpp_control_load(&team->control[rank].call) == call * 4 + (uint64_t)kind) {
+            return team->members[rank];
+        }
+    }
+    return -1;
+}
+
+bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call)
+{
+    bool late = false;
+    int rank;
+
+    for (rank = 0; rank < team->size; ++rank) {
+        const uint64_t word = mscclpp_control_load(&team->control[rank].call);
+
+        if (word == call * 4 + MSCCLPP_CALL_DEVICE || word == call * 4 + MSCCLPP_CALL_HOST) {
+            return false;
+        }
+        late = late || word / 4 < call;
+    }
+    return late;
+}

@@ -1,0 +1,589 @@
+/*
+ * The transport of GPUs of one node: peers' memory is mapped, and the copy engines move the bytes. It uses the GPU
+ * runtime's table only.
+ *
+ * Each connection has a stream of its own, so that neither copies nor flushes of one wait for another's. All that a
+ * connection does is a copy in its stream. A copy begins when the one before it has ended and its bytes are written
+ * where they belong; so the copy that writes a token comes after the bytes that it tells of, for whoever reads the
+ * token with acquire at system scope. A kernel could add to the token, too, but would wait for a multiprocessor, which
+ * the very kernels that wait for it may hold; copies need none.
+ *
+ * Puts wait for one another, to be begun by one call and to run side by side, until a signal or a flush follows, so
+ * many have come, or progress is made: nothing orders them before that.
+ *
+ * A copy writes and does not add. Hence a token holds the number of signals that its one sender has counted: at any
+ * time one connection signals a token, and one of the same instance carries on after it. Tokens are 0 at first.
+ *
+ * A mapping of another process' memory is of use, to nobody, also after that process has freed it. Within one process
+ * CUDA gives no mapping but the owner's address: hence MSCCLPP_LENT_REGIONS, and a look at such addresses before use.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/transport/cuda_ipc/window.h"
+
+static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d73636363696361), "cuda_ipc", "an address"};
+static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cuda_ipc", "a key"};
+
+/* Signals and marks of a connection that may be under way. A power of two. */
+#define SLOTS 1024u
+
+/* Signals after which a mark follows by itself, so that their slots come back without a flush. */
+#define SIGNALS_A_MARK (SLOTS / 4)
+
+/* Puts that wait to be begun together. */
+#define BATCH 32
+
+/* How often each token of a peer was signalled. Kept until the instance ends, for the connections to come. */
+typedef struct ipc_counts {
+    struct ipc_counts *next;
+    int peer;
+    uint64_t count; /* tokens */
+    uint64_t sent[];
+} ipc_counts_t;
+
+struct mscclpp_transport {
+    mscclpp_transport_params_t params;
+    mscclpp_window_card_t card; /* of the tokens */
+    uint64_t *numbers;          /* device memory: SLOTS words, each its own index; what marks copy */
+    mscclpp_conn_t *conns;
+    ipc_counts_t *counts;
+};
+
+/* Pinned memory of a connection, which the copies of its stream read and write. */
+typedef struct {
+    uint64_t marked; /* the last mark that was passed, modulo SLOTS */
+    uint64_t pad[15];
+    uint64_t values[SLOTS]; /* of signals under way */
+} ipc_board_t;
+
+/* Signals and marks count from 0 and never go back; those below `passed...` have ended. */
+struct mscclpp_conn {
+    mscclpp_conn_t *next;
+    mscclpp_transport_t *transport;
+    int peer;
+    mscclpp_window_t tokens; /* of the peer; base is NULL until connected */
+    ipc_counts_t *counts;
+    mscclpp_gpu_stream_t *stream;
+    ipc_board_t *board;        /* where the CPU sees it */
+    ipc_board_t *device_board; /* where copies do */
+    uint64_t signals;
+    uint64_t passed_signals;
+    uint64_t marks;
+    uint64_t passed_marks;
+    uint64_t signals_at[SLOTS]; /* that were begun before each mark under way */
+    bool dirty;                 /* something has begun after the last mark, or waits */
+    mscclpp_gpu_copy_t batch[BATCH];
+    unsigned waiting; /* of these */
+    mscclpp_status_t status;
+    bool told; /* progress has returned it */
+};
+
+struct mscclpp_region {
+    mscclpp_transport_t *transport;
+    char *address;
+    uint64_t length; /* bytes */
+};
+
+struct mscclpp_remote {
+    mscclpp_conn_t *conn;
+    mscclpp_window_t window;
+};
+
+static mscclpp_status_t no_memory(const mscclpp_transport_params_t *params, const char *what)
+{
+    mscclpp_error("%s: out of memory for %s of transport cuda_ipc", params->label, what);
+    return MSCCLPP_ERR_NO_MEMORY;
+}
+
+/* Waits only for a copy of its own. */
+static mscclpp_status_t make_numbers(mscclpp_transport_t *transport)
+{
+    const mscclpp_transport_params_t *params = &transport->params;
+    mscclpp_gpu_stream_t *stream;
+    uint64_t values[SLOTS], i;
+    mscclpp_status_t status;
+    void *address;
+
+    for (i = 0; i < SLOTS; ++i) {
+        values[i] = i;
+    }
+    status = params->gpu->device_alloc(params->device, sizeof(values), &address);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    status = params->gpu->stream_create(params->device, &stream);
+    if (status == MSCCLPP_OK) {
+        status = params->gpu->copy(stream, address, values, sizeof(values));
+        if (status == MSCCLPP_OK) {
+            status = params->gpu->stream_sync(stream);
+        }
+        params->gpu->stream_destroy(stream);
+    }
+    if (status != MSCCLPP_OK) {
+        params->gpu->device_free(params->device, address);
+        return status;
+    }
+    transport->numbers = address;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
+                                   mscclpp_transport_t **transport_p)
+{
+    mscclpp_transport_t *transport;
+    mscclpp_status_t status;
+    mscclpp_window_card_t card;
+
+    if (params->gpu == &mscclpp_gpu_host_ops) {
+        mscclpp_info("%s: no transport cuda_ipc: the host twin has no copy engines", params->label);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status =
+        mscclpp_window_describe(params, &address_kind, params->tokens, params->token_count * sizeof(uint64_t), &card);
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_info("%s: no transport cuda_ipc: the tokens do not lie in device memory that can be exported",
+                     params->label);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    transport = calloc(1, sizeof(*transport));
+    if (transport == NULL) {
+        return no_memory(params, "the instance");
+    }
+    transport->params = *params;
+    transport->card = card;
+    status = make_numbers(transport);
+    if (status != MSCCLPP_OK) {
+        free(transport);
+        return status;
+    }
+    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS | MSCCLPP_LENT_REGIONS;
+    *transport_p = transport;
+    return MSCCLPP_OK;
+}
+
+static void ipc_destroy(mscclpp_transport_t *transport)
+{
+    ipc_counts_t *counts;
+
+    if (transport == NULL) {
+        return;
+    }
+    while ((counts = transport->counts) != NULL) {
+        transport->counts = counts->next;
+        free(counts);
+    }
+    transport->params.gpu->device_free(transport->params.device, transport->numbers);
+    free(transport);
+}
+
+/* The connection keeps its first error. */
+static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
+{
+    if (conn->status == MSCCLPP_OK) {
+        mscclpp_error("%s: the connection to rank %d over cuda_ipc broke: %s", conn->transport->params.label,
+                      conn->peer, mscclpp_status_string(status));
+        conn->status = status;
+    }
+    return conn->status;
+}
+
+/* What has ended since the last look. */
+static void look(mscclpp_conn_t *conn)
+{
+    const uint64_t marked = __atomic_load_n(&conn->board->marked, __ATOMIC_ACQUIRE);
+
+    conn->passed_marks += (marked - conn->passed_marks) % SLOTS;
+    if (conn->passed_marks > 0) {
+        conn->passed_signals = conn->signals_at[conn->passed_marks % SLOTS];
+    }
+}
+
+/* For memory that a peer within this process may have freed: with another process it costs a comparison. */
+static mscclpp_status_t check_there(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
+{
+    if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
+        mscclpp_error("%s: rank %d, which is in this process, has freed the %s that this rank still writes to",
+                      conn->transport->params.label, conn->peer, what);
+        conn->status = MSCCLPP_ERR_INVALID;
+    }
+    return conn->status;
+}
+
+/* Begins the puts that wait. */
+static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (conn->waiting > 0) {
+        status = conn->transport->params.gpu->copy_batch(conn->stream, conn->batch, conn->waiting);
+        conn->waiting = 0;
+    }
+    return status == MSCCLPP_OK ? status : fail(conn, status);
+}
+
+/* After all before it. */
+static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from, uint64_t length)
+{
+    mscclpp_status_t status = begin_batch(conn);
+
+    if (status == MSCCLPP_OK) {
+        status = conn->transport->params.gpu->copy(conn->stream, to, from, length);
+    }
+    return status == MSCCLPP_OK ? status : fail(conn, status);
+}
+
+/* A copy that shows when everything before it has ended. */
+static mscclpp_status_t mark(mscclpp_conn_t *conn)
+{
+    const uint64_t number = conn->marks + 1;
+    mscclpp_status_t status;
+
+    if (number - conn->passed_marks == SLOTS) {
+        look(conn);
+        if (number - conn->passed_marks == SLOTS) {
+            return MSCCLPP_IN_PROGRESS;
+        }
+    }
+    conn->signals_at[number % SLOTS] = conn->signals;
+    status = enqueue(conn, &conn->device_board->marked, &conn->transport->numbers[number % SLOTS], sizeof(uint64_t));
+    if (status == MSCCLPP_OK) {
+        conn->marks = number;
+        conn->dirty = false;
+    }
+    return status;
+}
+
+static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
+{
+    mscclpp_conn_t *conn;
+
+    for (conn = transport->conns; conn != NULL; conn = conn->next) {
+        mscclpp_status_t status;
+
+        if (conn->status == MSCCLPP_OK) {
+            (void)begin_batch(conn);
+        }
+        if (conn->status == MSCCLPP_OK && conn->passed_marks != conn->marks) {
+            look(conn);
+            if (conn->passed_marks != conn->marks) {
+                status = transport->params.gpu->stream_query(conn->stream);
+                if (status < 0) {
+                    (void)fail(conn, status);
+                }
+            }
+        }
+        if (conn->status != MSCCLPP_OK && !conn->told) {
+            conn->told = true;
+            return conn->status;
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t ipc_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
+{
+    const mscclpp_transport_params_t *params = &transport->params;
+    mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
+    void *host, *device;
+    mscclpp_status_t status;
+
+    if (conn == NULL) {
+        return no_memory(params, "a connection");
+    }
+    status = params->gpu->host_alloc(sizeof(ipc_board_t), &host, &device);
+    if (status != MSCCLPP_OK) {
+        goto err_free;
+    }
+    status = params->gpu->stream_create(params->device, &conn->stream);
+    if (status != MSCCLPP_OK) {
+        goto err_host_free;
+    }
+    conn->transport = transport;
+    conn->peer = peer;
+    conn->board = host;
+    conn->device_board = device;
+    conn->status = MSCCLPP_OK;
+    conn->next = transport->conns;
+    transport->conns = conn;
+    *conn_p = conn;
+    return MSCCLPP_OK;
+
+err_host_free:
+    params->gpu->host_free(host);
+err_free:
+    free(conn);
+    return status;
+}
+
+static mscclpp_status_t ipc_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
+{
+    memcpy(address, &conn->transport->card, sizeof(conn->transport->card));
+    *length_p = sizeof(conn->transport->card);
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, uint64_t count, ipc_counts_t **counts_p)
+{
+    ipc_counts_t *counts = transport->counts;
+
+    while (counts != NULL && (counts->peer != peer || counts->count != count)) {
+        counts = counts->next;
+    }
+    if (counts == NULL) {
+        counts = calloc(1, sizeof(*counts) + count * sizeof(counts->sent[0]));
+        if (counts == NULL) {
+            return no_memory(&transport->params, "the counts of signals");
+        }
+        counts->peer = peer;
+        counts->count = count;
+        counts->next = transport->counts;
+        transport->counts = counts;
+    }
+    *counts_p = counts;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
+{
+    mscclpp_status_t status;
+    mscclpp_window_t tokens;
+
+    if (conn->counts != NULL) {
+        mscclpp_error("%s: the connection to rank %d is connected already", conn->transport->params.label, conn->peer);
+        return MSCCLPP_ERR_INVALID;
+    }
+    status = mscclpp_window_open(&conn->transport->params, &address_kind, conn->peer, address, length, &tokens);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    status = find_counts(conn->transport, conn->peer, tokens.length / sizeof(uint64_t), &conn->counts);
+    if (status != MSCCLPP_OK) {
+        mscclpp_window_close(&tokens);
+        return status;
+    }
+    conn->tokens = tokens;
+    return MSCCLPP_OK;
+}
+
+/* Copies cannot be called back, and they wait for nobody but their engine: they end before what they use goes. */
+static void ipc_conn_destroy(mscclpp_conn_t *conn)
+{
+    mscclpp_conn_t **link;
+
+    if (conn == NULL) {
+        return;
+    }
+    link = &conn->transport->conns;
+    while (*link != conn) {
+        link = &(*link)->next;
+    }
+    *link = conn->next;
+    (void)conn->transport->params.gpu->stream_sync(conn->stream);
+    conn->transport->params.gpu->stream_destroy(conn->stream);
+    conn->transport->params.gpu->host_free(conn->board);
+    mscclpp_window_close(&conn->tokens);
+    free(conn);
+}
+
+static mscclpp_status_t ipc_conn_status(const mscclpp_conn_t *conn)
+{
+    return conn->status;
+}
+
+/* Memory that cannot be exported serves as a source all the same; only its key does not exist. */
+static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *address, size_t length,
+                                          mscclpp_region_t **region_p)
+{
+    mscclpp_region_t *region = calloc(1, sizeof(*region));
+    mscclpp_status_t status;
+
+    if (region == NULL) {
+        return no_memory(&transport->params, "a region");
+    }
+    status = transport->params.gpu->settle(address);
+    if (status != MSCCLPP_OK) {
+        free(region);
+        return status;
+    }
+    region->transport = transport;
+    region->address = address;
+    region->length = length;
+    *region_p = region;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t ipc_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
+{
+    mscclpp_status_t status;
+    mscclpp_window_card_t card;
+
+    status = mscclpp_window_describe(&region->transport->params, &key_kind, region->address, region->length, &card);
+    if (status == MSCCLPP_OK) {
+        memcpy(key, &card, sizeof(card));
+        *length_p = sizeof(card);
+    }
+    return status;
+}
+
+static void ipc_region_destroy(mscclpp_region_t *region)
+{
+    free(region);
+}
+
+static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
+                                          mscclpp_remote_t **remote_p)
+{
+    mscclpp_remote_t *remote = calloc(1, sizeof(*remote));
+    mscclpp_status_t status;
+
+    if (remote == NULL) {
+        return no_memory(&conn->transport->params, "a peer's region");
+    }
+    status = mscclpp_window_open(&conn->transport->params, &key_kind, conn->peer, key, length, &remote->window);
+    if (status != MSCCLPP_OK) {
+        free(remote);
+        return status;
+    }
+    remote->conn = conn;
+    *remote_p = remote;
+    return MSCCLPP_OK;
+}
+
+/* Copies into it may be under way, or wait. */
+static void ipc_remote_destroy(mscclpp_remote_t *remote)
+{
+    if (remote != NULL) {
+        (void)begin_batch(remote->conn);
+        (void)remote->conn->transport->params.gpu->stream_sync(remote->conn->stream);
+        mscclpp_window_close(&remote->window);
+        free(remote);
+    }
+}
+
+static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
+                                uint64_t from, uint64_t length)
+{
+    mscclpp_status_t status = conn->status;
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (!mscclpp_fits(to, length, remote->window.length) || !mscclpp_fits(from, length, region->length)) {
+        mscclpp_error("%s: put of %llu bytes from offset %llu of a region of %llu to offset %llu of one of %llu of "
+                      "rank %d",
+                      conn->transport->params.label, (unsigned long long)length, (unsigned long long)from,
+                      (unsigned long long)region->length, (unsigned long long)to,
+                      (unsigned long long)remote->window.length, conn->peer);
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (length > 0) {
+        status = check_there(conn, &remote->window, "region");
+        if (status == MSCCLPP_OK) {
+            conn->batch[conn->waiting++] =
+                (mscclpp_gpu_copy_t){remote->window.base + to, region->address + from, length};
+            conn->dirty = true;
+            /* What is lent was looked at now, and may be freed later. */
+            if (conn->waiting == BATCH || remote->window.lent_id != 0) {
+                status = begin_batch(conn);
+            }
+        }
+    }
+    return status;
+}
+
+static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
+{
+    mscclpp_status_t status = conn->status;
+    uint64_t slot;
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (!mscclpp_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
+        mscclpp_error("%s: signal on token %u of rank %d, which has %llu", conn->transport->params.label, token,
+                      conn->peer, (unsigned long long)(conn->tokens.length / sizeof(uint64_t)));
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (conn->signals - conn->passed_signals == SLOTS) {
+        look(conn);
+        if (conn->signals - conn->passed_signals == SLOTS) {
+            status = conn->dirty ? mark(conn) : MSCCLPP_OK;
+            return status < 0 ? status : MSCCLPP_IN_PROGRESS;
+        }
+    }
+    status = check_there(conn, &conn->tokens, "tokens");
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    slot = conn->signals % SLOTS;
+    conn->board->values[slot] = conn->counts->sent[token] + 1;
+    status = enqueue(conn, conn->tokens.base + token * sizeof(uint64_t), &conn->device_board->values[slot],
+                     sizeof(uint64_t));
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    ++conn->counts->sent[token];
+    ++conn->signals;
+    conn->dirty = true;
+    if (conn->signals % SIGNALS_A_MARK == 0) {
+        status = mark(conn); /* where there is no room for it, it follows when slots run out */
+    }
+    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
+}
+
+static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
+{
+    (void)conn;
+    (void)remote;
+    (void)to;
+    (void)value;
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
+static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
+{
+    mscclpp_status_t status = conn->status;
+
+    if (status == MSCCLPP_OK && conn->dirty) {
+        status = mark(conn);
+    }
+    if (status == MSCCLPP_OK) {
+        *ticket_p = conn->marks;
+    }
+    return status;
+}
+
+static mscclpp_status_t ipc_test(mscclpp_conn_t *conn, uint64_t ticket)
+{
+    if (conn->passed_marks < ticket && conn->status == MSCCLPP_OK) {
+        look(conn);
+    }
+    return conn->status != MSCCLPP_OK ? conn->status : conn->passed_marks >= ticket ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+}
+
+const mscclpp_transport_ops_t mscclpp_transport_cuda_ipc = {
+    .name = "cuda_ipc",
+    .place = MSCCLPP_PLACE_DEVICE,
+    .create = ipc_create,
+    .destroy = ipc_destroy,
+    .progress = ipc_progress,
+    .conn_create = ipc_conn_create,
+    .conn_address = ipc_conn_address,
+    .conn_connect = ipc_conn_connect,
+    .conn_destroy = ipc_conn_destroy,
+    .conn_status = ipc_conn_status,
+    .region_create = ipc_region_create,
+    .region_key = ipc_region_key,
+    .region_destroy = ipc_region_destroy,
+    .remote_create = ipc_remote_create,
+    .remote_destroy = ipc_remote_destroy,
+    .put = ipc_put,
+    .signal = ipc_signal,
+    .add = ipc_add,
+    .flush = ipc_flush,
+    .test = ipc_test,
+};

@@ -1,0 +1,37 @@
+#include "mca/common/transport/transport.h"
+
+#include <string.h>
+
+extern const mscclpp_transport_ops_t mscclpp_transport_shm;
+extern const mscclpp_transport_ops_t mscclpp_transport_cuda_ipc;
+#if MSCCLPP_HAVE_VERBS
+extern const mscclpp_transport_ops_t mscclpp_transport_verbs;
+#endif
+#if MSCCLPP_HAVE_UCX
+extern const mscclpp_transport_ops_t mscclpp_transport_ucx;
+#endif
+
+const mscclpp_transport_ops_t *const mscclpp_transports[] = {
+    &mscclpp_transport_shm,
+    &mscclpp_transport_cuda_ipc,
+#if MSCCLPP_HAVE_VERBS
+    &mscclpp_transport_verbs,
+#endif
+#if MSCCLPP_HAVE_UCX
+    &mscclpp_transport_ucx,
+#endif
+    NULL,
+};
+const int mscclpp_transport_count = (int)(sizeof(mscclpp_transports) / sizeof(mscclpp_transports[0])) - 1;
+
+const mscclpp_transport_ops_t *mscclpp_transport_find(const char *name)
+{
+    int i;
+
+    for (i = 0; i < mscclpp_transport_count; ++i) {
+        if (strcmp(mscclpp_transports[i]->name, name) == 0) {
+            return mscclpp_transports[i];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,423 @@
+/*
+ * The transport between ranks of one host, by shared memory: tokens and regions lie in segments that their owner made,
+ * pinned for its GPU or, on the host twin, as its device memory. The sender's CPU copies straight into the peer's; what
+ * it pins of a peer's for its own GPU, kernels reach by themselves.
+ *
+ * A put has ended when it returns. A signal is a releasing addition after it, made by the same thread; whoever acquires
+ * the token sees the bytes. The same holds for `add`. So there is never anything under way, and a flush has nothing to
+ * wait for.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/base/shmseg.h"
+#include "mca/common/transport/transport.h"
+#include "mca/common/base/words.h"
+
+/* What describes a peer's memory: its tokens in an address, a region in a key. */
+typedef struct {
+    uint64_t magic;
+    int64_t rank;    /* of the owner */
+    uint64_t offset; /* in the segment */
+    uint64_t length;
+    mscclpp_shmseg_descriptor_t segment; /* zeroed for a length of 0 */
+} shm_card_t;
+
+#define SHM_ADDRESS UINT64_C(0x6d7363636c736d61)
+#define SHM_KEY UINT64_C(0x6d7363636c736d6b)
+
+_Static_assert(sizeof(shm_card_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "an address holds a card");
+_Static_assert(sizeof(shm_card_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a key holds a card");
+
+/* A peer's memory, mapped. */
+typedef struct {
+    mscclpp_shmseg_t *segment;
+    char *base;
+    uint64_t length; /* bytes */
+} shm_window_t;
+
+struct mscclpp_transport {
+    mscclpp_transport_params_t params;
+    shm_card_t card; /* of the tokens */
+};
+
+struct mscclpp_conn {
+    mscclpp_transport_t *transport;
+    int peer;
+    shm_window_t tokens; /* of the peer; base is NULL until connected */
+};
+
+struct mscclpp_region {
+    mscclpp_transport_t *transport;
+    char *address;
+    uint64_t length; /* bytes */
+};
+
+struct mscclpp_remote {
+    mscclpp_conn_t *conn;
+    shm_window_t window;
+    void *pinned; /* for kernels of this rank; NULL: nothing is */
+};
+
+/* MSCCLPP_ERR_NOT_SUPPORTED for memory that does not lie in one segment of this process. */
+static mscclpp_status_t describe(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
+                                 uint64_t length, shm_card_t *card)
+{
+    memset(card, 0, sizeof(*card));
+    card->magic = magic;
+    card->rank = params->rank;
+    card->length = length;
+    return length == 0 || mscclpp_shmseg_locate(address, length, &card->segment, &card->offset)
+               ? MSCCLPP_OK
+               : MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
+static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, const void *bytes, size_t length,
+                                    shm_window_t *window)
+{
+    const char *label = conn->transport->params.label;
+    mscclpp_status_t status = MSCCLPP_OK;
+    shm_card_t card;
+
+    if (length != sizeof(card)) {
+        mscclpp_error("%s: %s of %zu bytes from rank %d; transport shm sends %zu", label,
+                      magic == SHM_KEY ? "a key" : "an address", length, conn->peer, sizeof(card));
+        return MSCCLPP_ERR_INVALID;
+    }
+    memcpy(&card, bytes, sizeof(card));
+    if (card.magic != magic || card.rank != conn->peer ||
+        !mscclpp_fits(card.offset, card.length, card.segment.length)) {
+        mscclpp_error("%s: what came from rank %d is not %s of transport shm", label, conn->peer,
+                      magic == SHM_KEY ? "a key" : "an address");
+        return MSCCLPP_ERR_INVALID;
+    }
+    memset(window, 0, sizeof(*window));
+    if (card.length > 0) {
+        status = mscclpp_shmseg_attach(&card.segment, &window->segment);
+    }
+    if (status == MSCCLPP_OK && card.length > 0) {
+        window->base = (char *)mscclpp_shmseg_base(window->segment) + card.offset;
+        window->length = card.length;
+    }
+    return status;
+}
+
+static mscclpp_status_t no_memory(const mscclpp_transport_t *transport, const char *what)
+{
+    mscclpp_error("%s: out of memory for %s of transport shm", transport->params.label, what);
+    return MSCCLPP_ERR_NO_MEMORY;
+}
+
+static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
+                                   mscclpp_transport_t **transport_p)
+{
+    mscclpp_transport_t *transport;
+    shm_card_t card;
+
+    if (describe(params, SHM_ADDRESS, params->tokens, params->token_count * sizeof(uint64_t), &card) != MSCCLPP_OK) {
+        mscclpp_info("%s: no transport shm: the tokens do not lie in shared memory", params->label);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    transport = calloc(1, sizeof(*transport));
+    if (transport == NULL) {
+        mscclpp_error("%s: out of memory for transport shm", params->label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    transport->params = *params;
+    transport->card = card;
+    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_CAN_ADD | MSCCLPP_WHOLE_WORDS;
+    if (strcmp(params->gpu->name, mscclpp_gpu_host_ops.name) == 0) {
+        *flags_p |= MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
+    }
+    *transport_p = transport;
+    return MSCCLPP_OK;
+}
+
+static void shm_destroy(mscclpp_transport_t *transport)
+{
+    free(transport);
+}
+
+static mscclpp_status_t shm_progress(mscclpp_transport_t *transport)
+{
+    (void)transport;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
+{
+    mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        return no_memory(transport, "a connection");
+    }
+    conn->transport = transport;
+    conn->peer = peer;
+    *conn_p = conn;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
+{
+    memcpy(address, &conn->transport->card, sizeof(conn->transport->card));
+    *length_p = sizeof(conn->transport->card);
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
+{
+    if (conn->tokens.base != NULL) {
+        mscclpp_error("%s: the connection to rank %d is connected already", conn->transport->params.label, conn->peer);
+        return MSCCLPP_ERR_INVALID;
+    }
+    return open_window(conn, SHM_ADDRESS, address, length, &conn->tokens);
+}
+
+static void shm_conn_destroy(mscclpp_conn_t *conn)
+{
+    if (conn == NULL) {
+        return;
+    }
+    mscclpp_shmseg_detach(conn->tokens.segment);
+    free(conn);
+}
+
+static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
+{
+    (void)conn;
+    return MSCCLPP_OK;
+}
+
+/* Memory that is not shared serves as a source all the same; only its key does not exist. */
+static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
+                                          mscclpp_region_t **region_p)
+{
+    mscclpp_region_t *region = calloc(1, sizeof(*region));
+    mscclpp_status_t status;
+
+    if (region == NULL) {
+        return no_memory(transport, "a region");
+    }
+    status = transport->params.gpu->settle(address);
+    if (status != MSCCLPP_OK) {
+        free(region);
+        return status;
+    }
+    region->transport = transport;
+    region->address = address;
+    region->length = length;
+    *region_p = region;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
+{
+    shm_card_t card;
+    mscclpp_status_t status = describe(&region->transport->params, SHM_KEY, region->address, region->length, &card);
+
+    if (status == MSCCLPP_OK) {
+        memcpy(key, &card, sizeof(card));
+        *length_p = sizeof(card);
+    }
+    return status;
+}
+
+static void shm_region_destroy(mscclpp_region_t *region)
+{
+    free(region);
+}
+
+static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
+                                          mscclpp_remote_t **remote_p)
+{
+    mscclpp_remote_t *remote = calloc(1, sizeof(*remote));
+    mscclpp_status_t status;
+
+    if (remote == NULL) {
+        return no_memory(conn->transport, "a peer's region");
+    }
+    remote->conn = conn;
+    status = open_window(conn, SHM_KEY, key, length, &remote->window);
+    if (status != MSCCLPP_OK) {
+        free(remote);
+        return status;
+    }
+    *remote_p = remote;
+    return MSCCLPP_OK;
+}
+
+static void shm_remote_destroy(mscclpp_remote_t *remote)
+{
+    if (remote == NULL) {
+        return;
+    }
+    if (remote->pinned != NULL) {
+        remote->conn->transport->params.gpu->host_unregister(remote->pinned);
+    }
+    mscclpp_shmseg_detach(remote->window.segment);
+    free(remote);
+}
+
+static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *what, uint64_t at, uint64_t length,
+                                     uint64_t limit)
+{
+    mscclpp_error("%s: %s of %llu bytes at offset %llu for rank %d; the region has %llu", conn->transport->params.label,
+                  what, (unsigned long long)length, (unsigned long long)at, conn->peer, (unsigned long long)limit);
+    return MSCCLPP_ERR_INVALID;
+}
+
+/* Memory is pinned by pages. */
+static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t at, uint64_t length, void **device_p)
+{
+    const mscclpp_transport_params_t *params = &remote->conn->transport->params;
+    uint64_t before;
+    char *first;
+    void *device;
+
+    if (!mscclpp_fits(at, length, remote->window.length)) {
+        return out_of_range(remote->conn, "map", at, length, remote->window.length);
+    }
+    if (remote->pinned != NULL || length == 0) {
+        mscclpp_info("%s: nothing of rank %d to map, or it has been mapped", params->label, remote->conn->peer);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    first = remote->window.base + at;
+    before = (uintptr_t)first % (uint64_t)sysconf(_SC_PAGESIZE);
+    if (params->gpu->host_register(first - before, before + length, &device) != MSCCLPP_OK) {
+        mscclpp_info("%s: kernels do not reach the memory of rank %d, which cannot be pinned here", params->label,
+                     remote->conn->peer);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    remote->pinned = first - before;
+    *device_p = (char *)device + before;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                  const mscclpp_region_t *region, uint64_t from, uint64_t length)
+{
+    if (!mscclpp_fits(to, length, remote->window.length)) {
+        return out_of_range(conn, "put", to, length, remote->window.length);
+    }
+    if (!mscclpp_fits(from, length, region->length)) {
+        return out_of_range(conn, "source of a put", from, length, region->length);
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
+{
+    if (!mscclpp_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
+        mscclpp_error("%s: signal on token %u of rank %d, which has %llu", conn->transport->params.label, token,
+                      conn->peer, (unsigned long long)(conn->tokens.length / sizeof(uint64_t)));
+        return MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK;
+}
+
+static void give_signal(const mscclpp_conn_t *conn, uint32_t token)
+{
+    __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);
+}
+
+static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
+                                uint64_t from, uint64_t length)
+{
+    mscclpp_status_t status = check_put(conn, remote, to, region, from, length);
+
+    if (status == MSCCLPP_OK && length > 0) {
+        mscclpp_copy_words(remote->window.base + to, region->address + from, length);
+    }
+    return status;
+}
+
+static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
+{
+    mscclpp_status_t status = check_token(conn, token);
+
+    if (status == MSCCLPP_OK) {
+        give_signal(conn, token);
+    }
+    return status;
+}
+
+/* Nobody looks before the signal, so the bytes need not come as whole words. */
+static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                       mscclpp_region_t *region, uint64_t from, uint64_t length, uint32_t token)
+{
+    mscclpp_status_t status = check_put(conn, remote, to, region, from, length);
+
+    if (status == MSCCLPP_OK) {
+        status = check_token(conn, token);
+    }
+    if (status == MSCCLPP_OK) {
+        if (length > 0) {
+            memcpy(remote->window.base + to, region->address + from, length);
+        }
+        give_signal(conn, token);
+    }
+    return status;
+}
+
+static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
+{
+    if (!mscclpp_fits(to, sizeof(uint64_t), remote->window.length)) {
+        return out_of_range(conn, "addition", to, sizeof(uint64_t), remote->window.length);
+    }
+    if ((uintptr_t)(remote->window.base + to) % sizeof(uint64_t) != 0) {
+        mscclpp_error("%s: addition at offset %llu for rank %d; the word must be aligned to %zu bytes",
+                      conn->transport->params.label, (unsigned long long)to, conn->peer, sizeof(uint64_t));
+        return MSCCLPP_ERR_INVALID;
+    }
+    __atomic_fetch_add((uint64_t *)(void *)(remote->window.base + to), value, __ATOMIC_RELEASE);
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t shm_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
+{
+    (void)conn;
+    *ticket_p = 0;
+    return MSCCLPP_OK;
+}
+
+static bool shm_has_left(mscclpp_conn_t *conn)
+{
+    (void)conn;
+    return true;
+}
+
+static mscclpp_status_t shm_test(mscclpp_conn_t *conn, uint64_t ticket)
+{
+    (void)conn;
+    (void)ticket;
+    return MSCCLPP_OK;
+}
+
+const mscclpp_transport_ops_t mscclpp_transport_shm = {
+    .name = "shm",
+    .place = MSCCLPP_PLACE_SHARED,
+    .within_host = true,
+    .create = shm_create,
+    .destroy = shm_destroy,
+    .progress = shm_progress,
+    .conn_create = shm_conn_create,
+    .conn_address = shm_conn_address,
+    .conn_connect = shm_conn_connect,
+    .conn_destroy = shm_conn_destroy,
+    .conn_status = shm_conn_status,
+    .region_create = shm_region_create,
+    .region_key = shm_region_key,
+    .region_destroy = shm_region_destroy,
+    .remote_create = shm_remote_create,
+    .remote_destroy = shm_remote_destroy,
+    .remote_map = shm_remote_map,
+    .put = shm_put,
+    .signal = shm_signal,
+    .put_signal = shm_put_signal,
+    .add = shm_add,
+    .flush = shm_flush,
+    .test = shm_test,
+    .has_left = shm_has_left,
+};

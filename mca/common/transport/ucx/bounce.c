@@ -1,0 +1,301 @@
+/*
+ * The sending half of what goes through the peer's CPU. The bytes of a put lie in the sender's bounce memory and land
+ * at the same offset of the receiver's, from where they are copied on; both give the room back when the receiver has
+ * acknowledged the message. So one count at the sender bounds the memory of both.
+ */
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/transport/ucx/internal.h"
+
+static ucx_message_t *message_at(mscclpp_conn_t *conn, uint64_t number)
+{
+    return &conn->messages[number % UCX_MESSAGES_MAX];
+}
+
+bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, void *to, const void *from, size_t size)
+{
+    const mscclpp_transport_params_t *params = &conn->transport->params;
+    mscclpp_status_t status = mscclpp_copier_add(copier, params->gpu, params->device, to, from, size);
+
+    if (status != MSCCLPP_OK) {
+        mscclpp_transport_ucx_fail(conn, status, "device memory cannot be copied");
+        return false;
+    }
+    return true;
+}
+
+static bool make_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
+{
+    void *host, *device;
+    mscclpp_status_t status;
+
+    if (*memory_p != NULL) {
+        return true;
+    }
+    status = conn->transport->params.gpu->host_alloc(size, &host, &device);
+    if (status != MSCCLPP_OK) {
+        mscclpp_transport_ucx_fail(conn, status, "no bounce memory");
+        return false;
+    }
+    *memory_p = host;
+    return true;
+}
+
+bool mscclpp_transport_ucx_make_landing(mscclpp_conn_t *conn)
+{
+    return make_memory(conn, &conn->landing, conn->landing_size + sizeof(uint64_t));
+}
+
+static bool make_stream(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
+{
+    const mscclpp_transport_params_t *params = &conn->transport->params;
+    mscclpp_status_t status = mscclpp_copier_open(copier, params->gpu, params->device);
+
+    if (status != MSCCLPP_OK) {
+        mscclpp_transport_ucx_fail(conn, status, "no stream for copies of device memory");
+    }
+    return status == MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
+{
+    mscclpp_transport_t *transport = conn->transport;
+    const bool bounces = transport->devices > 0;
+    /* Bytes come in messages unless they go from host memory to host memory that both sides have given to UCX. */
+    const bool lands = bounces || conn->to.devices > 0 || !transport->direct || conn->to.direct == 0;
+
+    if ((!lands || mscclpp_transport_ucx_make_landing(conn)) &&
+        (!bounces || (make_memory(conn, &conn->ring, conn->ring_size) && make_stream(conn, &transport->out) &&
+                      make_stream(conn, &transport->in)))) {
+        return MSCCLPP_OK;
+    }
+    return conn->status;
+}
+
+bool mscclpp_transport_ucx_copied(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
+{
+    mscclpp_status_t status = mscclpp_copier_test(copier, transport->params.gpu);
+
+    if (status == MSCCLPP_IN_PROGRESS) {
+        return false;
+    }
+    if (status != MSCCLPP_OK) {
+        for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
+            mscclpp_transport_ucx_fail(conn, status, "a copy of device memory failed");
+        }
+        return false;
+    }
+    return true;
+}
+
+void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport)
+{
+    mscclpp_copier_wait(&transport->out, transport->params.gpu);
+    mscclpp_copier_wait(&transport->in, transport->params.gpu);
+}
+
+void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport)
+{
+    if (!transport->out.busy || !mscclpp_transport_ucx_copied(transport, &transport->out)) {
+        return;
+    }
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
+        conn->ready = conn->packed;
+        conn->ring_ready = conn->ring_end;
+    }
+}
+
+/* The next message, if there is room for one. */
+static ucx_message_t *new_message(mscclpp_conn_t *conn)
+{
+    ucx_message_t *message = message_at(conn, conn->packed);
+
+    return conn->packed - conn->acked < UCX_MESSAGES_MAX && !message->sending ? message : NULL;
+}
+
+static void fill(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *op)
+{
+    memset(message, 0, sizeof(*message));
+    message->conn = conn;
+    message->header.magic = UCX_MAGIC;
+    message->header.conn = conn->to.conn;
+    message->header.sequence = conn->packed;
+    message->header.kind = (uint32_t)op->kind;
+    message->header.region = op->remote != NULL ? op->remote->region : 0;
+    message->header.to = op->to + op->packed;
+    message->header.value = op->value;
+    message->ring_end = conn->ring_end;
+}
+
+/* After the last message was filled in; `copying`: its bytes are still being copied. */
+static void add_message(mscclpp_conn_t *conn, bool copying)
+{
+    if (conn->ready == conn->packed && !copying) {
+        ++conn->ready;
+        conn->ring_ready = conn->ring_end;
+    }
+    ++conn->packed;
+}
+
+/* How much of the put fits into the bounce memory in one piece now. */
+static size_t find_room(const mscclpp_conn_t *conn, const ucx_op_t *op, bool device)
+{
+    size_t size = conn->chunk;
+    size_t at = conn->ring_end % conn->ring_size;
+
+    if (size > op->length - op->packed) {
+        size = op->length - op->packed;
+    }
+    if (size > conn->ring_size - at) {
+        size = conn->ring_size - at;
+    }
+    if (conn->ring_end + size - conn->ring_begin > conn->ring_size) {
+        return 0;
+    }
+    /* Half of it at a time is copied, so that copies end while others are sent. */
+    if (device && conn->ring_end + size - conn->ring_ready > conn->ring_size / 2) {
+        return 0;
+    }
+    return size;
+}
+
+static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
+{
+    const char *source = op->region->address + op->from;
+    const bool device = op->region->on_device;
+
+    if (device && !make_memory(conn, &conn->ring, conn->ring_size)) {
+        return false;
+    }
+    while (op->packed < op->length) {
+        ucx_message_t *message = new_message(conn);
+        size_t size = message != NULL ? find_room(conn, op, device) : 0;
+        size_t at = conn->ring_end % conn->ring_size;
+
+        if (size == 0 || (device && !mscclpp_transport_ucx_copy(conn, &conn->transport->out, conn->ring + at,
+                                                                source + op->packed, size))) {
+            return false;
+        }
+        conn->ring_end += (size + UCX_RING_ALIGN - 1) / UCX_RING_ALIGN * UCX_RING_ALIGN;
+        fill(conn, message, op);
+        message->header.value = size;
+        message->header.loose = op->signal != 0;
+        message->header.signal = op->packed + size == op->length ? op->signal : 0;
+        message->header.at = at;
+        message->data = device ? conn->ring + at : source + op->packed;
+        message->region = device ? NULL : op->region;
+        add_message(conn, device);
+        op->packed += size;
+    }
+    op->last = conn->packed;
+    return true;
+}
+
+bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
+{
+    ucx_message_t *message;
+
+    if (op->kind == UCX_PUT) {
+        return pack_put(conn, op);
+    }
+    message = new_message(conn);
+    if (message == NULL) {
+        return false;
+    }
+    fill(conn, message, op);
+    add_message(conn, false);
+    op->last = conn->packed;
+    return true;
+}
+
+static void on_sent(void *request, ucs_status_t status, void *user_data)
+{
+    ucx_message_t *message = user_data;
+    mscclpp_conn_t *conn = message->conn;
+
+    message->sending = false;
+    --conn->sending;
+    --conn->outstanding;
+    if (status != UCS_OK) {
+        mscclpp_transport_ucx_lose(conn, status);
+    }
+    conn->transport->ucx.ucp_request_free(request);
+}
+
+static void on_note_sent(void *request, ucs_status_t status, void *user_data)
+{
+    ucx_note_t *note = user_data;
+    mscclpp_conn_t *conn = note->conn;
+
+    note->sending = false;
+    --conn->outstanding;
+    if (status != UCS_OK) {
+        mscclpp_transport_ucx_lose(conn, status);
+    }
+    conn->transport->ucx.ucp_request_free(request);
+}
+
+/* False if it ended at once, well or not. */
+static bool post(mscclpp_conn_t *conn, const ucx_header_t *header, const void *data, size_t length,
+                 ucp_send_nbx_callback_t callback, void *user_data)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = length == 0 ? UCP_AM_SEND_FLAG_EAGER : 0,
+                                       .cb.send = callback,
+                                       .user_data = user_data,
+                                       .memory_type = UCS_MEMORY_TYPE_HOST};
+    ucs_status_ptr_t request;
+
+    ++conn->outstanding;
+    request =
+        conn->transport->ucx.ucp_am_send_nbx(conn->ep, UCX_MESSAGE_ID, header, sizeof(*header), data, length, &param);
+    if (request != NULL && !UCS_PTR_IS_ERR(request)) {
+        return true;
+    }
+    --conn->outstanding;
+    if (UCS_PTR_IS_ERR(request)) {
+        mscclpp_transport_ucx_lose(conn, UCS_PTR_STATUS(request));
+    }
+    return false;
+}
+
+void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
+{
+    if (conn->ready != conn->packed) {
+        mscclpp_transport_ucx_copy_out(conn->transport);
+    }
+    while (conn->sent < conn->ready && conn->lost_at == 0) {
+        ucx_message_t *message = message_at(conn, conn->sent);
+        size_t length = message->header.kind == UCX_PUT ? message->header.value : 0;
+
+        ++conn->sent;
+        message->sending = true;
+        ++conn->sending;
+        if (!post(conn, &message->header, message->data, length, on_sent, message)) {
+            message->sending = false;
+            --conn->sending;
+        }
+    }
+}
+
+bool mscclpp_transport_ucx_note(mscclpp_conn_t *conn, ucx_kind_t kind)
+{
+    ucx_note_t *note = &conn->notes[kind - UCX_ACK];
+
+    if (!conn->connected || conn->lost_at != 0 || note->sending) {
+        return false;
+    }
+    memset(note, 0, sizeof(*note));
+    note->conn = conn;
+    note->header.magic = UCX_MAGIC;
+    note->header.conn = conn->to.conn;
+    note->header.kind = (uint32_t)kind;
+    note->header.sequence = conn->executed;
+    note->sending = true;
+    if (!post(conn, &note->header, NULL, 0, on_note_sent, note)) {
+        note->sending = false;
+    }
+    return true;
+}

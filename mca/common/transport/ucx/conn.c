@@ -1,0 +1,325 @@
+/* Connections of the transport ucx: how they are made, break and end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/base/machine.h"
+#include "mca/common/base/log.h"
+#include "mca/common/transport/ucx/internal.h"
+
+#define UCX_GRACE_SECONDS 0.2 /* for a good-bye that may be behind the news that the endpoint is gone */
+#define UCX_CLOSE_SECONDS 1.0 /* for UCX to let go of what is given up */
+
+static void free_conn(mscclpp_conn_t *conn)
+{
+    const mscclpp_gpu_ops_t *gpu = conn->transport->params.gpu;
+
+    mscclpp_transport_ucx_drop_ops(conn);
+    if (conn->ring != NULL) {
+        gpu->host_free(conn->ring);
+    }
+    if (conn->landing != NULL) {
+        gpu->host_free(conn->landing);
+    }
+    free(conn);
+}
+
+mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
+{
+    size_t room = transport->params.config->bounce_size / (UCX_CHUNKS * UCX_RING_ALIGN) * UCX_CHUNKS * UCX_RING_ALIGN;
+    mscclpp_conn_t *conn;
+
+    if (transport->stranded) {
+        mscclpp_error("%s: no ucx connection to rank %d: UCX has not let go of memory that was freed",
+                      transport->params.label, peer);
+        return MSCCLPP_ERR_SYSTEM;
+    }
+    conn = calloc(1, sizeof(*conn));
+    if (conn != NULL) {
+        conn->id = mscclpp_transport_ucx_enter(&transport->conn_ids, conn);
+    }
+    if (conn == NULL || conn->id == 0) {
+        mscclpp_error("%s: out of memory for the connection to rank %d", transport->params.label, peer);
+        free(conn);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    conn->transport = transport;
+    conn->peer = peer;
+    conn->watch = -1;
+    conn->landing_size = room;
+    conn->next = transport->conns;
+    transport->conns = conn;
+    *conn_p = conn;
+    return MSCCLPP_OK;
+}
+
+static bool is_busy(const mscclpp_transport_t *transport, int peer)
+{
+    const mscclpp_conn_t *conn = transport->conns;
+
+    while (conn != NULL && (conn->peer != peer || !conn->connected)) {
+        conn = conn->next;
+    }
+    return conn != NULL;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
+{
+    const mscclpp_transport_t *transport = conn->transport;
+    const ucx_address_t head = {.magic = UCX_MAGIC,
+                                .conn = conn->id,
+                                .pids = mscclpp_host_pids(),
+                                .pid = getpid(),
+                                .token_count = transport->params.token_count,
+                                .ring_size = conn->landing_size,
+                                .forced = transport->forced,
+                                .busy = is_busy(transport, conn->peer),
+                                .direct = transport->direct,
+                                .devices = transport->devices,
+                                .worker_length = (uint32_t)transport->address_length};
+    char *at = address;
+
+    memcpy(at, &head, sizeof(head));
+    at += sizeof(head);
+    memcpy(at, transport->address, head.worker_length);
+    *length_p = sizeof(head) + head.worker_length;
+    return MSCCLPP_OK;
+}
+
+/* What the peer says of itself must fit together, and with what this rank would say. */
+static bool is_sound(const mscclpp_conn_t *conn, size_t length)
+{
+    const mscclpp_transport_t *transport = conn->transport;
+
+    if (length < sizeof(conn->to) || conn->to.magic != UCX_MAGIC ||
+        length - sizeof(conn->to) != conn->to.worker_length || conn->to.worker_length == 0) {
+        mscclpp_error("%s: the ucx address of rank %d, %zu bytes, is none", transport->params.label, conn->peer,
+                      length);
+        return false;
+    }
+    if (conn->to.ring_size == 0 || conn->to.ring_size % (UCX_CHUNKS * UCX_RING_ALIGN) != 0) {
+        mscclpp_error("%s: the ucx address of rank %d has %llu bytes of bounce memory, which is no multiple of %d",
+                      transport->params.label, conn->peer, (unsigned long long)conn->to.ring_size,
+                      UCX_CHUNKS * UCX_RING_ALIGN);
+        return false;
+    }
+    return true;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
+{
+    mscclpp_status_t status = conn->status;
+
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    memcpy(&conn->to, address, length < sizeof(conn->to) ? length : sizeof(conn->to));
+    if (!is_sound(conn, length)) {
+        return MSCCLPP_ERR_INVALID;
+    }
+    conn->ring_size = conn->to.ring_size < conn->landing_size ? conn->to.ring_size : conn->landing_size;
+    conn->chunk = conn->ring_size / UCX_CHUNKS;
+    status = mscclpp_transport_ucx_equip(conn);
+    if (status == MSCCLPP_OK) {
+        status =
+            mscclpp_transport_ucx_endpoint_take(conn, (const char *)address + sizeof(conn->to), conn->to.worker_length);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    conn->connected = true;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
+{
+    return conn->status;
+}
+
+void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
+{
+    if (conn->status != MSCCLPP_OK) {
+        return;
+    }
+    conn->status = status;
+    if (conn->transport->adding == conn) {
+        conn->transport->adding = NULL;
+    }
+    if (!conn->destroyed) {
+        conn->tell = status != MSCCLPP_ERR_PEER;
+        mscclpp_error("%s: the ucx connection to rank %d is broken: %s", conn->transport->params.label, conn->peer,
+                      what);
+    }
+}
+
+void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why)
+{
+    if (conn->lost_at == 0) {
+        conn->lost_at = mscclpp_transport_ucx_now();
+        conn->lost_why = why;
+    }
+}
+
+/* A peer that was lost with something under way, or without a good-bye, is an error; else it has only left. */
+static void judge(mscclpp_conn_t *conn)
+{
+    char what[160];
+
+    if (conn->left && conn->op_begin == conn->op_end) {
+        mscclpp_debug("%s: rank %d has closed its ucx connection", conn->transport->params.label, conn->peer);
+        return;
+    }
+    if (conn->op_begin != conn->op_end || mscclpp_transport_ucx_now() - conn->lost_at > UCX_GRACE_SECONDS) {
+        snprintf(what, sizeof(what), "UCX has lost the peer: %s",
+                 conn->transport->ucx.ucs_status_string(conn->lost_why));
+        mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, what);
+    }
+}
+
+void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport)
+{
+    mscclpp_conn_t **link = &transport->conns;
+
+    mscclpp_transport_ucx_endpoint_tend(transport);
+    while (*link != NULL) {
+        mscclpp_conn_t *conn = *link;
+        if (conn->destroyed && conn->outstanding == 0) {
+            *link = conn->next;
+            free_conn(conn);
+            continue;
+        }
+        if (!conn->destroyed && conn->lost_at != 0 && conn->status == MSCCLPP_OK) {
+            judge(conn);
+        }
+        if (!conn->destroyed && conn->left && conn->acked < conn->packed) {
+            mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer has closed it with puts or signals under way");
+        }
+        if (conn->tell && mscclpp_transport_ucx_note(conn, UCX_TROUBLE)) {
+            conn->tell = false;
+        }
+        link = &conn->next;
+    }
+}
+
+/* True if UCX reads or writes the region for the connection. */
+static bool uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
+{
+    for (int i = 0; i < UCX_MESSAGES_MAX; ++i) {
+        if ((conn->messages[i].sending && conn->messages[i].region == region) || conn->arrivals[i].region == region) {
+            return true;
+        }
+    }
+    for (int i = 0; i < UCX_OPS_MAX; ++i) {
+        if (conn->ops[i].sending && conn->ops[i].region == region) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_used(const mscclpp_region_t *region)
+{
+    const mscclpp_conn_t *conn = region->transport->conns;
+
+    while (conn != NULL && (conn->outstanding == 0 || !uses(conn, region))) {
+        conn = conn->next;
+    }
+    return conn != NULL;
+}
+
+/* Drives the worker for a while; false if the region is still used. */
+static bool await_end(const mscclpp_region_t *region)
+{
+    const double deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
+
+    while (is_used(region)) {
+        if (region->transport->stranded || mscclpp_transport_ucx_now() >= deadline) {
+            return false;
+        }
+        (void)mscclpp_transport_ucx_drive(region->transport);
+    }
+    return true;
+}
+
+/* Breaks it, and has UCX give up what is under way. */
+static void shut(mscclpp_conn_t *conn)
+{
+    mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");
+    if (conn->tell && mscclpp_transport_ucx_note(conn, UCX_TROUBLE)) {
+        conn->tell = false;
+    }
+    conn->connected = false;
+    mscclpp_transport_ucx_endpoint_release(conn, true);
+}
+
+static void strand(mscclpp_transport_t *transport)
+{
+    transport->stranded = true;
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
+        mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_SYSTEM, "UCX does not let go of memory that is freed");
+        conn->connected = false;
+    }
+}
+
+bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
+{
+    mscclpp_transport_t *transport = region->transport;
+    bool unused = await_end(region), shuts = false;
+
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL && !unused; conn = conn->next) {
+        if (!conn->destroyed && conn->endpoint != NULL && uses(conn, region)) {
+            shut(conn);
+            shuts = true;
+        }
+    }
+    unused = unused || (shuts && await_end(region));
+    if (!unused && !transport->stranded) {
+        strand(transport);
+    }
+    return unused;
+}
+
+void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
+{
+    mscclpp_transport_t *transport;
+    double deadline;
+    bool by_force;
+
+    if (conn == NULL) {
+        return;
+    }
+    transport = conn->transport;
+    conn->destroyed = true;
+    mscclpp_transport_ucx_remove(&transport->conn_ids, conn->id);
+    if (transport->adding == conn) {
+        transport->adding = NULL;
+    }
+    if (transport->pid != getpid()) {
+        return; /* freed with the instance */
+    }
+    mscclpp_transport_ucx_end_copies(transport);
+    if (!conn->left) {
+        (void)mscclpp_transport_ucx_note(conn, UCX_BYE);
+    }
+    conn->connected = false;
+    /*
+     * By force, and waited for, where UCX may still read and write regions, so that it does not when their owner goes
+     * on with them. Where it gives nothing up that depends on the peer; then it matters only once a region goes.
+     */
+    by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing != 0;
+    mscclpp_transport_ucx_endpoint_release(conn, by_force);
+    deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
+    while (by_force && conn->outstanding > 0 && !transport->stranded && mscclpp_transport_ucx_now() < deadline) {
+        (void)mscclpp_transport_ucx_drive(transport);
+    }
+}
+
+void mscclpp_transport_ucx_drop_conns(mscclpp_transport_t *transport)
+{
+    while (transport->conns != NULL) {
+        mscclpp_conn_t *conn = transport->conns;
+        transport->conns = conn->next;
+        free_conn(conn);
+    }
+}

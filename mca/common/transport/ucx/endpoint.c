@@ -1,0 +1,243 @@
+/* Endpoints of the transport ucx, and how one learns that the process behind one is gone. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "mca/common/base/machine.h"
+#include "mca/common/base/log.h"
+#include "mca/common/transport/ucx/internal.h"
+
+#define UCX_CLOSE_SECONDS 1.0 /* for endpoints to close */
+#define UCX_DRAIN_SECONDS 0.1 /* for good-byes to leave */
+#define UCX_WATCH_SECONDS 0.1 /* between two looks at the processes of peers */
+
+static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    ucx_endpoint_t *endpoint = arg;
+
+    (void)ep;
+    endpoint->lost = true;
+    if (endpoint->conn != NULL) {
+        mscclpp_transport_ucx_lose(endpoint->conn, status);
+    }
+}
+
+static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint)
+{
+    const ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      (endpoint->unwatched ? 0 : UCP_EP_PARAM_FIELD_ERR_HANDLER),
+        .address = (const ucp_address_t *)endpoint->address,
+        .err_mode = endpoint->unwatched ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = on_failure, .arg = endpoint}};
+
+    return transport->ucx.ucp_ep_create(transport->worker, &params, &endpoint->ep);
+}
+
+/* True if the end of the peer's process can be seen. */
+static bool start_watching(mscclpp_conn_t *conn)
+{
+#ifdef SYS_pidfd_open
+    if (conn->watch < 0 && conn->to.pids != 0 && conn->to.pids == mscclpp_host_pids()) {
+        conn->watch = (int)syscall(SYS_pidfd_open, (pid_t)conn->to.pid, 0);
+    }
+#endif
+    return conn->watch >= 0;
+}
+
+static void stop_watching(mscclpp_conn_t *conn)
+{
+    if (conn->watch >= 0) {
+        close(conn->watch);
+        conn->watch = -1;
+    }
+}
+
+static ucx_endpoint_t *find_free(const mscclpp_conn_t *conn, const void *address, size_t length)
+{
+    ucx_endpoint_t *endpoint = conn->to.busy != 0 ? NULL : conn->transport->endpoints;
+
+    while (endpoint != NULL &&
+           (endpoint->conn != NULL || endpoint->lost || endpoint->closes || endpoint->forced != conn->to.forced ||
+            endpoint->length != length || memcmp(endpoint->address, address, length) != 0)) {
+        endpoint = endpoint->next;
+    }
+    return endpoint;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const void *address, size_t length)
+{
+    mscclpp_transport_t *transport = conn->transport;
+    ucx_endpoint_t *endpoint = find_free(conn, address, length);
+    const bool near = mscclpp_transport_ucx_stays_near(&transport->params) && start_watching(conn);
+    ucs_status_t status = UCS_OK;
+
+    if (endpoint == NULL) {
+        endpoint = calloc(1, sizeof(*endpoint) + length);
+        if (endpoint == NULL) {
+            mscclpp_error("%s: out of memory for the connection to rank %d", transport->params.label, conn->peer);
+            return MSCCLPP_ERR_NO_MEMORY;
+        }
+        endpoint->length = length;
+        memcpy(endpoint->address, address, length);
+        /*
+         * UCX tells of lost peers only where its transport does, which shared memory does not: asked to, it would send
+         * over sockets what stays on this host. So the peer's process is watched here where it can be.
+         */
+        endpoint->unwatched = near;
+        status = open_endpoint(transport, endpoint);
+        if (status != UCS_OK) {
+            endpoint->unwatched = !near;
+            status = open_endpoint(transport, endpoint);
+        }
+        if (status != UCS_OK) {
+            mscclpp_error("%s: no ucx connection to rank %d: ucp_ep_create: %s", transport->params.label, conn->peer,
+                          transport->ucx.ucs_status_string(status));
+            free(endpoint);
+            return MSCCLPP_ERR_PEER;
+        }
+        endpoint->next = transport->endpoints;
+        transport->endpoints = endpoint;
+    }
+    endpoint->forced = conn->to.forced;
+    endpoint->conn = conn;
+    conn->endpoint = endpoint;
+    conn->ep = endpoint->ep;
+    transport->unwatched = transport->unwatched || endpoint->unwatched;
+    if (!endpoint->unwatched) {
+        stop_watching(conn);
+    } else if (!start_watching(conn)) {
+        mscclpp_info("%s: the death of rank %d would not be noticed", transport->params.label, conn->peer);
+    }
+    return MSCCLPP_OK;
+}
+
+static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
+{
+    /* Without notice of lost peers UCX does not close by force. */
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = by_force && !endpoint->unwatched ? UCP_EP_CLOSE_FLAG_FORCE : 0};
+
+    if (endpoint->closes || transport->stranded) {
+        return;
+    }
+    transport->forced += by_force;
+    endpoint->closes = true;
+    endpoint->closing = transport->ucx.ucp_ep_close_nbx(endpoint->ep, &param);
+    if (UCS_PTR_IS_ERR(endpoint->closing)) {
+        mscclpp_debug("ucp_ep_close_nbx: %s", transport->ucx.ucs_status_string(UCS_PTR_STATUS(endpoint->closing)));
+        endpoint->closing = NULL;
+    }
+    endpoint->ep = NULL;
+}
+
+void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
+{
+    stop_watching(conn);
+    if (conn->endpoint == NULL) {
+        return;
+    }
+    conn->endpoint->conn = NULL;
+    if (by_force || conn->endpoint->lost) {
+        close_endpoint(conn->transport, conn->endpoint, true);
+    }
+    conn->endpoint = NULL;
+    conn->ep = NULL;
+}
+
+static void look_at_processes(mscclpp_transport_t *transport)
+{
+    double now = mscclpp_transport_ucx_now();
+
+    if (now - transport->watched_at < UCX_WATCH_SECONDS) {
+        return;
+    }
+    transport->watched_at = now;
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
+        struct pollfd watch = {.fd = conn->watch, .events = POLLIN};
+        if (conn->watch >= 0 && conn->lost_at == 0 && poll(&watch, 1, 0) > 0) {
+            conn->endpoint->lost = true;
+            mscclpp_transport_ucx_lose(conn, UCS_ERR_CONNECTION_RESET);
+        }
+    }
+}
+
+void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport)
+{
+    ucx_endpoint_t **link = &transport->endpoints;
+
+    if (transport->unwatched) {
+        look_at_processes(transport);
+    }
+    while (*link != NULL) {
+        ucx_endpoint_t *endpoint = *link;
+        if (endpoint->lost && endpoint->conn == NULL) {
+            close_endpoint(transport, endpoint, true);
+        }
+        if (endpoint->closing != NULL && transport->ucx.ucp_request_check_status(endpoint->closing) != UCS_INPROGRESS) {
+            transport->ucx.ucp_request_free(endpoint->closing);
+            endpoint->closing = NULL;
+        }
+        if (endpoint->closes && endpoint->closing == NULL) {
+            *link = endpoint->next;
+            free(endpoint);
+        } else {
+            link = &endpoint->next;
+        }
+    }
+}
+
+static bool progress_until(mscclpp_transport_t *transport, double deadline)
+{
+    (void)mscclpp_transport_ucx_drive(transport);
+    return mscclpp_transport_ucx_now() < deadline;
+}
+
+/* Lets good-byes leave. The peers need not answer: they may have left before. */
+static void drain(mscclpp_transport_t *transport)
+{
+    const ucp_request_param_t param = {0};
+    double deadline = mscclpp_transport_ucx_now() + UCX_DRAIN_SECONDS;
+
+    for (ucx_endpoint_t *endpoint = transport->endpoints; endpoint != NULL; endpoint = endpoint->next) {
+        ucs_status_ptr_t request = NULL;
+        if (!endpoint->lost && !endpoint->closes) {
+            request = transport->ucx.ucp_ep_flush_nbx(endpoint->ep, &param);
+        }
+        if (request == NULL || UCS_PTR_IS_ERR(request)) {
+            continue;
+        }
+        while (transport->ucx.ucp_request_check_status(request) == UCS_INPROGRESS &&
+               progress_until(transport, deadline)) {
+        }
+        transport->ucx.ucp_request_free(request);
+    }
+}
+
+bool mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport)
+{
+    double deadline;
+
+    drain(transport);
+    for (ucx_endpoint_t *endpoint = transport->endpoints; endpoint != NULL; endpoint = endpoint->next) {
+        close_endpoint(transport, endpoint, true);
+    }
+    deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
+    do {
+        mscclpp_transport_ucx_tend(transport);
+    } while ((transport->endpoints != NULL || transport->conns != NULL) && progress_until(transport, deadline));
+    /* Connections that are left have requests that UCX does not end; 1.16 aborts where a context goes before these. */
+    return transport->endpoints == NULL && transport->conns == NULL;
+}
+
+void mscclpp_transport_ucx_endpoint_drop(mscclpp_transport_t *transport)
+{
+    while (transport->endpoints != NULL) {
+        ucx_endpoint_t *endpoint = transport->endpoints;
+        transport->endpoints = endpoint->next;
+        free(endpoint);
+    }
+}

@@ -1,0 +1,364 @@
+/* The operations of the transport ucx: their queue, and those that UCX does to the peer's memory by itself. */
+#include "mca/common/transport/ucx/internal.h"
+
+#include "mca/common/base/log.h"
+
+static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
+{
+    return &conn->ops[number % UCX_OPS_MAX];
+}
+
+static void on_done(void *request, ucs_status_t status, void *user_data)
+{
+    mscclpp_conn_t *conn = user_data;
+
+    --conn->outstanding;
+    if (status != UCS_OK) {
+        mscclpp_transport_ucx_lose(conn, status);
+    }
+    conn->transport->ucx.ucp_request_free(request);
+}
+
+static void on_put(void *request, ucs_status_t status, void *user_data)
+{
+    ucx_op_t *op = user_data;
+
+    op->sending = false;
+    --op->conn->sending;
+    on_done(request, status, op->conn);
+}
+
+static void on_flushed(void *request, ucs_status_t status, void *user_data)
+{
+    mscclpp_conn_t *conn = user_data;
+
+    if (status == UCS_OK) {
+        conn->flushed = conn->flushing;
+    }
+    conn->flushing = 0;
+    on_done(request, status, user_data);
+}
+
+/* After a call that was given a callback: counted before it, for the callback may come within. */
+static void check_request(mscclpp_conn_t *conn, ucs_status_ptr_t request)
+{
+    if (request == NULL || UCS_PTR_IS_ERR(request)) {
+        --conn->outstanding;
+    }
+    if (UCS_PTR_IS_ERR(request)) {
+        mscclpp_transport_ucx_lose(conn, UCS_PTR_STATUS(request));
+    }
+}
+
+static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH,
+                                       .cb.send = on_put,
+                                       .user_data = op,
+                                       .memory_type = UCS_MEMORY_TYPE_HOST,
+                                       .memh = op->region->memory};
+    ucs_status_ptr_t request;
+
+    op->sending = true;
+    ++conn->outstanding;
+    ++conn->sending;
+    request = conn->transport->ucx.ucp_put_nbx(conn->ep, op->region->address + op->from, op->length,
+                                               op->remote->address + op->to, op->remote->rkey, &param);
+    if (request == NULL || UCS_PTR_IS_ERR(request)) {
+        op->sending = false;
+        --conn->sending;
+    }
+    check_request(conn, request);
+}
+
+static void begin_flush(mscclpp_conn_t *conn)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                       .cb.send = on_flushed,
+                                       .user_data = conn};
+    ucs_status_ptr_t request;
+
+    conn->flushing = conn->op_next;
+    ++conn->outstanding;
+    request = conn->transport->ucx.ucp_ep_flush_nbx(conn->ep, &param);
+    if (request == NULL) {
+        conn->flushed = conn->flushing;
+    }
+    if (request == NULL || UCS_PTR_IS_ERR(request)) {
+        conn->flushing = 0;
+    }
+    check_request(conn, request);
+}
+
+/*
+ * True if bytes that the direct put writes are also those of a message that the peer has not carried out: the message
+ * would overwrite them later. There was a signal between the two, else the order does not matter.
+ */
+static bool overtakes(const mscclpp_conn_t *conn, const ucx_op_t *op)
+{
+    if (conn->acked >= conn->laid) {
+        return false;
+    }
+    for (uint64_t number = conn->op_begin; number < conn->op_next; ++number) {
+        const ucx_op_t *before = &conn->ops[number % UCX_OPS_MAX];
+        const uint64_t length = before->kind == UCX_ADD ? sizeof(uint64_t) : before->length;
+
+        if (before->by_message && before->kind != UCX_SIGNAL && conn->acked < before->last &&
+            before->remote->region == op->remote->region && before->to < op->to + op->length &&
+            op->to < before->to + length) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Begins the operation `op_next`; false if (part of) it has to wait. *blocked_p: for a flush, as signals, whether or
+ * not they come with bytes, and adds wait until the direct puts before them are in the peer's memory.
+ */
+static bool begin(mscclpp_conn_t *conn, bool *blocked_p)
+{
+    ucx_op_t *op = op_at(conn, conn->op_next);
+
+    if ((op->kind != UCX_PUT || op->signal != 0) && conn->flushed < conn->direct) {
+        *blocked_p = true;
+        return false;
+    }
+    if (op->by_message) {
+        bool packed = mscclpp_transport_ucx_pack(conn, op);
+
+        mscclpp_transport_ucx_send(conn); /* before the direct puts that follow, which may be long */
+        conn->laid = packed && op->kind != UCX_SIGNAL ? op->last : conn->laid;
+        return packed;
+    }
+    if (overtakes(conn, op)) {
+        return false;
+    }
+    put_directly(conn, op);
+    conn->direct = conn->op_next + 1;
+    return true;
+}
+
+/* The first operation is over, or given up. */
+static void drop(mscclpp_conn_t *conn)
+{
+    const ucx_op_t *op = op_at(conn, conn->op_begin);
+
+    if (op->remote != NULL) {
+        mscclpp_transport_ucx_drop_remote(op->remote);
+    }
+    ++conn->op_begin;
+}
+
+static void retire(mscclpp_conn_t *conn)
+{
+    while (conn->op_begin < conn->op_next) {
+        const ucx_op_t *op = op_at(conn, conn->op_begin);
+        if (op->by_message ? conn->acked < op->last : op->sending || conn->flushed <= conn->op_begin) {
+            break;
+        }
+        drop(conn);
+    }
+}
+
+void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
+{
+    while (conn->op_begin < conn->op_end) {
+        drop(conn);
+    }
+}
+
+void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
+{
+    bool again = true;
+
+    while (again && conn->connected && conn->status == MSCCLPP_OK && conn->lost_at == 0) {
+        bool blocked = false;
+
+        while (conn->op_next < conn->op_end && conn->lost_at == 0 && begin(conn, &blocked)) {
+            ++conn->op_next;
+        }
+        mscclpp_transport_ucx_send(conn);
+        again = false;
+        if (conn->flushing == 0 && conn->flushed < conn->direct &&
+            (blocked || (conn->flushed < conn->wanted && conn->wanted <= conn->op_next) ||
+             conn->op_next - conn->op_begin >= UCX_OPS_MAX / 2)) {
+            begin_flush(conn);
+            again = conn->flushing == 0; /* ended at once */
+        }
+        retire(conn);
+    }
+}
+
+/* Room for one more operation, or why there is none. */
+static mscclpp_status_t check_room(mscclpp_conn_t *conn)
+{
+    if (conn->status != MSCCLPP_OK) {
+        return conn->status;
+    }
+    if (!conn->connected) {
+        mscclpp_error("%s: the ucx connection to rank %d is used before it is connected", conn->transport->params.label,
+                      conn->peer);
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (conn->left) {
+        mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer has closed it");
+        return conn->status;
+    }
+    return conn->op_end - conn->op_begin < UCX_OPS_MAX ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+}
+
+/* `whose`: the rank that has the region. */
+static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *what, uint64_t at, uint64_t length,
+                                    int whose, uint64_t room)
+{
+    if (at > room || length > room - at) {
+        mscclpp_error("%s: %s %llu bytes from byte %llu on of a region of rank %d, which has %llu",
+                      conn->transport->params.label, what, (unsigned long long)length, (unsigned long long)at, whose,
+                      (unsigned long long)room);
+        return MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK;
+}
+
+static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
+{
+    *op_at(conn, conn->op_end) = *op;
+    op_at(conn, conn->op_end)->conn = conn;
+    if (op->remote != NULL) {
+        ++op->remote->users;
+    }
+    ++conn->op_end;
+    mscclpp_transport_ucx_advance(conn);
+}
+
+static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region_t *region)
+{
+    return remote->rkey == NULL || region->memory == NULL;
+}
+
+/* `signal`: see ucx_op_t. */
+static mscclpp_status_t put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
+                            uint64_t from, uint64_t length, uint64_t signal)
+{
+    const ucx_op_t op = {.kind = UCX_PUT,
+                         .by_message = goes_by_message(remote, region),
+                         .remote = remote,
+                         .region = region,
+                         .to = to,
+                         .from = from,
+                         .length = length,
+                         .signal = signal};
+    mscclpp_status_t status = check_range(conn, "a put into", to, length, conn->peer, remote->length);
+
+    if (status == MSCCLPP_OK) {
+        status = check_range(conn, "a put of", from, length, conn->transport->params.rank, region->length);
+    }
+    if (status == MSCCLPP_OK) {
+        status = check_room(conn);
+    }
+    if (status == MSCCLPP_OK && length > 0) {
+        enqueue(conn, &op);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                           mscclpp_region_t *region, uint64_t from, uint64_t length)
+{
+    return put(conn, remote, to, region, from, length, 0);
+}
+
+static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
+{
+    if (token < conn->to.token_count) {
+        return MSCCLPP_OK;
+    }
+    mscclpp_error("%s: rank %d has no token %u; it has %llu", conn->transport->params.label, conn->peer, token,
+                  (unsigned long long)conn->to.token_count);
+    return MSCCLPP_ERR_INVALID;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                                  mscclpp_region_t *region, uint64_t from, uint64_t length,
+                                                  uint32_t token)
+{
+    mscclpp_status_t status;
+
+    if (length == 0 || !goes_by_message(remote, region)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = check_token(conn, token);
+    return status == MSCCLPP_OK ? put(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)
+{
+    const ucx_op_t op = {.kind = UCX_SIGNAL, .by_message = true, .to = token, .value = 1};
+    mscclpp_status_t status = check_room(conn);
+
+    if (status == MSCCLPP_OK) {
+        status = check_token(conn, token);
+    }
+    if (status == MSCCLPP_OK) {
+        enqueue(conn, &op);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
+{
+    const ucx_op_t op = {.kind = UCX_ADD, .by_message = true, .remote = remote, .to = to, .value = value};
+    mscclpp_status_t status = check_range(conn, "an addition to", to, sizeof(uint64_t), conn->peer, remote->length);
+
+    if (status == MSCCLPP_OK && (remote->address + to) % sizeof(uint64_t) != 0) {
+        mscclpp_error("%s: an add to byte %llu of a region of rank %d: its address must be a multiple of 8",
+                      conn->transport->params.label, (unsigned long long)to, conn->peer);
+        status = MSCCLPP_ERR_INVALID;
+    }
+    if (status == MSCCLPP_OK) {
+        status = check_room(conn);
+    }
+    if (status == MSCCLPP_OK) {
+        enqueue(conn, &op);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
+{
+    if (conn->status != MSCCLPP_OK) {
+        return conn->status;
+    }
+    conn->wanted = conn->op_end;
+    *ticket_p = conn->op_end;
+    mscclpp_transport_ucx_advance(conn);
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket)
+{
+    if (conn->op_begin >= ticket) {
+        return MSCCLPP_OK;
+    }
+    return conn->status != MSCCLPP_OK ? conn->status : MSCCLPP_IN_PROGRESS;
+}
+
+/*
+ * That UCX has let go of a message does not tell: it may keep the end of it where the socket takes no more. A flush
+ * does, but not of messages whose bytes the peer fetches.
+ */
+bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
+{
+    if (conn->op_begin == conn->op_end) {
+        return true;
+    }
+    if (conn->op_next != conn->op_end || conn->sent != conn->packed || conn->sending != 0) {
+        return false;
+    }
+    if (conn->flushed != conn->op_end && conn->flushing == 0 && conn->connected && conn->lost_at == 0) {
+        begin_flush(conn);
+    }
+    return conn->flushed == conn->op_end;
+}

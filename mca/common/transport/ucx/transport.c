@@ -1,0 +1,487 @@
+/*
+ * Transport over UCX, on whatever UCX has: RDMA devices, shared memory, TCP.
+ *
+ * Why data is visible before its signal. Memory of the host is put by UCX into the peer's memory (ucp_put_nbx) where an
+ * RDMA device does that; all else goes as active messages with numbers, which the receiver's CPU carries out in the
+ * order of the numbers (bounce.c, receive.c). It copies the bytes of a put on, unless they
+ * could go to their place at once, waits for the copies before a signal to end, and then adds to the token. A signal
+ * may come in the message of the put before it. UCX keeps no order between what it puts and a message: they may take
+ * different lanes and devices. Neither does ucp_worker_fence help: it orders what goes through one interface, but not
+ * one lane against another, and some versions of UCX wait in it. So a signal or an addition is sent only after
+ * ucp_ep_flush_nbx, begun after the puts before it, has ended, which is when these are in the peer's memory. What comes
+ * after waits behind, so that an old put cannot overtake a new one across a signal; puts between two signals are not
+ * ordered among themselves, so they must not overlap.
+ *
+ * Signals and additions are no atomic operations of UCX. Newer versions (1.16 and 1.18 have been seen to) refuse these
+ * on endpoints that tell of lost peers, which is what keeps a killed peer from becoming a hang.
+ *
+ * Device memory does not go through UCX, which may have been built without knowing it; and where it does know it,
+ * nothing orders a device's write to GPU memory before a CPU's to a token in host memory.
+ *
+ * The receiver must call progress for its tokens to move, as must the sender for its operations to end.
+ */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/transport/ucx/internal.h"
+
+#define UCX_PROGRESS_MAX 16 /* calls of the worker's progress in one of ours */
+
+double mscclpp_transport_ucx_now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* The place in the table in the lower half, and how many there were before in the upper, which begins with 1. */
+uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
+{
+    size_t at = 0;
+
+    while (at < table->size && table->entries[at].id != 0) {
+        ++at;
+    }
+    if (at == table->size) {
+        size_t size = table->size == 0 ? 16 : 2 * table->size;
+        ucx_entry_t *entries = realloc(table->entries, size * sizeof(*entries));
+        if (entries == NULL) {
+            return 0;
+        }
+        memset(entries + table->size, 0, (size - table->size) * sizeof(*entries));
+        table->entries = entries;
+        table->size = size;
+    }
+    table->entries[at].id = ++table->generation << 32 | at;
+    table->entries[at].object = object;
+    return table->entries[at].id;
+}
+
+static ucx_entry_t *find_entry(const ucx_table_t *table, uint64_t id)
+{
+    size_t at = (uint32_t)id;
+
+    return id != 0 && at < table->size && table->entries[at].id == id ? &table->entries[at] : NULL;
+}
+
+void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id)
+{
+    const ucx_entry_t *entry = find_entry(table, id);
+
+    return entry != NULL ? entry->object : NULL;
+}
+
+void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id)
+{
+    ucx_entry_t *entry = find_entry(table, id);
+
+    if (entry != NULL) {
+        entry->id = 0;
+        entry->object = NULL;
+    }
+}
+
+unsigned mscclpp_transport_ucx_drive(mscclpp_transport_t *transport)
+{
+    return transport->stranded ? 0 : transport->ucx.ucp_worker_progress(transport->worker);
+}
+
+/* True if the call went well. */
+static bool succeeded(const mscclpp_transport_t *transport, const char *call, ucs_status_t status)
+{
+    if (status != UCS_OK) {
+        mscclpp_info("%s: no transport ucx: %s: %s", transport->params.label, call,
+                     transport->ucx.ucs_status_string(status));
+    }
+    return status == UCS_OK;
+}
+
+bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params)
+{
+    return params->one_host && params->config->ucx_shared_memory;
+}
+
+/* What the user has set for UCX goes before. */
+static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config, const char *variable,
+                        const char *name, const char *value)
+{
+    ucs_status_t status = getenv(variable) == NULL ? ucx->ucp_config_modify(config, name, value) : UCS_OK;
+
+    if (status != UCS_OK) {
+        mscclpp_debug("UCX does not take %s=%s: %s", variable, value, ucx->ucs_status_string(status));
+    }
+}
+
+/*
+ * A context of its own. That of the control messages keeps away from RDMA devices and from what the user sets for UCX,
+ * and this one wants both. One for all instances would need a UCX that was built for several threads, as instances may
+ * be used by different ones.
+ */
+static bool init_context(mscclpp_transport_t *transport)
+{
+    const mscclpp_ucx_functions_t *ucx = &transport->ucx;
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
+                                 .features = UCP_FEATURE_RMA | UCP_FEATURE_AM,
+                                 .estimated_num_eps = (size_t)transport->params.size};
+    ucp_config_t *config;
+    bool done;
+
+    if (!succeeded(transport, "ucp_config_read", ucx->ucp_config_read(NULL, NULL, &config))) {
+        return false;
+    }
+    /* A process that dies behind shared memory is only noticed by asking, and 20 s is long for those that wait. */
+    set_default(ucx, config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "2s");
+    /*
+     * Where nobody asks UCX to tell of lost peers it aborts this process when it cannot read the memory of a dead one.
+     * And a connection that has a socket, too, does not close before the peer has had its turn.
+     */
+    if (mscclpp_transport_ucx_stays_near(&transport->params)) {
+        set_default(ucx, config, "UCX_TLS", "TLS", "^cma,tcp");
+        /*
+         * What does not fit one piece of shared memory UCX puts together in memory of its own, unless it is announced:
+         * then a copy less is made, after a round trip, which is worth it beyond a few pieces.
+         */
+        set_default(ucx, config, "UCX_RNDV_THRESH", "RNDV_THRESH", "20k");
+    }
+    /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
+    done = succeeded(transport, "ucp_init", ucx->ucp_init_version(1, 13, &params, config, &transport->context));
+    ucx->ucp_config_release(config);
+    return done;
+}
+
+static bool start_worker(mscclpp_transport_t *transport)
+{
+    const mscclpp_ucx_functions_t *ucx = &transport->ucx;
+    const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    const ucp_am_handler_param_t handler = {.field_mask =
+                                                UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                                                UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+                                            .id = UCX_MESSAGE_ID,
+                                            .flags = UCP_AM_FLAG_WHOLE_MSG,
+                                            .cb = mscclpp_transport_ucx_on_message,
+                                            .arg = transport};
+
+    if (!succeeded(transport, "ucp_worker_create",
+                   ucx->ucp_worker_create(transport->context, &params, &transport->worker))) {
+        transport->worker = NULL;
+        return false;
+    }
+    return succeeded(transport, "ucp_worker_set_am_recv_handler",
+                     ucx->ucp_worker_set_am_recv_handler(transport->worker, &handler)) &&
+           succeeded(transport, "ucp_worker_get_address",
+                     ucx->ucp_worker_get_address(transport->worker, &transport->address, &transport->address_length));
+}
+
+static bool map_memory(mscclpp_transport_t *transport, void *address, size_t length, ucp_mem_h *memory_p)
+{
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                       UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                       UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+                                         .address = address,
+                                         .length = length,
+                                         .memory_type = UCS_MEMORY_TYPE_HOST};
+
+    return succeeded(transport, "ucp_mem_map", transport->ucx.ucp_mem_map(transport->context, &params, memory_p));
+}
+
+static void ucx_destroy(mscclpp_transport_t *transport)
+{
+    const mscclpp_ucx_functions_t *ucx;
+
+    if (transport == NULL) {
+        return;
+    }
+    ucx = &transport->ucx;
+    if (transport->pid != getpid()) {
+        return; /* the threads of UCX and of streams did not come along, and what they hold is the parent's */
+    }
+    mscclpp_copier_fini(&transport->out, transport->params.gpu);
+    mscclpp_copier_fini(&transport->in, transport->params.gpu);
+    if (transport->worker != NULL && (transport->stranded || !mscclpp_transport_ucx_endpoint_close_all(transport))) {
+        mscclpp_info("%s: UCX does not close a connection or end what was under way; its memory is not freed",
+                     transport->params.label);
+        return;
+    }
+    if (transport->address != NULL) {
+        ucx->ucp_worker_release_address(transport->worker, transport->address);
+    }
+    if (transport->worker != NULL) {
+        ucx->ucp_worker_destroy(transport->worker);
+    }
+    if (transport->context != NULL) {
+        ucx->ucp_cleanup(transport->context);
+    }
+    mscclpp_transport_ucx_endpoint_drop(transport);
+    mscclpp_transport_ucx_drop_conns(transport);
+    free(transport->conn_ids.entries);
+    free(transport->region_ids.entries);
+    free(transport);
+}
+
+/*
+ * "auto": where there are RDMA devices. Without one UCX would carry out puts in the peer's worker, which saves neither
+ * CPU its work, costs a round trip before each signal, and, unlike a device, writes to where a region once was.
+ */
+static bool wants_direct(const mscclpp_transport_params_t *params)
+{
+    bool found = strcmp(params->config->ucx_bounce, "device") == 0;
+
+    if (strcmp(params->config->ucx_bounce, "auto") == 0) {
+        DIR *devices = opendir("/sys/class/infiniband");
+        const struct dirent *entry;
+        while (devices != NULL && !found && (entry = readdir(devices)) != NULL) {
+            found = entry->d_name[0] != '.';
+        }
+        if (devices != NULL) {
+            closedir(devices);
+        }
+    }
+    return found;
+}
+
+static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
+                                   mscclpp_transport_t **transport_p)
+{
+    mscclpp_transport_t *transport;
+    mscclpp_ucx_functions_t ucx;
+    mscclpp_status_t status = mscclpp_ucx_load(&ucx);
+    size_t length;
+
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_ucx_look(params->label, (size_t)params->size);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    transport = calloc(1, sizeof(*transport));
+    if (transport == NULL) {
+        mscclpp_error("%s: out of memory for the transport ucx", params->label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    transport->params = *params;
+    transport->ucx = ucx;
+    transport->pid = getpid();
+    transport->direct = wants_direct(params);
+    /* The host twin's device memory is ordinary memory, but for those who want to see the copies. */
+    transport->copies = strcmp(params->gpu->name, "host") != 0 || strcmp(params->config->ucx_bounce, "always") == 0;
+    if (!init_context(transport) || !start_worker(transport)) {
+        ucx_destroy(transport);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    length = sizeof(ucx_address_t) + transport->address_length;
+    if (length > MSCCLPP_TRANSPORT_ADDRESS_MAX) {
+        mscclpp_info("%s: no transport ucx: its address takes %zu bytes, and there is room for %d; fewer devices in "
+                     "UCX_NET_DEVICES make it shorter",
+                     params->label, length, MSCCLPP_TRANSPORT_ADDRESS_MAX);
+        ucx_destroy(transport);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_REACH_NETWORK | MSCCLPP_CAN_ADD | MSCCLPP_DEVICE_REGIONS;
+    /* The receiver's CPU does it so; of what UCX puts by itself it says nothing. */
+    *flags_p |= transport->direct ? 0 : MSCCLPP_WHOLE_WORDS;
+    *transport_p = transport;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (int i = 0; i < UCX_PROGRESS_MAX && mscclpp_transport_ucx_drive(transport) != 0; ++i) {
+    }
+    mscclpp_transport_ucx_execute(transport);
+    mscclpp_transport_ucx_copy_out(transport);
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
+        mscclpp_transport_ucx_advance(conn);
+    }
+    mscclpp_transport_ucx_tend(transport);
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
+        if (conn->status != MSCCLPP_OK && !conn->reported && !conn->destroyed && status == MSCCLPP_OK) {
+            conn->reported = true;
+            status = conn->status;
+        }
+    }
+    return status;
+}
+
+static mscclpp_status_t ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
+                                          mscclpp_region_t **region_p)
+{
+    mscclpp_region_t *region = calloc(1, sizeof(*region));
+    mscclpp_status_t status = transport->params.gpu->settle(address);
+
+    if (status != MSCCLPP_OK) {
+        free(region);
+        return status;
+    }
+    if (region != NULL) {
+        region->id = mscclpp_transport_ucx_enter(&transport->region_ids, region);
+    }
+    if (region == NULL || region->id == 0) {
+        mscclpp_error("%s: out of memory for a region of %zu bytes", transport->params.label, length);
+        free(region);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    region->transport = transport;
+    region->address = address;
+    region->length = length;
+    /* Asked once: a kernel may be waiting for whoever asks the GPU's runtime later. */
+    region->on_device = length > 0 && transport->copies && transport->params.gpu->is_device(address);
+    if (length > 0 && transport->direct && !region->on_device &&
+        !map_memory(transport, address, length, &region->memory)) {
+        mscclpp_error("%s: UCX cannot register the %zu bytes at %p", transport->params.label, length, address);
+        mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
+        free(region);
+        return MSCCLPP_ERR_SYSTEM;
+    }
+    transport->devices += region->on_device;
+    *region_p = region;
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
+{
+    const mscclpp_transport_t *transport = region->transport;
+    ucx_key_t head = {
+        .magic = UCX_MAGIC, .region = region->id, .address = (uintptr_t)region->address, .length = region->length};
+    void *rkey = NULL;
+    size_t rkey_length = 0;
+
+    if (region->memory != NULL) {
+        ucs_status_t status = transport->ucx.ucp_rkey_pack(transport->context, region->memory, &rkey, &rkey_length);
+        if (status != UCS_OK || sizeof(head) + rkey_length > MSCCLPP_TRANSPORT_KEY_MAX) {
+            mscclpp_error("%s: no key for the %zu bytes at %p: %s, %zu bytes, and there is room for %d",
+                          transport->params.label, region->length, (void *)region->address,
+                          transport->ucx.ucs_status_string(status), sizeof(head) + rkey_length,
+                          MSCCLPP_TRANSPORT_KEY_MAX);
+            if (status == UCS_OK) {
+                transport->ucx.ucp_rkey_buffer_release(rkey);
+            }
+            return MSCCLPP_ERR_SYSTEM;
+        }
+        memcpy((char *)key + sizeof(head), rkey, rkey_length);
+        transport->ucx.ucp_rkey_buffer_release(rkey);
+    }
+    head.rkey_length = rkey_length;
+    memcpy(key, &head, sizeof(head));
+    *length_p = sizeof(head) + rkey_length;
+    return MSCCLPP_OK;
+}
+
+static void ucx_region_destroy(mscclpp_region_t *region)
+{
+    mscclpp_transport_t *transport;
+
+    if (region == NULL) {
+        return;
+    }
+    transport = region->transport;
+    mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
+    transport->devices -= region->on_device;
+    if (transport->pid == getpid()) {
+        mscclpp_transport_ucx_end_copies(transport);
+        if (!mscclpp_transport_ucx_vacate(region)) {
+            return; /* kept with the instance, and registered: requests name both */
+        }
+        if (region->memory != NULL) {
+            (void)transport->ucx.ucp_mem_unmap(transport->context, region->memory);
+        }
+    }
+    free(region);
+}
+
+static mscclpp_status_t ucx_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
+                                          mscclpp_remote_t **remote_p)
+{
+    const mscclpp_transport_t *transport = conn->transport;
+    mscclpp_remote_t *remote;
+    ucx_key_t head = {0};
+
+    memcpy(&head, key, length < sizeof(head) ? length : sizeof(head));
+    if (length < sizeof(head) || head.magic != UCX_MAGIC || length - sizeof(head) != head.rkey_length ||
+        !conn->connected) {
+        mscclpp_error("%s: the key of a region of rank %d, %zu bytes, is none, or there is no connection",
+                      transport->params.label, conn->peer, length);
+        return MSCCLPP_ERR_INVALID;
+    }
+    remote = calloc(1, sizeof(*remote));
+    if (remote == NULL) {
+        mscclpp_error("%s: out of memory for a region of rank %d", transport->params.label, conn->peer);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    remote->conn = conn;
+    remote->region = head.region;
+    remote->address = head.address;
+    remote->length = head.length;
+    if (head.rkey_length > 0) {
+        ucs_status_t status =
+            transport->ucx.ucp_ep_rkey_unpack(conn->ep, (const char *)key + sizeof(head), &remote->rkey);
+        if (status != UCS_OK) {
+            mscclpp_error("%s: the key of a region of rank %d: ucp_ep_rkey_unpack: %s", transport->params.label,
+                          conn->peer, transport->ucx.ucs_status_string(status));
+            free(remote);
+            return MSCCLPP_ERR_PEER;
+        }
+    }
+    *remote_p = remote;
+    return MSCCLPP_OK;
+}
+
+static void free_remote(mscclpp_remote_t *remote)
+{
+    if (remote->rkey != NULL && remote->conn->transport->pid == getpid()) {
+        remote->conn->transport->ucx.ucp_rkey_destroy(remote->rkey);
+    }
+    free(remote);
+}
+
+static void ucx_remote_destroy(mscclpp_remote_t *remote)
+{
+    if (remote == NULL) {
+        return;
+    }
+    remote->destroyed = true;
+    if (remote->users == 0) {
+        free_remote(remote);
+    }
+}
+
+void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote)
+{
+    --remote->users;
+    if (remote->users == 0 && remote->destroyed) {
+        free_remote(remote);
+    }
+}
+
+extern const mscclpp_transport_ops_t mscclpp_transport_ucx;
+const mscclpp_transport_ops_t mscclpp_transport_ucx = {
+    .name = "ucx",
+    .between_nodes = true,
+    .create = ucx_create,
+    .destroy = ucx_destroy,
+    .progress = ucx_progress,
+    .conn_create = mscclpp_transport_ucx_conn_create,
+    .conn_address = mscclpp_transport_ucx_conn_address,
+    .conn_connect = mscclpp_transport_ucx_conn_connect,
+    .conn_destroy = mscclpp_transport_ucx_conn_destroy,
+    .conn_status = mscclpp_transport_ucx_conn_status,
+    .region_create = ucx_region_create,
+    .region_key = ucx_region_key,
+    .region_destroy = ucx_region_destroy,
+    .remote_create = ucx_remote_create,
+    .remote_destroy = ucx_remote_destroy,
+    .put = mscclpp_transport_ucx_put,
+    .signal = mscclpp_transport_ucx_signal,
+    .put_signal = mscclpp_transport_ucx_put_signal,
+    .add = mscclpp_transport_ucx_add,
+    .flush = mscclpp_transport_ucx_flush,
+    .test = mscclpp_transport_ucx_test,
+    .has_left = mscclpp_transport_ucx_has_left,
+};

@@ -1,0 +1,422 @@
+#include "mca/common/transport/verbs/bounce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/transport/verbs/internal.h"
+
+#define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
+
+/* The peer is told, for otherwise it would wait for an acknowledgement. */
+static void fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
+{
+    if (MSCCLPP_OK != conn->status || conn->left) {
+        return;
+    }
+    if (conn->connected && mscclpp_verbs_room(conn->qps[0]) > 0) {
+        mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_TROUBLE);
+        mscclpp_verbs_ring(conn->qps[0]);
+    }
+    mscclpp_verbs_fail(conn, status, "the connection to rank %d failed: %s", conn->peer, what);
+}
+
+static bool make_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
+{
+    const mscclpp_gpu_ops_t *gpu = conn->transport->params.gpu;
+    const size_t size = SLOTS * sizeof(mscclpp_verbs_slot_t);
+    void *memory, *device;
+
+    if (NULL != slots->slots) {
+        return true;
+    }
+    if (MSCCLPP_OK != gpu->host_alloc(size, &memory, &device)) {
+        return false;
+    }
+    slots->mr = mscclpp_verbs_register(conn->transport, &conn->transport->rails[0], memory, size, MSCCLPP_MEM_HOST,
+                                       IBV_ACCESS_LOCAL_WRITE | access);
+    if (NULL == slots->mr) {
+        gpu->host_free(memory);
+        return false;
+    }
+    slots->slots = memory;
+    return true;
+}
+
+static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
+{
+    const mscclpp_transport_params_t *params = &transport->params;
+    mscclpp_status_t status = mscclpp_copier_open(&transport->out, params->gpu, params->device);
+
+    return MSCCLPP_OK == status ? mscclpp_copier_open(&transport->in, params->gpu, params->device) : status;
+}
+
+static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
+{
+    if (NULL != slots->slots) {
+        (void)conn->transport->ibv.dereg_mr(slots->mr);
+        conn->transport->params.gpu->host_free(slots->slots);
+        slots->slots = NULL;
+    }
+}
+
+mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
+{
+    if (NULL == conn->bounce) {
+        conn->bounce = calloc(1, sizeof(*conn->bounce));
+        conn->transport->bouncing += NULL != conn->bounce;
+    }
+    if (NULL == conn->bounce || !make_slots(conn, &conn->bounce->out, 0) ||
+        (lands && !make_slots(conn, &conn->bounce->in, IBV_ACCESS_REMOTE_WRITE))) {
+        mscclpp_error("%s: no memory through which device memory could be bounced for rank %d",
+                      conn->transport->params.label, conn->peer);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    /* A side without such memory copies nothing. */
+    return lands ? open_copiers(conn->transport) : MSCCLPP_OK;
+}
+
+void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
+{
+    /* Where its sum is still being copied, others wait for the end of that batch before they read the word. */
+    if (conn == conn->transport->adding) {
+        conn->bounce->add_stage = 0;
+        conn->transport->adding = NULL;
+    }
+}
+
+void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
+{
+    mscclpp_copier_wait(&transport->out, transport->params.gpu);
+    mscclpp_copier_wait(&transport->in, transport->params.gpu);
+}
+
+void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
+{
+    mscclpp_transport_t *transport = conn->transport;
+
+    if (NULL == conn->bounce) {
+        return;
+    }
+    mscclpp_verbs_bounce_wait(transport);
+    mscclpp_verbs_bounce_give_up(conn);
+    free_slots(conn, &conn->bounce->out);
+    free_slots(conn, &conn->bounce->in);
+    free(conn->bounce);
+    conn->bounce = NULL;
+    --transport->bouncing;
+}
+
+bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn)
+{
+    const mscclpp_verbs_bounce_t *bounce = conn->bounce;
+
+    return NULL == bounce ||
+           (0 == bounce->rest.length && bounce->posted == bounce->begun && bounce->acknowledged == bounce->messages);
+}
+
+bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn)
+{
+    return NULL == conn->bounce || (0 == conn->bounce->rest.length && conn->bounce->freed == conn->bounce->begun);
+}
+
+/* Gives slots to the part of a put that has none. */
+static void begin_slots(mscclpp_conn_t *conn)
+{
+    mscclpp_transport_t *transport = conn->transport;
+    mscclpp_verbs_bounce_t *bounce = conn->bounce;
+
+    while (bounce->rest.length > 0 && bounce->begun - bounce->freed < SLOTS && MSCCLPP_OK == conn->status) {
+        mscclpp_verbs_sent_t *sent = &bounce->sent[bounce->begun % SLOTS];
+        mscclpp_verbs_slot_t *slot = &bounce->out.slots[bounce->begun % SLOTS];
+        uint64_t size = conn->qps[0]->rail->max_message;
+
+        size = size < MSCCLPP_VERBS_BOUNCE_BYTES ? size : MSCCLPP_VERBS_BOUNCE_BYTES;
+        size = size < bounce->rest.length ? size : bounce->rest.length;
+        *sent = (mscclpp_verbs_sent_t){.from = bounce->rest.from,
+                                       .to = bounce->rest.to,
+                                       .length = size,
+                                       .lkey = bounce->rest.lkey,
+                                       .rkey = bounce->rest.rkey,
+                                       .lands = bounce->rest.lands};
+        if (bounce->rest.copied) {
+            mscclpp_status_t status;
+            /* Half of them at a time, so that copies end while others are sent. */
+            if (bounce->begun - bounce->copied >= SLOTS / 2) {
+                break;
+            }
+            status = mscclpp_copier_add(&transport->out, transport->params.gpu, transport->params.device, slot->data,
+                                        (const void *)(uintptr_t)bounce->rest.from, size);
+            if (MSCCLPP_OK != status) {
+                fail(conn, status, "device memory cannot be copied");
+                break;
+            }
+            sent->from = (uintptr_t)slot->data;
+            sent->lkey = bounce->out.mr->lkey;
+        } else if (bounce->copied == bounce->begun) {
+            ++bounce->copied;
+        }
+        memset(&slot->header, 0, sizeof(slot->header));
+        slot->header.to = bounce->rest.to;
+        slot->header.length = size;
+        ++bounce->begun;
+        bounce->rest.from += size;
+        bounce->rest.to += size;
+        bounce->rest.length -= size;
+    }
+}
+
+static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t index)
+{
+    mscclpp_verbs_bounce_t *bounce = conn->bounce;
+    mscclpp_verbs_qp_t *qp = conn->qps[0];
+    const mscclpp_verbs_slot_t *slot = &bounce->out.slots[index];
+    const uint64_t landing = bounce->peer_in + bounce->messages % SLOTS * sizeof(*slot);
+    struct ibv_send_wr *wr;
+
+    if (sent->length > 0) {
+        wr = mscclpp_verbs_next(qp);
+        wr->opcode = IBV_WR_RDMA_WRITE;
+        wr->wr.rdma.remote_addr = sent->lands ? landing + offsetof(mscclpp_verbs_slot_t, data) : sent->to;
+        wr->wr.rdma.rkey = sent->lands ? bounce->peer_rkey : sent->rkey;
+        mscclpp_verbs_set_sge(wr, sent->from, sent->length, sent->lkey);
+    }
+    if (sent->lands) {
+        wr = mscclpp_verbs_next(qp);
+        wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+        wr->imm_data = mscclpp_verbs_imm(MSCCLPP_VERBS_BOUNCED);
+        wr->wr.rdma.remote_addr = landing;
+        wr->wr.rdma.rkey = bounce->peer_rkey;
+        mscclpp_verbs_set_sge(wr, (uintptr_t)&slot->header, sizeof(slot->header), bounce->out.mr->lkey);
+        sent->number = ++bounce->messages;
+    } else {
+        (void)mscclpp_verbs_signal_last(qp);
+        sent->number = qp->posted;
+    }
+}
+
+/* Moves what is sent on, as far as it goes now. */
+static void send_on(mscclpp_conn_t *conn)
+{
+    mscclpp_verbs_bounce_t *bounce = conn->bounce;
+    mscclpp_verbs_qp_t *qp = conn->qps[0];
+
+    while (bounce->freed < bounce->posted) {
+        const mscclpp_verbs_sent_t *sent = &bounce->sent[bounce->freed % SLOTS];
+        if (sent->number > (sent->lands ? bounce->acknowledged : qp->completed)) {
+            break;
+        }
+        ++bounce->freed;
+    }
+    begin_slots(conn);
+    while (bounce->posted < bounce->copied && mscclpp_verbs_room(qp) >= 2 && MSCCLPP_OK == conn->status) {
+        post_slot(conn, &bounce->sent[bounce->posted % SLOTS], bounce->posted % SLOTS);
+        ++bounce->posted;
+    }
+    mscclpp_verbs_ring(qp);
+}
+
+/* Whether a bounced put or add may begin. */
+static bool may_begin(mscclpp_conn_t *conn)
+{
+    /* What went another way before is ahead on rail 0, unless it is a stripe. */
+    return 0 == conn->bounce->rest.length && 0 == conn->qps[0]->rest.length && mscclpp_verbs_stripes_landed(conn);
+}
+
+mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                          const mscclpp_region_t *region, uint64_t from, uint64_t length)
+{
+    mscclpp_verbs_bounce_t *bounce = conn->bounce;
+
+    if (!may_begin(conn)) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    bounce->rest.from = region->address + from;
+    bounce->rest.to = remote->address + to;
+    bounce->rest.length = length;
+    bounce->rest.lkey = region->bounced ? 0 : region->mrs[0]->lkey;
+    bounce->rest.rkey = remote->rkeys[0];
+    bounce->rest.copied = region->bounced;
+    bounce->rest.lands = remote->bounced;
+    send_on(conn);
+    return conn->status;
+}
+
+mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                          uint64_t value)
+{
+    mscclpp_verbs_bounce_t *bounce = conn->bounce;
+    mscclpp_verbs_slot_t *slot;
+
+    if (!may_begin(conn) || bounce->begun != bounce->copied || bounce->begun - bounce->freed == SLOTS) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    slot = &bounce->out.slots[bounce->begun % SLOTS];
+    memset(&slot->header, 0, sizeof(slot->header));
+    slot->header.to = remote->address + to;
+    slot->header.value = value;
+    slot->header.is_add = 1;
+    bounce->sent[bounce->begun % SLOTS] = (mscclpp_verbs_sent_t){.lands = true};
+    bounce->copied = ++bounce->begun;
+    send_on(conn);
+    return conn->status;
+}
+
+void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message)
+{
+    mscclpp_verbs_bounce_t *bounce = conn->bounce;
+    const uint32_t kind = message & ~MSCCLPP_VERBS_COUNT_MASK;
+    uint64_t count;
+
+    if (NULL == bounce) {
+        fail(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
+    } else if (MSCCLPP_VERBS_TROUBLE == kind) {
+        fail(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
+    } else if (MSCCLPP_VERBS_BOUNCED == kind && NULL != bounce->in.slots && bounce->arrived - bounce->told < SLOTS) {
+        ++bounce->arrived;
+    } else if (MSCCLPP_VERBS_ACKNOWLEDGED == kind) {
+        /* The low bits of a count that is never far behind. */
+        count = (message - (uint32_t)bounce->acknowledged) & MSCCLPP_VERBS_COUNT_MASK;
+        if (count > bounce->messages - bounce->acknowledged) {
+            fail(conn, MSCCLPP_ERR_PEER, "the peer acknowledged what has not been sent");
+        } else {
+            bounce->acknowledged += count;
+        }
+    } else {
+        fail(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
+    }
+}
+
+/* Peers are not trusted with addresses. */
+static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin, uint64_t length)
+{
+    for (const mscclpp_region_t *region = transport->bounced; NULL != region; region = region->next) {
+        if (begin >= region->address && length <= region->length &&
+            begin - region->address <= region->length - length) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool copy_in(mscclpp_conn_t *conn, void *to, const void *from, size_t size)
+{
+    mscclpp_transport_t *transport = conn->transport;
+    mscclpp_status_t status =
+        mscclpp_copier_add(&transport->in, transport->params.gpu, transport->params.device, to, from, size);
+
+    if (MSCCLPP_OK != status) {
+        fail(conn, status, "device memory cannot be copied");
+    }
+    return MSCCLPP_OK == status;
+}
+
+/*
+ * The CPU cannot add to device memory, so the word goes out and in again, with the slot's data between. Nothing else of
+ * this instance is carried out meanwhile. True when it is over.
+ */
+static bool add_on(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
+{
+    mscclpp_transport_t *transport = conn->transport;
+    mscclpp_verbs_bounce_t *bounce = conn->bounce;
+    void *word = (void *)(uintptr_t)slot->header.to;
+
+    if (bounce->issued != bounce->executed || (NULL != transport->adding && conn != transport->adding)) {
+        return false;
+    }
+    /* Before the batch under way has ended, which no copy joins any more: puts that keep coming would never let it. */
+    transport->adding = conn;
+    if (transport->in.busy) {
+        return false;
+    }
+    if (0 == bounce->add_stage) {
+        bounce->add_stage = copy_in(conn, slot->data, word, sizeof(uint64_t)) ? 1 : 0;
+        return false;
+    }
+    if (1 == bounce->add_stage) {
+        uint64_t sum;
+        memcpy(&sum, slot->data, sizeof(sum));
+        sum += slot->header.value;
+        memcpy(slot->data, &sum, sizeof(sum));
+        bounce->add_stage = copy_in(conn, word, slot->data, sizeof(uint64_t)) ? 2 : 0;
+        return false;
+    }
+    bounce->add_stage = 0;
+    transport->adding = NULL;
+    return true;
+}
+
+/* Carries out what has come. */
+static void execute(mscclpp_conn_t *conn)
+{
+    mscclpp_verbs_bounce_t *bounce = conn->bounce;
+
+    while (bounce->issued < bounce->arrived && MSCCLPP_OK == conn->status) {
+        mscclpp_verbs_slot_t *slot = &bounce->in.slots[bounce->issued % SLOTS];
+        const uint64_t length = 0 != slot->header.is_add ? sizeof(uint64_t) : slot->header.length;
+        if (length > MSCCLPP_VERBS_BOUNCE_BYTES || !is_in_a_region(conn->transport, slot->header.to, length)) {
+            fail(conn, MSCCLPP_ERR_PEER, "the peer sent bytes that belong to no region");
+            break;
+        }
+        if (0 != slot->header.is_add) {
+            if (!add_on(conn, slot)) {
+                break;
+            }
+            ++bounce->executed;
+            ++bounce->issued;
+            break; /* the turn of the others */
+        }
+        if (NULL != conn->transport->adding || !copy_in(conn, (void *)(uintptr_t)slot->header.to, slot->data, length)) {
+            break;
+        }
+        ++bounce->issued;
+    }
+}
+
+static void acknowledge(mscclpp_conn_t *conn)
+{
+    mscclpp_verbs_bounce_t *bounce = conn->bounce;
+
+    if (bounce->told != bounce->executed && MSCCLPP_OK == conn->status && !conn->left &&
+        mscclpp_verbs_room(conn->qps[0]) > 0) {
+        mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_ACKNOWLEDGED |
+                                                     ((uint32_t)bounce->executed & MSCCLPP_VERBS_COUNT_MASK));
+        mscclpp_verbs_ring(conn->qps[0]);
+        bounce->told = bounce->executed;
+    }
+}
+
+/* The end of a batch of copies, for all connections that had some in it. */
+static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier, bool out)
+{
+    mscclpp_status_t status = copier->busy ? mscclpp_copier_test(copier, transport->params.gpu) : MSCCLPP_IN_PROGRESS;
+
+    if (MSCCLPP_IN_PROGRESS == status) {
+        return;
+    }
+    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+        mscclpp_verbs_bounce_t *bounce = conn->bounce;
+        if (NULL == bounce) {
+            continue;
+        }
+        if (MSCCLPP_OK != status) {
+            fail(conn, status, "a copy of device memory failed");
+        } else if (out) {
+            bounce->copied = bounce->begun;
+        } else {
+            bounce->executed = bounce->issued;
+        }
+    }
+}
+
+void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
+{
+    end_copies(transport, &transport->out, true);
+    end_copies(transport, &transport->in, false);
+    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+        if (NULL != conn->bounce && conn->connected && MSCCLPP_OK == conn->status && !conn->left) {
+            send_on(conn);
+            execute(conn);
+            acknowledge(conn);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+/* Connections: the queue pairs to one peer, and what the two sides have to agree on. */
+#include "mca/common/transport/verbs/internal.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ADDRESS_MAGIC 0x6d737662u /* changes with conn_address_t */
+#define GOOD_BYE_SECONDS 0.01     /* the least of each: an HCA that answers takes microseconds */
+
+/* What travels to the peer. */
+typedef struct {
+    uint32_t magic;
+    int32_t rank;
+    uint32_t atomic;
+    uint32_t rail_count;
+    uint64_t token_address;
+    uint64_t token_count;
+    uint64_t landing; /* 0: the sender has no memory to be bounced */
+    uint32_t landing_rkey;
+    uint32_t reserved;
+    mscclpp_verbs_qp_address_t rails[MSCCLPP_VERBS_MAX_RAILS];
+} conn_address_t;
+
+_Static_assert(sizeof(conn_address_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "a connection's address fits");
+
+mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
+{
+    mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (NULL == conn) {
+        mscclpp_error("%s: out of memory for a connection to rank %d", transport->params.label, peer);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    conn->transport = transport;
+    conn->peer = peer;
+    conn->status = MSCCLPP_OK;
+    conn->link = &transport->conns;
+    conn->next = transport->conns;
+    if (NULL != conn->next) {
+        conn->next->link = &conn->next;
+    }
+    transport->conns = conn;
+    for (int i = 0; i < transport->rail_count && MSCCLPP_OK == status; ++i) {
+        status = mscclpp_verbs_qp_create(conn, &transport->rails[i], &conn->qps[i]);
+        conn->qp_count += MSCCLPP_OK == status;
+    }
+    if (MSCCLPP_OK == status && transport->bounces) {
+        status = mscclpp_verbs_bounce_create(conn, true);
+    }
+    if (MSCCLPP_OK != status) {
+        mscclpp_verbs_conn_destroy(conn);
+        return status;
+    }
+    *conn_p = conn;
+    return MSCCLPP_OK;
+}
+
+double mscclpp_verbs_now(void)
+{
+    struct timespec time = {0, 0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/*
+ * Over when the peer's HCA has taken it: the queue pair may go then, as all that the peer may still ask for again has
+ * come. A peer that does not answer is a dead one, and not to be waited for at the end of each connection to it; but
+ * those that live are told, however much of the patience dead ones have cost.
+ */
+static void say_good_bye(mscclpp_conn_t *conn)
+{
+    mscclpp_verbs_qp_t *qp = conn->qps[0];
+    const double patience = conn->transport->patience;
+    const double limit = patience > GOOD_BYE_SECONDS ? patience : GOOD_BYE_SECONDS;
+    const double started = mscclpp_verbs_now();
+    double waited = 0;
+    uint64_t number = 0;
+
+    conn->leaving = true;
+    /* Work requests that are only listed would never make room for it. */
+    mscclpp_verbs_ring(qp);
+    mscclpp_verbs_poll(qp);
+    while (MSCCLPP_OK == conn->status && !conn->left && waited < limit) {
+        if (0 == number && mscclpp_verbs_room(qp) > 0) {
+            mscclpp_verbs_send_control(qp, MSCCLPP_VERBS_GOOD_BYE);
+            (void)mscclpp_verbs_signal_last(qp);
+            mscclpp_verbs_ring(qp);
+            number = qp->posted;
+        }
+        mscclpp_verbs_poll(qp);
+        if (0 != number && qp->completed >= number) {
+            break;
+        }
+        (void)sched_yield();
+        waited = mscclpp_verbs_now() - started;
+    }
+    conn->transport->patience = patience - waited;
+}
+
+void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
+{
+    if (NULL == conn) {
+        return;
+    }
+    if (conn->connected) {
+        say_good_bye(conn);
+    }
+    for (int i = 0; i < MSCCLPP_VERBS_MAX_RAILS; ++i) {
+        mscclpp_verbs_qp_destroy(conn->qps[i]);
+    }
+    mscclpp_verbs_bounce_destroy(conn);
+    if (conn->connected) {
+        --conn->transport->connected[conn->atomic];
+    }
+    *conn->link = conn->next;
+    if (NULL != conn->next) {
+        conn->next->link = conn->link;
+    }
+    free(conn);
+}
+
+mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
+{
+    const mscclpp_transport_t *transport = conn->transport;
+    conn_address_t bytes;
+
+    memset(&bytes, 0, sizeof(bytes));
+    bytes.magic = ADDRESS_MAGIC;
+    bytes.rank = transport->params.rank;
+    bytes.atomic = transport->atomic;
+    bytes.rail_count = (uint32_t)conn->qp_count;
+    bytes.token_address = (uintptr_t)transport->params.tokens;
+    bytes.token_count = transport->params.token_count;
+    if (transport->bounces) {
+        bytes.landing = (uintptr_t)conn->bounce->in.slots;
+        bytes.landing_rkey = conn->bounce->in.mr->rkey;
+    }
+    for (int i = 0; i < conn->qp_count; ++i) {
+        mscclpp_verbs_qp_address(conn->qps[i], &bytes.rails[i]);
+    }
+    memcpy(address, &bytes, sizeof(bytes));
+    *length_p = sizeof(bytes);
+    return MSCCLPP_OK;
+}
+
+/* How signals travel, and that this rank's tokens are not written in both ways. */
+static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_atomic)
+{
+    mscclpp_transport_t *transport = conn->transport;
+    const mscclpp_transport_params_t *params = &transport->params;
+
+    conn->atomic = transport->atomic && peer_atomic;
+    if (0 != transport->connected[!conn->atomic]) {
+        mscclpp_info("%s: no verbs to rank %d: signals to it are %s, and those to others are not; "
+                     "set verbs_mode to no_atomic on all ranks",
+                     params->label, conn->peer, conn->atomic ? "atomic" : "no_atomic");
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (!conn->atomic && !transport->cpu_reads_all &&
+        MSCCLPP_MEM_DEVICE == mscclpp_verbs_memory_kind(transport, params->tokens)) {
+        mscclpp_info("%s: no verbs to rank %d: it has no atomics, so that the CPU adds to tokens, and these are in "
+                     "device memory",
+                     params->label, conn->peer);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
+{
+    const char *label = conn->transport->params.label;
+    mscclpp_status_t status;
+    conn_address_t bytes;
+
+    if (length != sizeof(bytes)) {
+        mscclpp_error("%s: verbs: the address of rank %d has %zu bytes instead of %zu", label, conn->peer, length,
+                      sizeof(bytes));
+        return MSCCLPP_ERR_INVALID;
+    }
+    memcpy(&bytes, address, sizeof(bytes));
+    if (ADDRESS_MAGIC != bytes.magic || bytes.rank != conn->peer || bytes.rail_count < 1 ||
+        bytes.rail_count > MSCCLPP_VERBS_MAX_RAILS || bytes.atomic > 1 || conn->connected) {
+        mscclpp_error("%s: verbs: this is not the address of rank %d, or it is connected already", label, conn->peer);
+        return MSCCLPP_ERR_INVALID;
+    }
+    status = agree_on_mode(conn, 0 != bytes.atomic);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (0 != bytes.landing) {
+        status = mscclpp_verbs_bounce_create(conn, false);
+        if (MSCCLPP_OK != status) {
+            return status;
+        }
+        conn->bounce->peer_in = bytes.landing;
+        conn->bounce->peer_rkey = bytes.landing_rkey;
+    }
+    /* Rails that only one side has are of no use. */
+    while (conn->qp_count > (int)bytes.rail_count) {
+        --conn->qp_count;
+        mscclpp_verbs_qp_destroy(conn->qps[conn->qp_count]);
+        conn->qps[conn->qp_count] = NULL;
+    }
+    conn->token_address = bytes.token_address;
+    conn->token_count =
+        bytes.token_count < MSCCLPP_VERBS_TOKEN_LIMIT ? (uint32_t)bytes.token_count : MSCCLPP_VERBS_TOKEN_LIMIT;
+    conn->token_rkey = bytes.rails[0].token_rkey;
+    for (int i = 0; i < conn->qp_count; ++i) {
+        status = mscclpp_verbs_qp_connect(conn->qps[i], &bytes.rails[i]);
+        if (MSCCLPP_OK != status) {
+            return status;
+        }
+    }
+    conn->connected = true;
+    ++conn->transport->connected[conn->atomic];
+    mscclpp_debug("%s: verbs: connected to rank %d, %d rails, signals %s", label, conn->peer, conn->qp_count,
+                  conn->atomic ? "atomic" : "no_atomic");
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_verbs_conn_status(const mscclpp_conn_t *conn)
+{
+    return conn->status;
+}

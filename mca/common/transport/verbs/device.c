@@ -1,0 +1,301 @@
+/* Which HCAs and ports a rank uses. */
+#include "mca/common/transport/verbs/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_MESSAGE (1ull << 30) /* half of what the specification allows, for the devices that say nothing of it */
+#define PKEY_FULL_MEMBER 0x8000
+#define PKEY_PARTITION 0x7fff /* 0: the entry of the table is not in use */
+
+/* A port that could become a rail. */
+typedef struct {
+    mscclpp_verbs_rail_t rail;
+    int distance; /* to the GPU */
+    int rate;     /* Gbit/s, roughly */
+    int order;    /* in the library's list */
+} candidate_t;
+
+static bool is_listed(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+
+    while ('\0' != *list) {
+        size_t entry = strcspn(list, ",");
+        if (entry == length && 0 == strncmp(list, name, length)) {
+            return true;
+        }
+        list += entry + (',' == list[entry]);
+    }
+    return false;
+}
+
+static int rate_of(const struct ibv_port_attr *attr)
+{
+    static const int lanes[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
+    static const struct {
+        int code;
+        int rate;
+    } speeds[] = {{128, 100}, {64, 50}, {32, 25}, {16, 14}, {8, 10}, {4, 10}, {2, 5}};
+    int width = attr->active_width < sizeof(lanes) / sizeof(lanes[0]) ? lanes[attr->active_width] : 1;
+
+    for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); ++i) {
+        if (attr->active_speed >= speeds[i].code) {
+            return width * speeds[i].rate;
+        }
+    }
+    return width * 2;
+}
+
+/* "auto" or bytes; the parameter's choices hold no other. */
+static uint8_t mtu_of(const char *text, enum ibv_mtu active)
+{
+    int wanted = IBV_MTU_256;
+
+    if (0 == strcmp(text, "auto")) {
+        return (uint8_t)active;
+    }
+    for (long bytes = strtol(text, NULL, 10); bytes > 256 && wanted < IBV_MTU_4096; bytes /= 2) {
+        ++wanted;
+    }
+    return (uint8_t)(wanted < (int)active ? wanted : (int)active);
+}
+
+/* The library's entry point knows an older, shorter structure than today's header. */
+static int query_port(mscclpp_transport_t *transport, struct ibv_context *context, int port, struct ibv_port_attr *attr)
+{
+    memset(attr, 0, sizeof(*attr));
+    return transport->ibv.query_port(context, (uint8_t)port, (struct _compat_ibv_port_attr *)attr);
+}
+
+/* The wanted port, or the first active one; 0 if there is none. */
+static int find_port(mscclpp_transport_t *transport, struct ibv_context *context, int ports, struct ibv_port_attr *attr)
+{
+    const int wanted = transport->params.config->verbs_port;
+
+    for (int port = 0 != wanted ? wanted : 1; port <= (0 != wanted ? wanted : ports); ++port) {
+        if (port <= ports && 0 == query_port(transport, context, port, attr) && IBV_PORT_ACTIVE == attr->state) {
+            return port;
+        }
+    }
+    return 0;
+}
+
+/*
+ * The first partition of which the port is a full member: limited members do not hear one another. 0 if that cannot be
+ * told.
+ */
+static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *context, int port, int table_length)
+{
+    __be16 pkey;
+
+    for (int i = 0; i < table_length && NULL != transport->ibv.query_pkey; ++i) {
+        if (0 == transport->ibv.query_pkey(context, (uint8_t)port, i, &pkey) && 0 != (ntohs(pkey) & PKEY_FULL_MEMBER) &&
+            0 != (ntohs(pkey) & PKEY_PARTITION)) {
+            return (uint16_t)i;
+        }
+    }
+    return 0;
+}
+
+static int at_least_one(int value, int limit)
+{
+    return value < 1 ? 1 : value > limit ? limit : value;
+}
+
+static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_device *device, candidate_t *candidate)
+{
+    const mscclpp_config_t *config = transport->params.config;
+    mscclpp_verbs_rail_t *rail = &candidate->rail;
+    struct ibv_device_attr device_attr;
+    struct ibv_port_attr port_attr;
+    mscclpp_status_t status;
+    int port;
+
+    memset(candidate, 0, sizeof(*candidate));
+    strncpy(rail->name, transport->ibv.get_device_name(device), sizeof(rail->name) - 1);
+    rail->context = transport->ibv.open_device(device);
+    if (NULL == rail->context) {
+        mscclpp_info("no verbs on %s: it cannot be opened: %s", rail->name, strerror(errno));
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    memset(&device_attr, 0, sizeof(device_attr));
+    if (0 != transport->ibv.query_device(rail->context, &device_attr)) {
+        mscclpp_info("no verbs on %s: it cannot be queried: %s", rail->name, strerror(errno));
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    port = find_port(transport, rail->context, device_attr.phys_port_cnt, &port_attr);
+    if (0 == port) {
+        mscclpp_info("no verbs on %s: %s of its %d ports is active", rail->name,
+                     0 != config->verbs_port ? "the one that verbs_port names is missing or none" : "none",
+                     device_attr.phys_port_cnt);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    rail->port = (uint8_t)port;
+    rail->lid = port_attr.lid;
+    rail->link_layer = port_attr.link_layer;
+    rail->grh_required = 0 != (port_attr.flags & IBV_QPF_GRH_REQUIRED);
+    rail->pkey_index = find_pkey(transport, rail->context, port, port_attr.pkey_tbl_len);
+    rail->mtu = mtu_of(config->verbs_mtu, port_attr.active_mtu);
+    rail->atomics = IBV_ATOMIC_NONE != device_attr.atomic_cap;
+    rail->max_send = at_least_one(device_attr.max_qp_wr, INT_MAX);
+    rail->max_cqe = at_least_one(device_attr.max_cqe, INT_MAX);
+    rail->max_read_out = at_least_one(device_attr.max_qp_init_rd_atom, 16);
+    rail->max_read_in = at_least_one(device_attr.max_qp_rd_atom, 16);
+    rail->max_message =
+        0 != port_attr.max_msg_sz && port_attr.max_msg_sz < MAX_MESSAGE ? port_attr.max_msg_sz : MAX_MESSAGE;
+    status = mscclpp_verbs_choose_gid(transport, rail, port_attr.gid_tbl_len, config->verbs_gid_index);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    rail->pd = transport->ibv.alloc_pd(rail->context);
+    if (NULL == rail->pd) {
+        mscclpp_info("no verbs on %s: no protection domain: %s", rail->name, strerror(errno));
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    /* Events are looked for now and then, and never waited for. */
+    if (rail->context->async_fd >= 0) {
+        (void)fcntl(rail->context->async_fd, F_SETFL, fcntl(rail->context->async_fd, F_GETFL) | O_NONBLOCK);
+    }
+    candidate->rate = rate_of(&port_attr);
+    return MSCCLPP_OK;
+}
+
+static void close_rail(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail)
+{
+    const mscclpp_verbs_functions_t *ibv = &transport->ibv;
+
+    if ((NULL != rail->token_mr && 0 != ibv->dereg_mr(rail->token_mr)) ||
+        (NULL != rail->scratch_mr && 0 != ibv->dereg_mr(rail->scratch_mr)) ||
+        (NULL != rail->pd && 0 != ibv->dealloc_pd(rail->pd)) ||
+        (NULL != rail->context && 0 != ibv->close_device(rail->context))) {
+        mscclpp_warn("%s: %s could not be closed", transport->params.label, rail->name);
+    }
+    memset(rail, 0, sizeof(*rail));
+}
+
+void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
+{
+    for (int i = 0; i < transport->rail_count; ++i) {
+        close_rail(transport, &transport->rails[i]);
+    }
+    transport->rail_count = 0;
+}
+
+/*
+ * The nearest, then the fastest, each kind of link by itself; the library's order makes the choice the same each time.
+ */
+static int compare(const void *a, const void *b)
+{
+    const candidate_t *x = a;
+    const candidate_t *y = b;
+
+    if (x->distance != y->distance) {
+        return x->distance < y->distance ? -1 : 1;
+    }
+    if (x->rate != y->rate) {
+        return x->rate > y->rate ? -1 : 1;
+    }
+    if (x->rail.link_layer != y->rail.link_layer) {
+        return x->rail.link_layer < y->rail.link_layer ? -1 : 1;
+    }
+    return x->order - y->order;
+}
+
+static void choose(mscclpp_transport_t *transport, candidate_t *candidates, int count)
+{
+    const int wanted = transport->params.config->verbs_rails;
+    int first = 0;
+    int equal = 1;
+
+    qsort(candidates, (size_t)count, sizeof(candidates[0]), compare);
+    while (equal < count && candidates[equal].distance == candidates[0].distance &&
+           candidates[equal].rate == candidates[0].rate &&
+           candidates[equal].rail.link_layer == candidates[0].rail.link_layer) {
+        ++equal;
+    }
+    /* Ranks that use one HCA each share those that are equally good. */
+    if (1 == wanted) {
+        first = transport->params.rank % equal;
+    }
+    for (int i = 0; i < count; ++i) {
+        if (i >= first && i < first + wanted && transport->rail_count < MSCCLPP_VERBS_MAX_RAILS) {
+            transport->rails[transport->rail_count++] = candidates[i].rail;
+        } else {
+            close_rail(transport, &candidates[i].rail);
+        }
+    }
+}
+
+static void gpu_path(const mscclpp_transport_t *transport, char *path, size_t size)
+{
+    mscclpp_gpu_info_t info;
+
+    path[0] = '\0';
+    if (!transport->cpu_reads_all &&
+        MSCCLPP_OK == transport->params.gpu->device_info(transport->params.device, &info)) {
+        mscclpp_verbs_path_of_gpu(info.pci_bus_id, path, size);
+    }
+}
+
+mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
+{
+    const char *list = transport->params.config->verbs_devices;
+    mscclpp_status_t status = MSCCLPP_OK;
+    char gpu[PATH_MAX];
+    char hca[PATH_MAX];
+    candidate_t *candidates;
+    struct ibv_device **devices;
+    int device_count = 0;
+    int listed = 0;
+    int count = 0;
+
+    devices = transport->ibv.get_device_list(&device_count);
+    if (NULL == devices || 0 == device_count) {
+        mscclpp_info("no verbs: this machine has no HCA");
+        if (NULL != devices) {
+            transport->ibv.free_device_list(devices);
+        }
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    candidates = calloc((size_t)device_count, sizeof(*candidates));
+    if (NULL == candidates) {
+        mscclpp_error("%s: out of memory for %d HCAs", transport->params.label, device_count);
+        status = MSCCLPP_ERR_NO_MEMORY;
+    }
+    gpu_path(transport, gpu, sizeof(gpu));
+    for (int i = 0; i < device_count && MSCCLPP_OK == status; ++i) {
+        mscclpp_status_t opened;
+        if ('\0' != *list && !is_listed(list, transport->ibv.get_device_name(devices[i]))) {
+            continue;
+        }
+        ++listed;
+        opened = open_port(transport, devices[i], &candidates[count]);
+        if (MSCCLPP_OK == opened) {
+            mscclpp_verbs_path_of_hca(devices[i], hca, sizeof(hca));
+            candidates[count].distance = mscclpp_verbs_path_distance(gpu, hca);
+            candidates[count].order = i;
+            ++count;
+        } else {
+            close_rail(transport, &candidates[count].rail);
+            status = MSCCLPP_ERR_NOT_SUPPORTED == opened ? MSCCLPP_OK : opened;
+        }
+    }
+    if (MSCCLPP_OK == status && 0 == listed) {
+        mscclpp_info("no verbs: none of the HCAs that verbs_devices names (\"%s\") is here", list);
+    }
+    if (MSCCLPP_OK == status && count > 0) {
+        choose(transport, candidates, count);
+    } else {
+        for (int i = 0; i < count; ++i) {
+            close_rail(transport, &candidates[i].rail);
+        }
+        status = MSCCLPP_OK == status ? MSCCLPP_ERR_NOT_SUPPORTED : status;
+    }
+    free(candidates);
+    transport->ibv.free_device_list(devices);
+    return status;
+}

@@ -1,0 +1,108 @@
+/* GIDs: the addresses of a port, of which RoCE has one for each network address and version of the protocol. */
+#include "mca/common/transport/verbs/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_zero(const union ibv_gid *gid)
+{
+    return 0 == gid->global.subnet_prefix && 0 == gid->global.interface_id;
+}
+
+static bool is_ipv4(const union ibv_gid *gid)
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+    return 0 == memcmp(gid->raw, prefix, sizeof(prefix));
+}
+
+static bool is_link_local(const union ibv_gid *gid)
+{
+    return 0xfe == gid->raw[0] && 0x80 == (gid->raw[1] & 0xc0);
+}
+
+bool mscclpp_verbs_gids_match(const union ibv_gid *a, const union ibv_gid *b)
+{
+    return is_ipv4(a) == is_ipv4(b);
+}
+
+/* True for RoCE over UDP, which routers pass on and today's networks are set up for. */
+static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index)
+{
+    char name[IBV_SYSFS_PATH_MAX + 64];
+    char text[16] = "";
+    FILE *file;
+
+    if (NULL != transport->ibv.query_gid_ex) {
+        struct ibv_gid_entry entry;
+        if (0 == transport->ibv.query_gid_ex(rail->context, rail->port, (uint32_t)index, &entry, 0, sizeof(entry))) {
+            return IBV_GID_TYPE_ROCE_V2 == entry.gid_type;
+        }
+    }
+    snprintf(name, sizeof(name), "%s/ports/%d/gid_attrs/types/%d", rail->context->device->ibdev_path, rail->port,
+             index);
+    file = fopen(name, "re");
+    if (NULL == file) {
+        return false;
+    }
+    if (NULL == fgets(text, sizeof(text), file)) {
+        text[0] = '\0';
+    }
+    fclose(file);
+    return 0 == strncmp(text, "RoCE v2", 7);
+}
+
+/* 0: of no use. Routable addresses before those of one link, and what every network has first. */
+static int rank_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index,
+                    const union ibv_gid *gid)
+{
+    int rank = is_ipv4(gid) ? 3 : is_link_local(gid) ? 1 : 2;
+
+    return is_zero(gid) ? 0 : rank + (is_version_2(transport, rail, index) ? 3 : 0);
+}
+
+mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
+                                          int wanted)
+{
+    union ibv_gid gid;
+    int best = 0;
+
+    rail->gid_index = -1;
+    if (wanted >= 0) {
+        if (wanted >= table_length || 0 != transport->ibv.query_gid(rail->context, rail->port, wanted, &gid) ||
+            is_zero(&gid)) {
+            mscclpp_error("parameter verbs_gid_index: %d is not allowed; %s port %d has no such GID of %d", wanted,
+                          rail->name, rail->port, table_length);
+            return MSCCLPP_ERR_INVALID;
+        }
+        rail->gid_index = wanted;
+        rail->gid = gid;
+        return MSCCLPP_OK;
+    }
+    if (IBV_LINK_LAYER_ETHERNET != rail->link_layer) {
+        /* For peers in other subnets, and to tell ours by. */
+        if (0 == transport->ibv.query_gid(rail->context, rail->port, 0, &gid) && !is_zero(&gid)) {
+            rail->gid_index = 0;
+            rail->gid = gid;
+        }
+        return MSCCLPP_OK;
+    }
+    for (int i = 0; i < table_length; ++i) {
+        int rank;
+        if (0 != transport->ibv.query_gid(rail->context, rail->port, i, &gid)) {
+            continue;
+        }
+        rank = rank_gid(transport, rail, i, &gid);
+        if (rank > best) {
+            best = rank;
+            rail->gid_index = i;
+            rail->gid = gid;
+        }
+    }
+    if (0 == best) {
+        mscclpp_info("no verbs on %s port %d: it has no GID; has its network interface an address?", rail->name,
+                     rail->port);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return MSCCLPP_OK;
+}

@@ -1,0 +1,378 @@
+/*
+ * Private to this folder: RDMA by reliable connections of libibverbs.
+ *
+ * Rails: the opened ports of a rank, in an order of preference, rail 0 the nearest to its GPU. A connection has one
+ * queue pair a rail, from rail i of one side to rail i of the other, for as many rails as both have. Everything but the
+ * stripes of large puts travels on rail 0.
+ *
+ * Why data is in memory before its signal is: a queue pair's requests are carried out at the peer in the order in which
+ * they were posted, so a FETCH_ADD on the token or the completion of a WRITE_WITH_IMM comes after the writes before it
+ * on that queue pair. The memory of tokens is registered without relaxed ordering, so that the update of the token is
+ * itself a strongly ordered write and overtakes no data on its way from the HCA to memory, whatever the data's own
+ * region allows. A stripe on another rail ends with a read of its last byte: its completion says that this rail's
+ * writes are in memory, since a read pushes the writes before it, and only then may a signal be posted on rail 0.
+ *
+ * With data in device memory and tokens in host memory the two take different ways. A kernel that reads the token has
+ * its answer by the PCIe link over which the data came, behind the data. A GPU that reaches host memory by another link
+ * wants its tokens in device memory (mode atomic).
+ *
+ * A flush is over when the peer's HCA has acknowledged everything, which tells that the sources are free and that
+ * nothing was lost; whoever is to read the data waits for a signal.
+ *
+ * Data regions may be registered with relaxed ordering (parameter verbs_relaxed_ordering): the specification keeps
+ * completions and atomics behind the data. What is lost is the order of two puts into the same bytes with no signal in
+ * between, which is why it is off unless asked for.
+ *
+ * Device memory is registered as a dma-buf, else through the kernel module for its HCAs; where neither works, or by
+ * parameter, it is bounced (verbs/bounce.h). Whether that is so is tried once, when an instance is made.
+ *
+ * How signals reach tokens:
+ * - atomic: FETCH_ADD by the peer's HCA. These are atomic only among operations of one HCA, so that all of a rank's
+ *   tokens are served by its rail 0, and the CPU never writes them. For the same reason adds to a word are atomic among
+ *   the connections of one instance; two instances of a process may use different HCAs.
+ * - no_atomic: a WRITE_WITH_IMM of 0 bytes that carries the token's number; the receiver's progress adds to the token.
+ * Two sides use atomic if both want it. One rank never mixes the two, as an HCA and the CPU would then both write the
+ * same token.
+ *
+ * Both modes have control messages, a WRITE_WITH_IMM of 0 bytes whose number is no token's. The one that says good-bye
+ * keeps the end of a connection from looking like a failure: a side that has had all it waited for may destroy its
+ * queue pair while the other one still waits for acknowledgements, and would be told after all its retries that nobody
+ * answers. So whoever destroys a connection says so first, and waits for the peer's HCA, not for the peer, to take it;
+ * whoever is told looks upon all that it has sent as arrived or as not wanted.
+ *
+ * Receive queues are refilled by the receiver's progress. A sender that outruns it is turned away by the HCA and tries
+ * again for ever (verbs_rnr_retry 7): unlike credits this needs no message back, cannot deadlock two ranks that
+ * both wait for room, and a peer that is gone is still noticed, because no answer at all counts as a timeout.
+ */
+#ifndef MCA_COMMON_TRANSPORT_VERBS_INTERNAL_H
+#define MCA_COMMON_TRANSPORT_VERBS_INTERNAL_H
+
+#include <arpa/inet.h>
+
+#include "mca/common/gpu/copier.h"
+#include "mca/common/base/log.h"
+#include "mca/common/transport/transport.h"
+#include "mca/common/transport/verbs/bounce.h"
+#include "mca/common/transport/verbs/load.h"
+
+#define MSCCLPP_VERBS_MAX_RAILS 8
+#define MSCCLPP_VERBS_LIST_MAX 16           /* work requests rung with one doorbell */
+#define MSCCLPP_VERBS_RECEIVES 256          /* receive requests of a queue pair in mode no_atomic */
+#define MSCCLPP_VERBS_CONTROL_RECEIVES 32   /* in mode atomic, for control messages only */
+#define MSCCLPP_VERBS_RECEIVE_CHAIN 32      /* of them posted at a time */
+#define MSCCLPP_VERBS_RECEIVE_ID UINT64_MAX /* of a receive request; those of work requests are their numbers */
+
+/* What a WRITE_WITH_IMM says: the number of a token, below the first of these, or a control message. */
+#define MSCCLPP_VERBS_TOKEN_LIMIT 0x80000000u
+#define MSCCLPP_VERBS_GOOD_BYE 0x80000000u     /* the sender is about to destroy its half of the connection */
+#define MSCCLPP_VERBS_BOUNCED 0x81000000u      /* the next slot of the landing memory is filled */
+#define MSCCLPP_VERBS_TROUBLE 0x82000000u      /* the sender could not carry out what it was sent */
+#define MSCCLPP_VERBS_ACKNOWLEDGED 0x83000000u /* so many slots, in the bits below, have been carried out */
+#define MSCCLPP_VERBS_COUNT_MASK 0xffffffu
+
+/* An opened port. */
+typedef struct {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    char name[IBV_SYSFS_NAME_MAX];
+    uint8_t port;
+    uint8_t link_layer; /* IBV_LINK_LAYER_... */
+    uint8_t mtu;        /* enum ibv_mtu */
+    uint16_t lid;
+    uint16_t pkey_index; /* of the partition that queue pairs belong to */
+    bool grh_required;   /* packets need a global routing header within the subnet, too */
+    int gid_index;       /* -1: no global routing */
+    union ibv_gid gid;
+    bool atomics;
+    int max_send; /* work requests of a queue */
+    int max_cqe;
+    int max_read_out; /* reads and atomics under way, as initiator and as target */
+    int max_read_in;
+    uint64_t max_message;      /* bytes of one work request */
+    struct ibv_mr *token_mr;   /* the tokens, for the peers' signals */
+    struct ibv_mr *scratch_mr; /* where results go that nobody looks at */
+} mscclpp_verbs_rail_t;
+
+struct mscclpp_transport {
+    mscclpp_transport_params_t params;
+    mscclpp_verbs_functions_t ibv;
+    bool atomic;        /* wished for and possible on this side */
+    bool cpu_reads_all; /* the runtime is the twin, whose device memory is the CPU's */
+    bool bounces;       /* regions of device memory are not registered */
+    int rail_count;
+    mscclpp_verbs_rail_t rails[MSCCLPP_VERBS_MAX_RAILS];
+    uint64_t *scratch; /* 2 words, in a page of their own */
+    mscclpp_conn_t *conns;
+    mscclpp_region_t *bounced; /* all regions that are */
+    mscclpp_copier_t out, in;  /* of all connections */
+    int bouncing;              /* connections with memory to be bounced on either side */
+    mscclpp_conn_t *adding;    /* whose add to bounced memory is under way */
+    int connected[2];          /* connections by mode: [0] no_atomic, [1] atomic */
+    unsigned rounds;           /* of progress */
+    double probed_at;          /* mscclpp_verbs_now, when the peers last were */
+    double patience;           /* seconds that all good-byes together may still wait, beyond the least of each */
+    mscclpp_status_t failed;   /* of a connection, not yet returned by progress */
+};
+
+/* The part of a put that is not posted yet, for want of room. */
+typedef struct {
+    uint64_t from; /* addresses */
+    uint64_t to;
+    uint64_t length;
+    uint32_t lkey;
+    uint32_t rkey;
+    bool cpu_readable;
+    bool read_back; /* a read of the last byte is to follow */
+} mscclpp_verbs_rest_t;
+
+/* Addresses of the peer; empty if both are equal. */
+typedef struct {
+    uint64_t begin;
+    uint64_t end;
+} mscclpp_verbs_range_t;
+
+/*
+ * Work requests are counted from 1, and carry their numbers. `completed` runs behind `posted` because few of them ask
+ * for a completion; one completion stands for all before it.
+ */
+typedef struct {
+    mscclpp_conn_t *conn;
+    mscclpp_verbs_rail_t *rail;
+    struct ibv_cq *cq; /* of this queue pair only, so that its destruction leaves nothing behind */
+    struct ibv_qp *qp;
+    uint32_t psn;
+    uint32_t max_inline; /* bytes */
+    uint32_t depth;      /* of the send queue */
+    uint64_t posted;     /* the listed ones included */
+    uint64_t signalled;  /* the last one that asked for a completion */
+    uint64_t completed;
+    uint64_t landed; /* stripes: the last read that ends one */
+    mscclpp_verbs_rest_t rest;
+    int receives;   /* receive requests to be held */
+    int to_receive; /* of them used up */
+    int listed;
+    struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* not rung yet; the first `listed` form a chain */
+    struct ibv_sge sges[MSCCLPP_VERBS_LIST_MAX];
+} mscclpp_verbs_qp_t;
+
+struct mscclpp_conn {
+    mscclpp_transport_t *transport;
+    mscclpp_conn_t *next;
+    mscclpp_conn_t **link; /* what points to this one */
+    int peer;
+    mscclpp_status_t status;
+    bool connected;
+    bool atomic;  /* once connected */
+    bool left;    /* the peer has said good-bye: what is sent is lost, and nothing is waited for */
+    bool leaving; /* it is this side that says good-bye: a failure is nobody's concern any more */
+    int qp_count;
+    mscclpp_verbs_qp_t *qps[MSCCLPP_VERBS_MAX_RAILS];
+    uint64_t token_address; /* of the peer's token 0 */
+    uint32_t token_count;
+    uint32_t token_rkey;            /* on rail 0 */
+    mscclpp_verbs_bounce_t *bounce; /* NULL: neither side has memory to be bounced */
+
+    /* With several rails: what may still be on its way by rail 0, up to which request there, and by the others. */
+    mscclpp_verbs_range_t plain;
+    uint64_t plain_last;
+    mscclpp_verbs_range_t striped;
+};
+
+struct mscclpp_region {
+    mscclpp_transport_t *transport;
+    uint64_t address;
+    uint64_t length;
+    bool cpu_readable;      /* so that it may be sent inline */
+    bool bounced;           /* and not registered */
+    mscclpp_region_t *next; /* of those that are */
+    struct ibv_mr *mrs[MSCCLPP_VERBS_MAX_RAILS];
+};
+
+struct mscclpp_remote {
+    mscclpp_conn_t *conn;
+    uint64_t address;
+    uint64_t length;
+    bool bounced;
+    uint32_t rkeys[MSCCLPP_VERBS_MAX_RAILS];
+};
+
+/*
+ * verbs/device.c: opens the rails of an instance. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info
+ * level, where there are none.
+ */
+mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport);
+void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
+
+/* verbs/gid.c: fills in `gid_index` and `gid` of a rail, for `wanted` (-1: finds the best one). */
+mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
+                                          int wanted);
+
+/* Two addresses between which packets can travel. */
+bool mscclpp_verbs_gids_match(const union ibv_gid *a, const union ibv_gid *b);
+
+/*
+ * verbs/path.c: steps in the tree of devices between two of them, by their resolved paths in sysfs; the fewer
+ * the nearer. A path that is not known ("") is as far away as can be.
+ */
+int mscclpp_verbs_path_distance(const char *a, const char *b);
+
+/* Resolved path of the PCI device of an HCA, or of a GPU by its bus id; "" if not known. */
+void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size_t size);
+void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size);
+
+/* verbs/region.c: entries of the operations. */
+mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
+                                             mscclpp_region_t **region_p);
+mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *key, size_t *length_p);
+void mscclpp_verbs_region_destroy(mscclpp_region_t *region);
+mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
+                                             mscclpp_remote_t **remote_p);
+void mscclpp_verbs_remote_destroy(mscclpp_remote_t *remote);
+
+/*
+ * What a registration has to know of memory. On the twin, which looks upon all memory as a device's, only what it has
+ * allocated as such is: so its pinned memory is told from that when the parameter verbs_registration is tried on it.
+ */
+mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transport, const void *address);
+
+/*
+ * Registers memory on one rail. NULL, and why at the info level, if that cannot be done: `kind` tells ways for device
+ * memory from those for the CPU's.
+ */
+struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
+                                      size_t length, mscclpp_mem_kind_t kind, int access);
+
+/*
+ * verbs/bounce.c: what a connection needs if either side has memory to be bounced; `lands`: this side has.
+ * All of it, with the streams: later a kernel may be waiting, and the runtime make an allocation wait for the kernel.
+ */
+mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands);
+
+/* Waits for the copies under way, before memory goes that they read or write. */
+void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport);
+
+/* After the queue pairs. Does nothing if there is nothing. */
+void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn);
+
+/* As the operations, where the region or the remote is bounced. */
+mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                          const mscclpp_region_t *region, uint64_t from, uint64_t length);
+mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                          uint64_t value);
+
+/* True if a signal may follow: what was bounced is in the peer's memory, or ahead of the signal on its way there. */
+bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn);
+
+/* True if nothing is under way. */
+bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
+
+/*
+ * The connection has broken, or its peer has left: what it was sent is carried out no more. An add that is in the
+ * middle of its way holds those of other connections up no longer.
+ */
+void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn);
+
+/* A control message other than good-bye has come. */
+void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message);
+void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport);
+
+/* verbs/conn.c: entries of the operations. */
+mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p);
+mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p);
+mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length);
+void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn);
+mscclpp_status_t mscclpp_verbs_conn_status(const mscclpp_conn_t *conn);
+
+/* Seconds of a clock that never goes back. */
+double mscclpp_verbs_now(void);
+
+/* verbs/qp.c: what a peer has to know of a queue pair. Plain bytes, as they travel. */
+typedef struct {
+    uint8_t gid[16];
+    uint32_t qp_number;
+    uint32_t psn;
+    uint32_t token_rkey;
+    uint16_t lid;
+    uint8_t link_layer;
+    uint8_t mtu;
+    uint8_t global; /* the GID is to be used */
+    uint8_t max_read_in;
+    uint8_t grh_required;
+    uint8_t reserved;
+} mscclpp_verbs_qp_address_t;
+
+mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rail_t *rail, mscclpp_verbs_qp_t **qp_p);
+void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_address_t *address_p);
+mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address);
+void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp);
+
+/* verbs/ops.c: entries of the operations. */
+mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                   mscclpp_region_t *region, uint64_t from, uint64_t length);
+mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token);
+mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value);
+mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p);
+mscclpp_status_t mscclpp_verbs_test(mscclpp_conn_t *conn, uint64_t ticket);
+
+/* verbs/stripe.c: a put of at least 1 byte within its regions; MSCCLPP_IN_PROGRESS as the operations. */
+mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                        const mscclpp_region_t *region, uint64_t from, uint64_t length);
+
+/* Posts what is left of a put, as far as there is room. */
+void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp);
+
+/* True if all that was put on other rails than rail 0 is in the peer's memory. */
+bool mscclpp_verbs_stripes_landed(mscclpp_conn_t *conn);
+
+/* verbs/queue.c: the send queue. Work requests that can be listed now. */
+uint32_t mscclpp_verbs_room(const mscclpp_verbs_qp_t *qp);
+
+/*
+ * The next work request of the list, zeroed but for its number and its element (sg_list, with num_sge 0), for the
+ * caller to fill in. Wants room. Never NULL; if the queue pair fails, that is the connection's status.
+ */
+struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp);
+
+/* Fills in the one element of a work request. */
+static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t address, uint64_t length, uint32_t lkey)
+{
+    wr->sg_list->addr = address;
+    wr->sg_list->length = (uint32_t)length;
+    wr->sg_list->lkey = lkey;
+    wr->num_sge = 1;
+}
+
+/* Rings the doorbell for what is listed. */
+void mscclpp_verbs_ring(mscclpp_verbs_qp_t *qp);
+
+static inline uint32_t mscclpp_verbs_imm(uint32_t message)
+{
+    return htonl(message);
+}
+
+/* A token's signal in mode no_atomic, or a control message. Wants room. */
+void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message);
+
+/* A write of no bytes, carried out after everything before it. Wants room. */
+void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp);
+
+/* Sees to it that the last work request asks for a completion; false: there is no room for one that does. */
+bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp);
+
+/* Fills the receive queue of a queue pair up. */
+void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp);
+
+/* verbs/progress.c */
+mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport);
+
+/* Takes what the HCA has done on one queue pair. */
+void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp);
+
+/*
+ * Breaks a connection for good, with one line that says why. Does nothing if it is broken already, or if the peer has
+ * left; of one that this side is leaving neither the log nor the instance's progress tells.
+ */
+void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,149 @@
+/* What is sent: puts, signals, adds and flushes, as work requests. */
+#include "mca/common/transport/verbs/internal.h"
+
+/* Whether anything can be asked of a connection. */
+static mscclpp_status_t check(const mscclpp_conn_t *conn)
+{
+    if (MSCCLPP_OK == conn->status && !conn->connected) {
+        mscclpp_error("%s: verbs: rank %d is not connected yet", conn->transport->params.label, conn->peer);
+        return MSCCLPP_ERR_INVALID;
+    }
+    return conn->status;
+}
+
+static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
+{
+    return offset > size || length > size - offset;
+}
+
+mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
+                                   mscclpp_region_t *region, uint64_t from, uint64_t length)
+{
+    mscclpp_status_t status = check(conn);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (remote->conn != conn || is_outside(to, length, remote->length) || is_outside(from, length, region->length)) {
+        mscclpp_error(
+            "%s: verbs: a put of %llu bytes to rank %d, from %llu of %llu to %llu of %llu, leaves its regions",
+            conn->transport->params.label, (unsigned long long)length, conn->peer, (unsigned long long)from,
+            (unsigned long long)region->length, (unsigned long long)to, (unsigned long long)remote->length);
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (0 == length || conn->left) {
+        return MSCCLPP_OK;
+    }
+    if (region->bounced || remote->bounced) {
+        return mscclpp_verbs_bounce_put(conn, remote, to, region, from, length);
+    }
+    if (!mscclpp_verbs_bounce_is_empty(conn)) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    return mscclpp_verbs_put_data(conn, remote, to, region, from, length);
+}
+
+/* Whether something that comes after all puts may be posted. */
+static bool is_clear(mscclpp_conn_t *conn)
+{
+    return 0 == conn->qps[0]->rest.length && mscclpp_verbs_room(conn->qps[0]) > 0 &&
+           mscclpp_verbs_stripes_landed(conn) && mscclpp_verbs_bounce_is_clear(conn);
+}
+
+static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint64_t value)
+{
+    mscclpp_verbs_qp_t *qp = conn->qps[0];
+    struct ibv_send_wr *wr = mscclpp_verbs_next(qp);
+
+    wr->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+    wr->wr.atomic.remote_addr = address;
+    wr->wr.atomic.rkey = rkey;
+    wr->wr.atomic.compare_add = value;
+    mscclpp_verbs_set_sge(wr, (uintptr_t)conn->transport->scratch, sizeof(*conn->transport->scratch),
+                          qp->rail->scratch_mr->lkey);
+}
+
+mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
+{
+    mscclpp_status_t status = check(conn);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (token >= conn->token_count) {
+        mscclpp_error("%s: verbs: rank %d has no token %u; it has %u", conn->transport->params.label, conn->peer, token,
+                      conn->token_count);
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (conn->left) {
+        return MSCCLPP_OK;
+    }
+    if (!is_clear(conn)) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    if (conn->atomic) {
+        post_add(conn, conn->token_address + token * sizeof(uint64_t), conn->token_rkey, 1);
+    } else {
+        mscclpp_verbs_send_control(conn->qps[0], token);
+    }
+    return conn->status;
+}
+
+mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
+{
+    mscclpp_status_t status = check(conn);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (!conn->atomic) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (remote->conn != conn || is_outside(to, sizeof(uint64_t), remote->length) ||
+        0 != (remote->address + to) % sizeof(uint64_t)) {
+        mscclpp_error("%s: verbs: an add at %llu of the %llu bytes of rank %d's region is outside or not aligned to 8",
+                      conn->transport->params.label, (unsigned long long)to, (unsigned long long)remote->length,
+                      conn->peer);
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (conn->left) {
+        return MSCCLPP_OK;
+    }
+    if (remote->bounced) {
+        return mscclpp_verbs_bounce_add(conn, remote, to, value);
+    }
+    if (!is_clear(conn)) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    post_add(conn, remote->address + to, remote->rkeys[0], value);
+    return conn->status;
+}
+
+mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
+{
+    mscclpp_verbs_qp_t *qp = conn->qps[0];
+    mscclpp_status_t status = check(conn);
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (!conn->left) {
+        if (0 != qp->rest.length || !mscclpp_verbs_stripes_landed(conn) || !mscclpp_verbs_bounce_is_empty(conn) ||
+            !mscclpp_verbs_signal_last(qp)) {
+            return MSCCLPP_IN_PROGRESS;
+        }
+        mscclpp_verbs_ring(qp);
+    }
+    if (MSCCLPP_OK == conn->status) {
+        *ticket_p = qp->posted;
+    }
+    return conn->status;
+}
+
+mscclpp_status_t mscclpp_verbs_test(mscclpp_conn_t *conn, uint64_t ticket)
+{
+    if (ticket <= conn->qps[0]->completed) {
+        return MSCCLPP_OK;
+    }
+    return MSCCLPP_OK != conn->status ? conn->status : MSCCLPP_IN_PROGRESS;
+}

@@ -1,0 +1,101 @@
+/* Where HCAs and GPUs are in the machine, by the paths of sysfs. */
+#include "mca/common/transport/verbs/internal.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More than any tree is deep: another socket is further away than anything on one's own. */
+#define OTHER_SOCKET 1000
+
+static int count_steps(const char *path)
+{
+    int steps = 0;
+
+    for (; '\0' != *path; ++path) {
+        steps += '/' == path[0] && '/' != path[1] && '\0' != path[1];
+    }
+    return steps;
+}
+
+/* -1 if not known. */
+static int socket_of(const char *path)
+{
+    char name[PATH_MAX];
+    int node = -1;
+    FILE *file;
+
+    if ((size_t)snprintf(name, sizeof(name), "%s/numa_node", path) < sizeof(name)) {
+        file = fopen(name, "re");
+        if (NULL != file) {
+            if (1 != fscanf(file, "%d", &node)) {
+                node = -1;
+            }
+            fclose(file);
+        }
+    }
+    return node;
+}
+
+int mscclpp_verbs_path_distance(const char *a, const char *b)
+{
+    size_t common = 0;
+    int distance;
+    int socket_a;
+    int socket_b;
+
+    if ('\0' == *a || '\0' == *b) {
+        return INT_MAX;
+    }
+    for (size_t i = 0;; ++i) {
+        bool end_a = '/' == a[i] || '\0' == a[i];
+        bool end_b = '/' == b[i] || '\0' == b[i];
+        if (end_a && end_b) {
+            common = i;
+        }
+        if (a[i] != b[i] || '\0' == a[i]) {
+            break;
+        }
+    }
+    distance = count_steps(a + common) + count_steps(b + common);
+    socket_a = socket_of(a);
+    socket_b = socket_of(b);
+    return distance + (socket_a >= 0 && socket_b >= 0 && socket_a != socket_b ? OTHER_SOCKET : 0);
+}
+
+static void resolve(const char *name, char *path, size_t size)
+{
+    char *resolved = realpath(name, NULL);
+
+    path[0] = '\0';
+    if (NULL != resolved && strlen(resolved) < size) {
+        snprintf(path, size, "%s", resolved);
+    }
+    free(resolved);
+}
+
+void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size_t size)
+{
+    char name[IBV_SYSFS_PATH_MAX + 16];
+
+    snprintf(name, sizeof(name), "%s/device", device->ibdev_path);
+    resolve(name, path, size);
+}
+
+void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
+{
+    char name[128];
+    int length = snprintf(name, sizeof(name), "/sys/bus/pci/devices/%s", bus_id);
+
+    path[0] = '\0';
+    if ('\0' == *bus_id || length < 0 || (size_t)length >= sizeof(name)) {
+        return;
+    }
+    /* The driver may write hexadecimal digits in capitals; sysfs has small ones. */
+    for (char *at = name; '\0' != *at; ++at) {
+        *at = (char)tolower((unsigned char)*at);
+    }
+    resolve(name, path, size);
+}

@@ -1,0 +1,267 @@
+/* What the HCA has done: completions, signals of peers, and errors. */
+#include "mca/common/transport/verbs/internal.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define POLL_BATCH 16
+#define POLL_ROUNDS 4        /* batches of one queue pair at a time, so that the others have their turn */
+#define EVENT_INTERVAL 1024u /* rounds of progress between two looks for events and at the clock */
+#define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
+#define LINE_BYTES 512       /* of what is said of a failure */
+
+void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
+{
+    mscclpp_transport_t *transport = conn->transport;
+    char line[LINE_BYTES];
+    va_list arguments;
+
+    if (MSCCLPP_OK != conn->status || conn->left) {
+        return;
+    }
+    conn->status = status;
+    mscclpp_verbs_bounce_give_up(conn);
+    if (conn->leaving) {
+        return;
+    }
+    if (MSCCLPP_OK == transport->failed) {
+        transport->failed = status;
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    mscclpp_error("%s: verbs: %s", transport->params.label, line);
+}
+
+static mscclpp_status_t status_of(enum ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_REM_ABORT_ERR:
+        return MSCCLPP_ERR_PEER;
+    default:
+        return MSCCLPP_ERR_SYSTEM;
+    }
+}
+
+static void look_for_events(mscclpp_transport_t *transport);
+
+/* Nothing that was sent is waited for any more; what there was to be read has been. */
+static void peer_left(mscclpp_conn_t *conn)
+{
+    mscclpp_debug("%s: verbs: rank %d has closed its connection", conn->transport->params.label, conn->peer);
+    conn->left = true;
+    mscclpp_verbs_bounce_give_up(conn);
+    for (int i = 0; i < conn->qp_count; ++i) {
+        mscclpp_verbs_qp_t *qp = conn->qps[i];
+        qp->rest = (mscclpp_verbs_rest_t){0};
+        qp->listed = 0;
+        qp->signalled = qp->completed = qp->posted;
+    }
+}
+
+/* The first one tells the cause; those of the work requests behind it only follow from it. */
+static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
+{
+    mscclpp_conn_t *conn = qp->conn;
+    const mscclpp_transport_t *transport = conn->transport;
+
+    if (MSCCLPP_OK != conn->status || conn->left) {
+        return;
+    }
+    if (IBV_WC_WR_FLUSH_ERR == wc->status) {
+        /* Only follows from something else, of which there may be an event. */
+        look_for_events(conn->transport);
+    }
+    mscclpp_verbs_fail(conn, status_of(wc->status),
+                       "the connection to rank %d over %s port %d failed: %s (status %d, vendor code 0x%x)", conn->peer,
+                       qp->rail->name, qp->rail->port, transport->ibv.wc_status_str(wc->status), (int)wc->status,
+                       wc->vendor_err);
+}
+
+/* The data of puts before a signal is in memory: the HCA reports the receipt after it. */
+static void take_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
+{
+    mscclpp_conn_t *conn = qp->conn;
+    const mscclpp_transport_params_t *params = &conn->transport->params;
+    const uint32_t token = ntohl(wc->imm_data);
+
+    ++qp->to_receive;
+    if (MSCCLPP_VERBS_GOOD_BYE == token) {
+        peer_left(conn);
+        return;
+    }
+    if (token >= MSCCLPP_VERBS_TOKEN_LIMIT) {
+        mscclpp_verbs_bounce_take(conn, token);
+        return;
+    }
+    if (token >= params->token_count) {
+        mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER, "rank %d signalled token %u, and there are %zu", conn->peer, token,
+                           params->token_count);
+        return;
+    }
+    (void)__atomic_add_fetch(&params->tokens[token], 1, __ATOMIC_RELEASE);
+}
+
+static void take_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
+{
+    if (IBV_WC_SUCCESS != wc->status) {
+        completion_failed(qp, wc);
+    } else if (MSCCLPP_VERBS_RECEIVE_ID == wc->wr_id) {
+        take_message(qp, wc);
+    } else if (wc->wr_id > qp->completed) {
+        qp->completed = wc->wr_id;
+    }
+}
+
+void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
+{
+    mscclpp_conn_t *conn = qp->conn;
+    struct ibv_wc wcs[POLL_BATCH];
+
+    for (int round = 0; round < POLL_ROUNDS && MSCCLPP_OK == conn->status; ++round) {
+        int count = ibv_poll_cq(qp->cq, POLL_BATCH, wcs);
+        if (count < 0) {
+            mscclpp_verbs_fail(conn, MSCCLPP_ERR_SYSTEM, "the completions of rank %d on %s port %d cannot be read",
+                               conn->peer, qp->rail->name, qp->rail->port);
+        }
+        for (int i = 0; i < count; ++i) {
+            take_completion(qp, &wcs[i]);
+        }
+        if (count < POLL_BATCH) {
+            break;
+        }
+    }
+    if (!conn->left && qp->to_receive > qp->receives / 8) {
+        mscclpp_verbs_receive(qp);
+    }
+}
+
+static bool is_about(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const struct ibv_async_event *event)
+{
+    for (int i = 0; i < conn->qp_count; ++i) {
+        const mscclpp_verbs_qp_t *qp = conn->qps[i];
+        switch (event->event_type) {
+        case IBV_EVENT_QP_FATAL:
+        case IBV_EVENT_QP_REQ_ERR:
+        case IBV_EVENT_QP_ACCESS_ERR:
+            if (event->element.qp == qp->qp) {
+                return true;
+            }
+            break;
+        case IBV_EVENT_CQ_ERR:
+            if (event->element.cq == qp->cq) {
+                return true;
+            }
+            break;
+        case IBV_EVENT_DEVICE_FATAL:
+            if (qp->rail == rail) {
+                return true;
+            }
+            break;
+        default:
+            break;
+        }
+    }
+    return false;
+}
+
+/* A connection over which this side sends nothing has no completion that could tell of its end. */
+static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail,
+                       const struct ibv_async_event *event)
+{
+    const char *text = transport->ibv.event_type_str(event->event_type);
+
+    if (IBV_EVENT_PORT_ERR == event->event_type) {
+        mscclpp_warn("%s: verbs: %s port %d: %s", transport->params.label, rail->name, event->element.port_num, text);
+        return;
+    }
+    mscclpp_debug("%s: verbs: %s: %s", transport->params.label, rail->name, text);
+    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+        if (is_about(conn, rail, event)) {
+            mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER, "the connection to rank %d over %s port %d failed: %s",
+                               conn->peer, rail->name, rail->port, text);
+        }
+    }
+}
+
+/* Each event is acknowledged at once, for the destruction of a queue pair waits for that. */
+static void look_for_events(mscclpp_transport_t *transport)
+{
+    for (int i = 0; i < transport->rail_count; ++i) {
+        mscclpp_verbs_rail_t *rail = &transport->rails[i];
+        struct ibv_async_event event;
+        while (0 == transport->ibv.get_async_event(rail->context, &event)) {
+            take_event(transport, rail, &event);
+            transport->ibv.ack_async_event(&event);
+        }
+    }
+}
+
+/*
+ * Whoever only waits has nothing under way whose end it would be told of, and so does not learn that the peer's process
+ * is dead. A write of no
+ * bytes is answered by the peer's HCA for as long as there is a queue pair.
+ */
+static void probe_peers(mscclpp_transport_t *transport)
+{
+    const double now = mscclpp_verbs_now();
+
+    if (now - transport->probed_at < PROBE_INTERVAL) {
+        return;
+    }
+    transport->probed_at = now;
+    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+        mscclpp_verbs_qp_t *qp = conn->qps[0];
+        if (conn->connected && !conn->left && MSCCLPP_OK == conn->status && qp->signalled <= qp->completed &&
+            mscclpp_verbs_room(qp) > 0) {
+            mscclpp_verbs_post_nothing(qp);
+            (void)mscclpp_verbs_signal_last(qp);
+            mscclpp_verbs_ring(qp);
+        }
+    }
+}
+
+/*
+ * Whether the HCA may have something to tell. A failure is reported even of what asked for no completion. A good-bye
+ * comes on rail 0, and explains why the other rails fail.
+ */
+static bool is_expected(const mscclpp_conn_t *conn, int rail)
+{
+    return conn->qps[rail]->posted != conn->qps[rail]->completed ||
+           (0 == rail && (!conn->atomic || NULL != conn->bounce || conn->qp_count > 1));
+}
+
+mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
+{
+    mscclpp_status_t failed;
+
+    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+        for (int i = 0; conn->connected && i < conn->qp_count && MSCCLPP_OK == conn->status; ++i) {
+            mscclpp_verbs_qp_t *qp = conn->qps[i];
+            mscclpp_verbs_ring(qp);
+            if (is_expected(conn, i)) {
+                mscclpp_verbs_poll(qp);
+            }
+            if (0 != qp->rest.length || qp->rest.read_back) {
+                mscclpp_verbs_continue_put(qp);
+                mscclpp_verbs_ring(qp);
+            }
+        }
+    }
+    if (transport->bouncing > 0) {
+        mscclpp_verbs_bounce_progress(transport);
+    }
+    if (++transport->rounds % EVENT_INTERVAL == 0) {
+        look_for_events(transport);
+        probe_peers(transport);
+    }
+    failed = transport->failed;
+    transport->failed = MSCCLPP_OK;
+    return failed;
+}

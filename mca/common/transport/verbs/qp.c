@@ -1,0 +1,287 @@
+/* Queue pairs: their making, the states that they go through, and their end. */
+#include "mca/common/transport/verbs/internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mca/common/base/process.h"
+
+#define INLINE_WANTED 128  /* bytes: what fits beside a header into two or three cache lines */
+#define MIN_DEPTH 16       /* work requests; the parameter verbs_queue_depth goes no lower either */
+#define MIN_RNR_TIMER 1    /* 0.01 ms: how long the peer waits after it found no receive request */
+#define PSN_MASK 0xffffffu /* packet sequence numbers have 24 bits */
+#define HOP_LIMIT 64
+
+/* Another one for each queue pair, so that packets of one that is gone are not taken for ours. */
+static uint32_t new_psn(const void *object)
+{
+    struct timespec now = {0, 0};
+    uint64_t mixed;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    mixed = mscclpp_process_token() ^ (uint64_t)now.tv_nsec ^ ((uint64_t)(uintptr_t)object << 13);
+    mixed *= 0x9e3779b97f4a7c15ull;
+    return (uint32_t)(mixed >> 32) & PSN_MASK;
+}
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Says which step failed; `error` is an errno. */
+static mscclpp_status_t failed(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const char *step,
+                               int error)
+{
+    mscclpp_error("%s: verbs: %s for rank %d on %s port %d failed: %s%s", conn->transport->params.label, step,
+                  conn->peer, rail->name, rail->port, strerror(error),
+                  ENOMEM == error ? " (is the limit of locked memory, ulimit -l, too low?)" : "");
+    return ENOMEM == error ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_SYSTEM;
+}
+
+static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
+{
+    struct ibv_qp_init_attr attr;
+    struct ibv_qp *made = NULL;
+
+    /* Devices differ in what they take inline; without it everything works as well. */
+    for (uint32_t inline_bytes = INLINE_WANTED; NULL == made; inline_bytes /= 2) {
+        memset(&attr, 0, sizeof(attr));
+        attr.qp_type = IBV_QPT_RC;
+        attr.send_cq = qp->cq;
+        attr.recv_cq = qp->cq;
+        attr.cap.max_send_wr = qp->depth;
+        attr.cap.max_recv_wr = (uint32_t)smaller(MSCCLPP_VERBS_RECEIVES, qp->rail->max_send);
+        attr.cap.max_send_sge = 1;
+        attr.cap.max_recv_sge = 1;
+        attr.cap.max_inline_data = inline_bytes;
+        made = transport->ibv.create_qp(qp->rail->pd, &attr);
+        if (0 == inline_bytes) {
+            break;
+        }
+    }
+    qp->max_inline = NULL != made ? attr.cap.max_inline_data : 0;
+    return made;
+}
+
+/*
+ * What a device says it holds may be counted in smaller units than work requests with their data: less depth works as
+ * well, if more slowly.
+ */
+static struct ibv_qp *create(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
+{
+    const uint32_t wanted = qp->depth;
+    struct ibv_qp *made = create_inline(transport, qp);
+
+    while (NULL == made && qp->depth > MIN_DEPTH) {
+        qp->depth = qp->depth / 2 > MIN_DEPTH ? qp->depth / 2 : MIN_DEPTH;
+        made = create_inline(transport, qp);
+    }
+    if (NULL != made && qp->depth < wanted) {
+        mscclpp_debug("%s: verbs: a queue pair to rank %d on %s port %d holds %u work requests instead of %u",
+                      transport->params.label, qp->conn->peer, qp->rail->name, qp->rail->port, qp->depth, wanted);
+    }
+    return made;
+}
+
+static int to_init(mscclpp_verbs_qp_t *qp)
+{
+    struct ibv_qp_attr attr;
+
+    memset(&attr, 0, sizeof(attr));
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = qp->rail->port;
+    attr.pkey_index = qp->rail->pkey_index;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    if (qp->rail->atomics) {
+        attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    }
+    return qp->conn->transport->ibv.modify_qp(qp->qp, &attr,
+                                              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rail_t *rail, mscclpp_verbs_qp_t **qp_p)
+{
+    mscclpp_transport_t *transport = conn->transport;
+    const mscclpp_verbs_functions_t *ibv = &transport->ibv;
+    mscclpp_verbs_qp_t *qp = calloc(1, sizeof(*qp));
+    mscclpp_status_t status = MSCCLPP_OK;
+    int error;
+
+    if (NULL == qp) {
+        mscclpp_error("%s: out of memory for a queue pair to rank %d", transport->params.label, conn->peer);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    qp->conn = conn;
+    qp->rail = rail;
+    qp->psn = new_psn(qp);
+    qp->depth = (uint32_t)smaller(transport->params.config->verbs_queue_depth, rail->max_send);
+    if (rail->max_cqe > 2 * MSCCLPP_VERBS_RECEIVES) {
+        qp->depth = (uint32_t)smaller((int)qp->depth, rail->max_cqe - MSCCLPP_VERBS_RECEIVES);
+    }
+    /* With errors every work request has a completion. */
+    qp->cq = ibv->create_cq(rail->context, (int)qp->depth + MSCCLPP_VERBS_RECEIVES, NULL, NULL, 0);
+    if (NULL == qp->cq) {
+        status = failed(conn, rail, "making a completion queue", errno);
+    } else {
+        qp->qp = create(transport, qp);
+        if (NULL == qp->qp) {
+            status = failed(conn, rail, "making a queue pair", errno);
+        } else {
+            error = to_init(qp);
+            if (0 != error) {
+                status = failed(conn, rail, "initialising a queue pair", error);
+            }
+        }
+    }
+    if (MSCCLPP_OK != status) {
+        mscclpp_verbs_qp_destroy(qp);
+        return status;
+    }
+    *qp_p = qp;
+    return MSCCLPP_OK;
+}
+
+void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
+{
+    if (NULL == qp) {
+        return;
+    }
+    /* The library waits for no work request here, only for the HCA to let go of the queues. */
+    if ((NULL != qp->qp && 0 != qp->conn->transport->ibv.destroy_qp(qp->qp)) ||
+        (NULL != qp->cq && 0 != qp->conn->transport->ibv.destroy_cq(qp->cq))) {
+        mscclpp_warn("%s: verbs: a queue pair to rank %d could not be taken down", qp->conn->transport->params.label,
+                     qp->conn->peer);
+    }
+    free(qp);
+}
+
+void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_address_t *address_p)
+{
+    const mscclpp_verbs_rail_t *rail = qp->rail;
+
+    memset(address_p, 0, sizeof(*address_p));
+    memcpy(address_p->gid, rail->gid.raw, sizeof(address_p->gid));
+    address_p->qp_number = qp->qp->qp_num;
+    address_p->psn = qp->psn;
+    address_p->token_rkey = NULL != rail->token_mr ? rail->token_mr->rkey : 0;
+    address_p->lid = rail->lid;
+    address_p->link_layer = rail->link_layer;
+    address_p->mtu = rail->mtu;
+    address_p->global = rail->gid_index >= 0;
+    address_p->max_read_in = (uint8_t)rail->max_read_in;
+    address_p->grh_required = rail->grh_required;
+}
+
+/* In one InfiniBand subnet the LID says it all, unless a port of it wants more; RoCE has GIDs only. */
+static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
+{
+    union ibv_gid gid;
+
+    memcpy(gid.raw, address->gid, sizeof(gid.raw));
+    return IBV_LINK_LAYER_ETHERNET == address->link_layer || 0 == address->lid ||
+           qp->conn->transport->params.config->verbs_gid_index >= 0 || qp->rail->grh_required ||
+           0 != address->grh_required ||
+           (qp->rail->gid_index >= 0 && address->global &&
+            gid.global.subnet_prefix != qp->rail->gid.global.subnet_prefix);
+}
+
+static int to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
+{
+    const mscclpp_config_t *config = qp->conn->transport->params.config;
+    const mscclpp_verbs_rail_t *rail = qp->rail;
+    struct ibv_qp_attr attr;
+
+    memset(&attr, 0, sizeof(attr));
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = (enum ibv_mtu)smaller(rail->mtu, address->mtu);
+    attr.dest_qp_num = address->qp_number;
+    attr.rq_psn = address->psn;
+    attr.max_dest_rd_atomic = (uint8_t)rail->max_read_in;
+    attr.min_rnr_timer = MIN_RNR_TIMER;
+    attr.ah_attr.port_num = rail->port;
+    attr.ah_attr.sl = (uint8_t)config->verbs_service_level;
+    attr.ah_attr.dlid = address->lid;
+    if (needs_global(qp, address)) {
+        attr.ah_attr.is_global = 1;
+        memcpy(attr.ah_attr.grh.dgid.raw, address->gid, sizeof(address->gid));
+        attr.ah_attr.grh.sgid_index = (uint8_t)rail->gid_index;
+        attr.ah_attr.grh.hop_limit = HOP_LIMIT;
+        attr.ah_attr.grh.traffic_class = (uint8_t)config->verbs_traffic_class;
+    }
+    return qp->conn->transport->ibv.modify_qp(qp->qp, &attr,
+                                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
+{
+    const mscclpp_config_t *config = qp->conn->transport->params.config;
+    struct ibv_qp_attr attr;
+
+    memset(&attr, 0, sizeof(attr));
+    attr.qp_state = IBV_QPS_RTS;
+    attr.sq_psn = qp->psn;
+    attr.timeout = (uint8_t)config->verbs_timeout;
+    attr.retry_cnt = (uint8_t)config->verbs_retry_count;
+    attr.rnr_retry = (uint8_t)config->verbs_rnr_retry;
+    attr.max_rd_atomic = (uint8_t)smaller(qp->rail->max_read_out, address->max_read_in);
+    return qp->conn->transport->ibv.modify_qp(qp->qp, &attr,
+                                              IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                                  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+/* A pair of GIDs of different kinds would end in packets that nobody answers. */
+static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
+{
+    const mscclpp_verbs_rail_t *rail = qp->rail;
+    char ours[INET6_ADDRSTRLEN] = "";
+    char theirs[INET6_ADDRSTRLEN] = "";
+    union ibv_gid gid;
+
+    if (address->link_layer != rail->link_layer || address->mtu < IBV_MTU_256 || address->mtu > IBV_MTU_4096 ||
+        (needs_global(qp, address) && (!address->global || rail->gid_index < 0))) {
+        mscclpp_info("%s: no verbs to rank %d: its port is of another kind than %s port %d, or has no GID",
+                     qp->conn->transport->params.label, qp->conn->peer, rail->name, rail->port);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    memcpy(gid.raw, address->gid, sizeof(gid.raw));
+    if (needs_global(qp, address) && !mscclpp_verbs_gids_match(&gid, &rail->gid)) {
+        (void)inet_ntop(AF_INET6, rail->gid.raw, ours, sizeof(ours));
+        (void)inet_ntop(AF_INET6, gid.raw, theirs, sizeof(theirs));
+        mscclpp_info("%s: no verbs to rank %d: its GID %s and ours %s (index %d of %s) are of different kinds; "
+                     "verbs_gid_index can choose others",
+                     qp->conn->transport->params.label, qp->conn->peer, theirs, ours, rail->gid_index, rail->name);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
+{
+    mscclpp_conn_t *conn = qp->conn;
+    mscclpp_status_t status = check_reachable(qp, address);
+    int error;
+
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    /* Before the peer can send: it may do so as soon as both sides are ready to receive. */
+    if (qp == conn->qps[0]) {
+        qp->receives =
+            smaller(conn->atomic ? MSCCLPP_VERBS_CONTROL_RECEIVES : MSCCLPP_VERBS_RECEIVES, qp->rail->max_send);
+        qp->to_receive = qp->receives;
+        mscclpp_verbs_receive(qp);
+        if (MSCCLPP_OK != conn->status) {
+            return conn->status;
+        }
+    }
+    error = to_ready_to_receive(qp, address);
+    if (0 == error) {
+        error = to_ready_to_send(qp, address);
+    }
+    return 0 == error ? MSCCLPP_OK : failed(conn, qp->rail, "connecting a queue pair", error);
+}

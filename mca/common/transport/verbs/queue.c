@@ -1,0 +1,107 @@
+/* Work requests on their way to the HCA. */
+#include "mca/common/transport/verbs/internal.h"
+
+#include <string.h>
+
+uint32_t mscclpp_verbs_room(const mscclpp_verbs_qp_t *qp)
+{
+    return qp->depth - (uint32_t)(qp->posted - qp->completed);
+}
+
+static void post_failed(mscclpp_verbs_qp_t *qp, const char *what, int error)
+{
+    mscclpp_verbs_fail(qp->conn, MSCCLPP_ERR_SYSTEM, "%s for rank %d on %s port %d was refused: %s", what,
+                       qp->conn->peer, qp->rail->name, qp->rail->port, strerror(error));
+}
+
+void mscclpp_verbs_ring(mscclpp_verbs_qp_t *qp)
+{
+    struct ibv_send_wr *bad = NULL;
+
+    if (qp->listed > 0 && MSCCLPP_OK == qp->conn->status) {
+        int error = ibv_post_send(qp->qp, &qp->list[0], &bad);
+        if (0 != error) {
+            post_failed(qp, "a work request", error);
+        }
+    }
+    qp->listed = 0;
+}
+
+struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp)
+{
+    struct ibv_send_wr *wr;
+
+    if (MSCCLPP_VERBS_LIST_MAX == qp->listed) {
+        mscclpp_verbs_ring(qp);
+    }
+    wr = &qp->list[qp->listed];
+    memset(wr, 0, sizeof(*wr));
+    wr->wr_id = ++qp->posted;
+    wr->sg_list = &qp->sges[qp->listed];
+    if (qp->listed > 0) {
+        qp->list[qp->listed - 1].next = wr;
+    }
+    ++qp->listed;
+    /* Often enough that there is room again before the queue is full. */
+    if (qp->posted - qp->signalled >= qp->depth / 4) {
+        wr->send_flags = IBV_SEND_SIGNALED;
+        qp->signalled = qp->posted;
+    }
+    return wr;
+}
+
+void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message)
+{
+    struct ibv_send_wr *wr = mscclpp_verbs_next(qp);
+
+    wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr->imm_data = mscclpp_verbs_imm(message);
+    wr->wr.rdma.remote_addr = qp->conn->token_address;
+    wr->wr.rdma.rkey = qp->conn->token_rkey;
+}
+
+void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp)
+{
+    struct ibv_send_wr *wr = mscclpp_verbs_next(qp);
+
+    wr->opcode = IBV_WR_RDMA_WRITE;
+    wr->wr.rdma.remote_addr = qp->conn->token_address;
+    wr->wr.rdma.rkey = qp->conn->token_rkey;
+}
+
+bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp)
+{
+    if (qp->signalled == qp->posted) {
+        return true;
+    }
+    if (0 == qp->listed) {
+        if (0 == mscclpp_verbs_room(qp)) {
+            return false;
+        }
+        mscclpp_verbs_post_nothing(qp);
+    }
+    qp->list[qp->listed - 1].send_flags |= IBV_SEND_SIGNALED;
+    qp->signalled = qp->posted;
+    return true;
+}
+
+void mscclpp_verbs_receive(mscclpp_verbs_qp_t *qp)
+{
+    struct ibv_recv_wr chain[MSCCLPP_VERBS_RECEIVE_CHAIN];
+    struct ibv_recv_wr *bad = NULL;
+
+    while (qp->to_receive > 0 && MSCCLPP_OK == qp->conn->status) {
+        int count = qp->to_receive < MSCCLPP_VERBS_RECEIVE_CHAIN ? qp->to_receive : MSCCLPP_VERBS_RECEIVE_CHAIN;
+        int error;
+        memset(chain, 0, sizeof(chain));
+        for (int i = 0; i < count; ++i) {
+            chain[i].wr_id = MSCCLPP_VERBS_RECEIVE_ID;
+            chain[i].next = i + 1 < count ? &chain[i + 1] : NULL;
+        }
+        error = ibv_post_recv(qp->qp, chain, &bad);
+        if (0 != error) {
+            post_failed(qp, "a receive request", error);
+        }
+        qp->to_receive -= count;
+    }
+}

@@ -1,0 +1,218 @@
+/* Memory that the HCAs read and write. */
+#include "mca/common/transport/verbs/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEY_MAGIC 0x6d737672u
+
+/* What travels to the peers. */
+typedef struct {
+    uint32_t magic;
+    uint16_t rail_count;
+    uint16_t bounced;
+    uint64_t address;
+    uint64_t length;
+    uint32_t rkeys[MSCCLPP_VERBS_MAX_RAILS];
+} region_key_t;
+
+_Static_assert(sizeof(region_key_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a region's key fits");
+
+static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
+                                     size_t length, int access)
+{
+    /* The older function refuses access flags that it does not know, though they are only hints. */
+    if (0 != (access & IBV_ACCESS_OPTIONAL_RANGE) && NULL != transport->ibv.reg_mr_iova2) {
+        return transport->ibv.reg_mr_iova2(rail->pd, address, length, (uintptr_t)address, (unsigned)access);
+    }
+    return transport->ibv.reg_mr(rail->pd, address, length, access & ~IBV_ACCESS_OPTIONAL_RANGE);
+}
+
+static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
+                                      size_t length, int access)
+{
+    const mscclpp_gpu_ops_t *gpu = transport->params.gpu;
+    struct ibv_mr *mr;
+    uint64_t offset;
+    int saved;
+    int fd;
+
+    if (NULL == transport->ibv.reg_dmabuf_mr || NULL == gpu->export_dmabuf ||
+        MSCCLPP_OK != gpu->export_dmabuf(address, length, &fd, &offset)) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    mr = transport->ibv.reg_dmabuf_mr(rail->pd, offset, length, (uintptr_t)address, fd, access);
+    saved = errno;
+    close(fd); /* the registration holds the memory itself */
+    errno = saved;
+    return mr;
+}
+
+mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transport, const void *address)
+{
+    mscclpp_mem_info_t info;
+
+    transport->params.gpu->query(address, &info);
+    return &mscclpp_gpu_host_ops == transport->params.gpu && NULL == info.base ? MSCCLPP_MEM_HOST : info.kind;
+}
+
+struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
+                                      size_t length, mscclpp_mem_kind_t kind, int access)
+{
+    const char *way = transport->params.config->verbs_registration;
+    const bool any = 0 == strcmp(way, "auto");
+    const bool device = MSCCLPP_MEM_DEVICE == kind && !transport->cpu_reads_all;
+    struct ibv_mr *mr = NULL;
+    int dmabuf_error = EPERM;
+    int error = EPERM;
+
+    if (MSCCLPP_MEM_MANAGED == kind) {
+        mscclpp_info("%s cannot register managed memory, which moves by itself", rail->name);
+        return NULL;
+    }
+    if (device && (any || 0 == strcmp(way, "dmabuf"))) {
+        mr = register_dmabuf(transport, rail, address, length, access);
+        dmabuf_error = errno;
+    }
+    if (NULL == mr && (!device || any || 0 == strcmp(way, "peermem"))) {
+        /* On device memory this asks for the kernel module that lends it to HCAs (nvidia_peermem). */
+        mr = register_plain(transport, rail, address, length, access);
+        error = errno;
+    }
+    if (NULL == mr && device) {
+        mscclpp_info("%s cannot register %zu bytes of device memory: as a dma-buf: %s; through nvidia_peermem: %s",
+                     rail->name, length, dmabuf_error == EPERM ? "off" : strerror(dmabuf_error),
+                     error == EPERM ? "off" : strerror(error));
+    } else if (NULL == mr) {
+        mscclpp_info("%s cannot register %zu bytes of host memory: %s%s", rail->name, length, strerror(error),
+                     ENOMEM == error ? " (is the limit of locked memory, ulimit -l, too low?)" : "");
+    }
+    return mr;
+}
+
+mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
+                                             mscclpp_region_t **region_p)
+{
+    int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    mscclpp_region_t *region;
+    mscclpp_mem_kind_t kind;
+    mscclpp_status_t status;
+
+    if (0 == length) {
+        mscclpp_error("%s: verbs: a region of 0 bytes is not allowed", transport->params.label);
+        return MSCCLPP_ERR_INVALID;
+    }
+    status = transport->params.gpu->settle(address);
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    region = calloc(1, sizeof(*region));
+    if (NULL == region) {
+        mscclpp_error("%s: out of memory for a region", transport->params.label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    kind = mscclpp_verbs_memory_kind(transport, address);
+    region->transport = transport;
+    region->address = (uintptr_t)address;
+    region->length = length;
+    region->cpu_readable = transport->cpu_reads_all || MSCCLPP_MEM_DEVICE != kind;
+    if (transport->params.config->verbs_relaxed_ordering) {
+        access |= IBV_ACCESS_RELAXED_ORDERING;
+    }
+    region->bounced = transport->bounces && MSCCLPP_MEM_DEVICE == kind;
+    if (region->bounced) {
+        region->next = transport->bounced;
+        transport->bounced = region;
+    }
+    for (int i = 0; i < transport->rail_count && !region->bounced; ++i) {
+        mscclpp_verbs_rail_t *rail = &transport->rails[i];
+        region->mrs[i] = mscclpp_verbs_register(transport, rail, address, length, kind,
+                                                access | (rail->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
+        if (NULL == region->mrs[i]) {
+            mscclpp_verbs_region_destroy(region);
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+    }
+    *region_p = region;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
+{
+    region_key_t bytes;
+
+    memset(&bytes, 0, sizeof(bytes));
+    bytes.magic = KEY_MAGIC;
+    bytes.rail_count = (uint16_t)region->transport->rail_count;
+    bytes.bounced = region->bounced;
+    bytes.address = region->address;
+    bytes.length = region->length;
+    for (int i = 0; i < region->transport->rail_count && !region->bounced; ++i) {
+        bytes.rkeys[i] = region->mrs[i]->rkey;
+    }
+    memcpy(key, &bytes, sizeof(bytes));
+    *length_p = sizeof(bytes);
+    return MSCCLPP_OK;
+}
+
+void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
+{
+    if (NULL == region) {
+        return;
+    }
+    for (mscclpp_region_t **link = &region->transport->bounced; NULL != *link; link = &(*link)->next) {
+        if (region == *link) {
+            *link = region->next;
+            mscclpp_verbs_bounce_wait(region->transport);
+            break;
+        }
+    }
+    for (int i = 0; i < region->transport->rail_count; ++i) {
+        if (NULL != region->mrs[i] && 0 != region->transport->ibv.dereg_mr(region->mrs[i])) {
+            mscclpp_warn("%s: verbs: a region of %llu bytes could not be taken back", region->transport->params.label,
+                         (unsigned long long)region->length);
+        }
+    }
+    free(region);
+}
+
+mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
+                                             mscclpp_remote_t **remote_p)
+{
+    const char *label = conn->transport->params.label;
+    mscclpp_remote_t *remote;
+    region_key_t bytes;
+
+    if (length != sizeof(bytes)) {
+        mscclpp_error("%s: verbs: the key of a region of rank %d has %zu bytes instead of %zu", label, conn->peer,
+                      length, sizeof(bytes));
+        return MSCCLPP_ERR_INVALID;
+    }
+    memcpy(&bytes, key, sizeof(bytes));
+    if (KEY_MAGIC != bytes.magic || !conn->connected || bytes.rail_count < conn->qp_count ||
+        bytes.rail_count > MSCCLPP_VERBS_MAX_RAILS || bytes.bounced > 1 ||
+        (bytes.bounced && (NULL == conn->bounce || 0 == conn->bounce->peer_in))) {
+        mscclpp_error("%s: verbs: what rank %d sent is not the key of a region of a connected peer", label, conn->peer);
+        return MSCCLPP_ERR_INVALID;
+    }
+    remote = calloc(1, sizeof(*remote));
+    if (NULL == remote) {
+        mscclpp_error("%s: out of memory for a region of rank %d", label, conn->peer);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    remote->conn = conn;
+    remote->address = bytes.address;
+    remote->length = bytes.length;
+    remote->bounced = bytes.bounced;
+    memcpy(remote->rkeys, bytes.rkeys, sizeof(remote->rkeys));
+    *remote_p = remote;
+    return MSCCLPP_OK;
+}
+
+void mscclpp_verbs_remote_destroy(mscclpp_remote_t *remote)
+{
+    free(remote);
+}

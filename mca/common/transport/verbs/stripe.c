@@ -1,0 +1,160 @@
+/*
+ * Puts over several rails. Between rails nothing is ordered by itself, so a connection knows which bytes of the peer
+ * are being written on rail 0, and which by stripes: a put into the same bytes on another rail waits, and a signal
+ * waits for all stripes.
+ */
+#include "mca/common/transport/verbs/internal.h"
+
+#define STRIPE_UNIT 4096u /* bytes: stripes begin on whole pages of a put */
+
+static bool overlaps(const mscclpp_verbs_range_t *range, uint64_t begin, uint64_t end)
+{
+    return begin < range->end && range->begin < end;
+}
+
+static void extend(mscclpp_verbs_range_t *range, uint64_t begin, uint64_t end)
+{
+    if (range->begin == range->end) {
+        range->begin = begin;
+        range->end = end;
+        return;
+    }
+    range->begin = begin < range->begin ? begin : range->begin;
+    range->end = end > range->end ? end : range->end;
+}
+
+static bool is_busy(const mscclpp_verbs_qp_t *qp)
+{
+    return 0 != qp->rest.length || qp->rest.read_back;
+}
+
+bool mscclpp_verbs_stripes_landed(mscclpp_conn_t *conn)
+{
+    for (int i = 1; i < conn->qp_count; ++i) {
+        if (is_busy(conn->qps[i]) || conn->qps[i]->completed < conn->qps[i]->landed) {
+            return false;
+        }
+    }
+    conn->striped = (mscclpp_verbs_range_t){0, 0};
+    return true;
+}
+
+/* Forgets what was put on rail 0 once it has arrived. */
+static void renew_plain(mscclpp_conn_t *conn)
+{
+    if (conn->qps[0]->completed >= conn->plain_last) {
+        conn->plain = (mscclpp_verbs_range_t){0, 0};
+    }
+}
+
+/* Whether what was put on rail 0 into these bytes is still under way; asks for its completion then. */
+static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
+{
+    renew_plain(conn);
+    if (!overlaps(&conn->plain, begin, end)) {
+        return false;
+    }
+    (void)mscclpp_verbs_signal_last(conn->qps[0]);
+    return true;
+}
+
+static void put_part(mscclpp_conn_t *conn, int rail, const mscclpp_remote_t *remote, uint64_t to,
+                     const mscclpp_region_t *region, uint64_t from, uint64_t length)
+{
+    mscclpp_verbs_qp_t *qp = conn->qps[rail];
+
+    qp->rest = (mscclpp_verbs_rest_t){.from = region->address + from,
+                                      .to = remote->address + to,
+                                      .length = length,
+                                      .lkey = region->mrs[rail]->lkey,
+                                      .rkey = remote->rkeys[rail],
+                                      .cpu_readable = region->cpu_readable,
+                                      .read_back = rail > 0};
+    mscclpp_verbs_continue_put(qp);
+}
+
+/* On rail 0. */
+static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to, const mscclpp_region_t *region,
+                      uint64_t from, uint64_t length)
+{
+    if (conn->qp_count > 1) {
+        renew_plain(conn);
+    }
+    put_part(conn, 0, remote, to, region, from, length);
+    if (conn->qp_count > 1) {
+        extend(&conn->plain, remote->address + to, remote->address + to + length);
+        /* What is not posted yet is found by its rest. */
+        conn->plain_last = conn->qps[0]->posted;
+    }
+}
+
+mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
+                                        const mscclpp_region_t *region, uint64_t from, uint64_t length)
+{
+    const uint64_t begin = remote->address + to;
+    const uint64_t end = begin + length;
+    const bool striped = conn->qp_count > 1 && length >= conn->transport->params.config->verbs_stripe_min;
+    uint64_t part;
+
+    for (int i = 0; i < (striped ? conn->qp_count : 1); ++i) {
+        if (is_busy(conn->qps[i]) || 0 == mscclpp_verbs_room(conn->qps[i])) {
+            return MSCCLPP_IN_PROGRESS;
+        }
+    }
+    if (conn->qp_count > 1 && !mscclpp_verbs_stripes_landed(conn) && overlaps(&conn->striped, begin, end)) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    if (!striped) {
+        put_plain(conn, remote, to, region, from, length);
+        return conn->status;
+    }
+    if (is_under_way(conn, begin, end)) {
+        return MSCCLPP_IN_PROGRESS;
+    }
+    part = (length / (uint64_t)conn->qp_count + STRIPE_UNIT - 1) & ~(uint64_t)(STRIPE_UNIT - 1);
+    for (int i = conn->qp_count - 1; i > 0; --i) {
+        uint64_t at = part * (uint64_t)i;
+        uint64_t rest = at < length ? length - at : 0;
+        if (rest > 0) {
+            put_part(conn, i, remote, to + at, region, from + at, rest < part ? rest : part);
+        }
+    }
+    extend(&conn->striped, begin + part, end);
+    put_plain(conn, remote, to, region, from, part < length ? part : length);
+    return conn->status;
+}
+
+void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
+{
+    mscclpp_verbs_rest_t *rest = &qp->rest;
+    struct ibv_send_wr *wr;
+
+    while (rest->length > 0 && mscclpp_verbs_room(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
+        uint64_t length = rest->length < qp->rail->max_message ? rest->length : qp->rail->max_message;
+
+        wr = mscclpp_verbs_next(qp);
+        wr->opcode = IBV_WR_RDMA_WRITE;
+        wr->wr.rdma.remote_addr = rest->to;
+        wr->wr.rdma.rkey = rest->rkey;
+        mscclpp_verbs_set_sge(wr, rest->from, length, rest->lkey);
+        if (rest->cpu_readable && length <= qp->max_inline) {
+            wr->send_flags |= IBV_SEND_INLINE;
+        }
+        rest->from += length;
+        rest->to += length;
+        rest->length -= length;
+        if (0 == qp->rest.length && qp == qp->conn->qps[0]) {
+            qp->conn->plain_last = qp->posted;
+        }
+    }
+    if (rest->read_back && 0 == rest->length && mscclpp_verbs_room(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
+        wr = mscclpp_verbs_next(qp);
+        wr->opcode = IBV_WR_RDMA_READ;
+        wr->wr.rdma.remote_addr = rest->to - 1;
+        wr->wr.rdma.rkey = rest->rkey;
+        mscclpp_verbs_set_sge(wr, (uintptr_t)&qp->conn->transport->scratch[1], 1, qp->rail->scratch_mr->lkey);
+        (void)mscclpp_verbs_signal_last(qp);
+        qp->landed = qp->posted;
+        rest->read_back = false;
+    }
+}

@@ -1,0 +1,180 @@
+#include "mca/common/transport/verbs/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROBE_BYTES 65536u /* one page, whatever the GPU's */
+#define SCRATCH_BYTES (2 * sizeof(uint64_t))
+#define PATIENCE_SECONDS 1.0 /* a peer's HCA answers in microseconds, if it does */
+
+static void verbs_destroy(mscclpp_transport_t *transport)
+{
+    if (NULL != transport) {
+        mscclpp_copier_fini(&transport->out, transport->params.gpu);
+        mscclpp_copier_fini(&transport->in, transport->params.gpu);
+        mscclpp_verbs_close_rails(transport);
+        free(transport->scratch);
+        free(transport);
+    }
+}
+
+/* Tried, since neither the runtime nor the HCA can tell beforehand. */
+static bool can_register_device_memory(mscclpp_transport_t *transport)
+{
+    const mscclpp_transport_params_t *params = &transport->params;
+    struct ibv_mr *mr;
+    void *memory;
+
+    if (transport->cpu_reads_all) {
+        return true;
+    }
+    if (MSCCLPP_OK != params->gpu->device_alloc(params->device, PROBE_BYTES, &memory)) {
+        return false;
+    }
+    mr = mscclpp_verbs_register(transport, &transport->rails[0], memory, PROBE_BYTES, MSCCLPP_MEM_DEVICE,
+                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (NULL != mr) {
+        (void)transport->ibv.dereg_mr(mr);
+    }
+    params->gpu->device_free(params->device, memory);
+    return NULL != mr;
+}
+
+/*
+ * A page of its own: where the library protects registered memory from fork by keeping its pages from children, nothing
+ * else may lie in them.
+ */
+static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *memory;
+
+    if (0 != posix_memalign(&memory, page, page)) {
+        mscclpp_error("%s: out of memory for the transport verbs", transport->params.label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    memset(memory, 0, page);
+    transport->scratch = memory;
+    return MSCCLPP_OK;
+}
+
+/* Registers what every connection needs. */
+static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
+{
+    const mscclpp_transport_params_t *params = &transport->params;
+    const size_t length = params->token_count * sizeof(params->tokens[0]);
+    const mscclpp_mem_kind_t kind = mscclpp_verbs_memory_kind(transport, params->tokens);
+
+    if (MSCCLPP_MEM_DEVICE == kind && !transport->cpu_reads_all && !transport->atomic) {
+        mscclpp_info("no verbs: without atomics of the HCA the CPU adds to tokens, and these are in device memory");
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    for (int i = 0; i < transport->rail_count; ++i) {
+        mscclpp_verbs_rail_t *rail = &transport->rails[i];
+        int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+        if (rail->atomics) {
+            access |= IBV_ACCESS_REMOTE_ATOMIC;
+        }
+        rail->scratch_mr = mscclpp_verbs_register(transport, rail, transport->scratch, SCRATCH_BYTES, MSCCLPP_MEM_HOST,
+                                                  IBV_ACCESS_LOCAL_WRITE);
+        if (NULL == rail->scratch_mr) {
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+        if (0 == i && length > 0) {
+            rail->token_mr = mscclpp_verbs_register(transport, rail, params->tokens, length, kind, access);
+            if (NULL == rail->token_mr) {
+                return MSCCLPP_ERR_NOT_SUPPORTED;
+            }
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
+                                     mscclpp_transport_t **transport_p)
+{
+    const char *registration = params->config->verbs_registration;
+    const char *mode = params->config->verbs_mode;
+    mscclpp_transport_t *transport = calloc(1, sizeof(*transport));
+    mscclpp_status_t status;
+
+    if (NULL == transport) {
+        mscclpp_error("%s: out of memory for the transport verbs", params->label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    transport->params = *params;
+    transport->patience = PATIENCE_SECONDS;
+    /* A way of registration that was asked for is one for device memory; the twin's stands for it then. */
+    transport->cpu_reads_all = 0 == strcmp(params->gpu->name, "host") && 0 == strcmp(registration, "auto");
+    status = mscclpp_verbs_load(params->config->verbs_library, &transport->ibv);
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_verbs_open_rails(transport);
+    }
+    if (MSCCLPP_OK == status) {
+        /* Tokens and adds are served by rail 0, which alone has to have atomics. */
+        transport->atomic = 0 != strcmp(mode, "no_atomic") && transport->rails[0].atomics;
+        if (!transport->atomic && 0 == strcmp(mode, "atomic")) {
+            mscclpp_info("no verbs: verbs_mode is atomic, and %s has no atomics", transport->rails[0].name);
+            status = MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+    }
+    if (MSCCLPP_OK == status) {
+        status = make_scratch(transport);
+    }
+    if (MSCCLPP_OK == status) {
+        status = register_tokens(transport);
+    }
+    if (MSCCLPP_OK != status) {
+        verbs_destroy(transport);
+        return status;
+    }
+    for (int i = 0; i < transport->rail_count; ++i) {
+        const mscclpp_verbs_rail_t *rail = &transport->rails[i];
+        mscclpp_info("%s: verbs: rail %d is %s port %d, GID index %d, signals %s", params->label, i, rail->name,
+                     rail->port, rail->gid_index, transport->atomic ? "atomic" : "no_atomic");
+    }
+    *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_REACH_NETWORK;
+    if (transport->atomic) {
+        *flags_p |= MSCCLPP_CAN_ADD;
+    }
+    if (0 == strcmp(registration, "bounce")) {
+        transport->bounces = true;
+    } else if (!can_register_device_memory(transport)) {
+        transport->bounces = 0 == strcmp(registration, "auto");
+    } else {
+        *flags_p |= MSCCLPP_DEVICE_REGIONS;
+        if (transport->atomic || transport->cpu_reads_all) {
+            *flags_p |= MSCCLPP_DEVICE_TOKENS;
+        }
+    }
+    if (transport->bounces) {
+        *flags_p |= MSCCLPP_DEVICE_REGIONS;
+        mscclpp_info("%s: verbs: device memory is bounced through pinned host memory", params->label);
+    }
+    *transport_p = transport;
+    return MSCCLPP_OK;
+}
+
+const mscclpp_transport_ops_t mscclpp_transport_verbs = {
+    .name = "verbs",
+    .between_nodes = true,
+    .create = verbs_create,
+    .destroy = verbs_destroy,
+    .progress = mscclpp_verbs_progress,
+    .conn_create = mscclpp_verbs_conn_create,
+    .conn_address = mscclpp_verbs_conn_address,
+    .conn_connect = mscclpp_verbs_conn_connect,
+    .conn_destroy = mscclpp_verbs_conn_destroy,
+    .conn_status = mscclpp_verbs_conn_status,
+    .region_create = mscclpp_verbs_region_create,
+    .region_key = mscclpp_verbs_region_key,
+    .region_destroy = mscclpp_verbs_region_destroy,
+    .remote_create = mscclpp_verbs_remote_create,
+    .remote_destroy = mscclpp_verbs_remote_destroy,
+    .put = mscclpp_verbs_put,
+    .signal = mscclpp_verbs_signal,
+    .add = mscclpp_verbs_add,
+    .flush = mscclpp_verbs_flush,
+    .test = mscclpp_verbs_test,
+};

@@ -1,0 +1,441 @@
+/*
+ * What the files of mscclpp_bench offer one another. The program measures the component from the outside: it calls
+ * MPI's collectives, or the host library, and never exchanges its own bookkeeping through the path under test.
+ */
+#ifndef TOOLS_BENCH_BENCH_H
+#define TOOLS_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <mpi.h>
+
+#include "mca/common/gpu/gpu.h"
+#include "mca/common/task/task.h"
+#include "mca/common/team/team.h"
+#include "tools/bench/bench_coll.h"
+#include "tools/bench/bench_cuda.h"
+#include "tools/bench/bench_kernel.h"
+
+#ifndef MSCCLPP_VERSION
+#ifdef PACKAGE_VERSION
+#define MSCCLPP_VERSION PACKAGE_VERSION
+#else
+#define MSCCLPP_VERSION "(unversioned build)"
+#endif
+#endif
+
+#define BENCH_EXIT_WRONG 1
+#define BENCH_EXIT_USAGE 2
+
+/* Types. `nccl` is NCCL's number of the type. */
+typedef struct {
+    const char *name;
+    size_t size;
+    mscclpp_dtype_t dtype;
+    int nccl;
+    long sum_max; /* integers from 0 to here are exact in the type */
+} bench_type_t;
+
+typedef struct {
+    const char *name;
+    mscclpp_op_t op;
+    int nccl;
+} bench_op_t;
+
+extern const bench_type_t bench_types[];
+extern const int bench_type_count;
+extern const bench_op_t bench_ops[];
+extern const int bench_op_count;
+
+/* MPI_DATATYPE_NULL where MPI has no such type. */
+MPI_Datatype bench_type_mpi(const bench_type_t *type);
+MPI_Op bench_op_mpi(const bench_op_t *op);
+
+/* Writes the integer `value`, which the type holds exactly, as one element. */
+void bench_type_encode(const bench_type_t *type, long value, void *element);
+
+/* The name of the program, for its messages. Each program has its own. */
+extern const char bench_program[];
+
+/*
+ * Values of options. False after one line, printed by one rank, that names the option, the value and what is allowed;
+ * the result is written on success only. Sizes take a suffix k, m or g; choices are separated by "|".
+ */
+bool bench_parse_size(const char *option, const char *text, size_t *size_p);
+bool bench_parse_int(const char *option, const char *text, int min, int max, int *value_p);
+bool bench_parse_factor(const char *text, double *factor_p);
+bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p);
+
+/* Prints that line, and returns false. */
+bool bench_refuse(const char *option, const char *value, const char *allowed);
+
+/* The same for an option that getopt_long refuses with "?" or ":" as its result, by its name. */
+struct option;
+bool bench_refuse_option(int result, char *const *argv, const struct option *table);
+
+/* True on the one rank that speaks for all before MPI_Init. */
+bool bench_speaks(void);
+
+/* The exit status of a run that ends with `status`: never 0 if standard output got lost, of which a line is printed. */
+int bench_end(int status);
+
+/* The exit status of a run that ends before MPI_Init: of one that failed, once that rank has had time to speak. */
+int bench_leave(int status);
+
+/* Options */
+typedef enum {
+    BENCH_MODE_BLOCKING, /* MPI's function, one call at a time */
+    BENCH_MODE_LIBRARY,  /* the host library's blocking call, one at a time */
+    BENCH_MODE_STREAM,   /* the host library's calls queued in a stream, one wait at the end */
+    BENCH_MODE_PORT      /* no collective: port channels between pairs of ranks (bench_port.h) */
+} bench_mode_t;
+
+typedef enum {
+    BENCH_COMPARE_NONE,
+    BENCH_COMPARE_NCCL,
+    BENCH_COMPARE_STAGED,   /* copy to pinned host memory, MPI's function there, copy back */
+    BENCH_COMPARE_LAUNCHED, /* the host library without lingering kernels */
+    BENCH_COMPARE_COPIES,   /* of what moves only: plain copies of the same bytes */
+    BENCH_COMPARE_KERNEL    /* a plain kernel that reads and writes as many bytes as the call must */
+} bench_compare_t;
+
+/* Where the measured buffers are. */
+typedef enum {
+    BENCH_MEMORY_DEVICE,
+    BENCH_MEMORY_HEAP,  /* the host's, from malloc */
+    BENCH_MEMORY_STACK, /* of the calling thread */
+    BENCH_MEMORY_LARGE  /* within one large mapping */
+} bench_memory_t;
+
+#define BENCH_STACK_BUFFER ((size_t)64 << 10)
+
+/* Kernels of an application between the calls. */
+typedef struct {
+    bool given;
+    bench_kernel_kind_t kind;
+    double microseconds; /* that each takes */
+    int calls;           /* for each turn of kernels */
+    int ahead;           /* kernels queued before the calls; 0: one after them */
+    int matrix;          /* rows of a product's matrices, chosen at the start */
+} bench_between_t;
+
+#define BENCH_MAX_TYPES 16
+#define BENCH_MAX_OPS 8
+
+typedef struct {
+    bench_mode_t mode;
+    bool mode_given;
+    bench_compare_t compare;
+    bench_between_t between;
+    bench_memory_t memory;
+    const bench_coll_t *colls[BENCH_MAX_COLLS];
+    int ncolls;
+    int root;
+    size_t min; /* bytes; min and max are 0 until the device is known, unless given */
+    size_t max;
+    double factor;
+    const bench_type_t *types[BENCH_MAX_TYPES];
+    int ntypes;
+    const bench_op_t *ops[BENCH_MAX_OPS];
+    int nops;
+    bool out_of_place;
+    bool in_place;
+    int iterations; /* 0: by size */
+    int warmup;
+    int checks;
+    int rounds;
+    const char *transport; /* of port channels; "all" */
+    int window;            /* puts before a flush */
+    bool nccl_spin;        /* NCCL's end is polled for and not waited for in cudaStreamSynchronize */
+    const char *nccl_library;
+    const char *json;   /* file, or NULL */
+    const char *device; /* "auto", "cuda" or "host" */
+} bench_options_t;
+
+/*
+ * True with the options. False if the program is to end with *status_p: after --help, --version, or a bad option of
+ * which one line was printed. Called before MPI_Init.
+ */
+bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p);
+const char *bench_mode_name(bench_mode_t mode);
+const char *bench_compare_name(bench_compare_t compare);
+const char *bench_memory_name(bench_memory_t memory);
+
+/* Where the ranks run, and on what. */
+typedef struct {
+    char host[64];
+    char device_name[64];
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
+    int device;
+    int on_cuda;
+    long pid;
+} bench_place_t;
+
+typedef struct {
+    MPI_Comm comm;    /* carries the measured calls only */
+    MPI_Comm control; /* carries the program's own point-to-point messages and barriers */
+    int rank;
+    int size;
+    int nodes;
+    const mscclpp_gpu_ops_t *gpu;
+    bool on_host; /* the twin */
+    int device;
+    bool shared_gpu; /* some GPU serves several ranks */
+    double init;     /* seconds that MPI_Init took */
+    bench_place_t *places;
+    mscclpp_config_t config; /* for the host library's own calls: the component's parameters */
+    mscclpp_rules_t *rules;  /* those of the parameter; NULL: none */
+    mscclpp_gpu_stream_t *stream;
+    void *native_stream;  /* the same stream as CUDA knows it; NULL on the twin */
+    mscclpp_team_t *team; /* NULL until bench_library_open */
+} bench_env_t;
+
+/* Chooses the runtime, and before MPI_Init the component's, too. False after one printed line. */
+bool bench_env_choose_device(bench_env_t *env, const char *device);
+
+/* Bytes of the largest message where none is given: what the device takes in a short while, and not below `min`. */
+size_t bench_env_largest(const bench_env_t *env, size_t min);
+
+/* After MPI_Init. On failure all ranks return false and rank 0 has printed one line. */
+bool bench_env_open(bench_env_t *env);
+void bench_env_close(bench_env_t *env);
+
+/*
+ * Exchanges among the ranks by point-to-point messages: measuring must neither disturb nor depend on the collectives
+ * under test, which on the twin would serve these host buffers as well.
+ */
+void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length);
+void bench_broadcast(MPI_Comm comm, void *data, size_t length); /* from rank 0 */
+double bench_max(MPI_Comm comm, double value);
+uint64_t bench_sum(MPI_Comm comm, uint64_t value);
+bool bench_all(MPI_Comm comm, bool value);
+mscclpp_oob_t bench_oob(MPI_Comm *comm);
+
+/* What is known of the component from outside, through MPI's tool interface. */
+typedef struct {
+    bool loaded;   /* its parameters are registered */
+    bool disabled; /* by enable or priority */
+    bool counters; /* it counts what it served */
+    uint64_t served;
+    uint64_t staged;
+} bench_component_t;
+
+void bench_component_open(void);
+void bench_component_read(bench_component_t *state_p);
+/* The text of parameter coll_mscclpp_<name>; false if there is none. */
+bool bench_component_parameter(const char *name, char *text, size_t length);
+void bench_component_close(void);
+
+/* Buffers with known contents. */
+typedef struct {
+    bench_memory_t memory;
+    char *send;
+    char *recv;
+    size_t capacity;
+    char *staging; /* pinned */
+    size_t staging_size;
+    char *expected; /* one period of the result */
+} bench_buffers_t;
+
+/* `stack`: both buffers, of 64 KiB each, for the memory of that kind. */
+bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity, bench_memory_t memory,
+                        char *stack);
+void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env);
+
+/* One call. `send` and `recv` are this rank's two buffers, of which in place, and in a broadcast, `recv` is used. */
+typedef struct {
+    char *send;
+    char *recv;
+    const bench_type_t *type;
+    const bench_op_t *op;
+    const bench_layout_t *layout;
+    bool in_place;
+} bench_operation_t;
+
+/* Fills the operands of this rank, and the other buffer, or what is left of it, with a value that cannot be right. */
+bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed);
+
+/*
+ * How many elements of the whole result buffer differ from the exact ones, on this rank. `strict`: those that the
+ * collective must not touch count, too.
+ */
+bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
+                          int seed, bool strict, uint64_t *wrong_p);
+
+/* What a contender can do with a call. */
+typedef enum {
+    BENCH_SERVES_NOT,
+    BENCH_SERVES_TIME, /* it takes a time that says something, and leaves another result */
+    BENCH_SERVES
+} bench_serves_t;
+
+/* One way to serve a collective. Functions print their cause and return false on failure. */
+typedef struct bench_contender {
+    const char *name;
+    bench_env_t *env;
+    bool (*call)(struct bench_contender *contender, const bench_operation_t *operation);
+    bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL if each call does */
+    /* NULL: all of them. Equal on all ranks. */
+    bench_serves_t (*serves)(const struct bench_contender *contender, const bench_coll_t *coll, bool in_place);
+    mscclpp_team_t *team; /* of the host library, which serves it; NULL: others */
+    bool waits;           /* NCCL and others in a stream: each call waits for its end */
+    bool spins;
+    char *staging[2];              /* staged: pinned host memory */
+    struct bench_contender *calls; /* a loop with kernels: whose calls it makes; NULL: none */
+} bench_contender_t;
+
+bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
+bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
+                                          bool stream);
+
+/* MPI's function with these buffers. */
+bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm);
+
+/* The host library's call of a collective other than all-reduce. */
+mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operation_t *operation, uint64_t call);
+
+/* What this contender can do. */
+bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place);
+
+/* Creates a team of the host library. All ranks return the same; one line on failure. */
+bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_team_t **team_p);
+
+/* Creates the host library's team with the component's parameters, once. */
+bool bench_library_open(bench_env_t *env);
+void bench_library_close(bench_env_t *env);
+
+/* All ranks return the same; one line on failure. */
+bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p);
+void bench_nccl_close(void);
+/* "2.28.9", or "" */
+const char *bench_nccl_version(void);
+
+bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p);
+void bench_staged_close(bench_contender_t *contender);
+
+/* The host library's blocking calls without lingering kernels, in a team of its own. */
+bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p);
+void bench_launched_close(bench_contender_t *contender);
+
+/* Plain copies of what moves, into the peers' buffers where these can be mapped. All ranks return the same. */
+bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p);
+void bench_copies_close(void);
+/* In a few words, where they go. */
+const char *bench_copies_describe(void);
+
+/* One kernel for each GPU. `colls`: what is to be measured, by which it knows its largest traffic. */
+bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p);
+void bench_plain_close(bench_env_t *env);
+
+const char *bench_between_name(bench_kernel_kind_t kind);
+
+/* False after one line, printed by one rank, if this device or machine has no such kernels. */
+bool bench_between_possible(const bench_env_t *env, const bench_between_t *between);
+
+/* `in_stream`: calls are queued in the kernels' stream. All ranks return the same; one line on failure. */
+bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream);
+void bench_between_close(void);
+
+/* The loop of kernels and these calls; NULL: of kernels alone. */
+bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls);
+
+/* One row of the table: times in seconds a call, each the maximum over the ranks of their averages. */
+#define BENCH_MAX_ROUNDS 101
+
+typedef struct {
+    int rounds;
+    double round[BENCH_MAX_ROUNDS];
+} bench_times_t;
+
+typedef struct {
+    bool measured;
+    int iterations;
+    bench_times_t ours; /* with kernels between the calls: of a turn of their loop */
+    bench_times_t rival;
+    bench_times_t base; /* of a turn of the loop without the calls, if there is such a loop */
+    uint64_t wrong;     /* elements, all ranks and checks together */
+    uint64_t rival_wrong;
+    char algorithm[32]; /* empty where MPI hides it */
+} bench_cell_t;
+
+typedef struct {
+    size_t bytes;
+    const bench_layout_t *layout;
+    const bench_type_t *type;
+    const bench_op_t *op;
+    const char *path; /* of the measured calls */
+    bench_cell_t out_of_place;
+    bench_cell_t in_place;
+} bench_row_t;
+
+double bench_times_median(const bench_times_t *times);
+
+/* What a call adds to the loop: of each round the difference to another one, which may have no rounds. */
+bench_times_t bench_between_added(const bench_between_t *between, const bench_times_t *with,
+                                  const bench_times_t *without);
+
+/* The parts of a measurement. Those that return a bool print their cause and return false on failure. */
+
+/* A round that lasts this long averages over enough calls, but has so many of them at least. */
+#define BENCH_ROUND_SECONDS 0.02
+#define BENCH_MIN_ITERATIONS 5
+
+double bench_now(void); /* seconds of a clock that only goes forward */
+
+/* How many calls a round should have if one takes so long. */
+int bench_iterations(double seconds);
+bool bench_repeat(bench_contender_t *contender, const bench_operation_t *operation, int calls);
+
+/* Seconds a call, the slowest rank's. */
+bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
+                      double *seconds_p);
+
+/* Verified calls; *wrong_p counts the wrong elements of all ranks. */
+bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
+                 const bench_operation_t *operation, bool strict, uint64_t *wrong_p);
+
+/* Measures ours, and in alternating rounds the rival, if there is one, and the loop without calls, if it is asked for.
+ */
+bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
+                   bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p);
+
+/* Writes the text within quotes. */
+void bench_json_string(FILE *file, const char *text);
+
+/* The tables on standard output, one for each collective, and the JSON file, by rank 0. */
+typedef struct {
+    FILE *json;
+    bool first_row;
+    const bench_coll_t *coll; /* of the table under way */
+    bool rival;               /* in its columns */
+    bool out_of_place;
+    bool in_place;
+    const bench_options_t *options;
+    const bench_env_t *env;
+    /* What the component served of each collective. */
+    struct {
+        bool measured;
+        bench_component_t component;
+    } served[BENCH_MAX_COLLS];
+} bench_report_t;
+
+bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
+void bench_report_places(const bench_env_t *env);
+void bench_report_header(const bench_report_t *report);
+/* Of the collective: what a size is, and the columns. `rival`: NULL if there is none. */
+void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival);
+void bench_report_row(bench_report_t *report, const bench_row_t *row);
+/* Parts of the JSON file, which is open. */
+void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place);
+bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong, const bench_component_t *component);
+
+/* What the component served between two readings. */
+void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after);
+/* False if the JSON file could not be written. */
+bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong,
+                        const bench_component_t *component);
+
+#endif

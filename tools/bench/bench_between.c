@@ -1,0 +1,138 @@
+/*
+ * Calls as an application makes them, between kernels of its own. A loop of calls and kernels is a contender like the
+ * calls alone, and so is the same loop without the calls; what their times differ by is what the calls add.
+ */
+#include "tools/bench/bench.h"
+#include "tools/bench/bench_kernel.h"
+
+#include <string.h>
+
+static struct {
+    const bench_between_t *between;
+    const bench_env_t *env;
+    void *stream; /* of the kernels; NULL on the twin */
+    bool own_stream;
+    double until; /* on the twin, which spins: when the last kernel ends */
+} loop;
+
+const char *bench_between_name(bench_kernel_kind_t kind)
+{
+    static const char *names[] = {"none", "waves", "full", "coop", "gemm"};
+
+    return names[kind];
+}
+
+bool bench_between_possible(const bench_env_t *env, const bench_between_t *between)
+{
+    if (env->on_host && between->kind >= BENCH_KERNEL_COOP) {
+        return bench_refuse("--between", bench_between_name(between->kind), "none, waves or full on the host twin");
+    }
+    return BENCH_KERNEL_GEMM != between->kind || bench_gemm_load(bench_speaks());
+}
+
+/* All ranks multiply matrices of one size, which the first one chooses while the others leave the GPUs alone. */
+static bool open_gemm(bench_env_t *env, bench_between_t *between)
+{
+    bool ok = 0 != env->rank || bench_gemm_choose(between->microseconds, loop.stream, &between->matrix);
+
+    if (!bench_all(env->control, ok)) {
+        return false;
+    }
+    bench_broadcast(env->control, &between->matrix, sizeof(between->matrix));
+    return bench_all(env->control, bench_gemm_open(between->matrix, loop.stream));
+}
+
+bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream)
+{
+    bool ok = true;
+
+    loop.between = between;
+    loop.env = env;
+    if (BENCH_KERNEL_NONE == between->kind || env->on_host) {
+        return true;
+    }
+    if (in_stream) {
+        loop.stream = env->native_stream;
+    } else {
+        loop.own_stream = ok = bench_cuda_stream_create(&loop.stream);
+    }
+    if (!bench_all(env->control, ok)) {
+        return false;
+    }
+    return BENCH_KERNEL_GEMM == between->kind
+               ? open_gemm(env, between)
+               : bench_all(env->control,
+                           bench_kernel_open(between->kind, env->device, between->microseconds, loop.stream));
+}
+
+void bench_between_close(void)
+{
+    bench_gemm_close();
+    bench_kernel_close();
+    if (loop.own_stream) {
+        bench_cuda_stream_destroy(loop.stream);
+    }
+    memset(&loop, 0, sizeof(loop));
+}
+
+static bool launch(void)
+{
+    if (loop.env->on_host) {
+        double now = bench_now();
+
+        loop.until = (loop.until > now ? loop.until : now) + 1e-6 * loop.between->microseconds;
+        return true;
+    }
+    return BENCH_KERNEL_GEMM == loop.between->kind ? bench_gemm_launch() : bench_kernel_launch();
+}
+
+static bool wait(void)
+{
+    if (!loop.env->on_host) {
+        return bench_cuda_stream_wait(loop.stream);
+    }
+    while (bench_now() < loop.until) {
+    }
+    return true;
+}
+
+/* Calls that are queued in the kernels' own stream end with it. */
+static bool make_calls(bench_contender_t *calls, const bench_operation_t *operation)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < loop.between->calls; ++i) {
+        ok = calls->call(calls, operation);
+    }
+    return ok && (NULL == calls->finish || (NULL != loop.stream && !loop.own_stream) || calls->finish(calls));
+}
+
+static bool iterate(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < loop.between->ahead; ++i) {
+        ok = launch();
+    }
+    return ok && (NULL == contender->calls || make_calls(contender->calls, operation)) &&
+           (0 != loop.between->ahead || launch()) && wait();
+}
+
+bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls)
+{
+    bench_contender_t contender = {
+        .name = NULL == calls ? "kernels" : calls->name, .env = env, .call = iterate, .calls = calls};
+
+    return contender;
+}
+
+bench_times_t bench_between_added(const bench_between_t *between, const bench_times_t *with,
+                                  const bench_times_t *without)
+{
+    bench_times_t added = *with;
+
+    for (int i = 0; i < without->rounds; ++i) {
+        added.round[i] = (with->round[i] - without->round[i]) / between->calls;
+    }
+    return added;
+}

@@ -1,0 +1,287 @@
+/* The collectives, and which elements belong to whom. Pure: nothing here communicates. */
+#include "tools/bench/bench.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EACH "the buffer of each rank"
+#define RESULT "the result on each rank, n blocks"
+#define OPERAND "the operand of each rank, n blocks"
+#define BOTH "each of the two buffers of each rank, n blocks"
+#define ROOT_RESULT "the result on the root, n blocks"
+#define ROOT_OPERAND "the operand of the root, n blocks"
+
+/* clang-format off */
+const bench_coll_t bench_colls[] = {
+    {MSCCLPP_COLL_LAST, "allreduce", "all-reduce", "MPI_Allreduce", EACH, BENCH_WHOLE, true, false, false, true, 2},
+    {MSCCLPP_COLL_ALLGATHER, "allgather", "all-gather", "MPI_Allgather", RESULT, BENCH_GATHERS, false, false, false,
+     true, 1},
+    {MSCCLPP_COLL_ALLGATHERV, "allgatherv", "all-gather of unequal blocks", "MPI_Allgatherv", RESULT, BENCH_GATHERS,
+     false, false, true, true, 1},
+    {MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, "reduce_scatter_block", "reduce-scatter", "MPI_Reduce_scatter_block", OPERAND,
+     BENCH_SCATTERS, true, false, false, true, 1},
+    {MSCCLPP_COLL_REDUCE_SCATTER, "reduce_scatter", "reduce-scatter of unequal blocks", "MPI_Reduce_scatter", OPERAND,
+     BENCH_SCATTERS, true, false, true, true, 1},
+    {MSCCLPP_COLL_BCAST, "bcast", "broadcast", "MPI_Bcast", EACH, BENCH_WHOLE, false, true, false, false, 0},
+    {MSCCLPP_COLL_REDUCE, "reduce", "reduce", "MPI_Reduce", EACH, BENCH_WHOLE, true, true, false, true, 0},
+    {MSCCLPP_COLL_ALLTOALL, "alltoall", "all-to-all", "MPI_Alltoall", BOTH, BENCH_EXCHANGES, false, false, false, true,
+     1},
+    {MSCCLPP_COLL_ALLTOALLV, "alltoallv", "all-to-all of unequal blocks", "MPI_Alltoallv", BOTH, BENCH_EXCHANGES, false,
+     false, true, true, 1},
+    {MSCCLPP_COLL_ALLTOALLW, "alltoallw", "all-to-all of unequal blocks with a type each", "MPI_Alltoallw", BOTH,
+     BENCH_EXCHANGES, false, false, true, true, 1},
+    {MSCCLPP_COLL_GATHER, "gather", "gather", "MPI_Gather", ROOT_RESULT, BENCH_GATHERS, false, true, false, true, 1},
+    {MSCCLPP_COLL_GATHERV, "gatherv", "gather of unequal blocks", "MPI_Gatherv", ROOT_RESULT, BENCH_GATHERS, false,
+     true, true, true, 1},
+    {MSCCLPP_COLL_SCATTER, "scatter", "scatter", "MPI_Scatter", ROOT_OPERAND, BENCH_SCATTERS, false, true, false, true,
+     1},
+    {MSCCLPP_COLL_SCATTERV, "scatterv", "scatter of unequal blocks", "MPI_Scatterv", ROOT_OPERAND, BENCH_SCATTERS,
+     false, true, true, true, 1},
+    {MSCCLPP_COLL_SCAN, "scan", "scan", "MPI_Scan", EACH, BENCH_WHOLE, true, false, false, true, 0},
+    {MSCCLPP_COLL_EXSCAN, "exscan", "exclusive scan", "MPI_Exscan", EACH, BENCH_WHOLE, true, false, false, true, 0},
+};
+/* clang-format on */
+const int bench_coll_count = sizeof(bench_colls) / sizeof(bench_colls[0]);
+
+_Static_assert(sizeof(bench_colls) / sizeof(bench_colls[0]) == BENCH_MAX_COLLS, "a list has room for each");
+_Static_assert(MSCCLPP_COLL_LAST + 1 == BENCH_MAX_COLLS, "the program measures each collective of the library");
+
+double bench_coll_bus_factor(const bench_coll_t *coll, int size)
+{
+    return 0 == coll->bus ? 1 : coll->bus * (size - 1) / size;
+}
+
+int bench_coll_weight(int index)
+{
+    return 1 + index % 3;
+}
+
+/* The sum of the weights below `index`. */
+static size_t weights_below(int index)
+{
+    const size_t triples = (size_t)index / 3;
+
+    return 6 * triples + (0 == index % 3 ? 0 : 1 == index % 3 ? 1 : 3);
+}
+
+size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size)
+{
+    size_t count = bytes / type_size;
+
+    return BENCH_WHOLE == coll->blocks || coll->varied ? count : count / (size_t)size * (size_t)size;
+}
+
+/* Where share `index` of the whole begins. Unequal ones fill the whole, too, and may be empty where it is small. */
+static size_t share_first(const bench_layout_t *layout, int index)
+{
+    if (!layout->coll->varied) {
+        return layout->count / (size_t)layout->size * (size_t)index;
+    }
+    const size_t all = weights_below(layout->size), below = weights_below(index);
+
+    return layout->count / all * below + layout->count % all * below / all;
+}
+
+static size_t share(const bench_layout_t *layout, int index)
+{
+    return share_first(layout, index + 1) - share_first(layout, index);
+}
+
+/* Pairs of an exchange have shares by the sum of their ranks, so that what goes is as much as what comes. */
+size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
+{
+    return share(layout, BENCH_EXCHANGES == layout->coll->blocks ? (owner + index) % layout->size : index);
+}
+
+size_t bench_layout_first(const bench_layout_t *layout, int owner, int index)
+{
+    size_t first = 0;
+
+    if (BENCH_EXCHANGES != layout->coll->blocks) {
+        return share_first(layout, index);
+    }
+    for (int i = 0; i < index; ++i) {
+        first += bench_layout_block(layout, owner, i);
+    }
+    return first;
+}
+
+bench_layout_t bench_layout_allreduce(int rank, int size, size_t count)
+{
+    bench_layout_t layout = {.coll = &bench_colls[0], .rank = rank, .size = size, .count = count};
+
+    return layout;
+}
+
+bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
+                       MPI_Datatype type, size_t type_size)
+{
+    *layout = (bench_layout_t){.coll = coll, .rank = rank, .size = size, .root = root, .count = count};
+    if (!coll->varied) {
+        return true;
+    }
+    layout->counts = calloc((size_t)size, sizeof(layout->counts[0]));
+    layout->firsts = calloc((size_t)size, sizeof(layout->firsts[0]));
+    layout->bytes = calloc((size_t)size, sizeof(layout->bytes[0]));
+    layout->types = calloc((size_t)size, sizeof(layout->types[0]));
+    if (NULL == layout->counts || NULL == layout->firsts || NULL == layout->bytes || NULL == layout->types) {
+        bench_layout_close(layout);
+        fprintf(stderr, "%s: out of memory\n", bench_program);
+        return false;
+    }
+    for (int i = 0; i < size; ++i) {
+        layout->counts[i] = (int)bench_layout_block(layout, rank, i);
+        layout->firsts[i] = (int)bench_layout_first(layout, rank, i);
+        layout->bytes[i] = (int)(bench_layout_first(layout, rank, i) * type_size);
+        layout->types[i] = type;
+    }
+    return true;
+}
+
+void bench_layout_close(bench_layout_t *layout)
+{
+    free(layout->counts);
+    free(layout->firsts);
+    free(layout->bytes);
+    free(layout->types);
+    memset(layout, 0, sizeof(*layout));
+}
+
+bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
+{
+    if (MSCCLPP_COLL_ALLTOALLW == layout->coll->coll) {
+        return layout->count * type_size <= INT_MAX;
+    }
+    if (BENCH_WHOLE == layout->coll->blocks || layout->coll->varied) {
+        return layout->count <= INT_MAX;
+    }
+    return layout->count / (size_t)layout->size <= INT_MAX;
+}
+
+bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
+{
+    const bool is_root = layout->rank == layout->root;
+    bench_piece_t piece = {.in_recv = in_place, .count = layout->count};
+
+    switch (layout->coll->coll) {
+    case MSCCLPP_COLL_BCAST:
+        piece.in_recv = true;
+        piece.count = is_root ? layout->count : 0;
+        break;
+    case MSCCLPP_COLL_SCATTER:
+    case MSCCLPP_COLL_SCATTERV:
+        piece.in_recv = false;
+        piece.count = is_root ? layout->count : 0;
+        break;
+    case MSCCLPP_COLL_REDUCE:
+        piece.in_recv = in_place && is_root;
+        break;
+    default:
+        if (BENCH_GATHERS == layout->coll->blocks) {
+            piece.in_recv = in_place && (is_root || !layout->coll->rooted);
+            piece.first = piece.in_recv ? bench_layout_first(layout, layout->rank, layout->rank) : 0;
+            piece.count = bench_layout_block(layout, layout->rank, layout->rank);
+        }
+        break;
+    }
+    return piece;
+}
+
+int bench_layout_segments(const bench_layout_t *layout, bool in_place)
+{
+    const bool is_root = layout->rank == layout->root;
+
+    switch (layout->coll->coll) {
+    case MSCCLPP_COLL_REDUCE:
+        return is_root ? 1 : 0;
+    case MSCCLPP_COLL_EXSCAN:
+        return 0 == layout->rank ? 0 : 1;
+    case MSCCLPP_COLL_SCATTER:
+    case MSCCLPP_COLL_SCATTERV:
+        return in_place && is_root ? 0 : 1;
+    case MSCCLPP_COLL_GATHER:
+    case MSCCLPP_COLL_GATHERV:
+        return is_root ? layout->size : 0;
+    default:
+        return BENCH_GATHERS == layout->coll->blocks || BENCH_EXCHANGES == layout->coll->blocks ? layout->size : 1;
+    }
+}
+
+bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
+{
+    const int rank = layout->rank;
+    bench_segment_t segment = {.count = layout->count, .low = 0, .high = layout->size};
+
+    switch (layout->coll->blocks) {
+    case BENCH_GATHERS:
+    case BENCH_EXCHANGES:
+        segment.first = bench_layout_first(layout, rank, index);
+        segment.count = bench_layout_block(layout, rank, index);
+        segment.low = index;
+        segment.high = index + 1;
+        segment.from = BENCH_GATHERS == layout->coll->blocks ? 0 : bench_layout_first(layout, index, rank);
+        break;
+    case BENCH_SCATTERS:
+        segment.count = bench_layout_block(layout, rank, rank);
+        segment.from = bench_layout_first(layout, rank, rank);
+        break;
+    default:
+        segment.high = MSCCLPP_COLL_SCAN == layout->coll->coll     ? rank + 1
+                       : MSCCLPP_COLL_EXSCAN == layout->coll->coll ? rank
+                                                                   : layout->size;
+        break;
+    }
+    if (MSCCLPP_COLL_BCAST == layout->coll->coll ||
+        (BENCH_SCATTERS == layout->coll->blocks && !layout->coll->reduces)) {
+        segment.low = layout->root;
+        segment.high = layout->root + 1;
+    }
+    return segment;
+}
+
+bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place)
+{
+    if (MSCCLPP_COLL_EXSCAN == layout->coll->coll) {
+        return 0 != layout->rank; /* whose buffer is undefined */
+    }
+    return !in_place || BENCH_SCATTERS != layout->coll->blocks || !layout->coll->reduces;
+}
+
+void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place, size_t *reads_p, size_t *writes_p)
+{
+    const bench_coll_t *coll = layout->coll;
+    const bool is_root = rank == layout->root;
+    const size_t own = BENCH_WHOLE == coll->blocks ? 0 : bench_layout_block(layout, rank, rank);
+    size_t stays = in_place ? own : 0; /* moves nowhere */
+
+    *reads_p = *writes_p = layout->count;
+    switch (coll->blocks) {
+    case BENCH_WHOLE:
+        if (MSCCLPP_COLL_BCAST == coll->coll) {
+            *reads_p = is_root ? layout->count : 0;
+            *writes_p = is_root ? 0 : layout->count;
+        } else if (MSCCLPP_COLL_REDUCE == coll->coll) {
+            *writes_p = is_root ? layout->count : 0;
+        } else if (MSCCLPP_COLL_EXSCAN == coll->coll) {
+            *reads_p = rank == layout->size - 1 ? 0 : layout->count;
+            *writes_p = 0 == rank ? 0 : layout->count;
+        }
+        break;
+    case BENCH_GATHERS:
+        *reads_p = coll->rooted && is_root ? own - stays : own;
+        *writes_p = coll->rooted && !is_root ? 0 : layout->count - stays;
+        break;
+    case BENCH_SCATTERS:
+        if (coll->reduces) {
+            *writes_p = own;
+        } else {
+            *reads_p = is_root ? layout->count - stays : 0;
+            *writes_p = is_root ? own - stays : own;
+        }
+        break;
+    default:
+        *reads_p = *writes_p = layout->count - stays;
+        break;
+    }
+}

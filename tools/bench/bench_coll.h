@@ -1,0 +1,110 @@
+/*
+ * The collectives that mscclpp_bench measures: what each is called, which blocks of a whole buffer go where, and what
+ * has to arrive. A size is that of the whole buffer, the largest that a rank has: n blocks where there are any.
+ */
+#ifndef TOOLS_BENCH_BENCH_COLL_H
+#define TOOLS_BENCH_BENCH_COLL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <mpi.h>
+
+#include "mca/common/base/colls.h"
+
+typedef enum {
+    BENCH_WHOLE,     /* no blocks */
+    BENCH_GATHERS,   /* each rank has one block for all, or for the root */
+    BENCH_SCATTERS,  /* each rank, or the root, has a block for each */
+    BENCH_EXCHANGES, /* each rank has a block for each, and gets one from each */
+} bench_blocks_t;
+
+typedef struct {
+    mscclpp_coll_t coll;  /* MSCCLPP_COLL_LAST: all-reduce */
+    const char *name;     /* "allgather", as in --coll */
+    const char *title;    /* "all-gather" */
+    const char *function; /* "MPI_Allgather" */
+    const char *whole;    /* which buffer a size means */
+    bench_blocks_t blocks;
+    bool reduces;
+    bool rooted;
+    bool varied;   /* blocks of unequal sizes */
+    bool in_place; /* MPI knows it in place and out of place; else there is one buffer */
+    double bus;    /* busbw is algbw times this of (n - 1) / n; 0: algbw itself */
+} bench_coll_t;
+
+extern const bench_coll_t bench_colls[]; /* all-reduce first */
+extern const int bench_coll_count;
+
+#define BENCH_MAX_COLLS 16
+
+/* What busbw is algbw times. */
+double bench_coll_bus_factor(const bench_coll_t *coll, int size);
+
+/* How the whole is shared out where blocks are unequal: in the proportions 1, 2, 3, 1, 2, 3 and so on. */
+int bench_coll_weight(int index);
+
+/* Which elements of the whole belong to whom, seen from one rank. */
+typedef struct {
+    const bench_coll_t *coll;
+    int rank;
+    int size;
+    int root;
+    size_t count; /* elements of the whole */
+    /* What MPI takes where blocks are unequal: those that this rank has, or gets; else NULL. */
+    int *counts;
+    int *firsts;
+    int *bytes; /* where they begin, in bytes */
+    MPI_Datatype *types;
+} bench_layout_t;
+
+/* Elements of a whole of so many bytes: a multiple of n where blocks are equal. 0: too few for this collective. */
+size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size);
+
+/* All-reduce, which has nothing to be closed. */
+bench_layout_t bench_layout_allreduce(int rank, int size, size_t count);
+
+/* False after one line without memory. */
+bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
+                       MPI_Datatype type, size_t type_size);
+void bench_layout_close(bench_layout_t *layout);
+
+/* True if MPI's ints hold all that it is given. */
+bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size);
+
+/* Elements of block `index` of the buffer of rank `owner`, and where it begins. Of collectives with blocks. */
+size_t bench_layout_block(const bench_layout_t *layout, int owner, int index);
+size_t bench_layout_first(const bench_layout_t *layout, int owner, int index);
+
+/* Elements of one of this rank's two buffers. */
+typedef struct {
+    bool in_recv;
+    size_t first;
+    size_t count;
+} bench_piece_t;
+
+/* Where this rank's operands lie, from the first one on; none: count is 0. */
+bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place);
+
+/* `count` elements of the result: what ranks `low` to `high` - 1 have from their operand `from` on, combined. */
+typedef struct {
+    size_t first;
+    size_t count;
+    int low;
+    int high;
+    size_t from;
+} bench_segment_t;
+
+/* The segments of this rank's result, one behind the other from the beginning of its buffer on. */
+int bench_layout_segments(const bench_layout_t *layout, bool in_place);
+bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index);
+
+/* True if what lies behind the result has to stay as it was. */
+bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place);
+
+/* Elements that `rank` has to read and to write in memory at least. */
+void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place, size_t *reads_p, size_t *writes_p);
+
+#endif

@@ -1,0 +1,123 @@
+/* The host library's call of a collective other than all-reduce, from the blocks of a call. */
+#include "tools/bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/task/collective.h"
+
+static mscclpp_dev_block_t block_of(const bench_operation_t *operation, size_t first, size_t count)
+{
+    mscclpp_dev_block_t block = {.offset = first * operation->type->size, .bytes = count * operation->type->size};
+
+    return block;
+}
+
+/* What this rank has for `peer`: in place where its input is. */
+static mscclpp_dev_block_t block_for(const bench_operation_t *operation, int peer)
+{
+    const bench_layout_t *layout = operation->layout;
+    const bench_piece_t input = bench_layout_input(layout, operation->in_place);
+    const bool to_root = BENCH_GATHERS == layout->coll->blocks && layout->coll->rooted;
+
+    if (0 == input.count || (to_root && peer != layout->root)) {
+        return block_of(operation, 0, 0);
+    }
+    if (BENCH_GATHERS == layout->coll->blocks) {
+        return block_of(operation, input.first, input.count);
+    }
+    return block_of(operation, bench_layout_first(layout, layout->rank, peer),
+                    bench_layout_block(layout, layout->rank, peer));
+}
+
+/* What it gets from `peer`. */
+static mscclpp_dev_block_t block_from(const bench_operation_t *operation, int peer)
+{
+    const bench_layout_t *layout = operation->layout;
+    const bool is_root = layout->rank == layout->root;
+
+    if (BENCH_SCATTERS == layout->coll->blocks) {
+        return layout->coll->rooted && peer != layout->root
+                   ? block_of(operation, 0, 0)
+                   : block_of(operation, 0, bench_layout_block(layout, layout->rank, layout->rank));
+    }
+    return layout->coll->rooted && !is_root ? block_of(operation, 0, 0)
+                                            : block_of(operation, bench_layout_first(layout, layout->rank, peer),
+                                                       bench_layout_block(layout, layout->rank, peer));
+}
+
+/* Sizes that all ranks know are those that the collective gives each of them. */
+static bool is_known(const bench_coll_t *coll)
+{
+    return !coll->varied || MSCCLPP_COLL_ALLGATHERV == coll->coll || MSCCLPP_COLL_REDUCE_SCATTER == coll->coll;
+}
+
+static uint64_t find_most(const mscclpp_coll_args_t *args, const mscclpp_dev_block_t *blocks, int count)
+{
+    uint64_t most = args->most;
+
+    for (int i = 0; i < count; ++i) {
+        most = blocks[i].bytes > most ? blocks[i].bytes : most;
+    }
+    return most;
+}
+
+/* A buffer that the rank does not use is NULL. */
+static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t *args)
+{
+    const bench_layout_t *layout = operation->layout;
+    const bench_coll_t *coll = layout->coll;
+    const bool is_root = layout->rank == layout->root;
+    const bool to_root = MSCCLPP_COLL_REDUCE == coll->coll || (coll->rooted && BENCH_GATHERS == coll->blocks);
+    const bool from_root = coll->rooted && !to_root;
+
+    args->in = from_root && !is_root ? NULL : operation->send;
+    args->out = to_root && !is_root ? NULL : operation->recv;
+    if (MSCCLPP_COLL_BCAST == coll->coll) {
+        args->in = is_root ? operation->recv : NULL;
+        args->out = is_root ? NULL : operation->recv;
+    } else if (operation->in_place && (is_root || !coll->rooted)) {
+        args->in_place = true;
+        if (from_root) {
+            args->out = NULL;
+        } else {
+            args->in = NULL;
+        }
+    }
+}
+
+mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operation_t *operation, uint64_t call)
+{
+    const bench_layout_t *layout = operation->layout;
+    const bench_coll_t *coll = layout->coll;
+    const size_t unit = coll->reduces ? 1 : operation->type->size;
+    mscclpp_coll_args_t args = {.coll = coll->coll,
+                                .varied = coll->varied,
+                                .known = is_known(coll),
+                                .dtype = coll->reduces ? operation->type->dtype : MSCCLPP_DTYPE_UINT8,
+                                .op = coll->reduces ? operation->op->op : MSCCLPP_OP_SUM,
+                                .root = layout->root,
+                                .call = call};
+    mscclpp_dev_block_t *blocks = NULL;
+    mscclpp_status_t status;
+
+    set_buffers(operation, &args);
+    args.count = (BENCH_WHOLE == coll->blocks ? layout->count : layout->count / (size_t)layout->size) * unit;
+    if (coll->varied) {
+        blocks = calloc(2 * (size_t)layout->size, sizeof(blocks[0]));
+        if (NULL == blocks) {
+            return MSCCLPP_ERR_NO_MEMORY;
+        }
+        for (int i = 0; i < layout->size; ++i) {
+            blocks[i] = block_for(operation, i);
+            blocks[layout->size + i] = block_from(operation, i);
+        }
+        args.send = blocks;
+        args.recv = blocks + layout->size;
+        /* Of blocks that all know either list has the largest. */
+        args.most = find_most(&args, blocks, 2 * layout->size);
+    }
+    status = mscclpp_collective(team, &args);
+    free(blocks);
+    return status;
+}

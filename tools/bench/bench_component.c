@@ -1,0 +1,163 @@
+/*
+ * What the component says of itself, through MPI's tool interface: whether its parameters exist, and its counters
+ * coll_mscclpp_served and coll_mscclpp_staged. Without the component none of them does, and nothing here fails.
+ */
+#include "tools/bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    MPI_T_pvar_handle handle;
+    MPI_Datatype datatype;
+    bool found;
+} counter_t;
+
+static MPI_T_pvar_session session;
+static bool session_open;
+static counter_t counters[] = {{.name = "coll_mscclpp_served"}, {.name = "coll_mscclpp_staged"}};
+
+/* A parameter with a few choices is an integer with names. */
+static void name_choice(MPI_T_enum enumtype, int value, char *text, size_t length)
+{
+    char item[128];
+    int count, found, item_length, name_length = sizeof(item);
+
+    snprintf(text, length, "%d", value);
+    if (MPI_T_ENUM_NULL == enumtype || MPI_SUCCESS != MPI_T_enum_get_info(enumtype, &count, item, &name_length)) {
+        return;
+    }
+    for (int i = 0; i < count; ++i) {
+        item_length = sizeof(item);
+        if (MPI_SUCCESS == MPI_T_enum_get_item(enumtype, i, &found, item, &item_length) && found == value) {
+            snprintf(text, length, "%s", item);
+            return;
+        }
+    }
+}
+
+bool bench_component_parameter(const char *name, char *text, size_t length)
+{
+    char full[128];
+    int index, count, bind, verbosity, scope, unused_name = 0, unused_text = 0;
+    MPI_Datatype datatype;
+    MPI_T_enum enumtype;
+    MPI_T_cvar_handle handle;
+    bool known = true;
+    union {
+        int i;
+        long l;
+        unsigned long ul;
+        unsigned long long ull;
+        double d;
+        bool b;
+        char text[4096]; /* Open MPI hands out at most 2048 */
+    } value;
+
+    snprintf(full, sizeof(full), "coll_mscclpp_%s", name);
+    if (MPI_SUCCESS != MPI_T_cvar_get_index(full, &index) ||
+        MPI_SUCCESS != MPI_T_cvar_get_info(index, NULL, &unused_name, &verbosity, &datatype, &enumtype, NULL,
+                                           &unused_text, &bind, &scope) ||
+        MPI_SUCCESS != MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)) {
+        return false;
+    }
+    memset(&value, 0, sizeof(value));
+    if ((MPI_CHAR == datatype && count >= (int)sizeof(value)) || MPI_SUCCESS != MPI_T_cvar_read(handle, &value)) {
+        known = false;
+    } else if (MPI_CHAR == datatype) {
+        snprintf(text, length, "%s", value.text);
+    } else if (MPI_INT == datatype) {
+        name_choice(enumtype, value.i, text, length);
+    } else if (MPI_C_BOOL == datatype) {
+        snprintf(text, length, "%d", (int)value.b);
+    } else if (MPI_DOUBLE == datatype) {
+        snprintf(text, length, "%g", value.d);
+    } else if (MPI_UNSIGNED_LONG == datatype || MPI_UNSIGNED_LONG_LONG == datatype) {
+        snprintf(text, length, "%llu", value.ull);
+    } else {
+        known = false;
+    }
+    MPI_T_cvar_handle_free(&handle);
+    return known;
+}
+
+static void find_counter(counter_t *counter)
+{
+    int total;
+
+    if (MPI_SUCCESS != MPI_T_pvar_get_num(&total)) {
+        return;
+    }
+    for (int index = 0; index < total && !counter->found; ++index) {
+        char name[128];
+        int length = sizeof(name), verbosity, class, bind, readonly, continuous, atomic, count, unused = 0;
+        MPI_T_enum enumtype;
+        if (MPI_SUCCESS != MPI_T_pvar_get_info(index, name, &length, &verbosity, &class, &counter->datatype, &enumtype,
+                                               NULL, &unused, &bind, &readonly, &continuous, &atomic) ||
+            0 != strcmp(name, counter->name) || MPI_T_BIND_NO_OBJECT != bind ||
+            MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &counter->handle, &count)) {
+            continue;
+        }
+        if (!continuous) {
+            MPI_T_pvar_start(session, counter->handle);
+        }
+        counter->found = 1 == count;
+    }
+}
+
+void bench_component_open(void)
+{
+    int provided;
+
+    if (MPI_SUCCESS != MPI_T_init_thread(MPI_THREAD_SINGLE, &provided)) {
+        return;
+    }
+    session_open = MPI_SUCCESS == MPI_T_pvar_session_create(&session);
+    for (size_t i = 0; session_open && i < sizeof(counters) / sizeof(counters[0]); ++i) {
+        find_counter(&counters[i]);
+    }
+}
+
+static uint64_t read_counter(const counter_t *counter)
+{
+    union {
+        unsigned u;
+        unsigned long ul;
+        unsigned long long ull;
+    } value = {.ull = 0};
+
+    if (!counter->found || MPI_SUCCESS != MPI_T_pvar_read(session, counter->handle, &value)) {
+        return 0;
+    }
+    return MPI_UNSIGNED == counter->datatype ? value.u : value.ull;
+}
+
+void bench_component_read(bench_component_t *state_p)
+{
+    char text[1024];
+
+    memset(state_p, 0, sizeof(*state_p));
+    if (!session_open) {
+        return;
+    }
+    if (bench_component_parameter("priority", text, sizeof(text))) {
+        state_p->loaded = true;
+        state_p->disabled = atoi(text) < 0;
+    }
+    if (bench_component_parameter("enable", text, sizeof(text)) && 0 == strcmp(text, "0")) {
+        state_p->disabled = true;
+    }
+    state_p->counters = counters[0].found && counters[1].found;
+    state_p->served = read_counter(&counters[0]);
+    state_p->staged = read_counter(&counters[1]);
+}
+
+void bench_component_close(void)
+{
+    if (session_open) {
+        MPI_T_pvar_session_free(&session);
+        MPI_T_finalize();
+        session_open = false;
+    }
+}

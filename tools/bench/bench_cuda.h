@@ -1,0 +1,33 @@
+/*
+ * What a CUDA application does for itself and the host library does not do for it: it chooses the thread's current
+ * device, creates streams, and allocates memory of every kind. Each function prints one line and returns false when it
+ * fails. For test programs; the driver is opened at run time, so that they start on a machine without one.
+ */
+#ifndef TOOLS_BENCH_BENCH_CUDA_H
+#define TOOLS_BENCH_BENCH_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A function of the driver; NULL, after a line that says so, if there is none. */
+void *bench_cuda_find(const char *name);
+
+bool bench_cuda_select(int device);
+
+/* A stream that does not wait for the default stream; `native` is a CUstream and so a cudaStream_t. */
+bool bench_cuda_stream_create(void **native_p);
+void bench_cuda_stream_destroy(void *native);
+bool bench_cuda_stream_wait(void *native);
+
+bool bench_cuda_managed_alloc(size_t size, void **address_p);
+void bench_cuda_managed_free(void *address);
+
+/* From the device's default memory pool. */
+bool bench_cuda_pool_alloc(size_t size, void **address_p);
+void bench_cuda_pool_free(void *address);
+
+/* Memory of the current device that the application maps by itself (cuMemCreate, cuMemMap). `size`: as allocated. */
+bool bench_cuda_mapped_alloc(size_t size, void **address_p);
+void bench_cuda_mapped_free(void *address, size_t size);
+
+#endif

@@ -1,0 +1,170 @@
+/* Where the ranks are and what they run on: the runtime, the device of each rank, the communicators, the stream. */
+#include "tools/bench/bench.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/base/log.h"
+
+bool bench_env_choose_device(bench_env_t *env, const char *device)
+{
+    const mscclpp_gpu_ops_t *gpu;
+    mscclpp_status_t status = mscclpp_gpu_open(device, &gpu);
+
+    if (MSCCLPP_ERR_NOT_SUPPORTED == status && 0 == strcmp(device, "auto")) {
+        status = mscclpp_gpu_open("host", &gpu);
+    }
+    if (MSCCLPP_OK != status) {
+        fprintf(stderr, "%s: --device %s: no such device can be used here\n", bench_program, device);
+        return false;
+    }
+    env->gpu = gpu;
+    env->on_host = 0 == strcmp(gpu->name, "host");
+    /* The component decides for itself when it is opened; a value that the user gave mpirun stays. */
+    setenv("OMPI_MCA_coll_mscclpp_device", gpu->name, 0);
+    return true;
+}
+
+size_t bench_env_largest(const bench_env_t *env, size_t min)
+{
+    const size_t largest = (size_t)(env->on_host ? 1 : 256) << 20;
+
+    return largest < min ? min : largest;
+}
+
+/* The host library's own calls follow the parameters that the component would follow. */
+static bool load_config(mscclpp_config_t *config)
+{
+    char name[128];
+    bool ok = true;
+
+    mscclpp_config_init(config);
+    for (int i = 0; ok && i < mscclpp_param_count; ++i) {
+        snprintf(name, sizeof(name), "OMPI_MCA_coll_mscclpp_%s", mscclpp_params[i].name);
+        const char *value = getenv(name);
+        ok = NULL == value || MSCCLPP_OK == mscclpp_config_set(config, &mscclpp_params[i], value);
+    }
+    return ok && MSCCLPP_OK == mscclpp_config_from_environment(config);
+}
+
+/* As with the component, a file with an error in it is reported and not used. */
+static void load_rules(bench_env_t *env)
+{
+    if ('\0' != env->config.rules[0]) {
+        (void)mscclpp_rules_read(env->config.rules, &env->rules);
+    }
+}
+
+static bool select_device(bench_env_t *env)
+{
+    int local_rank, count;
+    MPI_Comm node;
+
+    MPI_Comm_split_type(env->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &local_rank);
+    MPI_Comm_free(&node);
+    if (MSCCLPP_OK != env->gpu->probe(&count) || count < 1) {
+        fprintf(stderr, "%s: rank %d: no device of kind %s\n", bench_program, env->rank, env->gpu->name);
+        return false;
+    }
+    env->device = local_rank % count;
+    return env->on_host || bench_cuda_select(env->device);
+}
+
+static bool create_stream(bench_env_t *env)
+{
+    if (env->on_host) {
+        return MSCCLPP_OK == env->gpu->stream_create(env->device, &env->stream);
+    }
+    if (!bench_cuda_stream_create(&env->native_stream)) {
+        return false;
+    }
+    if (MSCCLPP_OK != env->gpu->stream_wrap(env->device, env->native_stream, &env->stream)) {
+        bench_cuda_stream_destroy(env->native_stream);
+        env->native_stream = NULL;
+        return false;
+    }
+    return true;
+}
+
+static bool exchange_places(bench_env_t *env)
+{
+    bench_place_t own;
+    mscclpp_gpu_info_t info;
+
+    memset(&own, 0, sizeof(own));
+    if (MSCCLPP_OK != env->gpu->device_info(env->device, &info)) {
+        return false;
+    }
+    gethostname(own.host, sizeof(own.host) - 1);
+    snprintf(own.device_name, sizeof(own.device_name), "%s", info.name);
+    memcpy(own.uuid, info.uuid, sizeof(own.uuid));
+    own.device = env->device;
+    own.on_cuda = !env->on_host;
+    own.pid = (long)getpid();
+    bench_allgather(env->control, &own, env->places, sizeof(own));
+    return true;
+}
+
+static void study_places(bench_env_t *env)
+{
+    for (int i = 0; i < env->size; ++i) {
+        bool first_of_node = true;
+        for (int j = 0; j < i; ++j) {
+            if (0 == strcmp(env->places[i].host, env->places[j].host)) {
+                first_of_node = false;
+                env->shared_gpu |= 0 == memcmp(env->places[i].uuid, env->places[j].uuid, MSCCLPP_GPU_UUID_SIZE);
+            }
+        }
+        env->nodes += first_of_node;
+    }
+}
+
+bool bench_env_open(bench_env_t *env)
+{
+    bool on_cuda = !env->on_host;
+    uint64_t with_cuda;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &env->comm);
+    MPI_Comm_dup(MPI_COMM_WORLD, &env->control);
+    MPI_Comm_rank(env->control, &env->rank);
+    MPI_Comm_size(env->control, &env->size);
+    with_cuda = bench_sum(env->control, on_cuda ? 1 : 0);
+    if (0 != with_cuda && (uint64_t)env->size != with_cuda) {
+        if (0 == env->rank) {
+            fprintf(stderr, "%s: %llu of %d ranks have a GPU; use --device host to run without\n", bench_program,
+                    (unsigned long long)with_cuda, env->size);
+        }
+        return false;
+    }
+    env->places = calloc((size_t)env->size, sizeof(env->places[0]));
+    if (!bench_all(env->control,
+                   NULL != env->places && load_config(&env->config) && select_device(env) && create_stream(env))) {
+        return false;
+    }
+    if (!bench_all(env->control, MSCCLPP_OK == env->gpu->preload(env->device))) {
+        return false;
+    }
+    load_rules(env);
+    exchange_places(env);
+    study_places(env);
+    return true;
+}
+
+void bench_env_close(bench_env_t *env)
+{
+    bench_library_close(env);
+    if (NULL != env->stream) {
+        env->gpu->stream_destroy(env->stream);
+        env->stream = NULL;
+    }
+    bench_cuda_stream_destroy(env->native_stream);
+    mscclpp_rules_destroy(env->rules);
+    env->rules = NULL;
+    free(env->places);
+    env->places = NULL;
+    MPI_Comm_free(&env->control);
+    MPI_Comm_free(&env->comm);
+}

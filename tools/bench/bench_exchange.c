@@ -1,0 +1,127 @@
+/* The program's own exchanges, over point-to-point messages, and the host library's exchange made of them. */
+#include "tools/bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG_GATHER = 1, TAG_RESULT = 2, TAG_BROADCAST = 3 };
+
+/*
+ * Linear through rank 0: a few dozen ranks, and never within a timed part. All lengths of the program and of the
+ * library's set-up fit MPI's int.
+ */
+void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length)
+{
+    int rank, size;
+    char *all = recv;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    memmove(all + (size_t)rank * length, send, length);
+    if (0 != rank) {
+        MPI_Send(all + (size_t)rank * length, (int)length, MPI_BYTE, 0, TAG_GATHER, comm);
+        MPI_Recv(all, (int)(length * (size_t)size), MPI_BYTE, 0, TAG_RESULT, comm, MPI_STATUS_IGNORE);
+        return;
+    }
+    for (int peer = 1; peer < size; ++peer) {
+        MPI_Recv(all + (size_t)peer * length, (int)length, MPI_BYTE, peer, TAG_GATHER, comm, MPI_STATUS_IGNORE);
+    }
+    for (int peer = 1; peer < size; ++peer) {
+        MPI_Send(all, (int)(length * (size_t)size), MPI_BYTE, peer, TAG_RESULT, comm);
+    }
+}
+
+void bench_broadcast(MPI_Comm comm, void *data, size_t length)
+{
+    int rank, size;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    if (0 != rank) {
+        MPI_Recv(data, (int)length, MPI_BYTE, 0, TAG_BROADCAST, comm, MPI_STATUS_IGNORE);
+        return;
+    }
+    for (int peer = 1; peer < size; ++peer) {
+        MPI_Send(data, (int)length, MPI_BYTE, peer, TAG_BROADCAST, comm);
+    }
+}
+
+/* `values` has room for one value a rank. */
+static int gather_values(MPI_Comm comm, const void *value, void **values_p)
+{
+    int size;
+
+    MPI_Comm_size(comm, &size);
+    *values_p = calloc((size_t)size, sizeof(uint64_t));
+    if (NULL == *values_p) {
+        fprintf(stderr, "%s: out of memory\n", bench_program);
+        MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
+    }
+    bench_allgather(comm, value, *values_p, sizeof(uint64_t));
+    return size;
+}
+
+double bench_max(MPI_Comm comm, double value)
+{
+    void *values;
+    int size = gather_values(comm, &value, &values);
+    double result = value;
+
+    for (int i = 0; i < size; ++i) {
+        double other = ((double *)values)[i];
+        result = other > result ? other : result;
+    }
+    free(values);
+    return result;
+}
+
+uint64_t bench_sum(MPI_Comm comm, uint64_t value)
+{
+    void *values;
+    int size = gather_values(comm, &value, &values);
+    uint64_t result = 0;
+
+    for (int i = 0; i < size; ++i) {
+        result += ((uint64_t *)values)[i];
+    }
+    free(values);
+    return result;
+}
+
+bool bench_all(MPI_Comm comm, bool value)
+{
+    return 0 == bench_sum(comm, value ? 0 : 1);
+}
+
+static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
+{
+    bench_allgather(*(MPI_Comm *)context, sendbuf, recvbuf, length);
+    return MSCCLPP_OK;
+}
+
+/* Looking for a message that never comes is MPI's portable way to move its engine on. */
+static void oob_progress(void *context)
+{
+    int flag;
+
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, *(MPI_Comm *)context, &flag, MPI_STATUS_IGNORE);
+}
+
+static mscclpp_status_t oob_check(void *context)
+{
+    (void)context;
+    return MSCCLPP_OK;
+}
+
+mscclpp_oob_t bench_oob(MPI_Comm *comm)
+{
+    mscclpp_oob_t oob = {.context = comm,
+                         .label = bench_program,
+                         .allgather = oob_allgather,
+                         .progress = oob_progress,
+                         .check = oob_check};
+
+    MPI_Comm_rank(*comm, &oob.rank);
+    MPI_Comm_size(*comm, &oob.size);
+    return oob;
+}

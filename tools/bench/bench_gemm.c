@@ -1,0 +1,183 @@
+/* A product of square matrices by cuBLAS: the few prototypes and numbers of its stable interface that are needed. */
+#include "tools/bench/bench_kernel.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/bench/bench_cuda.h"
+
+#define STEP 32
+#define SMALLEST 64
+#define LARGEST 16384
+#define WARMUP 5
+#define PRODUCTS 20
+
+#define OPERATION_NONE 0
+
+typedef int (*cu_alloc_fn_t)(uintptr_t *address, size_t size);
+typedef int (*cu_free_fn_t)(uintptr_t address);
+typedef int (*cu_set_fn_t)(uintptr_t address, unsigned char byte, size_t size, void *stream);
+
+static struct {
+    void *library;
+    void *handle;
+    uintptr_t matrices; /* three */
+    int size;
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*set_stream)(void *handle, void *stream);
+    int (*sgemm)(void *handle, int transpose_a, int transpose_b, int m, int n, int k, const float *alpha,
+                 const float *a, int lda, const float *b, int ldb, const float *beta, float *c, int ldc);
+} blas;
+
+static bool succeeded(const char *name, int result)
+{
+    if (0 != result) {
+        fprintf(stderr, "mscclpp_bench: --between: gemm: %s failed with error %d\n", name, result);
+    }
+    return 0 == result;
+}
+
+static bool find(void *function_p, const char *name, bool speaks)
+{
+    void *symbol = dlsym(blas.library, name);
+
+    if (NULL == symbol && speaks) {
+        fprintf(stderr, "mscclpp_bench: --between: gemm: cuBLAS has no %s\n", name);
+    }
+    memcpy(function_p, &symbol, sizeof(symbol));
+    return NULL != symbol;
+}
+
+bool bench_gemm_load(bool speaks)
+{
+    static const char *names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};
+
+    for (size_t i = 0; NULL == blas.library && i < sizeof(names) / sizeof(names[0]); ++i) {
+        blas.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    }
+    if (NULL == blas.library) {
+        if (speaks) {
+            fprintf(stderr, "mscclpp_bench: --between: gemm needs cuBLAS, and neither libcublas.so.13, .12, .11 nor "
+                            "libcublas.so can be loaded\n");
+        }
+        return false;
+    }
+    return find(&blas.create, "cublasCreate_v2", speaks) && find(&blas.destroy, "cublasDestroy_v2", speaks) &&
+           find(&blas.set_stream, "cublasSetStream_v2", speaks) && find(&blas.sgemm, "cublasSgemm_v2", speaks);
+}
+
+static size_t matrix_bytes(void)
+{
+    return sizeof(float) * (size_t)blas.size * (size_t)blas.size;
+}
+
+static void free_matrices(void)
+{
+    cu_free_fn_t release = 0 != blas.matrices ? (cu_free_fn_t)bench_cuda_find("cuMemFree_v2") : NULL;
+
+    if (NULL != release) {
+        succeeded("cuMemFree", release(blas.matrices));
+    }
+    blas.matrices = 0;
+}
+
+static bool allocate_matrices(int size, void *stream)
+{
+    cu_alloc_fn_t alloc = (cu_alloc_fn_t)bench_cuda_find("cuMemAlloc_v2");
+    cu_set_fn_t set = (cu_set_fn_t)bench_cuda_find("cuMemsetD8Async");
+
+    free_matrices();
+    blas.size = size;
+    return NULL != alloc && NULL != set && succeeded("cuMemAlloc", alloc(&blas.matrices, 3 * matrix_bytes())) &&
+           succeeded("cuMemsetD8Async", set(blas.matrices, 0, 3 * matrix_bytes(), stream));
+}
+
+bool bench_gemm_open(int size, void *stream)
+{
+    return (NULL != blas.handle || (succeeded("cublasCreate", blas.create(&blas.handle)) &&
+                                    succeeded("cublasSetStream", blas.set_stream(blas.handle, stream)))) &&
+           allocate_matrices(size, stream) && bench_cuda_stream_wait(stream);
+}
+
+bool bench_gemm_launch(void)
+{
+    const float one = 1, zero = 0;
+    int size = blas.size;
+    float *a = (float *)blas.matrices, *b = (float *)(blas.matrices + matrix_bytes());
+    float *c = (float *)(blas.matrices + 2 * matrix_bytes());
+
+    return succeeded("cublasSgemm", blas.sgemm(blas.handle, OPERATION_NONE, OPERATION_NONE, size, size, size, &one, a,
+                                               size, b, size, &zero, c, size));
+}
+
+static bool repeat(int products, void *stream)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < products; ++i) {
+        ok = bench_gemm_launch();
+    }
+    return ok && bench_cuda_stream_wait(stream);
+}
+
+/* Microseconds of one of several products in a row. */
+static bool time_product(int size, void *stream, double *microseconds_p)
+{
+    struct timespec from, to;
+
+    if (!bench_gemm_open(size, stream) || !repeat(WARMUP, stream)) {
+        return false;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    if (!repeat(PRODUCTS, stream)) {
+        return false;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    *microseconds_p = (1e6 * (double)(to.tv_sec - from.tv_sec) + 1e-3 * (double)(to.tv_nsec - from.tv_nsec)) / PRODUCTS;
+    return true;
+}
+
+bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
+{
+    int low = SMALLEST, high = SMALLEST; /* in multiples of STEP */
+    double time;
+
+    for (;;) {
+        if (!time_product(high, stream, &time)) {
+            return false;
+        }
+        if (time >= microseconds || high >= LARGEST) {
+            break;
+        }
+        low = high;
+        high *= 2;
+    }
+    while (high - low > STEP) {
+        int middle = (low + high) / 2 / STEP * STEP;
+
+        if (!time_product(middle, stream, &time)) {
+            return false;
+        }
+        if (time < microseconds) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    *size_p = high;
+    return true;
+}
+
+void bench_gemm_close(void)
+{
+    free_matrices();
+    if (NULL != blas.handle) {
+        blas.destroy(blas.handle);
+        blas.handle = NULL;
+    }
+}

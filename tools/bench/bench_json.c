@@ -1,0 +1,271 @@
+/* The numbers of the tables, with their environment, as JSON. */
+#include "tools/bench/bench.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void bench_json_string(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (; '\0' != *text; ++text) {
+        unsigned char c = (unsigned char)*text;
+        if ('"' == c || '\\' == c) {
+            fprintf(file, "\\%c", c);
+        } else if (c < 0x20) {
+            fprintf(file, "\\u%04x", c);
+        } else {
+            fputc(c, file);
+        }
+    }
+    fputc('"', file);
+}
+
+static void json_member(FILE *file, const char *name, const char *value)
+{
+    fprintf(file, "  \"%s\": ", name);
+    bench_json_string(file, value);
+    fprintf(file, ",\n");
+}
+
+static void json_between(FILE *file, const bench_between_t *between)
+{
+    fprintf(file, "  \"between\": {\"kind\": \"%s\", \"microseconds\": %.4g, \"calls\": %d, \"ahead\": %d",
+            bench_between_name(between->kind), between->microseconds, between->calls, between->ahead);
+    if (0 != between->matrix) {
+        fprintf(file, ", \"matrix\": %d", between->matrix);
+    }
+    fprintf(file, "},\n");
+}
+
+static void json_environment(FILE *file, const bench_options_t *options, const bench_env_t *env)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    bench_component_t state;
+    bool first = true;
+    int length;
+
+    fprintf(file, "{\n");
+    json_member(file, "program", "mscclpp_bench");
+    json_member(file, "version", MSCCLPP_VERSION);
+    json_member(file, "mode", bench_mode_name(options->mode));
+    json_member(file, "device", env->gpu->name);
+    json_member(file, "buffers", bench_memory_name(options->memory));
+    if (BENCH_MEMORY_DEVICE != options->memory) {
+        fprintf(file, "  \"mpi_init_us\": %.1f,\n", 1e6 * env->init);
+    }
+    json_member(file, "compare", bench_compare_name(options->compare));
+    if (BENCH_COMPARE_COPIES == options->compare) {
+        json_member(file, "copies", bench_copies_describe());
+    }
+    if (BENCH_COMPARE_NCCL == options->compare) {
+        const char *nvls = getenv("NCCL_NVLS_ENABLE");
+        json_member(file, "nccl_version", bench_nccl_version());
+        json_member(file, "nccl_nvls_enable", NULL == nvls ? "" : nvls);
+        json_member(file, "nccl_wait",
+                    BENCH_MODE_STREAM == options->mode ? "end"
+                    : options->nccl_spin               ? "spin"
+                                                       : "sync");
+    }
+    if (options->between.given) {
+        json_between(file, &options->between);
+    }
+    MPI_Get_library_version(text, &length);
+    json_member(file, "mpi", text);
+    bench_component_read(&state);
+    json_member(file, "component", !state.loaded ? "not loaded" : state.disabled ? "disabled" : "loaded");
+    fprintf(file, "  \"parameters\": {");
+    for (int i = 0; i < mscclpp_param_count; ++i) {
+        if (bench_component_parameter(mscclpp_params[i].name, text, sizeof(text))) {
+            fprintf(file, "%s\n    ", first ? "" : ",");
+            bench_json_string(file, mscclpp_params[i].name);
+            fprintf(file, ": ");
+            bench_json_string(file, text);
+            first = false;
+        }
+    }
+    fprintf(file, "\n  },\n  \"nodes\": %d,\n  \"ranks\": [", env->nodes);
+    for (int i = 0; i < env->size; ++i) {
+        fprintf(file, "%s\n    {\"rank\": %d, \"host\": ", 0 == i ? "" : ",", i);
+        bench_json_string(file, env->places[i].host);
+        fprintf(file, ", \"device\": %d, \"device_name\": ", env->places[i].device);
+        bench_json_string(file, env->places[i].device_name);
+        fprintf(file, "}");
+    }
+    fprintf(file, "\n  ],\n  \"warmup\": %d,\n  \"rounds\": %d,\n  \"checks\": %d,\n  \"results\": [", options->warmup,
+            options->rounds, options->checks);
+}
+
+/* What all rows of a collective have in common, and who served its calls. */
+static void json_collectives(const bench_report_t *report)
+{
+    const char *separator = "";
+    FILE *file = report->json;
+
+    fprintf(file, "  \"collectives\": [");
+    for (int i = 0; i < bench_coll_count; ++i) {
+        const bench_coll_t *coll = &bench_colls[i];
+        const bench_component_t *component = &report->served[i].component;
+        if (!report->served[i].measured) {
+            continue;
+        }
+        fprintf(file, "%s\n    {\"coll\": \"%s\", \"bus_factor\": %.4f, ", separator, coll->name,
+                bench_coll_bus_factor(coll, report->env->size));
+        separator = ",";
+        if (coll->rooted) {
+            fprintf(file, "\"root\": %d, ", report->options->root);
+        }
+        if (coll->varied) {
+            fprintf(file, "\"blocks\": [");
+            for (int j = 0; j < report->env->size; ++j) {
+                fprintf(file, "%s%d", 0 == j ? "" : ", ", bench_coll_weight(j));
+            }
+            fprintf(file, "], ");
+        }
+        if (component->counters) {
+            fprintf(file, "\"served\": %llu, \"staged\": %llu}", (unsigned long long)component->served,
+                    (unsigned long long)component->staged);
+        } else {
+            fprintf(file, "\"served\": null, \"staged\": null}");
+        }
+    }
+    fprintf(file, "\n  ],\n");
+}
+
+bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong, const bench_component_t *component)
+{
+    bool ok;
+
+    fprintf(report->json, "\n  ],\n");
+    json_collectives(report);
+    fprintf(report->json, "  \"wrong\": %llu,\n  \"rival_wrong\": %llu,\n  \"served\": ", (unsigned long long)wrong,
+            (unsigned long long)rival_wrong);
+    if (component->counters) {
+        fprintf(report->json, "%llu,\n  \"staged\": %llu\n}\n", (unsigned long long)component->served,
+                (unsigned long long)component->staged);
+    } else {
+        fprintf(report->json, "null,\n  \"staged\": null\n}\n");
+    }
+    ok = 0 == ferror(report->json);
+    ok = 0 == fclose(report->json) && ok;
+    report->json = NULL;
+    if (!ok) {
+        fprintf(stderr, "mscclpp_bench: --json: writing '%s' failed\n", report->options->json);
+    }
+    return ok;
+}
+
+bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env)
+{
+    bool ok = true;
+
+    *report = (bench_report_t){
+        .first_row = true, .rival = BENCH_COMPARE_NONE != options->compare, .options = options, .env = env};
+    if (0 == env->rank && NULL != options->json) {
+        report->json = fopen(options->json, "w");
+        if (NULL == report->json) {
+            fprintf(stderr, "mscclpp_bench: --json: cannot write '%s': %s\n", options->json, strerror(errno));
+            ok = false;
+        } else {
+            json_environment(report->json, options, env);
+        }
+    }
+    return bench_all(env->control, ok);
+}
+
+static void json_times(FILE *file, const bench_times_t *times)
+{
+    double min = times->round[0], max = times->round[0];
+
+    for (int i = 1; i < times->rounds; ++i) {
+        min = times->round[i] < min ? times->round[i] : min;
+        max = times->round[i] > max ? times->round[i] : max;
+    }
+    fprintf(file, "{\"median\": %.4f, \"min\": %.4f, \"max\": %.4f, \"rounds\": [", 1e6 * bench_times_median(times),
+            1e6 * min, 1e6 * max);
+    for (int i = 0; i < times->rounds; ++i) {
+        fprintf(file, "%s%.4f", 0 == i ? "" : ", ", 1e6 * times->round[i]);
+    }
+    fprintf(file, "]}");
+}
+
+/* A ratio of what may be nothing, or less, says nothing. */
+static void json_ratio(FILE *file, double ours, double rival)
+{
+    if (ours > 0 && rival > 0) {
+        fprintf(file, ", \"ratio\": %.4f", ours / rival);
+    } else {
+        fprintf(file, ", \"ratio\": null");
+    }
+}
+
+static void json_added(const bench_report_t *report, const bench_cell_t *cell)
+{
+    const bench_between_t *between = &report->options->between;
+    bench_times_t ours = bench_between_added(between, &cell->ours, &cell->base), rival, difference;
+    FILE *file = report->json;
+
+    fprintf(file, ", \"added_us\": ");
+    json_times(file, &ours);
+    fprintf(file, ", \"turn_us\": ");
+    json_times(file, &cell->ours);
+    if (0 != cell->base.rounds) {
+        fprintf(file, ", \"base_us\": ");
+        json_times(file, &cell->base);
+    }
+    if (report->rival && 0 == cell->rival.rounds) {
+        fprintf(file, ", \"rival_added_us\": null, \"rival_turn_us\": null, \"difference_us\": null, "
+                      "\"ratio\": null");
+    } else if (report->rival) {
+        rival = bench_between_added(between, &cell->rival, &cell->base);
+        difference = bench_between_added(between, &cell->ours, &cell->rival);
+        fprintf(file, ", \"rival_added_us\": ");
+        json_times(file, &rival);
+        fprintf(file, ", \"rival_turn_us\": ");
+        json_times(file, &cell->rival);
+        fprintf(file, ", \"difference_us\": ");
+        json_times(file, &difference);
+        json_ratio(file, bench_times_median(&ours), bench_times_median(&rival));
+    }
+    fprintf(file, "}");
+}
+
+void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place)
+{
+    FILE *file = report->json;
+    double time = bench_times_median(&cell->ours);
+
+    fprintf(file,
+            "%s\n    {\"coll\": \"%s\", \"bytes\": %zu, \"count\": %zu, \"type\": \"%s\", \"op\": \"%s\", "
+            "\"in_place\": %s, "
+            "\"path\": \"%s\", \"algorithm\": ",
+            report->first_row ? "" : ",", report->coll->name, row->bytes, row->layout->count, row->type->name,
+            report->coll->reduces ? row->op->name : "none", in_place ? "true" : "false", row->path);
+    report->first_row = false;
+    if ('\0' == cell->algorithm[0]) {
+        fprintf(file, "null");
+    } else {
+        bench_json_string(file, cell->algorithm);
+    }
+    fprintf(file, ", \"iterations\": %d, \"wrong\": ", cell->iterations);
+    if (report->options->checks > 0) {
+        fprintf(file, "%llu", (unsigned long long)cell->wrong);
+    } else {
+        fprintf(file, "null");
+    }
+    if (report->options->between.given) {
+        json_added(report, cell);
+        return;
+    }
+    fprintf(file, ", \"algbw\": %.4f, \"busbw\": %.4f, \"time_us\": ", 1e-9 * (double)row->bytes / time,
+            1e-9 * (double)row->bytes / time * bench_coll_bus_factor(report->coll, report->env->size));
+    json_times(file, &cell->ours);
+    if (report->rival && 0 == cell->rival.rounds) {
+        fprintf(file, ", \"rival_time_us\": null, \"ratio\": null");
+    } else if (report->rival) {
+        fprintf(file, ", \"rival_time_us\": ");
+        json_times(file, &cell->rival);
+        fprintf(file, ", \"ratio\": %.4f", time / bench_times_median(&cell->rival));
+    }
+    fprintf(file, "}");
+}

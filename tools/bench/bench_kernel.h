@@ -1,0 +1,33 @@
+/*
+ * Kernels as an application launches them, to be put between measured calls: they spin for a given time, or multiply
+ * matrices. On CUDA only; the driver and cuBLAS are opened at run time. Functions that return a bool print one line
+ * and return false when they fail.
+ */
+#ifndef TOOLS_BENCH_BENCH_KERNEL_H
+#define TOOLS_BENCH_BENCH_KERNEL_H
+
+#include <stdbool.h>
+
+typedef enum {
+    BENCH_KERNEL_NONE,
+    BENCH_KERNEL_WAVES, /* as many threads as the GPU holds at once */
+    BENCH_KERNEL_FULL,  /* a block for each multiprocessor, with most of its shared memory */
+    BENCH_KERNEL_COOP,  /* the same, launched cooperatively */
+    BENCH_KERNEL_GEMM   /* a product of square matrices by cuBLAS */
+} bench_kernel_kind_t;
+
+/* Prepares a kernel that spins for so long, for a stream of the current context. */
+bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream);
+bool bench_kernel_launch(void);
+void bench_kernel_close(void);
+
+/* Loads cuBLAS; `speaks`: prints the line if there is none. */
+bool bench_gemm_load(bool speaks);
+
+/* Finds the size whose product takes about so long. */
+bool bench_gemm_choose(double microseconds, void *stream, int *size_p);
+bool bench_gemm_open(int size, void *stream);
+bool bench_gemm_launch(void);
+void bench_gemm_close(void);
+
+#endif

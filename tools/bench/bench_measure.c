@@ -1,0 +1,86 @@
+/* Timing: rounds of equal length, of all contenders in turn, so that a drift of the machine meets each of them. */
+#include "tools/bench/bench.h"
+
+#include <string.h>
+
+typedef struct {
+    bench_contender_t *contender;
+    bench_times_t *times;
+} turn_t;
+
+static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation, int rounds, int iterations,
+                           const turn_t *turns, int count)
+{
+    for (int i = 0; i < rounds; ++i) {
+        for (int j = 0; j < count; ++j) {
+            const turn_t *turn = &turns[(i + j) % count];
+
+            if (!bench_time_round(env, turn->contender, operation, iterations,
+                                  &turn->times->round[turn->times->rounds])) {
+                return false;
+            }
+            ++turn->times->rounds;
+        }
+    }
+    return true;
+}
+
+/* What the contenders leave in the result: of a rival where it leaves the same one. */
+static bool check_results(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
+                          bench_contender_t *ours, bench_contender_t *rival, const bench_operation_t *operation,
+                          bench_cell_t *cell)
+{
+    return bench_check(env, options->checks, buffers, ours, operation, true, &cell->wrong) &&
+           (NULL == rival || BENCH_SERVES != bench_serves(rival, operation->layout->coll, operation->in_place) ||
+            bench_check(env, options->checks, buffers, rival, operation, false, &cell->rival_wrong)) &&
+           bench_buffers_fill(buffers, env, operation, 0);
+}
+
+bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
+                   bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p)
+{
+    bench_operation_t operation = {.send = buffers->send,
+                                   .recv = buffers->recv,
+                                   .type = row->type,
+                                   .op = row->op,
+                                   .layout = row->layout,
+                                   .in_place = in_place};
+    bool loops = options->between.given && BENCH_KERNEL_NONE != options->between.kind;
+    bench_contender_t our_loop = bench_between_contender(env, ours), their_loop = bench_between_contender(env, rival);
+    bench_contender_t base = bench_between_contender(env, NULL);
+    bench_cell_t cell;
+    turn_t turns[3] = {{.contender = loops ? &our_loop : ours, .times = &cell.ours}};
+    int count = 1;
+    double estimate;
+
+    memset(&cell, 0, sizeof(cell));
+    if (NULL != rival && BENCH_SERVES_NOT == bench_serves(rival, row->layout->coll, in_place)) {
+        rival = NULL;
+    }
+    if (NULL != rival) {
+        turns[count++] = (turn_t){.contender = loops ? &their_loop : rival, .times = &cell.rival};
+    }
+    if (loops) {
+        turns[count++] = (turn_t){.contender = &base, .times = &cell.base};
+    }
+    if (!check_results(env, options, buffers, ours, rival, &operation, &cell) ||
+        !bench_repeat(turns[0].contender, &operation, options->warmup) ||
+        !bench_time_round(env, turns[0].contender, &operation, BENCH_MIN_ITERATIONS, &estimate)) {
+        return false;
+    }
+    for (int i = 1; i < count; ++i) {
+        if (!bench_repeat(turns[i].contender, &operation, options->warmup)) {
+            return false;
+        }
+    }
+    cell.iterations = 0 != options->iterations ? options->iterations : bench_iterations(estimate);
+    if (!measure_rounds(env, &operation, options->rounds, cell.iterations, turns, count)) {
+        return false;
+    }
+    if (NULL != ours->team) {
+        snprintf(cell.algorithm, sizeof(cell.algorithm), "%s", mscclpp_team_last_algorithm(ours->team));
+    }
+    cell.measured = true;
+    *cell_p = cell;
+    return true;
+}

@@ -1,0 +1,160 @@
+/* NCCL, opened at run time: the few prototypes and numbers of its stable interface that are needed. */
+#include "tools/bench/bench.h"
+#include "tools/bench/bench_nccl.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/status.h"
+
+typedef struct {
+    char bytes[128];
+} nccl_id_t;
+
+static struct {
+    void *library;
+    nccl_comm_t comm;
+    char version[32];
+    int (*get_version)(int *version);
+    int (*get_unique_id)(nccl_id_t *id);
+    int (*comm_init_rank)(nccl_comm_t *comm, int size, nccl_id_t id, int rank);
+    int (*comm_destroy)(nccl_comm_t comm);
+    nccl_functions_t call;
+    const char *(*get_error_string)(int result);
+} nccl;
+
+const char *bench_nccl_version(void)
+{
+    return nccl.version;
+}
+
+static bool succeeded(const char *name, int result)
+{
+    if (0 != result) {
+        fprintf(stderr, "mscclpp_bench: NCCL: %s: %s\n", name, nccl.get_error_string(result));
+    }
+    return 0 == result;
+}
+
+static bool find(void *function_p, const char *name)
+{
+    void *symbol = dlsym(nccl.library, name);
+
+    if (NULL == symbol) {
+        fprintf(stderr, "mscclpp_bench: NCCL has no %s\n", name);
+        return false;
+    }
+    memcpy(function_p, &symbol, sizeof(symbol));
+    return true;
+}
+
+static bool load(const char *library, bool speaks)
+{
+    int version;
+
+    nccl.library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (NULL == nccl.library) {
+        if (speaks) {
+            fprintf(stderr, "mscclpp_bench: --compare nccl: %s\n", dlerror());
+        }
+        return false;
+    }
+    if (!find(&nccl.get_version, "ncclGetVersion") || !find(&nccl.get_unique_id, "ncclGetUniqueId") ||
+        !find(&nccl.comm_init_rank, "ncclCommInitRank") || !find(&nccl.comm_destroy, "ncclCommDestroy") ||
+        !find(&nccl.get_error_string, "ncclGetErrorString") || !find(&nccl.call.all_reduce, "ncclAllReduce") ||
+        !find(&nccl.call.all_gather, "ncclAllGather") || !find(&nccl.call.reduce_scatter, "ncclReduceScatter") ||
+        !find(&nccl.call.broadcast, "ncclBroadcast") || !find(&nccl.call.reduce, "ncclReduce") ||
+        !find(&nccl.call.send, "ncclSend") || !find(&nccl.call.recv, "ncclRecv") ||
+        !find(&nccl.call.group_start, "ncclGroupStart") || !find(&nccl.call.group_end, "ncclGroupEnd") ||
+        !succeeded("ncclGetVersion", nccl.get_version(&version))) {
+        return false;
+    }
+    if (version < 10000) {
+        snprintf(nccl.version, sizeof(nccl.version), "%d.%d.%d", version / 1000, version / 100 % 10, version % 100);
+    } else {
+        snprintf(nccl.version, sizeof(nccl.version), "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    }
+    return true;
+}
+
+static bool finish(bench_contender_t *contender)
+{
+    const bench_env_t *env = contender->env;
+    mscclpp_status_t status;
+
+    if (!contender->spins) {
+        status = env->gpu->stream_sync(env->stream);
+    } else {
+        do {
+            status = env->gpu->stream_query(env->stream);
+        } while (MSCCLPP_IN_PROGRESS == status);
+    }
+    return MSCCLPP_OK == status;
+}
+
+static bool call(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    const char *function = operation->layout->coll->function;
+
+    return succeeded(function, bench_nccl_call(&nccl.call, operation, nccl.comm, contender->env->native_stream)) &&
+           (!contender->waits || finish(contender));
+}
+
+static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
+{
+    (void)contender;
+    return bench_nccl_serves(coll, in_place);
+}
+
+bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p)
+{
+    nccl_id_t own, *ids;
+    bool ok = true;
+
+    if (env->on_host || env->shared_gpu) {
+        if (0 == env->rank) {
+            fprintf(stderr, "mscclpp_bench: --compare nccl: %s\n",
+                    env->on_host ? "NCCL needs GPUs, and this is the host twin"
+                                 : "NCCL needs a GPU for each rank, and here several ranks share one");
+        }
+        return false;
+    }
+    /* Not every host's fabric allows multicast; whoever wants it sets the variable. The header shows the value. */
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
+    if (!bench_all(env->control, load(library, 0 == env->rank))) {
+        return false;
+    }
+    ids = calloc((size_t)env->size, sizeof(ids[0]));
+    memset(&own, 0, sizeof(own));
+    if (0 == env->rank) {
+        ok = succeeded("ncclGetUniqueId", nccl.get_unique_id(&own));
+    }
+    if (!bench_all(env->control, ok && NULL != ids)) {
+        free(ids);
+        return false;
+    }
+    bench_allgather(env->control, &own, ids, sizeof(own));
+    own = ids[0];
+    free(ids);
+    if (!bench_all(env->control,
+                   succeeded("ncclCommInitRank", nccl.comm_init_rank(&nccl.comm, env->size, own, env->rank)))) {
+        return false;
+    }
+    *contender_p = (bench_contender_t){.name = "NCCL",
+                                       .env = env,
+                                       .call = call,
+                                       .finish = waits ? NULL : finish,
+                                       .serves = serves,
+                                       .waits = waits,
+                                       .spins = spins};
+    return true;
+}
+
+void bench_nccl_close(void)
+{
+    if (NULL != nccl.comm) {
+        nccl.comm_destroy(nccl.comm);
+        nccl.comm = NULL;
+    }
+}

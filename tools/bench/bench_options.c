@@ -1,0 +1,527 @@
+/* The command line. */
+#include "tools/bench/bench.h"
+#include "mca/common/transport/transport.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *bench_mode_name(bench_mode_t mode)
+{
+    static const char *names[] = {"blocking", "library", "stream", "port"};
+
+    return names[mode];
+}
+
+const char *bench_compare_name(bench_compare_t compare)
+{
+    static const char *names[] = {"none", "nccl", "staged", "launched", "copies", "kernel"};
+
+    return names[compare];
+}
+
+const char *bench_memory_name(bench_memory_t memory)
+{
+    static const char *names[] = {"device", "heap", "stack", "large"};
+
+    return names[memory];
+}
+
+static const char help[] =
+    "Usage: mpirun -n RANKS mscclpp_bench [OPTION]...\n"
+    "Measures and verifies MPI's collectives on device buffers, one rank a GPU (local rank modulo the number of\n"
+    "GPUs), or on the host twin where there is no GPU.\n"
+    "\n"
+    "  -c, --coll LIST        allreduce (default), allgather, allgatherv, reduce_scatter_block, reduce_scatter,\n"
+    "                         bcast, reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv,\n"
+    "                         scan, exscan, several separated by commas, or all\n"
+    "      --root RANK        of those that have one (default 0)\n"
+    "  -m, --mode MODE        blocking: MPI's function, one call at a time (default)\n"
+    "                         library: the host library's blocking call, one at a time\n"
+    "                         stream: calls queued back to back in a stream, one wait at the end (all-reduce)\n"
+    "                         port: no collective, but kernels that put over port channels, ranks in pairs\n"
+    "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 8): of the whole buffer, which is\n"
+    "                         what the rank with the most has, n blocks where each rank has a block\n"
+    "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin or the host)\n"
+    "  -f, --factor N         each size is N times the one before, N > 1 (default 2)\n"
+    "  -d, --type LIST        char, int8, uint8, int32, int64, half, bfloat16, float, double, or several\n"
+    "                         separated by commas (default float)\n"
+    "  -o, --op LIST          sum, prod, max, min (default sum), of those that reduce\n"
+    "      --in-place         only in place\n"
+    "      --out-of-place     only out of place (default: both)\n"
+    "  -n, --iterations N     calls a round (default: by the time that a call takes)\n"
+    "  -w, --warmup N         calls before each size (default 10)\n"
+    "      --rounds N         rounds, of which the median is shown (default 5)\n"
+    "      --check N          verified calls for each size, 0 for none (default 1)\n"
+    "      --compare WHAT     nccl: the same buffers and sizes through NCCL, in alternating rounds\n"
+    "                         staged: copy to pinned host memory, MPI's function there, copy back\n"
+    "                         launched: the host library without lingering kernels (implies --mode library)\n"
+    "                         copies: of what moves only, plain copies of the same bytes by the same ranks\n"
+    "                         kernel: one kernel for each GPU that reads and writes what its ranks must\n"
+    "      --between KIND:US[:CALLS]\n"
+    "                         a kernel of an application after each call, or after CALLS calls, that takes US\n"
+    "                         microseconds: waves (fills the GPU once), full (a block a multiprocessor, with most\n"
+    "                         of its shared memory), coop (the same, cooperative), gemm (cuBLAS) or none; shows\n"
+    "                         what a call adds to the loop of kernels\n"
+    "      --between-ahead N  queues N such kernels before the calls in place of one after them (default 0)\n"
+    "      --host-buffers [WHERE]\n"
+    "                         MPI's function on ordinary memory of the host, for which see a run with --mca coll\n"
+    "                         ^mscclpp beside it: heap (malloc, default), stack (up to 64k) or large (in a mapping\n"
+    "                         of 256 MiB or more)\n"
+    "      --nccl-wait HOW    how a blocking NCCL call is waited for: sync (default) or spin\n"
+    "      --nccl-library F   file to load (default libnccl.so.2)\n"
+    "      --transport NAME   with --mode port: one transport (default all)\n"
+    "      --window N         with --mode port: most puts before each flush (default 64)\n"
+    "      --device WHAT      auto (default), cuda or host (the twin)\n"
+    "      --json FILE        all numbers and the environment as JSON\n"
+    "  -h, --help             this text\n"
+    "      --version\n"
+    "\n"
+    "Times are microseconds: of each round the largest average of any rank, and of the rounds the median.\n"
+    "algbw is bytes / time; busbw is algbw * 2(n-1)/n for all-reduce, see the manual for others.\n"
+    "ratio is our time / the other's: below 1 ours is faster.\n"
+    "Exit status: 0 for success, 1 for a wrong result or a failure, 2 for a bad option.\n"
+    "\n"
+    "Examples:\n"
+    "  mpirun -n 4 mscclpp_bench -b 8 -e 1g -f 4 -d half --compare nccl --json h200.json\n"
+    "  mpirun -n 4 mscclpp_bench --mode stream -b 1m -e 1m -d float --rounds 11\n"
+    "  mpirun -n 4 mscclpp_bench --device host -e 64k -d int8,double -o sum,max --check 3\n"
+    "  mpirun -n 4 mscclpp_bench --coll all -b 16 -e 64m -f 4 -d float --compare nccl --json colls.json\n"
+    "  mpirun -n 2 mscclpp_bench --between waves:20 -b 8 -e 8 --compare launched\n"
+    "  mpirun -n 2 mscclpp_bench --host-buffers stack --json with.json\n"
+    "  mpirun -n 2 mscclpp_bench --mode port --transport cuda_ipc -e 1g -f 8\n";
+
+/* Calls `add` for each name of a list separated by commas. */
+static bool parse_list(const char *list, bench_options_t *options, bool (*add)(const char *, bench_options_t *))
+{
+    char name[32];
+
+    for (;;) {
+        size_t length = strcspn(list, ",");
+        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), list);
+        if (!add(name, options)) {
+            return false;
+        }
+        if ('\0' == list[length]) {
+            return true;
+        }
+        list += length + 1;
+    }
+}
+
+static bool add_type(const char *name, bench_options_t *options)
+{
+    for (int i = 0; i < bench_type_count; ++i) {
+        if (0 == strcmp(name, bench_types[i].name) && options->ntypes < BENCH_MAX_TYPES) {
+            options->types[options->ntypes++] = &bench_types[i];
+            return true;
+        }
+    }
+    return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double, at most 16");
+}
+
+static bool add_op(const char *name, bench_options_t *options)
+{
+    for (int i = 0; i < bench_op_count; ++i) {
+        if (0 == strcmp(name, bench_ops[i].name) && options->nops < BENCH_MAX_OPS) {
+            options->ops[options->nops++] = &bench_ops[i];
+            return true;
+        }
+    }
+    return bench_refuse("--op", name, "sum, prod, max or min, at most 8");
+}
+
+static bool add_coll(const char *name, bench_options_t *options)
+{
+    bool all = 0 == strcmp(name, "all"), known = all;
+
+    for (int i = 0; i < bench_coll_count; ++i) {
+        bool given = false;
+
+        if (!all && 0 != strcmp(name, bench_colls[i].name)) {
+            continue;
+        }
+        known = true;
+        for (int j = 0; j < options->ncolls; ++j) {
+            given |= options->colls[j] == &bench_colls[i];
+        }
+        if (!given) {
+            options->colls[options->ncolls++] = &bench_colls[i];
+        }
+    }
+    return known || bench_refuse("--coll", name,
+                                 "allreduce, allgather, allgatherv, reduce_scatter_block, reduce_scatter, bcast, "
+                                 "reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv, scan, "
+                                 "exscan or all");
+}
+
+/* Those of this build. */
+static bool parse_transport(const char *name, bench_options_t *options)
+{
+    char allowed[256] = "all";
+
+    if (0 == strcmp(name, "all")) {
+        options->transport = "all";
+        return true;
+    }
+    for (int i = 0; i < mscclpp_transport_count; ++i) {
+        size_t length = strlen(allowed);
+        snprintf(allowed + length, sizeof(allowed) - length, "|%s", mscclpp_transports[i]->name);
+    }
+    if (NULL == mscclpp_transport_find(name)) {
+        return bench_refuse("--transport", name, allowed);
+    }
+    options->transport = name;
+    return true;
+}
+
+/* KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS; of the kind none the rest may be missing. */
+static bool parse_between(const char *text, bench_between_t *between)
+{
+    static const char allowed[] = "KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS, with none, waves, full, coop or gemm, "
+                                  "0 to 1000000 microseconds and 1 to 1000 calls";
+    size_t length = strcspn(text, ":");
+    const char *at = text + length;
+    char *end = NULL;
+    int kind = BENCH_KERNEL_NONE;
+    long calls = 1;
+
+    while (kind <= BENCH_KERNEL_GEMM && (strlen(bench_between_name((bench_kernel_kind_t)kind)) != length ||
+                                         0 != strncmp(bench_between_name((bench_kernel_kind_t)kind), text, length))) {
+        ++kind;
+    }
+    if (kind > BENCH_KERNEL_GEMM || ('\0' == *at && BENCH_KERNEL_NONE != kind)) {
+        return bench_refuse("--between", text, allowed);
+    }
+    if (':' == *at) {
+        between->microseconds = strtod(at + 1, &end);
+        if (!isdigit((unsigned char)at[1]) || !(between->microseconds <= 1e6)) {
+            return bench_refuse("--between", text, allowed);
+        }
+        at = end;
+    }
+    if (':' == *at) {
+        calls = isdigit((unsigned char)at[1]) ? strtol(at + 1, &end, 10) : 0;
+        at = calls >= 1 && calls <= 1000 ? end : at;
+    }
+    if ('\0' != *at) {
+        return bench_refuse("--between", text, allowed);
+    }
+    if (BENCH_KERNEL_NONE == kind) {
+        between->microseconds = 0;
+        calls = 1;
+    }
+    between->given = true;
+    between->kind = (bench_kernel_kind_t)kind;
+    between->calls = (int)calls;
+    return true;
+}
+
+enum {
+    IN_PLACE = 256,
+    OUT_OF_PLACE,
+    ROUNDS,
+    CHECK,
+    COMPARE,
+    NCCL_WAIT,
+    NCCL_LIBRARY,
+    DEVICE,
+    JSON,
+    TRANSPORT,
+    WINDOW,
+    BETWEEN,
+    BETWEEN_AHEAD,
+    HOST_BUFFERS,
+    ROOT,
+    VERSION
+};
+
+static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
+                                      {"root", required_argument, NULL, ROOT},
+                                      {"mode", required_argument, NULL, 'm'},
+                                      {"min", required_argument, NULL, 'b'},
+                                      {"max", required_argument, NULL, 'e'},
+                                      {"factor", required_argument, NULL, 'f'},
+                                      {"type", required_argument, NULL, 'd'},
+                                      {"op", required_argument, NULL, 'o'},
+                                      {"in-place", no_argument, NULL, IN_PLACE},
+                                      {"out-of-place", no_argument, NULL, OUT_OF_PLACE},
+                                      {"iterations", required_argument, NULL, 'n'},
+                                      {"warmup", required_argument, NULL, 'w'},
+                                      {"rounds", required_argument, NULL, ROUNDS},
+                                      {"check", required_argument, NULL, CHECK},
+                                      {"compare", required_argument, NULL, COMPARE},
+                                      {"nccl-wait", required_argument, NULL, NCCL_WAIT},
+                                      {"nccl-library", required_argument, NULL, NCCL_LIBRARY},
+                                      {"transport", required_argument, NULL, TRANSPORT},
+                                      {"window", required_argument, NULL, WINDOW},
+                                      {"between", required_argument, NULL, BETWEEN},
+                                      {"between-ahead", required_argument, NULL, BETWEEN_AHEAD},
+                                      {"host-buffers", optional_argument, NULL, HOST_BUFFERS},
+                                      {"device", required_argument, NULL, DEVICE},
+                                      {"json", required_argument, NULL, JSON},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, VERSION},
+                                      {NULL, 0, NULL, 0}};
+
+/* False after a refused value. */
+static bool take(int option, const char *value, bench_options_t *options)
+{
+    static const char *devices[] = {"auto", "cuda", "host"};
+    int choice = 0;
+    bool ok = true;
+
+    switch (option) {
+    case 'c':
+        ok = parse_list(value, options, add_coll);
+        break;
+    case ROOT:
+        ok = bench_parse_int("--root", value, 0, 1000000, &options->root);
+        break;
+    case 'm':
+        ok = bench_parse_choice("--mode", value, "blocking|library|stream|port", &choice);
+        options->mode = (bench_mode_t)choice;
+        options->mode_given = true;
+        break;
+    case 'b':
+        ok = bench_parse_size("--min", value, &options->min);
+        break;
+    case 'e':
+        ok = bench_parse_size("--max", value, &options->max);
+        break;
+    case 'f':
+        ok = bench_parse_factor(value, &options->factor);
+        break;
+    case 'd':
+        ok = parse_list(value, options, add_type);
+        break;
+    case 'o':
+        ok = parse_list(value, options, add_op);
+        break;
+    case IN_PLACE:
+        options->in_place = true;
+        break;
+    case OUT_OF_PLACE:
+        options->out_of_place = true;
+        break;
+    case 'n':
+        ok = bench_parse_int("--iterations", value, 1, 1000000, &options->iterations);
+        break;
+    case 'w':
+        ok = bench_parse_int("--warmup", value, 0, 1000000, &options->warmup);
+        break;
+    case ROUNDS:
+        ok = bench_parse_int("--rounds", value, 1, BENCH_MAX_ROUNDS, &options->rounds);
+        break;
+    case CHECK:
+        ok = bench_parse_int("--check", value, 0, 1000000, &options->checks);
+        break;
+    case COMPARE:
+        ok = bench_parse_choice("--compare", value, "none|nccl|staged|launched|copies|kernel", &choice);
+        options->compare = (bench_compare_t)choice;
+        break;
+    case NCCL_WAIT:
+        ok = bench_parse_choice("--nccl-wait", value, "sync|spin", &choice);
+        options->nccl_spin = 1 == choice;
+        break;
+    case NCCL_LIBRARY:
+        options->nccl_library = value;
+        break;
+    case TRANSPORT:
+        ok = parse_transport(value, options);
+        break;
+    case WINDOW:
+        ok = bench_parse_int("--window", value, 1, 65536, &options->window);
+        break;
+    case BETWEEN:
+        ok = parse_between(value, &options->between);
+        break;
+    case BETWEEN_AHEAD:
+        ok = bench_parse_int("--between-ahead", value, 0, 1000, &options->between.ahead);
+        break;
+    case HOST_BUFFERS:
+        ok = bench_parse_choice("--host-buffers", NULL == value ? "heap" : value, "heap|stack|large", &choice);
+        options->memory = (bench_memory_t)(BENCH_MEMORY_HEAP + choice);
+        break;
+    case DEVICE:
+        ok = bench_parse_choice("--device", value, "auto|cuda|host", &choice);
+        options->device = devices[choice];
+        break;
+    default:
+        options->json = value;
+        break;
+    }
+    return ok;
+}
+
+static bool consistent_between(const bench_options_t *options)
+{
+    char ahead[16];
+
+    if (options->between.given && BENCH_MODE_PORT == options->mode) {
+        return bench_refuse("--mode", "port", "blocking, library or stream with --between");
+    }
+    if (0 != options->between.ahead && BENCH_KERNEL_NONE == options->between.kind) {
+        snprintf(ahead, sizeof(ahead), "%d", options->between.ahead);
+        return bench_refuse("--between-ahead", ahead, "it with kernels of --between");
+    }
+    return true;
+}
+
+static bool consistent_colls(const bench_options_t *options)
+{
+    bool reduces = false, rooted = false, out_of_place = false, moves = false;
+    char root[16];
+
+    for (int i = 0; i < options->ncolls; ++i) {
+        const bench_coll_t *coll = options->colls[i];
+        if (BENCH_MODE_STREAM == options->mode && MSCCLPP_COLL_LAST != coll->coll) {
+            return bench_refuse("--coll", coll->name, "allreduce with --mode stream");
+        }
+        reduces |= coll->reduces;
+        rooted |= coll->rooted;
+        out_of_place |= coll->in_place;
+        moves |= !coll->reduces;
+    }
+    if (0 != options->root && !rooted) {
+        snprintf(root, sizeof(root), "%d", options->root);
+        return bench_refuse("--root", root, "it with a collective of --coll that has a root");
+    }
+    if (options->nops > 0 && options->ncolls > 0 && !reduces) {
+        return bench_refuse("--op", options->ops[0]->name, "it with a collective of --coll that reduces");
+    }
+    if (options->out_of_place && !options->in_place && options->ncolls > 0 && !out_of_place) {
+        return bench_refuse("--out-of-place", "bcast", "it with a collective of --coll that has two buffers");
+    }
+    if (BENCH_COMPARE_COPIES == options->compare && !moves) {
+        return bench_refuse("--compare", "copies", "it with a collective of --coll that moves without reducing");
+    }
+    return true;
+}
+
+static bool consistent_host(const bench_options_t *options)
+{
+    const char *memory = bench_memory_name(options->memory);
+
+    if (BENCH_MEMORY_DEVICE == options->memory) {
+        return true;
+    }
+    if (BENCH_MODE_BLOCKING != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "blocking with --host-buffers");
+    }
+    if (BENCH_COMPARE_NONE != options->compare) {
+        return bench_refuse("--compare", bench_compare_name(options->compare),
+                            "a run of its own under --mca coll ^mscclpp with --host-buffers");
+    }
+    if (BENCH_MEMORY_STACK == options->memory &&
+        (options->min > BENCH_STACK_BUFFER || options->max > BENCH_STACK_BUFFER)) {
+        return bench_refuse("--host-buffers", memory, "heap or large above 64k");
+    }
+    for (int i = 0; i < options->ntypes; ++i) {
+        if (MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
+            return bench_refuse("--type", options->types[i]->name, "types that MPI has with --host-buffers");
+        }
+    }
+    return true;
+}
+
+/* What single values cannot tell. */
+static bool consistent(const bench_options_t *options)
+{
+    char max[32];
+
+    if (BENCH_MODE_PORT == options->mode) {
+        if (BENCH_COMPARE_NONE != options->compare || options->ntypes + options->nops > 0 || options->in_place ||
+            options->out_of_place || options->ncolls > 0) {
+            return bench_refuse("--mode", "port",
+                                "it without --coll, --compare, --type, --op, --in-place and --out-of-place");
+        }
+    } else if (NULL != options->transport || 0 != options->window) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
+    }
+    if (0 != options->max && options->min > options->max) {
+        snprintf(max, sizeof(max), "%zu", options->max);
+        return bench_refuse("--max", max, "a size that is not below --min");
+    }
+    if (BENCH_COMPARE_STAGED == options->compare && BENCH_MODE_BLOCKING != options->mode) {
+        return bench_refuse("--compare", "staged", "it with --mode blocking, since MPI has no calls in a stream");
+    }
+    if (BENCH_COMPARE_LAUNCHED == options->compare && BENCH_MODE_LIBRARY != options->mode) {
+        return bench_refuse("--mode", bench_mode_name(options->mode), "library with --compare launched");
+    }
+    for (int i = 0; i < options->ntypes; ++i) {
+        if (BENCH_COMPARE_STAGED == options->compare && MPI_DATATYPE_NULL == bench_type_mpi(options->types[i])) {
+            return bench_refuse("--type", options->types[i]->name, "types that MPI has with --compare staged");
+        }
+    }
+    return consistent_colls(options) && consistent_between(options) && consistent_host(options);
+}
+
+bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
+{
+    bench_options_t options = {.min = 8,
+                               .factor = 2,
+                               .warmup = 10,
+                               .checks = 1,
+                               .rounds = 5,
+                               .nccl_library = "libnccl.so.2",
+                               .device = "auto"};
+    int option;
+
+    *status_p = BENCH_EXIT_USAGE;
+    opterr = 0;
+    while (-1 != (option = getopt_long(argc, argv, ":c:m:b:e:f:d:o:n:w:h", table, NULL))) {
+        if ('h' == option || VERSION == option) {
+            if (bench_speaks()) {
+                fputs('h' == option ? help : "mscclpp_bench " MSCCLPP_VERSION "\n", stdout);
+            }
+            *status_p = 0;
+            return false;
+        }
+        if ('?' == option || ':' == option) {
+            return bench_refuse_option(option, argv, table);
+        }
+        /* getopt_long takes a value that may be missing only behind an equals sign. */
+        if (HOST_BUFFERS == option && NULL == optarg && optind < argc && '-' != argv[optind][0]) {
+            optarg = argv[optind++];
+        }
+        if (!take(option, optarg, &options)) {
+            return false;
+        }
+    }
+    if (optind < argc) {
+        if (bench_speaks()) {
+            fprintf(stderr, "mscclpp_bench: '%s' is no option; see --help\n", argv[optind]);
+        }
+        return false;
+    }
+    if (BENCH_COMPARE_LAUNCHED == options.compare && !options.mode_given) {
+        options.mode = BENCH_MODE_LIBRARY;
+    }
+    if (!consistent(&options)) {
+        return false;
+    }
+    if (0 == options.ntypes) {
+        add_type("float", &options);
+    }
+    if (0 == options.ncolls) {
+        add_coll("allreduce", &options);
+    }
+    if (0 == options.nops) {
+        add_op("sum", &options);
+    }
+    if (!options.in_place && !options.out_of_place) {
+        options.in_place = true;
+        options.out_of_place = true;
+    }
+    if (0 == options.window) {
+        options.window = 64;
+    }
+    if (NULL == options.transport) {
+        options.transport = "all";
+    }
+    *options_p = options;
+    return true;
+}

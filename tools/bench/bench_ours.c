@@ -1,0 +1,124 @@
+/* What is measured: MPI's own functions, and the host library's calls without MPI in between. */
+#include "tools/bench/bench.h"
+
+#include <string.h>
+
+static bool call_mpi(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    return bench_call_mpi(operation, contender->env->comm);
+}
+
+bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll)
+{
+    bench_contender_t contender = {.name = coll->function, .env = env, .call = call_mpi};
+
+    return contender;
+}
+
+static uint64_t library_calls;
+
+static bool is_allreduce(const bench_operation_t *operation)
+{
+    return MSCCLPP_COLL_LAST == operation->layout->coll->coll;
+}
+
+static mscclpp_allreduce_args_t library_args(const bench_operation_t *operation)
+{
+    mscclpp_allreduce_args_t args = {.sendbuf = operation->in_place ? operation->recv : operation->send,
+                                     .recvbuf = operation->recv,
+                                     .count = operation->layout->count,
+                                     .dtype = operation->type->dtype,
+                                     .op = operation->op->op,
+                                     .call = ++library_calls};
+
+    return args;
+}
+
+static bool succeeded(const bench_contender_t *contender, mscclpp_status_t status)
+{
+    if (MSCCLPP_OK != status) {
+        fprintf(stderr, "%s: rank %d: %s: %s\n", bench_program, contender->env->rank, contender->name,
+                mscclpp_status_string(status));
+    }
+    return MSCCLPP_OK == status;
+}
+
+static bool call_library(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    mscclpp_allreduce_args_t args = library_args(operation);
+
+    return succeeded(contender, is_allreduce(operation) ? mscclpp_allreduce(contender->team, &args)
+                                                        : bench_call_collective(contender->team, operation, args.call));
+}
+
+static bool call_stream(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    mscclpp_allreduce_args_t args = library_args(operation);
+
+    return succeeded(contender, mscclpp_allreduce_enqueue(contender->team, &args, contender->env->stream));
+}
+
+static bool finish_stream(bench_contender_t *contender)
+{
+    return succeeded(contender, contender->env->gpu->stream_sync(contender->env->stream));
+}
+
+bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll, bool stream)
+{
+    bench_contender_t contender = {.name = stream                            ? "mscclpp_allreduce_enqueue"
+                                           : MSCCLPP_COLL_LAST == coll->coll ? "mscclpp_allreduce"
+                                                                             : "mscclpp_collective",
+                                   .env = env,
+                                   .team = team,
+                                   .call = stream ? call_stream : call_library,
+                                   .finish = stream ? finish_stream : NULL};
+
+    return contender;
+}
+
+/* The first rank on this one's node. */
+static int find_leader(const bench_env_t *env)
+{
+    int rank = 0;
+
+    while (strcmp(env->places[rank].host, env->places[env->rank].host) != 0) {
+        ++rank;
+    }
+    return rank;
+}
+
+bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_team_t **team_p)
+{
+    mscclpp_team_params_t params = {.config = config,
+                                    .rules = env->rules,
+                                    .gpu = env->gpu,
+                                    .device = env->device,
+                                    .oob = bench_oob(&env->control),
+                                    .leader = find_leader(env)};
+    mscclpp_team_t *team = NULL;
+
+    if (!bench_all(env->control, MSCCLPP_OK == mscclpp_team_create(&params, &team))) {
+        mscclpp_team_destroy(team);
+        if (0 == env->rank) {
+            fprintf(stderr, "%s: the host library cannot serve these ranks; MSCCLPP_VERBOSE=2 says why\n",
+                    bench_program);
+        }
+        return false;
+    }
+    *team_p = team;
+    return true;
+}
+
+bool bench_library_open(bench_env_t *env)
+{
+    return NULL != env->team || bench_team_open(env, &env->config, &env->team);
+}
+
+void bench_library_close(bench_env_t *env)
+{
+    if (NULL != env->team) {
+        mscclpp_team_destroy(env->team);
+        env->team = NULL;
+        mscclpp_team_finalize(5.0);
+    }
+}

@@ -1,0 +1,134 @@
+/* Reading the values of options. */
+#include "tools/bench/bench.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The launchers of the common MPI libraries tell the rank before MPI_Init. */
+bool bench_speaks(void)
+{
+    static const char *variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); ++i) {
+        const char *rank = getenv(variables[i]);
+        if (NULL != rank) {
+            return 0 == strcmp(rank, "0");
+        }
+    }
+    return true;
+}
+
+int bench_end(int status)
+{
+    if (0 == fflush(stdout) && !ferror(stdout)) {
+        return status;
+    }
+    fprintf(stderr, "%s: standard output cannot be written, what it should have got is lost\n", bench_program);
+    return 0 == status ? BENCH_EXIT_WRONG : status;
+}
+
+int bench_leave(int status)
+{
+    status = bench_end(status);
+    /* At the first process that fails the launcher ends the others. */
+    if (0 != status && !bench_speaks()) {
+        sleep(1);
+    }
+    return status;
+}
+
+bool bench_refuse(const char *option, const char *value, const char *allowed)
+{
+    if (bench_speaks()) {
+        fprintf(stderr, "%s: %s: '%s' is not allowed; use %s\n", bench_program, option, value, allowed);
+    }
+    return false;
+}
+
+bool bench_refuse_option(int result, char *const *argv, const struct option *table)
+{
+    char letter[] = {'-', (char)optopt, '\0'};
+    bool is_letter = 0 != optopt;
+
+    /* In a group of letters getopt_long is not past the argument yet. Of a long option optopt is the value, or 0. */
+    for (; '?' == result && NULL != table->name; ++table) {
+        is_letter = is_letter && table->val != optopt;
+    }
+    if (bench_speaks()) {
+        fprintf(stderr, "%s: %s: %s; see --help\n", bench_program,
+                '?' == result && is_letter ? letter : argv[optind - 1],
+                '?' == result ? "no such option, or a value where none is taken" : "needs a value");
+    }
+    return false;
+}
+
+bool bench_parse_size(const char *option, const char *text, size_t *size_p)
+{
+    static const char allowed[] = "a number of bytes from 1 to 64g, with an optional suffix k, m or g";
+    char *end;
+    unsigned shift = 0;
+
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end != text && '\0' != *end && '\0' == end[1]) {
+        const char *suffix = strchr("kmg", tolower((unsigned char)*end));
+        if (NULL == suffix) {
+            return bench_refuse(option, text, allowed);
+        }
+        shift = 'k' == *suffix ? 10 : 'm' == *suffix ? 20 : 30;
+        ++end;
+    }
+    if (!isdigit((unsigned char)text[0]) || '\0' != *end || 0 != errno || 0 == value ||
+        value > (64ull << 30) >> shift) {
+        return bench_refuse(option, text, allowed);
+    }
+    *size_p = (size_t)(value << shift);
+    return true;
+}
+
+bool bench_parse_int(const char *option, const char *text, int min, int max, int *value_p)
+{
+    char allowed[64];
+    char *end;
+
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (end == text || '\0' != *end || 0 != errno || value < min || value > max) {
+        snprintf(allowed, sizeof(allowed), "a whole number from %d to %d", min, max);
+        return bench_refuse(option, text, allowed);
+    }
+    *value_p = (int)value;
+    return true;
+}
+
+bool bench_parse_factor(const char *text, double *factor_p)
+{
+    char *end;
+    double factor = strtod(text, &end);
+
+    if (end == text || '\0' != *end || !(factor > 1.0) || factor > 1e9) {
+        return bench_refuse("--factor", text, "a number above 1");
+    }
+    *factor_p = factor;
+    return true;
+}
+
+bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p)
+{
+    size_t length = strlen(text);
+    const char *at = choices;
+
+    for (int index = 0; NULL != at; ++index) {
+        if (length > 0 && 0 == strncmp(at, text, length) && ('\0' == at[length] || '|' == at[length])) {
+            *index_p = index;
+            return true;
+        }
+        at = strchr(at, '|');
+        at = NULL == at ? NULL : at + 1;
+    }
+    return bench_refuse(option, text, choices);
+}

@@ -1,0 +1,102 @@
+/*
+ * Port channels between ranks in pairs (0 and 1, 2 and 3, ...), of one transport at a time. A rank without a partner
+ * takes part in what is collective and does nothing else.
+ */
+#ifndef TOOLS_BENCH_BENCH_PORT_H
+#define TOOLS_BENCH_BENCH_PORT_H
+
+#include "mca/common/base/shmseg.h"
+#include "mca/common/gpu/mapping.h"
+#include "mca/common/port/proxy.h"
+#include "tools/bench/bench.h"
+
+/* Bytes behind a message that must stay as they are. */
+#define BENCH_PAIR_GUARD 64
+
+#define BENCH_PAIR_REASON 256
+
+/* Bytes of the pinned memory that contents go through. */
+#define BENCH_PAIR_STAGING ((size_t)4 << 20)
+
+/* One rank's end of a pair. */
+typedef struct {
+    bench_env_t *env;
+    int peer; /* -1: none */
+    const mscclpp_transport_ops_t *ops;
+    mscclpp_transport_t *transport;
+    mscclpp_conn_t *conn;
+    mscclpp_region_t *region;
+    mscclpp_remote_t *remote;
+    mscclpp_proxy_t *proxy;
+    mscclpp_dev_port_channel_t channel;
+    uint64_t *tokens; /* one */
+    bool tokens_on_host;
+    mscclpp_shmseg_t *tokens_segment; /* that they are; NULL: not shared */
+    mscclpp_shmseg_t *memory_segment; /* likewise */
+    uint64_t *expected;
+    mscclpp_dev_state_t *state;
+    mscclpp_dev_mailbox_t *mailbox;
+    mscclpp_dev_mailbox_t *device_mailbox;
+    uint64_t *elapsed_ns;
+    uint64_t *device_elapsed_ns;
+    char *memory; /* what is put lies at 0, what comes at `target` */
+    size_t target;
+    size_t size;
+    char *staging; /* pinned, BENCH_PAIR_STAGING bytes */
+    mscclpp_mapping_t *mapping;
+    char *mapped; /* the peer's `memory`; NULL: it cannot be mapped */
+} bench_pair_t;
+
+/*
+ * Messages of up to `capacity` bytes. All ranks return the same; if false, `reason` on rank 0 tells why the transport
+ * cannot be used, and nothing is left.
+ */
+bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transport_ops_t *ops, size_t capacity,
+                     char reason[BENCH_PAIR_REASON]);
+void bench_pair_close(bench_pair_t *pair);
+
+/* A kernel in the role MSCCLPP_DEV_PAIR_...; *seconds_p is the time of a round. One line on failure. */
+bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts, double *seconds_p);
+
+/* Rounds of `copies` plain copies of the GPU runtime to the peer, each round with one wait at its end. */
+bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, double *seconds_p);
+
+/* Fills what will be put, and clears what will come. */
+bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed);
+
+/* Bytes of what came that are wrong, those behind it included. */
+bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wrong_p);
+
+/* What one transport did with messages of one size. */
+typedef enum {
+    BENCH_PORT_LATENCY, /* a message to and fro */
+    BENCH_PORT_PUT,     /* from the ranks with even numbers to those with odd ones */
+    BENCH_PORT_PUT_BOTH,
+    BENCH_PORT_COPY,
+    BENCH_PORT_COPY_BOTH,
+    BENCH_PORT_KINDS
+} bench_port_kind_t;
+
+typedef struct {
+    const char *transport;
+    size_t bytes;
+    int puts; /* of a round of all kinds but the first */
+    int rounds[BENCH_PORT_KINDS];
+    bench_times_t times[BENCH_PORT_KINDS]; /* of a round, in seconds; without copies to memory that is not mapped */
+    uint64_t wrong;
+} bench_port_row_t;
+
+/* Bytes a second, of both directions together. */
+double bench_port_rate(const bench_port_row_t *row, bench_port_kind_t kind);
+
+/* Measures the transports that the options name. False after a wrong result or a failure of which a line was printed.
+ */
+bool bench_port_measure(bench_env_t *env, const bench_options_t *options);
+
+/* By rank 0; the others do nothing. */
+void bench_port_report_header(const bench_report_t *report);
+void bench_port_report_transport(const bench_report_t *report, const char *name);
+void bench_port_report_unusable(bench_report_t *report, const char *name, const char *reason);
+void bench_port_report_row(bench_report_t *report, const bench_port_row_t *row);
+
+#endif

@@ -1,0 +1,365 @@
+/* The tables, in the columns that users of nccl-tests know. */
+#include "tools/bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void bench_report_places(const bench_env_t *env)
+{
+    for (int i = 0; i < env->size; ++i) {
+        const bench_place_t *place = &env->places[i];
+        if (place->on_cuda) {
+            printf("#   rank %d on %s pid %ld: GPU %d %s\n", i, place->host, place->pid, place->device,
+                   place->device_name);
+        } else {
+            printf("#   rank %d on %s pid %ld: host twin\n", i, place->host, place->pid);
+        }
+    }
+}
+
+static void print_component(const bench_options_t *options)
+{
+    bench_component_t state;
+    char text[64] = "";
+
+    if (BENCH_MODE_BLOCKING != options->mode) {
+        printf("# served by the host library directly, not through MPI\n");
+        return;
+    }
+    bench_component_read(&state);
+    if (!state.loaded) {
+        printf("# coll/mscclpp is NOT loaded: another component serves these calls\n");
+    } else if (state.disabled) {
+        printf("# coll/mscclpp is loaded but turned off: another component serves these calls\n");
+    } else {
+        bench_component_parameter("algorithm", text, sizeof(text));
+        printf("# coll/mscclpp is loaded; coll_mscclpp_algorithm=%s\n", text);
+    }
+}
+
+static void print_between(const bench_options_t *options)
+{
+    const bench_between_t *between = &options->between;
+
+    if (BENCH_KERNEL_NONE == between->kind) {
+        printf("# nothing between the calls\n");
+    } else {
+        printf("# a turn: ");
+        if (0 != between->ahead) {
+            printf("%d kernel%s queued, ", between->ahead, 1 == between->ahead ? "" : "s");
+        }
+        printf("%d call%s, %sa stream synchronise; kernels: %s of %g us", between->calls,
+               1 == between->calls ? "" : "s", 0 == between->ahead ? "a kernel, " : "",
+               bench_between_name(between->kind), between->microseconds);
+        if (0 != between->matrix) {
+            printf(", %d rows", between->matrix);
+        }
+        printf("\n# adds: the turn's time less that of one without calls, by calls\n");
+    }
+}
+
+/* What stands above the columns of one place, in three lines. */
+static const char *const heads[][3][4] = {
+    {{NULL}, {"time", "algbw", "busbw", "#wrong"}, {"(us)", "(GB/s)", "(GB/s)", ""}},
+    {{NULL}, {"adds", "turn", "base", "#wrong"}, {"(us)", "(us)", "(us)", ""}}};
+
+static void print_columns(const bench_report_t *report)
+{
+    static const char *const keys[][4] = {
+        {"", "", "", ""}, {"size", "count", "type", "op"}, {"(B)", "(elements)", "", ""}};
+    const bench_options_t *options = report->options;
+    const char *const rival[][3] = {{bench_compare_name(options->compare), "", "ours/"},
+                                    {options->between.given ? "adds" : "time", "ours -", "theirs"},
+                                    {"(us)", "theirs", ""}};
+
+    printf("#\n");
+    for (int line = 0; line < 3; ++line) {
+        const char *const *head = heads[options->between.given][line];
+
+        printf("# %10s %12s %8s %4s", keys[line][0], keys[line][1], keys[line][2], keys[line][3]);
+        for (int i = 0; i < 2; ++i) {
+            if (0 == i ? !report->out_of_place : !report->in_place) {
+                continue;
+            }
+            if (0 == line) {
+                printf(" | %-37s", 0 == i ? "out of place" : "in place");
+            } else {
+                printf(" | %10s %8s %8s %8s", head[0], head[1], head[2], head[3]);
+            }
+            if (report->rival) {
+                printf(" %10s", rival[line][0]);
+                if (options->between.given) {
+                    printf(" %8s", rival[line][1]);
+                }
+                printf(" %6s", rival[line][2]);
+            }
+        }
+        printf("\n");
+    }
+}
+
+/* "all-reduce", or how many collectives. */
+static void print_title(const bench_options_t *options)
+{
+    const bench_coll_t *coll = options->colls[0];
+    char what[32];
+
+    if (1 == options->ncolls) {
+        snprintf(what, sizeof(what), "%s, one call at a time", coll->function);
+    } else {
+        snprintf(what, sizeof(what), "MPI, one call at a time");
+    }
+    printf("# mscclpp_bench %s: ", MSCCLPP_VERSION);
+    if (1 == options->ncolls) {
+        printf("%s", coll->title);
+    } else {
+        printf("%d collectives", options->ncolls);
+    }
+    printf(", %s\n", BENCH_MODE_STREAM == options->mode     ? "queued back to back in a stream, one wait at the end"
+                     : BENCH_MODE_BLOCKING == options->mode ? what
+                                                            : "one blocking call of the host library at a time");
+}
+
+static void print_rival(const bench_options_t *options)
+{
+    const char *nvls = getenv("NCCL_NVLS_ENABLE");
+
+    switch (options->compare) {
+    case BENCH_COMPARE_NCCL:
+        printf("# beside NCCL %s (%s, NCCL_NVLS_ENABLE=%s), same buffers, alternating rounds\n", bench_nccl_version(),
+               BENCH_MODE_STREAM == options->mode ? "back to back, one wait at the end"
+               : options->nccl_spin               ? "each call followed by polling its stream"
+                                                  : "each call followed by a stream synchronise",
+               NULL == nvls ? "unset" : nvls);
+        break;
+    case BENCH_COMPARE_LAUNCHED:
+        printf("# beside the host library with linger=off in a team of its own, same buffers, alternating rounds\n");
+        break;
+    case BENCH_COMPARE_STAGED:
+        printf("# beside staging by the application: copy to pinned host memory, MPI's function there, copy back\n");
+        break;
+    case BENCH_COMPARE_COPIES:
+        printf("# beside plain copies of the same bytes by the same ranks, each of which waits for its own: %s\n",
+               bench_copies_describe());
+        break;
+    case BENCH_COMPARE_KERNEL:
+        printf("# beside one kernel for each GPU, launched and waited for, that touches the bytes that its ranks "
+               "must\n");
+        break;
+    default:
+        break;
+    }
+}
+
+void bench_report_header(const bench_report_t *report)
+{
+    const bench_options_t *options = report->options;
+    const bench_env_t *env = report->env;
+    bool mpi_hidden = false;
+
+    if (0 != env->rank) {
+        return;
+    }
+    print_title(options);
+    printf("# %d rank%s on %d node%s, %s\n", env->size, 1 == env->size ? "" : "s", env->nodes,
+           1 == env->nodes ? "" : "s",
+           env->on_host ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
+    bench_report_places(env);
+    print_component(options);
+    if (BENCH_MEMORY_DEVICE != options->memory) {
+        printf("# buffers: %s memory of the host%s\n", bench_memory_name(options->memory),
+               env->on_host ? ", which is what the twin takes for device memory"
+                            : ", with a CUDA context in the process");
+        printf("# MPI_Init took %.1f ms on the slowest rank\n", 1e3 * env->init);
+    }
+    for (int i = 0; i < options->ntypes; ++i) {
+        mpi_hidden |= MPI_DATATYPE_NULL == bench_type_mpi(options->types[i]);
+    }
+    if (BENCH_MODE_BLOCKING == options->mode && mpi_hidden) {
+        printf("# MPI has no half and no bfloat16: these rows call the host library's blocking functions directly\n");
+    }
+    print_rival(options);
+    if (options->between.given) {
+        print_between(options);
+    }
+}
+
+/* Why a collective has no rival, or only one of its two places. */
+static void print_absent(const bench_report_t *report, const bench_contender_t *rival)
+{
+    const bool out = report->out_of_place && BENCH_SERVES_NOT == bench_serves(rival, report->coll, false);
+    const bool in = report->in_place && BENCH_SERVES_NOT == bench_serves(rival, report->coll, true);
+
+    if (out || in) {
+        printf("# nothing like %s%s by %s: N/A\n", report->coll->name, out ? "" : " in place", rival->name);
+    }
+}
+
+static void print_blocks(const bench_report_t *report)
+{
+    const bench_coll_t *coll = report->coll;
+    const int size = report->env->size;
+
+    printf("; blocks in the proportions ");
+    for (int i = 0; i < size && i < 8; ++i) {
+        printf("%s%d", 0 == i ? "" : ":", bench_coll_weight(i));
+    }
+    printf("%s%s", size > 8 ? ":..." : "",
+           BENCH_EXCHANGES == coll->blocks ? ", of ranks s and d by s + d modulo n" : "");
+}
+
+void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
+{
+    const bench_options_t *options = report->options;
+
+    report->coll = coll;
+    report->in_place = options->in_place || !coll->in_place;
+    report->out_of_place = options->out_of_place && coll->in_place;
+    if (0 != report->env->rank) {
+        return;
+    }
+    if (options->ncolls > 1) {
+        printf("#\n# %s: %s\n", coll->name, BENCH_MODE_BLOCKING == options->mode ? coll->function : coll->title);
+    }
+    printf("# size: %s", coll->whole);
+    if (coll->rooted) {
+        printf("; root %d", options->root);
+    }
+    if (coll->varied) {
+        print_blocks(report);
+    }
+    if (!coll->in_place) {
+        printf("; there is one buffer, so in place");
+    }
+    printf("\n# times in us, median of %d rounds of the slowest rank's average", options->rounds);
+    if (!options->between.given) {
+        printf("; busbw = algbw * %.4g", bench_coll_bus_factor(coll, report->env->size));
+    }
+    printf("\n");
+    if (NULL != rival) {
+        print_absent(report, rival);
+    }
+    print_columns(report);
+    fflush(stdout);
+}
+
+static void print_added(const bench_report_t *report, const bench_cell_t *cell, const char *wrong)
+{
+    const bench_between_t *between = &report->options->between;
+    bench_times_t times = bench_between_added(between, &cell->ours, &cell->base);
+    double ours = bench_times_median(&times), rival;
+
+    printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * ours, 1e6 * bench_times_median(&cell->ours),
+           1e6 * bench_times_median(&cell->base), wrong);
+    if (!report->rival) {
+        return;
+    }
+    if (0 == cell->rival.rounds) {
+        printf(" %10s %8s %6s", "N/A", "N/A", "N/A");
+        return;
+    }
+    times = bench_between_added(between, &cell->rival, &cell->base);
+    rival = bench_times_median(&times);
+    times = bench_between_added(between, &cell->ours, &cell->rival);
+    printf(" %10.2f %8.2f", 1e6 * rival, 1e6 * bench_times_median(&times));
+    if (ours > 0 && rival > 0) {
+        printf(" %6.2f", ours / rival);
+    } else {
+        printf(" %6s", "N/A");
+    }
+}
+
+static void print_cell(const bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell)
+{
+    double time = bench_times_median(&cell->ours), rival = bench_times_median(&cell->rival);
+    double algbw = 1e-9 * (double)row->bytes / time;
+    char wrong[24] = "N/A";
+
+    if (report->options->checks > 0) {
+        snprintf(wrong, sizeof(wrong), "%llu", (unsigned long long)cell->wrong);
+    }
+    if (report->options->between.given) {
+        print_added(report, cell, wrong);
+        return;
+    }
+    printf(" | %10.2f %8.2f %8.2f %8s", 1e6 * time, algbw,
+           algbw * bench_coll_bus_factor(report->coll, report->env->size), wrong);
+    if (report->rival && 0 == cell->rival.rounds) {
+        printf(" %10s %6s", "N/A", "N/A");
+    } else if (report->rival) {
+        printf(" %10.2f %6.2f", 1e6 * rival, time / rival);
+    }
+}
+
+void bench_report_row(bench_report_t *report, const bench_row_t *row)
+{
+    const bench_cell_t *cells[] = {&row->out_of_place, &row->in_place};
+
+    if (0 != report->env->rank) {
+        return;
+    }
+    printf("  %10zu %12zu %8s %4s", row->bytes, row->layout->count, row->type->name,
+           report->coll->reduces ? row->op->name : "none");
+    for (int i = 0; i < 2; ++i) {
+        if (cells[i]->measured) {
+            print_cell(report, row, cells[i]);
+            if (NULL != report->json) {
+                bench_json_cell(report, row, cells[i], 1 == i);
+            }
+        }
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+/* Of a collective, whose name is told only where there are several. */
+static void print_served(const bench_report_t *report, const bench_component_t *component)
+{
+    const bool several = report->options->ncolls > 1;
+    const char *name = several ? report->coll->name : "", *colon = several ? ": " : "";
+
+    if (!component->loaded || component->disabled) {
+        return;
+    }
+    if (!component->counters) {
+        printf("# %s%sthis coll/mscclpp has no counters: which of the calls it served is not known\n", name, colon);
+    } else if (0 == component->served) {
+        printf("# %s%scoll/mscclpp served NONE of these calls with a kernel (%llu staged through host memory)\n", name,
+               colon, (unsigned long long)component->staged);
+    } else {
+        printf("# %s%scoll/mscclpp served %llu calls of rank 0 with kernels and staged %llu through host memory\n",
+               name, colon, (unsigned long long)component->served, (unsigned long long)component->staged);
+    }
+}
+
+void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after)
+{
+    const int index = (int)(report->coll - bench_colls);
+    bench_component_t *component = &report->served[index].component;
+
+    *component = *after;
+    component->served -= before->served;
+    component->staged -= before->staged;
+    report->served[index].measured = true;
+    if (0 == report->env->rank && BENCH_MODE_BLOCKING == report->options->mode) {
+        print_served(report, component);
+    }
+}
+
+bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong,
+                        const bench_component_t *component)
+{
+    if (0 != report->env->rank) {
+        return true;
+    }
+    if (0 == report->options->checks) {
+        printf("# nothing was verified (--check 0)\n");
+    } else {
+        printf("# %llu wrong element%s\n", (unsigned long long)wrong, 1 == wrong ? "" : "s");
+    }
+    if (0 != rival_wrong) {
+        printf("# %llu wrong element%s of %s: its times are no measure\n", (unsigned long long)rival_wrong,
+               1 == rival_wrong ? "" : "s", bench_compare_name(report->options->compare));
+    }
+    return NULL == report->json || bench_json_close(report, wrong, rival_wrong, component);
+}

@@ -1,0 +1,71 @@
+/*
+ * What an application does without the component: copies its operands to pinned host memory, lets MPI work on them
+ * there, and copies the result back.
+ */
+#include "tools/bench/bench.h"
+
+#include <string.h>
+
+/* A copy that has ended; of no bytes none. */
+static bool copy(const bench_env_t *env, void *to, const void *from, size_t bytes)
+{
+    return 0 == bytes || (MSCCLPP_OK == env->gpu->copy(env->stream, to, from, bytes) &&
+                          MSCCLPP_OK == env->gpu->stream_sync(env->stream));
+}
+
+static bool call(bench_contender_t *contender, const bench_operation_t *operation)
+{
+    const bench_env_t *env = contender->env;
+    const bench_layout_t *layout = operation->layout;
+    const size_t size = operation->type->size;
+    const bench_piece_t input = bench_layout_input(layout, operation->in_place);
+    const int segments = bench_layout_segments(layout, operation->in_place);
+    bench_operation_t staged = *operation;
+    size_t end = 0, from = input.first * size;
+
+    staged.send = contender->staging[0];
+    staged.recv = contender->staging[1];
+    if (segments > 0) {
+        const bench_segment_t last = bench_layout_segment(layout, segments - 1);
+        end = last.first + last.count;
+    }
+    return copy(env, (input.in_recv ? staged.recv : staged.send) + from,
+                (input.in_recv ? operation->recv : operation->send) + from, input.count * size) &&
+           bench_call_mpi(&staged, env->comm) && copy(env, operation->recv, staged.recv, end * size);
+}
+
+bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p)
+{
+    bench_contender_t contender = {.name = "staged", .env = env, .call = call};
+    void *unused;
+    bool ok = true;
+
+    if (env->on_host) {
+        if (0 == env->rank) {
+            fprintf(stderr, "mscclpp_bench: --compare staged: on the host twin the copies would be device buffers too; "
+                            "compare with a run under --mca coll ^mscclpp\n");
+        }
+        return false;
+    }
+    for (int i = 0; ok && i < 2; ++i) {
+        void *staging;
+        ok = MSCCLPP_OK == env->gpu->host_alloc(capacity, &staging, &unused);
+        contender.staging[i] = ok ? staging : NULL;
+    }
+    if (!bench_all(env->control, ok)) {
+        bench_staged_close(&contender);
+        return false;
+    }
+    *contender_p = contender;
+    return true;
+}
+
+void bench_staged_close(bench_contender_t *contender)
+{
+    for (int i = 0; i < 2; ++i) {
+        if (NULL != contender->staging[i]) {
+            contender->env->gpu->host_free(contender->staging[i]);
+            contender->staging[i] = NULL;
+        }
+    }
+}

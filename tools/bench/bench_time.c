@@ -1,0 +1,101 @@
+/* What measuring is made of: verified calls, timed rounds, their median. */
+#include "tools/bench/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MAX_ITERATIONS 5000
+
+/* Untimed calls at the start of each round: the other contender has just used the device. */
+#define ROUND_WARMUP 3
+
+double bench_now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double bench_times_median(const bench_times_t *times)
+{
+    double sorted[BENCH_MAX_ROUNDS];
+
+    if (0 == times->rounds) {
+        return 0;
+    }
+    memcpy(sorted, times->round, sizeof(sorted[0]) * (size_t)times->rounds);
+    qsort(sorted, (size_t)times->rounds, sizeof(sorted[0]), compare_doubles);
+    return (sorted[(times->rounds - 1) / 2] + sorted[times->rounds / 2]) / 2;
+}
+
+bool bench_repeat(bench_contender_t *contender, const bench_operation_t *operation, int calls)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < calls; ++i) {
+        ok = contender->call(contender, operation);
+    }
+    return ok && (NULL == contender->finish || contender->finish(contender));
+}
+
+bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
+{
+    return NULL == contender->serves ? BENCH_SERVES : contender->serves(contender, coll, in_place);
+}
+
+bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
+                      double *seconds_p)
+{
+    if (!bench_repeat(contender, operation, ROUND_WARMUP)) {
+        return false;
+    }
+    MPI_Barrier(env->control);
+    double start = bench_now();
+    if (!bench_repeat(contender, operation, calls)) {
+        return false;
+    }
+    *seconds_p = bench_max(env->control, (bench_now() - start) / calls);
+    return true;
+}
+
+bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
+                 const bench_operation_t *operation, bool strict, uint64_t *wrong_p)
+{
+    uint64_t wrong, total = 0;
+
+    for (int i = 0; i < checks; ++i) {
+        /* The operands change from call to call, so that a stale result is a wrong one. */
+        int seed = i + 1;
+        if (!bench_buffers_fill(buffers, env, operation, seed)) {
+            return false;
+        }
+        /* Copies of peers come and go on their own. */
+        MPI_Barrier(env->control);
+        if (!bench_repeat(contender, operation, 1)) {
+            return false;
+        }
+        MPI_Barrier(env->control);
+        if (!bench_buffers_verify(buffers, env, operation, seed, strict, &wrong)) {
+            return false;
+        }
+        total += wrong;
+    }
+    *wrong_p = bench_sum(env->control, total);
+    return true;
+}
+
+int bench_iterations(double seconds)
+{
+    double calls = BENCH_ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9);
+
+    return calls < BENCH_MIN_ITERATIONS ? BENCH_MIN_ITERATIONS : calls > MAX_ITERATIONS ? MAX_ITERATIONS : (int)calls;
+}

@@ -1,0 +1,119 @@
+/* The types and operations that the program offers, by name, for MPI, NCCL and the host library. */
+#include "tools/bench/bench.h"
+
+#include <string.h>
+
+const bench_type_t bench_types[] = {
+    {"char", 1, MSCCLPP_DTYPE_INT8, 0, 127},
+    {"int8", 1, MSCCLPP_DTYPE_INT8, 0, 127},
+    {"uint8", 1, MSCCLPP_DTYPE_UINT8, 1, 255},
+    {"int32", 4, MSCCLPP_DTYPE_INT32, 2, 1L << 24},
+    {"int64", 8, MSCCLPP_DTYPE_INT64, 4, 1L << 24},
+    {"half", 2, MSCCLPP_DTYPE_FLOAT16, 6, 1L << 11},
+    {"bfloat16", 2, MSCCLPP_DTYPE_BFLOAT16, 9, 1L << 8},
+    {"float", 4, MSCCLPP_DTYPE_FLOAT32, 7, 1L << 24},
+    {"double", 8, MSCCLPP_DTYPE_FLOAT64, 8, 1L << 24},
+};
+const int bench_type_count = sizeof(bench_types) / sizeof(bench_types[0]);
+
+const bench_op_t bench_ops[] = {
+    {"sum", MSCCLPP_OP_SUM, 0},
+    {"prod", MSCCLPP_OP_PROD, 1},
+    {"max", MSCCLPP_OP_MAX, 2},
+    {"min", MSCCLPP_OP_MIN, 3},
+};
+const int bench_op_count = sizeof(bench_ops) / sizeof(bench_ops[0]);
+
+MPI_Datatype bench_type_mpi(const bench_type_t *type)
+{
+    if (0 == strcmp(type->name, "char")) {
+        return MPI_CHAR; /* as the usual latency tests pass it, although the standard names only the signed ones */
+    }
+    switch (type->dtype) {
+    case MSCCLPP_DTYPE_INT8:
+        return MPI_INT8_T;
+    case MSCCLPP_DTYPE_UINT8:
+        return MPI_UINT8_T;
+    case MSCCLPP_DTYPE_INT32:
+        return MPI_INT32_T;
+    case MSCCLPP_DTYPE_INT64:
+        return MPI_INT64_T;
+    case MSCCLPP_DTYPE_FLOAT32:
+        return MPI_FLOAT;
+    case MSCCLPP_DTYPE_FLOAT64:
+        return MPI_DOUBLE;
+    default:
+        return MPI_DATATYPE_NULL;
+    }
+}
+
+MPI_Op bench_op_mpi(const bench_op_t *op)
+{
+    switch (op->op) {
+    case MSCCLPP_OP_SUM:
+        return MPI_SUM;
+    case MSCCLPP_OP_PROD:
+        return MPI_PROD;
+    case MSCCLPP_OP_MAX:
+        return MPI_MAX;
+    case MSCCLPP_OP_MIN:
+        return MPI_MIN;
+    default:
+        return MPI_OP_NULL;
+    }
+}
+
+/* An integer of at most 11 significant bits as an IEEE half. */
+static uint16_t encode_half(long value)
+{
+    if (0 == value) {
+        return 0;
+    }
+    int exponent = 63 - __builtin_clzl((unsigned long)value);
+    unsigned long mantissa = exponent <= 10 ? (unsigned long)value << (10 - exponent) : (unsigned long)value >> 1;
+    return (uint16_t)(((unsigned)(exponent + 15) << 10) | (mantissa & 0x3ff));
+}
+
+void bench_type_encode(const bench_type_t *type, long value, void *element)
+{
+    union {
+        int8_t i8;
+        uint8_t u8;
+        int32_t i32;
+        int64_t i64;
+        uint16_t u16;
+        float f;
+        double d;
+        uint32_t u32;
+    } bits;
+
+    memset(&bits, 0, sizeof(bits));
+    switch (type->dtype) {
+    case MSCCLPP_DTYPE_INT8:
+        bits.i8 = (int8_t)value;
+        break;
+    case MSCCLPP_DTYPE_UINT8:
+        bits.u8 = (uint8_t)value;
+        break;
+    case MSCCLPP_DTYPE_INT32:
+        bits.i32 = (int32_t)value;
+        break;
+    case MSCCLPP_DTYPE_INT64:
+        bits.i64 = value;
+        break;
+    case MSCCLPP_DTYPE_FLOAT16:
+        bits.u16 = encode_half(value);
+        break;
+    case MSCCLPP_DTYPE_BFLOAT16:
+        bits.f = (float)value;
+        bits.u16 = (uint16_t)(bits.u32 >> 16);
+        break;
+    case MSCCLPP_DTYPE_FLOAT32:
+        bits.f = (float)value;
+        break;
+    default:
+        bits.d = (double)value;
+        break;
+    }
+    memcpy(element, &bits, type->size);
+}

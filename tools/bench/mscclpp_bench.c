@@ -1,0 +1,340 @@
+/* mscclpp_bench: measures and verifies collectives on device buffers, beside NCCL if asked. See --help. */
+#include "tools/bench/bench.h"
+#include "tools/bench/bench_port.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
+const char bench_program[] = "mscclpp_bench";
+
+/* Largest message in the host's memory where none is given. */
+#define HOST_LARGEST ((size_t)1 << 20)
+
+static bool mpi_takes_device_buffers(void)
+{
+#if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
+    return 1 == MPIX_Query_cuda_support();
+#else
+    return false;
+#endif
+}
+
+/* Refuses what would end in a crash or in numbers of something else. */
+static bool can_run(const bench_env_t *env, const bench_options_t *options)
+{
+    bench_component_t component;
+    char device[64] = "";
+    bool ok = true;
+
+    bench_component_read(&component);
+    if (BENCH_MODE_BLOCKING == options->mode && BENCH_MEMORY_DEVICE == options->memory && !env->on_host &&
+        !mpi_takes_device_buffers() && (!component.loaded || component.disabled)) {
+        if (0 == env->rank) {
+            fprintf(stderr,
+                    "mscclpp_bench: coll/mscclpp is %s and this MPI cannot take device buffers, so MPI's collectives "
+                    "would crash; see its README for how Open MPI finds it\n",
+                    component.loaded ? "turned off" : "not loaded");
+        }
+        ok = false;
+    }
+    if (component.loaded && !component.disabled && bench_component_parameter("device", device, sizeof(device)) &&
+        0 != strcmp(device, "auto") && 0 != strcmp(device, env->gpu->name)) {
+        if (0 == env->rank) {
+            fprintf(stderr, "mscclpp_bench: --device chose %s but coll_mscclpp_device is %s; make them agree\n",
+                    env->gpu->name, device);
+        }
+        ok = false;
+    }
+    if (options->root >= env->size) {
+        if (0 == env->rank) {
+            fprintf(stderr, "mscclpp_bench: --root: '%d' is not allowed; use a rank from 0 to %d\n", options->root,
+                    env->size - 1);
+        }
+        ok = false;
+    }
+    return bench_all(env->control, ok);
+}
+
+static bool open_rival(bench_env_t *env, const bench_options_t *options, const bench_buffers_t *buffers,
+                       bench_contender_t *rival, bench_contender_t **rival_p)
+{
+    const bool waits = BENCH_MODE_STREAM != options->mode;
+
+    *rival_p = NULL;
+    switch (options->compare) {
+    case BENCH_COMPARE_NCCL:
+        if (!bench_nccl_open(env, options->nccl_library, waits, options->nccl_spin, rival)) {
+            return false;
+        }
+        break;
+    case BENCH_COMPARE_STAGED:
+        if (!bench_staged_open(env, options->max, rival)) {
+            return false;
+        }
+        break;
+    case BENCH_COMPARE_LAUNCHED:
+        if (!bench_launched_open(env, rival)) {
+            return false;
+        }
+        break;
+    case BENCH_COMPARE_COPIES:
+        if (!bench_copies_open(env, buffers, waits, rival)) {
+            return false;
+        }
+        break;
+    case BENCH_COMPARE_KERNEL:
+        if (!bench_plain_open(env, options, waits, rival)) {
+            return false;
+        }
+        break;
+    default:
+        return true;
+    }
+    *rival_p = rival;
+    return true;
+}
+
+static void close_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *rival)
+{
+    switch (options->compare) {
+    case BENCH_COMPARE_NCCL:
+        bench_nccl_close();
+        break;
+    case BENCH_COMPARE_STAGED:
+        bench_staged_close(rival);
+        break;
+    case BENCH_COMPARE_LAUNCHED:
+        bench_launched_close(rival);
+        break;
+    case BENCH_COMPARE_COPIES:
+        bench_copies_close();
+        /* Peers may not free what this rank has mapped. */
+        MPI_Barrier(env->control);
+        break;
+    case BENCH_COMPARE_KERNEL:
+        bench_plain_close(env);
+        break;
+    default:
+        break;
+    }
+}
+
+/* MPI has no call in a stream, and no half and no bfloat16. */
+static bool in_library(const bench_options_t *options, const bench_type_t *type)
+{
+    return BENCH_MODE_BLOCKING != options->mode || MPI_DATATYPE_NULL == bench_type_mpi(type);
+}
+
+/* All ranks return the same. */
+static bool open_ours(bench_env_t *env, const bench_options_t *options)
+{
+    bool ok = true;
+
+    for (int i = 0; ok && i < options->ntypes; ++i) {
+        ok = !in_library(options, options->types[i]) || bench_library_open(env);
+    }
+    return ok;
+}
+
+static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
+                     bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
+{
+    if (BENCH_MODE_BLOCKING == options->mode && NULL == ours->team &&
+        !bench_layout_fits_int(row->layout, row->type->size)) {
+        if (0 == env->rank) {
+            printf("# %zu elements: MPI's count is an int; left out\n", row->layout->count);
+        }
+        return true;
+    }
+    return (!report->out_of_place ||
+            bench_measure(env, options, buffers, ours, rival, row, false, &row->out_of_place)) &&
+           (!report->in_place || bench_measure(env, options, buffers, ours, rival, row, true, &row->in_place));
+}
+
+/* Elements that are wrong in what was measured, and in what the rival left. */
+typedef struct {
+    uint64_t ours;
+    uint64_t rival;
+} wrong_t;
+
+/* All sizes of one collective, type and operation. */
+static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
+                      bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
+                      wrong_t *wrong)
+{
+    const bench_coll_t *coll = report->coll;
+    bench_contender_t ours = in_library(options, type)
+                                 ? bench_contender_library(env, env->team, coll, BENCH_MODE_STREAM == options->mode)
+                                 : bench_contender_mpi(env, coll);
+    size_t previous = 0;
+    double size = (double)options->min;
+
+    for (; size <= (double)options->max; size *= options->factor) {
+        bench_row_t row = {.type = type, .op = op, .path = ours.name};
+        bench_layout_t layout;
+        size_t count = bench_layout_fit(coll, env->size, (size_t)size, type->size);
+        bool ok;
+
+        row.bytes = count * type->size;
+        if (row.bytes == previous || 0 == count) {
+            continue;
+        }
+        previous = row.bytes;
+        ok = bench_layout_open(&layout, coll, env->rank, env->size, options->root, count, bench_type_mpi(type),
+                               type->size);
+        row.layout = &layout;
+        if (!ok || !run_size(env, options, buffers, &ours, rival, report, &row)) {
+            return false;
+        }
+        if (row.out_of_place.measured || row.in_place.measured) {
+            bench_report_row(report, &row);
+        }
+        bench_layout_close(&layout);
+        wrong->ours += row.out_of_place.wrong + row.in_place.wrong;
+        wrong->rival += row.out_of_place.rival_wrong + row.in_place.rival_wrong;
+    }
+    return true;
+}
+
+/* One collective; operations are all the same to those that only move. */
+static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
+                     bench_contender_t *rival, const bench_coll_t *coll, bench_report_t *report, wrong_t *wrong)
+{
+    const int nops = coll->reduces ? options->nops : 1;
+    bench_component_t before, after;
+
+    bench_report_begin(report, coll, rival);
+    bench_component_read(&before);
+    for (int i = 0; i < options->ntypes; ++i) {
+        for (int j = 0; j < nops; ++j) {
+            if (!run_table(env, options, buffers, rival, options->types[i], options->ops[j], report, wrong)) {
+                fprintf(stderr, "mscclpp_bench: rank %d: measuring %s %s%s%s failed\n", env->rank, coll->name,
+                        options->types[i]->name, coll->reduces ? " " : "", coll->reduces ? options->ops[j]->name : "");
+                return false;
+            }
+        }
+    }
+    bench_component_read(&after);
+    bench_report_end(report, &before, &after);
+    return true;
+}
+
+/* BENCH_EXIT_WRONG after a wrong result or a failure of which a line was printed. `stack`: for buffers there. */
+static int run(bench_env_t *env, bench_options_t *options, char *stack)
+{
+    bench_contender_t rival_storage, *rival;
+    bench_component_t component;
+    bench_buffers_t buffers;
+    bench_report_t report;
+    wrong_t wrong = {0, 0};
+    bool ok;
+
+    if (!can_run(env, options)) {
+        return BENCH_EXIT_WRONG;
+    }
+    if (BENCH_MODE_PORT == options->mode) {
+        return bench_port_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
+    }
+    if (!bench_all(env->control, bench_buffers_open(&buffers, env, options->max, options->memory, stack))) {
+        return BENCH_EXIT_WRONG;
+    }
+    if (!open_rival(env, options, &buffers, &rival_storage, &rival) || !open_ours(env, options) ||
+        (options->between.given && !bench_between_open(env, &options->between, BENCH_MODE_STREAM == options->mode)) ||
+        !bench_report_open(&report, options, env)) {
+        bench_buffers_close(&buffers, env);
+        return BENCH_EXIT_WRONG;
+    }
+    bench_report_header(&report);
+    for (int i = 0; i < options->ncolls; ++i) {
+        if (!run_coll(env, options, &buffers, rival, options->colls[i], &report, &wrong)) {
+            /* The peers may be waiting within the call that failed here. */
+            MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
+        }
+    }
+    bench_component_read(&component);
+    ok = bench_report_close(&report, wrong.ours, wrong.rival, &component);
+    close_rival(env, options, rival);
+    bench_between_close();
+    bench_library_close(env);
+    bench_buffers_close(&buffers, env);
+    return bench_all(env->control, ok && 0 == wrong.ours && 0 == wrong.rival) ? 0 : BENCH_EXIT_WRONG;
+}
+
+static int run_on_stack(bench_env_t *env, bench_options_t *options)
+{
+    char stack[2 * BENCH_STACK_BUFFER];
+
+    return run(env, options, stack);
+}
+
+/* Bytes of the largest message where none is given. */
+static size_t find_largest(const bench_env_t *env, const bench_options_t *options)
+{
+    switch (options->memory) {
+    case BENCH_MEMORY_DEVICE:
+        return bench_env_largest(env, options->min);
+    case BENCH_MEMORY_STACK:
+        return BENCH_STACK_BUFFER;
+    default:
+        return options->min > HOST_LARGEST ? options->min : HOST_LARGEST;
+    }
+}
+
+/* False after one line, with the exit status. */
+static bool choose(bench_env_t *env, bench_options_t *options, int *status_p)
+{
+    *status_p = BENCH_EXIT_WRONG;
+    if (!bench_env_choose_device(env, options->device)) {
+        return false;
+    }
+    if (options->between.given && !bench_between_possible(env, &options->between)) {
+        *status_p = BENCH_EXIT_USAGE;
+        return false;
+    }
+    if (0 == options->max) {
+        options->max = find_largest(env, options);
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    bench_options_t options;
+    bench_env_t env;
+    int status;
+    bool early;
+
+    memset(&env, 0, sizeof(env));
+    if (!bench_options_parse(argc, argv, &options, &status)) {
+        return bench_leave(status);
+    }
+    /* A driver that is open already would spare MPI_Init the time that an application on host memory sees. */
+    early = BENCH_MEMORY_DEVICE == options.memory;
+    if (early && !choose(&env, &options, &status)) {
+        return bench_leave(status);
+    }
+    if (!early && 0 != strcmp(options.device, "auto")) {
+        setenv("OMPI_MCA_coll_mscclpp_device", options.device, 0);
+    }
+    env.init = -bench_now();
+    MPI_Init(&argc, &argv);
+    env.init += bench_now();
+    if (!early && !choose(&env, &options, &status)) {
+        MPI_Finalize();
+        return bench_leave(status);
+    }
+    status = BENCH_EXIT_WRONG;
+    if (bench_env_open(&env)) {
+        bench_component_open();
+        env.init = bench_max(env.control, env.init);
+        status = BENCH_MEMORY_STACK == options.memory ? run_on_stack(&env, &options) : run(&env, &options, NULL);
+        bench_component_close();
+    }
+    bench_env_close(&env);
+    MPI_Finalize();
+    return bench_end(status);
+}

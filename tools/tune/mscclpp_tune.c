@@ -1,0 +1,395 @@
+/*
+ * mscclpp_tune: measures every algorithm on the ranks of one node and writes rules that choose the fastest one. See
+ * --help. One team for each algorithm, which its parameter forces, and all of them take turns in every round.
+ */
+#include "tools/tune/tune.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char bench_program[] = "mscclpp_tune";
+
+typedef struct {
+    bench_env_t *env;
+    const tune_options_t *options;
+    tune_table_t table;       /* equal on all ranks */
+    tune_files_t files;       /* rank 0's */
+    tune_progress_t progress; /* rank 0's */
+    bench_buffers_t buffers;
+    mscclpp_config_t config[TUNE_MAX_ALGOS];
+    bench_contender_t contender[TUNE_MAX_ALGOS]; /* without a team: cannot serve these ranks */
+    double size_seconds;                         /* that the last size took; negative: none has been measured */
+    int interrupted;                             /* a signal, equal on all ranks */
+} tune_t;
+
+static volatile sig_atomic_t caught;
+
+static void catch (int signal_number)
+{
+    caught = signal_number;
+}
+
+/* A second signal of the kind ends the program at once. */
+static void catch_signals(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = catch;
+    action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* Whether any rank has been told to end; at the same point on all ranks. */
+static bool is_interrupted(tune_t *tune)
+{
+    tune->interrupted = (int)bench_max(tune->env->control, (double)caught);
+    return 0 != tune->interrupted;
+}
+
+static bench_layout_t layout_of(const tune_t *tune, int size)
+{
+    return bench_layout_allreduce(tune->env->rank, tune->env->size,
+                                  tune->table.bytes[size] / tune->options->type->size);
+}
+
+static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *layout)
+{
+    bench_operation_t operation = {.send = tune->buffers.send,
+                                   .recv = tune->buffers.recv,
+                                   .type = tune->options->type,
+                                   .op = &bench_ops[0],
+                                   .layout = layout};
+
+    return operation;
+}
+
+/* A team that serves with one algorithm at all sizes. Without one where it cannot serve these ranks at all. */
+static bool open_contender(tune_t *tune, int algo)
+{
+    bench_env_t *env = tune->env;
+    bench_contender_t *contender = &tune->contender[algo];
+    mscclpp_team_t *team = NULL;
+    const bench_layout_t layout = layout_of(tune, 0);
+    const bench_operation_t operation = operation_of(tune, &layout);
+
+    if (mscclpp_algos[algo]->spans_nodes) {
+        return true;
+    }
+    tune->config[algo] = env->config;
+    tune->config[algo].algorithm = mscclpp_algos[algo]->name;
+    if (!bench_team_open(env, &tune->config[algo], &team)) {
+        return false;
+    }
+    *contender = bench_contender_library(env, team, &bench_colls[0], false);
+    contender->name = mscclpp_algos[algo]->name;
+    if (!bench_repeat(contender, &operation, 1)) {
+        return false;
+    }
+    /* Where it cannot serve another one does, of which there is a team already. */
+    if (0 != strcmp(mscclpp_team_last_algorithm(team), contender->name)) {
+        if (0 == env->rank) {
+            printf("# %s cannot serve these ranks and is left out\n", contender->name);
+        }
+        mscclpp_team_destroy(team);
+        contender->team = NULL;
+    }
+    return true;
+}
+
+static bool takes_part(const tune_t *tune, int size, int algo)
+{
+    return NULL != tune->contender[algo].team && !tune_is_hopeless(&tune->table, size, algo);
+}
+
+/* How far the run has come, in the middle of a size or at its end. */
+static void show(tune_t *tune, int size, double part, bool size_done)
+{
+    double left = -1;
+
+    if (0 != tune->env->rank) {
+        return;
+    }
+    if (tune->size_seconds >= 0) {
+        left = tune_seconds_left(&tune->table, size, tune->size_seconds);
+        if (left >= 0) {
+            left -= part * tune->size_seconds;
+            left = left < 0 ? 0 : left;
+        }
+    }
+    tune_progress_show(&tune->progress, size, tune->table.nsizes, part, left, size_done);
+}
+
+/* Verifies and estimates. The number of calls a round. */
+static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, int *calls_p)
+{
+    const tune_options_t *options = tune->options;
+    bench_env_t *env = tune->env;
+    bench_contender_t *contender = &tune->contender[algo];
+    uint64_t wrong;
+    double estimate;
+
+    if (!bench_check(env, 1, &tune->buffers, contender, operation, true, &wrong)) {
+        return false;
+    }
+    if (0 != wrong) {
+        if (0 == env->rank) {
+            fprintf(stderr, "%s: %s: %llu wrong elements of %zu bytes\n", bench_program, contender->name,
+                    (unsigned long long)wrong, operation->layout->count * operation->type->size);
+        }
+        return false;
+    }
+    if (!bench_repeat(contender, operation, options->warmup) ||
+        !bench_time_round(env, contender, operation, BENCH_MIN_ITERATIONS, &estimate)) {
+        return false;
+    }
+    *calls_p = bench_iterations(estimate);
+    return true;
+}
+
+/* One size: all algorithms in every round. *done_p is false if the run was interrupted and nothing was recorded. */
+static bool measure_size(tune_t *tune, int size, bool *done_p)
+{
+    const tune_options_t *options = tune->options;
+    const bench_layout_t layout = layout_of(tune, size);
+    const bench_operation_t operation = operation_of(tune, &layout);
+    bench_times_t times[TUNE_MAX_ALGOS];
+    int calls[TUNE_MAX_ALGOS], nalgos = tune->table.nalgos;
+    double started = bench_now();
+
+    *done_p = false;
+    memset(times, 0, sizeof(times));
+    for (int algo = 0; algo < nalgos; ++algo) {
+        if (is_interrupted(tune)) {
+            return true;
+        }
+        if (takes_part(tune, size, algo) && !prepare(tune, algo, &operation, &calls[algo])) {
+            return false;
+        }
+    }
+    for (int round = 0; round < options->rounds; ++round) {
+        for (int turn = 0; turn < nalgos; ++turn) {
+            int algo = (turn + round) % nalgos;
+            if (!takes_part(tune, size, algo)) {
+                continue;
+            }
+            if (is_interrupted(tune)) {
+                return true;
+            }
+            if (!bench_time_round(tune->env, &tune->contender[algo], &operation, calls[algo],
+                                  &times[algo].round[times[algo].rounds])) {
+                return false;
+            }
+            ++times[algo].rounds;
+            show(tune, size, (round * nalgos + turn + 1.0) / (options->rounds * nalgos), false);
+        }
+    }
+    for (int algo = 0; algo < nalgos; ++algo) {
+        tune->table.seconds[size][algo] = bench_times_median(&times[algo]);
+    }
+    tune->size_seconds = bench_now() - started;
+    *done_p = true;
+    return true;
+}
+
+static void print_header(const tune_t *tune)
+{
+    const bench_env_t *env = tune->env;
+
+    if (0 != env->rank) {
+        return;
+    }
+    printf("# mscclpp_tune %s: all-reduce of %s, out of place, %d ranks, %s\n", MSCCLPP_VERSION,
+           tune->options->type->name, env->size, env->on_host ? "HOST TWIN" : env->places[0].device_name);
+    printf("# times in us, median of %d rounds of the slowest rank's average; -: too slow, left out\n",
+           tune->options->rounds);
+    printf("# %10s", "bytes");
+    for (int algo = 0; algo < tune->table.nalgos; ++algo) {
+        if (!mscclpp_algos[algo]->spans_nodes) {
+            printf(" %10s", mscclpp_algos[algo]->name);
+        }
+    }
+    printf("  fastest\n");
+    fflush(stdout);
+}
+
+static void print_size(tune_t *tune, int size)
+{
+    const tune_table_t *table = &tune->table;
+
+    if (0 != tune->env->rank) {
+        return;
+    }
+    tune_progress_hide(&tune->progress);
+    printf("  %10zu", table->bytes[size]);
+    for (int algo = 0; algo < table->nalgos; ++algo) {
+        if (mscclpp_algos[algo]->spans_nodes) {
+            continue;
+        }
+        if (table->seconds[size][algo] > 0) {
+            printf(" %10.2f", 1e6 * table->seconds[size][algo]);
+        } else {
+            printf(" %10s", "-");
+        }
+    }
+    printf("  %s\n", mscclpp_algos[tune_best(table, size)]->name);
+    fflush(stdout);
+}
+
+/* All sizes that are missing, until the run is interrupted. */
+static bool measure(tune_t *tune)
+{
+    bench_env_t *env = tune->env;
+    int known = tune_next(&tune->table), size;
+    bool done = true;
+
+    print_header(tune);
+    for (size = 0; size < known; ++size) {
+        print_size(tune, size);
+    }
+    if (known > 0 && 0 == env->rank) {
+        printf("# %d of %d sizes were measured by earlier runs (%s)\n", known, tune->table.nsizes, tune->files.path);
+        fflush(stdout);
+    }
+    for (size = known; size < tune->table.nsizes; ++size) {
+        if (tune_is_measured(&tune->table, size)) {
+            continue;
+        }
+        show(tune, size, 0, false);
+        if (!measure_size(tune, size, &done)) {
+            return false;
+        }
+        if (!done) {
+            break;
+        }
+        print_size(tune, size);
+        if (!bench_all(env->control, 0 != env->rank || tune_files_add(&tune->files, &tune->table, size))) {
+            return false;
+        }
+        show(tune, size + 1, 0, true);
+    }
+    tune_progress_hide(&tune->progress);
+    return true;
+}
+
+/* The rules of what has been measured, by rank 0. */
+static bool conclude(tune_t *tune)
+{
+    int next = tune_next(&tune->table);
+    uint64_t count = 0;
+    bool ok = true;
+
+    if (0 == tune->env->rank && next > 0) {
+        ok = tune_files_write_rules(&tune->files, &tune->table, &count);
+        if (ok) {
+            printf("# %llu rules for up to %zu bytes: --mca coll_mscclpp_rules %s\n", (unsigned long long)count,
+                   tune->table.bytes[next - 1], tune->options->output);
+        }
+    }
+    if (0 == tune->env->rank && 0 != tune->interrupted) {
+        printf("# interrupted after %d of %d sizes; the same command goes on from here\n", next, tune->table.nsizes);
+    }
+    fflush(stdout);
+    return bench_all(tune->env->control, ok);
+}
+
+/* What needs all ranks and no times yet. All ranks return the same. */
+static bool open_run(tune_t *tune)
+{
+    bench_env_t *env = tune->env;
+    bool ok = true;
+
+    if (env->size < 2 || env->size > MSCCLPP_DEV_MAX_RANKS || 1 != env->nodes) {
+        if (0 == env->rank) {
+            fprintf(stderr, "%s: %d ranks on %d nodes: rules are for 2 to %d ranks on one node\n", bench_program,
+                    env->size, env->nodes, MSCCLPP_DEV_MAX_RANKS);
+        }
+        return false;
+    }
+    if (0 == env->rank) {
+        tune_progress_init(&tune->progress, tune->options->progress);
+        ok = tune_files_open(&tune->files, tune->options, env, &tune->table);
+    }
+    if (!bench_all(env->control, ok)) {
+        return false;
+    }
+    bench_broadcast(env->control, &tune->table, sizeof(tune->table));
+    if (!bench_all(env->control, bench_buffers_open(&tune->buffers, env, tune->table.bytes[tune->table.nsizes - 1],
+                                                    BENCH_MEMORY_DEVICE, NULL))) {
+        return false;
+    }
+    for (int algo = 0; ok && algo < tune->table.nalgos; ++algo) {
+        ok = open_contender(tune, algo);
+    }
+    return ok;
+}
+
+static void close_run(tune_t *tune)
+{
+    for (int algo = 0; algo < tune->table.nalgos; ++algo) {
+        mscclpp_team_destroy(tune->contender[algo].team);
+    }
+    mscclpp_team_finalize(5.0);
+    bench_buffers_close(&tune->buffers, tune->env);
+    if (0 == tune->env->rank) {
+        tune_files_close(&tune->files);
+    }
+}
+
+static int run(tune_t *tune)
+{
+    int status = BENCH_EXIT_WRONG;
+
+    if (open_run(tune)) {
+        if (!measure(tune)) {
+            /* The peers may be waiting within the call that failed here; what was measured is in its file. */
+            fprintf(stderr, "%s: rank %d: measuring failed\n", bench_program, tune->env->rank);
+            MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
+        }
+        if (conclude(tune)) {
+            status = 0 == tune->interrupted ? 0 : 128 + tune->interrupted;
+        }
+    }
+    close_run(tune);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static tune_t tune; /* large */
+    tune_options_t options;
+    bench_env_t env;
+    int status;
+
+    memset(&env, 0, sizeof(env));
+    if (!tune_options_parse(argc, argv, &options, &status)) {
+        return bench_leave(status);
+    }
+    if (!bench_env_choose_device(&env, options.device)) {
+        return BENCH_EXIT_WRONG;
+    }
+    if (0 == options.max) {
+        options.max = bench_env_largest(&env, options.min);
+    }
+    if (!tune_table_init(&tune.table, options.min, options.max, options.factor, options.type->size)) {
+        if (bench_speaks()) {
+            fprintf(stderr, "%s: --min, --max and --factor make no size or more than %d; take other ones\n",
+                    bench_program, TUNE_MAX_SIZES);
+        }
+        return bench_leave(BENCH_EXIT_USAGE);
+    }
+    tune.env = &env;
+    tune.options = &options;
+    tune.size_seconds = -1;
+    MPI_Init(&argc, &argv);
+    catch_signals();
+    status = BENCH_EXIT_WRONG;
+    if (bench_env_open(&env)) {
+        status = run(&tune);
+    }
+    bench_env_close(&env);
+    MPI_Finalize();
+    return bench_end(status);
+}

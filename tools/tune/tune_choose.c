@@ -1,0 +1,152 @@
+#include "tools/tune/tune_choose.h"
+
+#include <string.h>
+
+/* Medians of two runs differ by so much without a reason. */
+#define NOISE 0.03
+
+/* How much slower than the best one an algorithm is that may be given up, and from which growth on. */
+#define HOPELESS_RATIO 2.0
+#define HOPELESS_GROWTH 0.8
+
+/* Seconds of a call from which a round is a fixed number of calls (tools/bench/bench_time.c). */
+#define LONG_CALL 4e-3
+
+bool tune_table_init(tune_table_t *table, size_t min, size_t max, double factor, size_t unit)
+{
+    double size;
+
+    memset(table, 0, sizeof(*table));
+    table->nalgos = mscclpp_algo_count < TUNE_MAX_ALGOS ? mscclpp_algo_count : TUNE_MAX_ALGOS;
+    for (size = (double)min; size <= (double)max; size *= factor) {
+        size_t bytes = (size_t)size / unit * unit;
+        if (0 == bytes || (table->nsizes > 0 && bytes == table->bytes[table->nsizes - 1])) {
+            continue;
+        }
+        if (TUNE_MAX_SIZES == table->nsizes) {
+            return false;
+        }
+        table->bytes[table->nsizes++] = bytes;
+    }
+    return table->nsizes > 0;
+}
+
+bool tune_is_measured(const tune_table_t *table, int size)
+{
+    for (int algo = 0; algo < table->nalgos; ++algo) {
+        if (table->seconds[size][algo] > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int tune_next(const tune_table_t *table)
+{
+    int size = 0;
+
+    while (size < table->nsizes && tune_is_measured(table, size)) {
+        ++size;
+    }
+    return size;
+}
+
+int tune_best(const tune_table_t *table, int size)
+{
+    int best = -1;
+
+    for (int algo = 0; algo < table->nalgos; ++algo) {
+        double seconds = table->seconds[size][algo];
+        if (seconds > 0 && (best < 0 || seconds < table->seconds[size][best])) {
+            best = algo;
+        }
+    }
+    return best;
+}
+
+bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
+{
+    double last, before, growth;
+
+    if (size < 2) {
+        return false;
+    }
+    last = table->seconds[size - 1][algo];
+    before = table->seconds[size - 2][algo];
+    if (!(last > 0)) {
+        return true;
+    }
+    growth = (double)table->bytes[size - 1] / (double)table->bytes[size - 2];
+    return before > 0 && last > HOPELESS_RATIO * table->seconds[size - 1][tune_best(table, size - 1)] &&
+           last > before * (1 + HOPELESS_GROWTH * (growth - 1));
+}
+
+/* False if there are more rules than a set can hold. */
+static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set_t *set)
+{
+    int next = tune_next(table), kept = -1;
+
+    memset(set, 0, sizeof(*set));
+    for (int size = 0; size < next; ++size) {
+        int best = tune_best(table, size);
+        double seconds = kept >= 0 ? table->seconds[size][kept] : 0;
+        if (!(seconds > 0) || seconds > (1 + noise) * table->seconds[size][best]) {
+            if (MSCCLPP_RULES_MAX == set->count) {
+                return false;
+            }
+            kept = best;
+            set->rule[set->count++].algorithm = best;
+        }
+        set->rule[set->count - 1].bytes = table->bytes[size];
+    }
+    return true;
+}
+
+void tune_make_rules(const tune_table_t *table, mscclpp_rule_set_t *set)
+{
+    double noise = NOISE;
+
+    while (!make_rules(table, noise, set)) {
+        noise *= 2;
+    }
+}
+
+/* Seconds a byte by which an algorithm grew from one size to the next. */
+static double find_slope(const tune_table_t *table, int size, int algo)
+{
+    return (table->seconds[size][algo] - table->seconds[size - 1][algo]) /
+           (double)(table->bytes[size] - table->bytes[size - 1]);
+}
+
+/*
+ * What a size costs in some unit, its calls taking as long as the three sizes below `next` let expect: one time that is
+ * larger by chance is no growth.
+ */
+static double weigh(const tune_table_t *table, int next, size_t bytes)
+{
+    double sum = 0;
+
+    for (int algo = 0; algo < table->nalgos; ++algo) {
+        double last = table->seconds[next - 1][algo];
+        double slope = find_slope(table, next - 1, algo), before = find_slope(table, next - 2, algo);
+        if (last > 0) {
+            slope = before < slope ? before : slope;
+            last += (slope > 0 ? slope : 0) * (double)(bytes - table->bytes[next - 1]);
+            sum += last > LONG_CALL ? last : LONG_CALL;
+        }
+    }
+    return sum;
+}
+
+double tune_seconds_left(const tune_table_t *table, int next, double seconds)
+{
+    double left = 0;
+
+    if (next < 3) {
+        return -1;
+    }
+    for (int size = next; size < table->nsizes; ++size) {
+        left += seconds * weigh(table, next, table->bytes[size]) / weigh(table, next, table->bytes[next - 1]);
+    }
+    return left;
+}

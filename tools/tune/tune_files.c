@@ -1,0 +1,308 @@
+/* The files of a run: the measurements, which a further run goes on from, and the rules. */
+#include "tools/tune/tune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mca/common/base/file.h"
+
+/* Of the measurements, far more than a time needs. */
+#define LINE_LENGTH 300
+
+/* How often a file that another run has locked is tried, each time after a pause: about 10 s. */
+#define LOCK_TRIES 100
+#define LOCK_PAUSE 100000000L /* ns */
+
+/* What the first line begins with. */
+static const char magic[] = "# mscclpp_tune ";
+
+/* Returns false, so that it can end a chain. */
+static bool complain(const char *what, const char *path)
+{
+    fprintf(stderr, "%s: cannot %s '%s': %s\n", bench_program, what, path, strerror(errno));
+    return false;
+}
+
+/* Where the file system knows no locks there is none. */
+static bool is_locked(FILE *file)
+{
+    return 0 == flock(fileno(file), LOCK_EX | LOCK_NB) || EWOULDBLOCK != errno;
+}
+
+/* Not so once another run has put a new file in its place. */
+static bool is_at(FILE *file, const char *path)
+{
+    struct stat opened, named;
+
+    return 0 == fstat(fileno(file), &opened) && 0 == stat(path, &named) && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
+}
+
+/* Opens a file, which it makes where there is none, for this process alone until it is closed. NULL after one line. */
+static FILE *open_locked(const char *path)
+{
+    const char *reason;
+
+    for (int i = 0; i < LOCK_TRIES; ++i) {
+        FILE *file = mscclpp_file_open(path, O_RDWR | O_CREAT, &reason);
+        if (NULL == file) {
+            fprintf(stderr, "%s: cannot write '%s': %s\n", bench_program, path, reason);
+            return NULL;
+        }
+        if (is_locked(file) && is_at(file, path)) {
+            return file;
+        }
+        fclose(file);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE}, NULL);
+    }
+    fprintf(stderr, "%s: '%s' is locked by another process; wait for its end, or name another --output\n",
+            bench_program, path);
+    return NULL;
+}
+
+/* The first line: all that has to be equal for times to be compared with one another. */
+static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env, char *text,
+                         size_t length)
+{
+    snprintf(text, length, "%s" MSCCLPP_VERSION ": ranks=%u device=%s name=\"%s\" type=%s rounds=%d\n", magic,
+             files->nranks, files->on_host ? "host" : "cuda", env->places[0].device_name, options->type->name,
+             options->rounds);
+}
+
+/* Adds a time to the table, unless its size is not one of this run. */
+static bool take_line(const char *text, tune_table_t *table)
+{
+    char name[32], end;
+    double seconds;
+    size_t bytes;
+    int algo;
+
+    if (3 != sscanf(text, "bytes=%zu algorithm=%31s seconds=%lf%c", &bytes, name, &seconds, &end) &&
+        (4 != sscanf(text, "bytes=%zu algorithm=%31s seconds=%lf%c", &bytes, name, &seconds, &end) || '\n' != end)) {
+        return false;
+    }
+    algo = mscclpp_algo_find(name);
+    if (algo < 0 || algo >= table->nalgos || mscclpp_algos[algo]->spans_nodes || !(seconds > 0 && seconds < 1e6)) {
+        return false;
+    }
+    for (int size = 0; size < table->nsizes; ++size) {
+        if (table->bytes[size] == bytes) {
+            table->seconds[size][algo] = seconds;
+        }
+    }
+    return true;
+}
+
+/* Whether the first line, of which perhaps only half was written, is one of this program. */
+static bool is_ours(const char *text, size_t length)
+{
+    return 0 == memcmp(text, magic, length < strlen(magic) ? length : strlen(magic));
+}
+
+/* Returns false. */
+static bool refuse_line(const tune_files_t *files, int line, const char *text, const char *what)
+{
+    fprintf(stderr,
+            "%s: %s:%d: '%.*s' %s; use bytes=N algorithm=NAME seconds=T with an algorithm of one node, or begin anew "
+            "with --fresh\n",
+            bench_program, files->path, line, (int)strcspn(text, "\n"), text, what);
+    return false;
+}
+
+static bool read_line(const tune_files_t *files, const char *first, int line, const char *text, size_t length,
+                      tune_table_t *table)
+{
+    if (strlen(text) != length) {
+        return refuse_line(files, line, text, "has a zero byte");
+    }
+    if ('\n' != text[length - 1]) {
+        return refuse_line(files, line, text, "is too long");
+    }
+    if (1 == line && 0 != strcmp(text, first)) {
+        fprintf(stderr,
+                "%s: '%s' holds the times of another run; --fresh begins anew, or name another --output\n"
+                "  there: %s  here:  %s",
+                bench_program, files->path, text, first);
+        return false;
+    }
+    return 1 == line || take_line(text, table) || refuse_line(files, line, text, "is no time");
+}
+
+/*
+ * Leaves the file at the end of its last whole line, or of its beginning for a fresh run: a run that was killed may
+ * have written half of a line. What another program has written stays as it is.
+ */
+static bool read_measured(tune_files_t *files, const char *first, bool fresh, tune_table_t *table)
+{
+    char text[LINE_LENGTH + 2];
+    long whole = 0;
+    size_t length;
+
+    for (int line = 1; 0 != (length = mscclpp_file_line(files->measured, text, sizeof(text))); ++line) {
+        if (1 == line && !is_ours(text, length)) {
+            fprintf(stderr, "%s: '%s' does not begin with '%s'; remove it, or name another --output\n", bench_program,
+                    files->path, magic);
+            return false;
+        }
+        if (fresh || ('\n' != text[length - 1] && feof(files->measured))) {
+            break;
+        }
+        if (!read_line(files, first, line, text, length, table)) {
+            return false;
+        }
+        whole = ftell(files->measured);
+    }
+    if (ferror(files->measured) || 0 != fseek(files->measured, whole, SEEK_SET) ||
+        0 != ftruncate(fileno(files->measured), whole)) {
+        return complain("read", files->path);
+    }
+    if (0 == whole) {
+        fputs(first, files->measured);
+    }
+    return 0 == fflush(files->measured) || complain("write", files->path);
+}
+
+static bool read_rules(const char *path, mscclpp_rules_t **rules_p)
+{
+    mscclpp_status_t status = mscclpp_rules_read(path, rules_p);
+
+    if (MSCCLPP_OK != status) {
+        fprintf(stderr, "%s: --output '%s' has to be a rules file or a new one\n", bench_program, path);
+    }
+    return MSCCLPP_OK == status;
+}
+
+/*
+ * A rules file that is not there is as good as an empty one; one that cannot be written to or read is found out now. A
+ * link keeps its place, and the file that it leads to gets the rules.
+ */
+static bool try_output(tune_files_t *files, const char *path)
+{
+    mscclpp_rules_t *rules = NULL;
+    FILE *file = open_locked(path);
+    bool ok = NULL != file;
+
+    if (ok && NULL == realpath(path, files->output)) {
+        ok = complain("write", path);
+    }
+    ok = ok && read_rules(path, &rules);
+    mscclpp_rules_destroy(rules);
+    if (NULL != file) {
+        fclose(file);
+    }
+    return ok;
+}
+
+bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table)
+{
+    char first[LINE_LENGTH];
+
+    memset(files, 0, sizeof(*files));
+    files->nranks = (uint32_t)env->size;
+    files->on_host = env->on_host;
+    if (snprintf(files->path, sizeof(files->path), "%s.%u-%s.measured", options->output, files->nranks,
+                 files->on_host ? "host" : "cuda") >= (int)sizeof(files->path)) {
+        errno = ENAMETOOLONG;
+        return complain("write", options->output);
+    }
+    if (!try_output(files, options->output)) {
+        return false;
+    }
+    files->measured = open_locked(files->path);
+    if (NULL == files->measured) {
+        return false;
+    }
+    describe_run(files, options, env, first, sizeof(first));
+    if (!read_measured(files, first, options->fresh, table)) {
+        tune_files_close(files);
+        return false;
+    }
+    return true;
+}
+
+bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size)
+{
+    for (int algo = 0; algo < table->nalgos; ++algo) {
+        if (table->seconds[size][algo] > 0) {
+            fprintf(files->measured, "bytes=%zu algorithm=%s seconds=%.9g\n", table->bytes[size],
+                    mscclpp_algos[algo]->name, table->seconds[size][algo]);
+        }
+    }
+    /* In one piece, as far as stdio can: the lines of a size are few. */
+    return (0 == fflush(files->measured) && !ferror(files->measured)) || complain("write", files->path);
+}
+
+/* By way of another file, so that nobody ever sees half of the rules. */
+static bool replace_output(const char *output, const mscclpp_rules_t *rules, const struct stat *old)
+{
+    char path[PATH_MAX + 8];
+    int descriptor;
+    FILE *file;
+    bool ok;
+
+    snprintf(path, sizeof(path), "%s.XXXXXX", output);
+    descriptor = mkostemp(path, O_CLOEXEC);
+    file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+    if (NULL == file) {
+        complain("write", path);
+        if (descriptor >= 0) {
+            close(descriptor);
+            unlink(path);
+        }
+        return false;
+    }
+    fprintf(file, "# Written by mscclpp_tune " MSCCLPP_VERSION ", for the parameter coll_mscclpp_rules.\n");
+    mscclpp_rules_write(rules, file);
+    if (0 != fchown(descriptor, old->st_uid, old->st_gid) && 0 != fchown(descriptor, (uid_t)-1, old->st_gid)) {
+        /* Not everybody may give files away. */
+    }
+    ok = 0 == fchmod(descriptor, old->st_mode & 0777);
+    ok = 0 == fflush(file) && !ferror(file) && ok && 0 == fsync(descriptor);
+    ok = 0 == fclose(file) && ok;
+    if (!ok || 0 != rename(path, output)) {
+        complain("write", output);
+        unlink(path);
+        return false;
+    }
+    return true;
+}
+
+/* What others have added since this run began stays: the file is read again, under a lock until it is replaced. */
+bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p)
+{
+    FILE *file = open_locked(files->output);
+    mscclpp_rules_t *rules = NULL;
+    mscclpp_rule_set_t set;
+    struct stat old;
+    bool ok;
+
+    if (NULL == file) {
+        return false;
+    }
+    ok = 0 == fstat(fileno(file), &old) || complain("read", files->output);
+    if (ok && read_rules(files->output, &rules)) {
+        tune_make_rules(table, &set);
+        mscclpp_rules_replace(rules, files->nranks, files->on_host, &set);
+        ok = replace_output(files->output, rules, &old);
+        *count_p = set.count;
+    } else {
+        ok = false;
+    }
+    mscclpp_rules_destroy(rules);
+    fclose(file);
+    return ok;
+}
+
+void tune_files_close(tune_files_t *files)
+{
+    if (NULL != files->measured) {
+        fclose(files->measured);
+        files->measured = NULL;
+    }
+}

@@ -1,0 +1,137 @@
+/* The command line of mscclpp_tune. */
+#include "tools/tune/tune.h"
+
+#include <getopt.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: mpirun -n RANKS mscclpp_tune [OPTION]...\n"
+    "Measures every algorithm of MPI_Allreduce on this machine with so many ranks of one node, and writes rules for "
+    "the\n"
+    "parameter coll_mscclpp_rules. Runs with other numbers of ranks add to the same file.\n"
+    "\n"
+    "  -o, --output FILE      the rules (default mscclpp.rules); times go to FILE.RANKS-DEVICE.measured beside it\n"
+    "      --fresh            forget the times of earlier runs, which else are gone on from\n"
+    "  -b, --min SIZE         smallest message in bytes, suffixes k, m, g (default 64)\n"
+    "  -e, --max SIZE         largest message (default 256m on GPUs, 1m on the twin)\n"
+    "  -f, --factor N         each size is N times the one before, N > 1 (default 2)\n"
+    "  -d, --type NAME        char, int8, uint8, int32, int64, half, bfloat16, float or double (default float)\n"
+    "  -w, --warmup N         calls before each size (default 10)\n"
+    "      --rounds N         rounds, of which the median counts (default 5)\n"
+    "      --device WHAT      auto (default), cuda or host (the twin)\n"
+    "      --progress HOW     bar, lines, none, or auto: a bar on a terminal, else lines (default)\n"
+    "  -h, --help             this text\n"
+    "      --version\n"
+    "\n"
+    "Interrupted (SIGINT, SIGTERM), it writes the rules for the sizes measured so far; the same command goes on "
+    "later.\n"
+    "Exit status: 0 for success, 1 for a wrong result or a failure, 2 for a bad option, 130 or 143 if a rank got\n"
+    "SIGINT or SIGTERM. If mpirun got it, its status is of its own choice: 1 with Open MPI 4.1.\n"
+    "\n"
+    "Examples:\n"
+    "  mpirun -n 4 mscclpp_tune -o tuned.rules\n"
+    "  mpirun -n 4 --mca coll mscclpp --mca coll_mscclpp_rules $PWD/tuned.rules ./program\n";
+
+enum { FRESH = 256, ROUNDS, DEVICE, PROGRESS, VERSION };
+
+static const struct option table[] = {{"output", required_argument, NULL, 'o'},
+                                      {"fresh", no_argument, NULL, FRESH},
+                                      {"min", required_argument, NULL, 'b'},
+                                      {"max", required_argument, NULL, 'e'},
+                                      {"factor", required_argument, NULL, 'f'},
+                                      {"type", required_argument, NULL, 'd'},
+                                      {"warmup", required_argument, NULL, 'w'},
+                                      {"rounds", required_argument, NULL, ROUNDS},
+                                      {"device", required_argument, NULL, DEVICE},
+                                      {"progress", required_argument, NULL, PROGRESS},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, VERSION},
+                                      {NULL, 0, NULL, 0}};
+
+static bool parse_type(const char *name, tune_options_t *options)
+{
+    for (int i = 0; i < bench_type_count; ++i) {
+        if (0 == strcmp(name, bench_types[i].name)) {
+            options->type = &bench_types[i];
+            return true;
+        }
+    }
+    return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double");
+}
+
+/* False after a refused value. */
+static bool take(int option, const char *value, tune_options_t *options)
+{
+    static const char *devices[] = {"auto", "cuda", "host"};
+    int choice = 0;
+    bool ok = true;
+
+    switch (option) {
+    case 'o':
+        options->output = value;
+        return '\0' != *value || bench_refuse("--output", value, "the name of a file");
+    case FRESH:
+        options->fresh = true;
+        break;
+    case 'b':
+        return bench_parse_size("--min", value, &options->min);
+    case 'e':
+        return bench_parse_size("--max", value, &options->max);
+    case 'f':
+        return bench_parse_factor(value, &options->factor);
+    case 'd':
+        return parse_type(value, options);
+    case 'w':
+        return bench_parse_int("--warmup", value, 0, 1000000, &options->warmup);
+    case ROUNDS:
+        return bench_parse_int("--rounds", value, 1, BENCH_MAX_ROUNDS, &options->rounds);
+    case DEVICE:
+        ok = bench_parse_choice("--device", value, "auto|cuda|host", &choice);
+        options->device = devices[choice];
+        break;
+    default:
+        ok = bench_parse_choice("--progress", value, "auto|bar|lines|none", &choice);
+        options->progress = (tune_progress_mode_t)choice;
+        break;
+    }
+    return ok;
+}
+
+bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p)
+{
+    tune_options_t options = {
+        .min = 64, .factor = 2, .rounds = 5, .warmup = 10, .output = "mscclpp.rules", .device = "auto"};
+    int option;
+
+    *status_p = BENCH_EXIT_USAGE;
+    (void)parse_type("float", &options);
+    opterr = 0;
+    while (-1 != (option = getopt_long(argc, argv, ":o:b:e:f:d:w:h", table, NULL))) {
+        if ('h' == option || VERSION == option) {
+            if (bench_speaks()) {
+                fputs('h' == option ? help : "mscclpp_tune " MSCCLPP_VERSION "\n", stdout);
+            }
+            *status_p = 0;
+            return false;
+        }
+        if ('?' == option || ':' == option) {
+            return bench_refuse_option(option, argv, table);
+        }
+        if (!take(option, optarg, &options)) {
+            return false;
+        }
+    }
+    if (optind < argc) {
+        if (bench_speaks()) {
+            fprintf(stderr, "mscclpp_tune: '%s' is no option; see --help\n", argv[optind]);
+        }
+        return false;
+    }
+    if (0 != options.max && options.min > options.max) {
+        char max[32];
+        snprintf(max, sizeof(max), "%zu", options.max);
+        return bench_refuse("--max", max, "a size that is not below --min");
+    }
+    *options_p = options;
+    return true;
+}

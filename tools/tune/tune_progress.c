@@ -1,0 +1,79 @@
+/* How far a run has come. */
+#include "tools/tune/tune.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define BAR_WIDTH 40
+#define REDRAW_SECONDS 0.1
+
+/*
+ * mpirun hands its processes a pipe and copies what they write to its own standard error, so that is the one to look
+ * at. Elsewhere the parent's is a file or a pipe, too, or cannot be seen.
+ */
+static bool reaches_terminal(void)
+{
+    char link[64], target[64];
+    ssize_t length;
+
+    if (isatty(STDERR_FILENO)) {
+        return true;
+    }
+    snprintf(link, sizeof(link), "/proc/%ld/fd/%d", (long)getppid(), STDERR_FILENO);
+    length = readlink(link, target, sizeof(target) - 1);
+    if (length <= 0) {
+        return false;
+    }
+    target[length] = '\0';
+    return 0 == strncmp(target, "/dev/pts/", 9) || 0 == strncmp(target, "/dev/tty", 8);
+}
+
+void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode)
+{
+    memset(progress, 0, sizeof(*progress));
+    progress->mode = mode;
+    if (TUNE_PROGRESS_AUTO == mode) {
+        progress->mode = reaches_terminal() ? TUNE_PROGRESS_BAR : TUNE_PROGRESS_LINES;
+    }
+}
+
+static void describe_left(double seconds, char *text, size_t length)
+{
+    if (seconds < 0) {
+        snprintf(text, length, "time left not known yet");
+    } else if (seconds < 90) {
+        snprintf(text, length, "about %.0f s left", seconds);
+    } else {
+        snprintf(text, length, "about %.0f min left", seconds / 60);
+    }
+}
+
+void tune_progress_show(tune_progress_t *progress, int done, int total, double part, double seconds_left,
+                        bool size_done)
+{
+    double now = bench_now();
+    char left[64], bar[BAR_WIDTH + 1];
+    int filled = (int)(BAR_WIDTH * (done + part) / total);
+
+    describe_left(seconds_left, left, sizeof(left));
+    if (TUNE_PROGRESS_LINES == progress->mode && size_done) {
+        fprintf(stderr, "%s: %d of %d sizes, %s\n", bench_program, done, total, left);
+    } else if (TUNE_PROGRESS_BAR == progress->mode && (size_done || now - progress->drawn > REDRAW_SECONDS)) {
+        memset(bar, '.', sizeof(bar));
+        memset(bar, '#', (size_t)filled);
+        bar[BAR_WIDTH] = '\0';
+        fprintf(stderr, "\r[%s] %d of %d sizes, %s\033[K", bar, done, total, left);
+        progress->drawn = now;
+        progress->visible = true;
+    }
+    fflush(stderr);
+}
+
+void tune_progress_hide(tune_progress_t *progress)
+{
+    if (progress->visible) {
+        fprintf(stderr, "\r\033[K");
+        fflush(stderr);
+        progress->visible = false;
+    }
+}
