@@ -221,3 +221,15 @@ mpirun_options() {
 component_path() {
     printf '%s:%s\n' "$2" "$(build_variable "$1" OMPI_PKGLIBDIR)"
 }
+
+# find_library NAME...: true if the loader would find one of them, in LD_LIBRARY_PATH or where it looks itself.
+find_library() {
+    local name place
+    for name in "$@"; do
+        for place in ${LD_LIBRARY_PATH+${LD_LIBRARY_PATH//:/ }}; do
+            [ ! -e "$place/$name" ] || return 0
+        done
+        ! { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -qF "$name " || return 0
+    done
+    return 1
+}

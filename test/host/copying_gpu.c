@@ -160,6 +160,7 @@ static void fill(void)
 {
     ops = mscclpp_gpu_host_ops;
     ops.name = "copying";
+    ops.twin = false;
     ops.query = query;
     ops.stream_create = stream_create;
     ops.stream_destroy = stream_destroy;

@@ -282,6 +282,7 @@ static void faulty_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
 
 const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .name = "host",
+    .twin = true,
     .probe = faulty_probe,
     .current_device = faulty_current_device,
     .device_info = faulty_device_info,
@@ -318,4 +319,5 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .launch_prepare = faulty_launch_prepare,
     .launch_prepared = faulty_launch_prepared,
     .prepared_destroy = faulty_prepared_destroy,
+    .set_progress = mscclpp_gpu_host_set_progress,
 };

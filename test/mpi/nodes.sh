@@ -42,6 +42,12 @@ cases_nodes() {
         60 -n 3 "${forced[@]}" \
         sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || export OMPI_MCA_coll_mscclpp_ranks_per_node=2; exec "$@"' sh \
         "$bindir/test_counts" quick
+    if [ "$MSCCLPP_TEST_DEVICE:$mps" = cuda:1 ]; then
+        # A kernel of the one that waits for the other might keep that one's own kernels waiting.
+        run_saying "nodes:shared GPU" 'ranks of several nodes share a GPU and .* are staged' 60 -n $((gpus + 1)) \
+            "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_shared_gpu auto \
+            --mca coll_mscclpp_verbose 2 "$bindir/test_counts" staged
+    fi
     run "nodes:userop" 60 -n 3 "${nodes[@]}" "$bindir/test_userop"
     run "nodes:brief" 60 -n 4 "${nodes[@]}" "$bindir/test_brief"
     # Little room: large messages take many exchanges.

@@ -127,9 +127,14 @@ begin() {
 
 # launch LIMIT ARGUMENT...: the exit status of the job; 124 after LIMIT seconds.
 launch() {
-    local limit=$1
+    local limit=$1 asked=()
     shift
-    timeout -k 10 "$limit" "${launch[@]}" "$@" >"$log" 2>&1 </dev/null
+    # Imitated nodes that share a GPU have kernels only where they are asked for, under MPS, too.
+    if [ "$mps" = 1 ] && [[ " $* " == *" coll_mscclpp_ranks_per_node "* ]] &&
+        [[ " $* " != *" coll_mscclpp_shared_gpu "* ]]; then
+        asked=(--mca coll_mscclpp_shared_gpu kernels)
+    fi
+    timeout -k 10 "$limit" "${launch[@]}" ${asked[@]+"${asked[@]}"} "$@" >"$log" 2>&1 </dev/null
 }
 
 # ranks_of [mpirun argument]...: how many they ask for.
@@ -507,15 +512,20 @@ cases_mixed() {
 # On each allocation that fails all ranks end alike. The errors that these jobs print are theirs to print.
 cases_no_memory() {
     local n per who transport=shm # UCX 1.13 aborts where a connection ends that is still being wired up
-    [ "$MSCCLPP_TEST_DEVICE" = host ] || transport=cuda_ipc
+    local -a init=("${forced[@]}")
+    if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
+        transport=cuda_ipc
+        # Asked for by name, CUDA would begin in MPI_Init, and its runtime does not survive there without memory.
+        init=(--mca coll mscclpp --mca coll_mscclpp_device auto "${device[@]:3}")
+    fi
     for n in 2 3; do
         run "no_memory:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_no_memory"
     done
     for who in 1 all; do
         for n in 1 2 3 4; do
-            run "no_memory:init:$who:$n" 60 -n 3 "${forced[@]}" "$bindir/test_no_memory" init $who $n
+            run "no_memory:init:$who:$n" 60 -n 3 "${init[@]}" "$bindir/test_no_memory" init $who $n
         done
-        run_saying "no_memory:init:$who:ever" 'memory was refused' 60 -n 3 "${forced[@]}" "$bindir/test_no_memory" \
+        run_saying "no_memory:init:$who:ever" 'memory was refused' 60 -n 3 "${init[@]}" "$bindir/test_no_memory" \
             init $who -1
     done
     for per in 1 2; do
@@ -651,6 +661,29 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             --mca coll_mscclpp_algorithm $when "$bindir/test_late" timeout 5 later
     done
+}
+
+# MPI_Init loads UCX, which takes it some milliseconds, where it may be needed. Open MPI's own users of it stay away.
+cases_init() {
+    local count job=(--mca pml ob1 --mca osc '^ucx' --mca btl '^uct' "${forced[@]}")
+    if [ "$ucx" = no ] || ! ldconfig -p 2>/dev/null | grep -q 'libucp\.so\.0 '; then
+        skip "init:ucx" "needs UCX, in the build and on this machine"
+        return
+    fi
+    run_saying "init:ucx:one node" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" "$bindir/time_host" --init
+    for count in 1 2; do
+        run_saying "init:ucx:nodes of $count" '^UCX: loaded by 4 of 4 ranks$' 60 -n 4 "${job[@]}" \
+            --mca coll_mscclpp_ranks_per_node "$count" "$bindir/time_host" --init
+    done
+    run_saying "init:ucx:network" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
+        --mca coll_mscclpp_transport network "$bindir/time_host" --init
+    run_saying "init:ucx:no launcher" '^UCX: loaded by 1 of 1 ranks$' 60 -n 1 "${job[@]}" \
+        env -u OMPI_COMM_WORLD_LOCAL_SIZE "$bindir/time_host" --init
+    run_saying "init:ucx:elsewhere, too" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
+        env OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bindir/time_host" --init
+    run_saying "init:ucx:refused" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm --mca coll_mscclpp_ucx 0 \
+        "$bindir/time_host" --init
 }
 
 # Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.
@@ -816,7 +849,7 @@ cases_ports() {
 }
 
 groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check no_memory descriptors
-    late idle rules tune bench selection sync_copies)
+    late idle init rules tune bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -824,7 +857,7 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        differs check bench ports rules no_memory descriptors sync_copies
+        differs check bench ports rules init no_memory descriptors sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done

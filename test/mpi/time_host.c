@@ -1,9 +1,11 @@
 /*
  * What MPI_Init and all-reduces of host memory take, which this component only looks at.
- * Usage: time_host [--context] [--device]
+ * Usage: time_host [--init] [--context] [--device]
+ *   --init     MPI_Init alone, and whether UCX is loaded behind it
  *   --context  the ranks have a CUDA context, made behind MPI_Init
  *   --device   then one all-reduce of each kind of device memory, which must be told from host memory
  */
+#include <link.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -107,20 +109,42 @@ static void sum_all_kinds(void)
     bench_cuda_managed_free(memory);
 }
 
+static int find_ucx(struct dl_phdr_info *info, size_t info_size, void *found)
+{
+    (void)info_size;
+    *(bool *)found |= strstr(info->dlpi_name, "/libucp") != NULL;
+    return 0;
+}
+
+static void tell_ucx(void)
+{
+    bool mine = false;
+    int found, count;
+
+    dl_iterate_phdr(find_ucx, &mine);
+    found = mine;
+    MPI_Reduce(&found, &count, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("UCX: loaded by %d of %d ranks\n", count, size);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    bool context = false, device = false;
+    bool init = false, context = false, device = false;
     double stack[2], start, took, worst;
     double *heap = malloc(2 * sizeof(*heap));
     void *mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "--context") == 0) {
+        if (strcmp(argv[i], "--init") == 0) {
+            init = true;
+        } else if (strcmp(argv[i], "--context") == 0) {
             context = true;
         } else if (strcmp(argv[i], "--device") == 0) {
             context = device = true;
         } else {
-            fprintf(stderr, "time_host: \"%s\" is not allowed; use --context, --device, or nothing\n", argv[i]);
+            fprintf(stderr, "time_host: \"%s\" is not allowed; use --init, --context, --device, or nothing\n", argv[i]);
             return 2;
         }
     }
@@ -132,6 +156,11 @@ int main(int argc, char **argv)
     MPI_Reduce(&took, &worst, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0) {
         printf("MPI_Init: %.1f ms\n", worst);
+    }
+    if (init) {
+        tell_ucx();
+        MPI_Finalize();
+        return 0;
     }
     if (heap == NULL || mapped == MAP_FAILED || (context && !bench_cuda_select(0))) {
         fail("cannot set up");

@@ -518,6 +518,28 @@ static const char *ucx_reason(void)
 #endif
 }
 
+#if MSCCLPP_HAVE_UCX
+/* Who was told before that UCX is not wanted gets by without it, until it is. In a child, which has not loaded it. */
+static void test_unwanted(void)
+{
+    pid_t pid;
+    int status = -1;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        mscclpp_ctrl_prepare(false);
+        test_local(true, "oob");
+        mscclpp_ctrl_prepare(true);
+        test_local(true, "ucx");
+        fflush(NULL);
+        _exit(unit_end());
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+#endif
+
 int main(void)
 {
     const char *reason;
@@ -536,6 +558,7 @@ int main(void)
     struct sigaction before[CRASHES], after[CRASHES];
     int descriptors;
 
+    test_unwanted();
     test_processes();
     signal(SIGSEGV, on_crash);
     read_handlers(before);

@@ -95,6 +95,7 @@ static void use_fakes(void)
     used = 0;
     copies = copies_left = made = made_left = lag = late_count = 0;
     fake_gpu.name = "cuda";
+    fake_gpu.twin = false;
     fake_gpu.query = fake_query;
     fake_gpu.device_alloc = fake_alloc;
     fake_gpu.device_free = fake_free;

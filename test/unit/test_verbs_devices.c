@@ -319,6 +319,7 @@ static void test_device_memory(void)
 
     reset();
     fake_gpu.name = "cuda";
+    fake_gpu.twin = false;
     fake_gpu.query = fake_query;
     fake_gpu.export_dmabuf = fake_export;
     fake_gpu.device_alloc = fake_alloc;
@@ -437,6 +438,7 @@ static void test_nearest(void)
     for (int i = 0; i < 2; ++i) {
         reset();
         fake_gpu.name = "cuda";
+        fake_gpu.twin = false;
         fake_gpu.device_info = fake_info;
         mock->devices = 2;
         mock->rate[1 - i] = 64;

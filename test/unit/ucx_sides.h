@@ -118,6 +118,7 @@ static inline mscclpp_gpu_ops_t slow_ops(void)
     mscclpp_gpu_ops_t ops = mscclpp_gpu_host_ops;
 
     ops.name = "slow";
+    ops.twin = false;
     ops.is_device = slow_is_device;
     ops.stream_create = slow_stream_create;
     ops.stream_destroy = slow_stream_destroy;

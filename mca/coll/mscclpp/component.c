@@ -157,15 +157,37 @@ static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
 {
     if (0 == strcmp(stage, "auto")) {
         /* The twin stands for a GPU that Open MPI knows nothing of. */
-        return !opal_built_with_cuda_support || gpu == &mscclpp_gpu_host_ops;
+        return !opal_built_with_cuda_support || gpu->twin;
     }
     return 0 == strcmp(stage, "always");
 }
 
-/* Whether this choice of a transport between nodes may come down to UCX. */
-static bool may_carry_ucx(const char *transport)
+/* How many ranks the launcher speaks of, or 0 where it does not. */
+static long launched(const char *variable)
 {
-    return 0 == strcmp(transport, "ucx") || 0 == strcmp(transport, "auto") || 0 == strcmp(transport, "network");
+    const char *value = getenv(variable);
+
+    return NULL == value ? 0 : strtol(value, NULL, 10);
+}
+
+/* Whether the ranks of this job may lie on several nodes, or are to be taken for such. */
+static bool may_span_nodes(const mscclpp_config_t *config)
+{
+    const long all = launched("OMPI_COMM_WORLD_SIZE"), here = launched("OMPI_COMM_WORLD_LOCAL_SIZE");
+
+    return 0 != config->ranks_per_node || all <= 0 || here < all;
+}
+
+/*
+ * Whether UCX is to be loaded, which takes MPI_Init some milliseconds. On one node nothing needs it; who wants it for
+ * nodes of other jobs, which are met later, names a transport that comes down to it.
+ */
+static bool wants_ucx(const mscclpp_config_t *config)
+{
+    if (0 == strcmp(config->transport, "ucx") || 0 == strcmp(config->transport, "network")) {
+        return true;
+    }
+    return (config->ucx || 0 == strcmp(config->transport, "auto")) && may_span_nodes(config);
 }
 
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
@@ -197,11 +219,11 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if ('\0' != component->config.rules[0]) {
         (void)mscclpp_rules_read(component->config.rules, &component->rules); /* reported; else the built-in table */
     }
-    /* An application that will have threads is not likely to have them yet. Between nodes UCX may serve anyway. */
-    mscclpp_ctrl_prepare(component->config.ucx || may_carry_ucx(component->config.transport));
+    /* An application that will have threads is not likely to have them yet. */
+    mscclpp_ctrl_prepare(wants_ucx(&component->config));
     component->stage_others = others_need_staging(component->config.stage, gpu);
     component->gpu = gpu;
-    if (component->stage_others && gpu == &mscclpp_gpu_host_ops) {
+    if (component->stage_others && gpu->twin) {
         /* All memory is the twin's, that of Open MPI's own collectives, too, which must not fail for a stream. */
         mca_coll_mscclpp_stage_open(0);
     }

@@ -71,7 +71,7 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank)
     const char *list = mca_coll_mscclpp_component.config.twin_host_ranks;
     char **ranks;
 
-    if (mca_coll_mscclpp_component.gpu != &mscclpp_gpu_host_ops) {
+    if (!mca_coll_mscclpp_component.gpu->twin) {
         return;
     }
     shared_only = mca_coll_mscclpp_component.config.twin_shared_only;

@@ -101,8 +101,8 @@ const mscclpp_param_t mscclpp_params[] = {
                   "Seconds that a call waits for a peer before a warning names it; 0 never warns."),
     CONFIG_STRING(
         shared_gpu, "auto", 4, "auto|kernels|stage",
-        "What is done where processes share a GPU: auto (kernels only where they can run together, as under MPS), "
-        "kernels, or stage."),
+        "What is done where processes share a GPU: auto (kernels only where they can run together, as under MPS, and "
+        "are not of several imitated nodes), kernels, or stage."),
     CONFIG_STRING(
         linger, "auto", 4, "auto|on|off",
         "Kernels of calls up to linger_max stay for some microseconds to serve the next one without a launch: auto "
@@ -136,7 +136,8 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_BOOL(
         ucx, "1", 6,
         "Carry control messages over UCX where it was built in; 0 uses the embedding runtime. MPI_Init loads UCX "
-        "if this is 1 or transport is auto, network or ucx."),
+        "where the job is on several nodes or imitates them and this is 1 or transport auto, and wherever transport is "
+        "network or ucx; later it is not loaded."),
     CONFIG_INT(ranks_per_node, "0", 7, 0, 64,
                "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
                "several; 0 takes nodes as they are."),

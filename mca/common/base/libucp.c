@@ -34,7 +34,8 @@
 
 /* The handlers are the process's: two threads that save and restore them at once would restore each other's. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool load_tried; /* this and the next are guarded by it */
+static bool load_refused; /* this and the next two are guarded by it */
+static bool load_tried;
 static mscclpp_status_t load_status;
 
 static void *open_library(void)
@@ -74,9 +75,21 @@ mscclpp_status_t mscclpp_ucx_look(const char *what, size_t peers)
     return MSCCLPP_OK;
 }
 
+void mscclpp_ucx_allow(bool allowed)
+{
+    pthread_mutex_lock(&load_lock);
+    load_refused = !allowed;
+    pthread_mutex_unlock(&load_lock);
+}
+
 /* With the lock held. UCX starts a thread, and aborts without. */
 static mscclpp_status_t may_load(void)
 {
+    if (load_refused) {
+        mscclpp_info("no UCX: the process began without it, as nothing called for it then; it may have threads by now, "
+                     "beside which UCX is not loaded");
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
     if (!load_tried) {
         load_tried = true;
         load_status = mscclpp_ucx_look("set-up", 0);

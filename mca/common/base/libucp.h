@@ -1,10 +1,11 @@
 /*
- * UCX, opened when the first team wants it for control messages or as a transport, so that a program which never has
- * one does not even load it.
+ * UCX, opened when it is prepared or when the first team wants it for control messages or as a transport, so that a
+ * program which never needs it does not even load it.
  */
 #ifndef MCA_COMMON_BASE_LIBUCP_H
 #define MCA_COMMON_BASE_LIBUCP_H
 
+#include <stdbool.h>
 #include <ucp/api/ucp.h>
 
 #include "mca/common/base/status.h"
@@ -43,11 +44,15 @@ typedef struct {
 #undef MSCCLPP_UCX_FIELD
 } mscclpp_ucx_functions_t;
 
+/* Whether it may be loaded from now on; at first it may. What is loaded stays, but no more users get it. Thread-safe.
+ */
+void mscclpp_ucx_allow(bool allowed);
+
 /*
- * MSCCLPP_ERR_NOT_SUPPORTED where UCX is not installed. Where the first call finds too little room for it, each one
- * ends as mscclpp_ucx_look did then: later the process may have threads, beside which it is not loaded. The library
- * stays loaded to the end of the process. Its handlers for the signals of crashes, which are the application's
- * business, are taken back. Thread-safe.
+ * MSCCLPP_ERR_NOT_SUPPORTED where UCX is not installed or not allowed. Where the first call finds too little room for
+ * it, each one ends as mscclpp_ucx_look did then: later the process may have threads, beside which it is not loaded.
+ * The library stays loaded to the end of the process. Its handlers for the signals of crashes, which are the
+ * application's business, are taken back. Thread-safe.
  */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
 

@@ -11,8 +11,11 @@ typedef struct mscclpp_ctrl_carrier mscclpp_ctrl_carrier_t;
 typedef struct {
     const char *name;
 
-    /* What had better happen before there are threads; NULL: nothing. It may fail, and may be called again. */
-    void (*prepare)(void);
+    /*
+     * What had better happen before there are threads; NULL: nothing. It may fail, and may be called again. With
+     * `wanted` false it does not happen later either.
+     */
+    void (*prepare)(bool wanted);
 
     /* MSCCLPP_ERR_NOT_SUPPORTED, not logged above the info level, where the carrier does not work. */
     mscclpp_status_t (*create)(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p);

@@ -40,8 +40,8 @@ static void drop(mscclpp_ctrl_t *ctrl, int i)
 
 void mscclpp_ctrl_prepare(bool ucx)
 {
-    if (ucx && carriers[CARRIER_UCX] != NULL) {
-        carriers[CARRIER_UCX]->prepare();
+    if (carriers[CARRIER_UCX] != NULL) {
+        carriers[CARRIER_UCX]->prepare(ucx);
     }
 }
 

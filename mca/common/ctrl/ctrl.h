@@ -19,7 +19,9 @@ typedef struct mscclpp_ctrl mscclpp_ctrl_t;
 
 /*
  * To be called before the process has threads that use memory: loads UCX, if `ucx` and if the build has it, which is
- * not safe beside other threads' malloc. Without this call the first team does it. Some milliseconds; never fails.
+ * not safe beside other threads' malloc, and takes some milliseconds. With `ucx` false UCX is not loaded later either,
+ * by control messages or by the transport ucx, until a call with true. Without any call the first team loads it. Never
+ * fails.
  */
 void mscclpp_ctrl_prepare(bool ucx);
 

@@ -7,9 +7,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/ctrl/carrier.h"
 #include "mca/common/base/libucp.h"
 #include "mca/common/ctrl/ucx_queue.h"
@@ -65,14 +65,6 @@ static ucx_peer_t *ucx_peers;
 static ucx_peer_t *ucx_closing;
 static mscclpp_ctrl_ucx_queue_t ucx_orphans;
 static bool ucx_moved; /* something came from or went to another process, which may have left a connection half made */
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static bool is_for(const mscclpp_ctrl_ucx_wire_t *wire, const mscclpp_ctrl_carrier_t *carrier)
 {
@@ -212,11 +204,15 @@ static bool have_context(void)
  * them by moving the end of the heap up and down, beside malloc's lock: another thread's memory may be gone after that
  * (seen with UCX 1.13). So this comes before the application has threads.
  */
-static void ucx_prepare(void)
+static void ucx_prepare(bool wanted)
 {
-    pthread_mutex_lock(&ucx_lock);
-    (void)have_context();
-    pthread_mutex_unlock(&ucx_lock);
+    mscclpp_ucx_allow(wanted);
+    if (wanted) {
+        pthread_mutex_lock(&ucx_lock);
+        ucx_tried = ucx_tried && ucx_context != NULL; /* who was refused may ask again */
+        (void)have_context();
+        pthread_mutex_unlock(&ucx_lock);
+    }
 }
 
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
@@ -508,10 +504,10 @@ static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
 
 static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
 {
-    double deadline = now() + seconds;
+    double deadline = mscclpp_now() + seconds;
     bool sending = ucx_pid == getpid();
 
-    while (sending && now() < deadline) {
+    while (sending && mscclpp_now() < deadline) {
         pthread_mutex_lock(&ucx_lock);
         sending = is_sending(carrier);
         if (sending) {
@@ -543,14 +539,14 @@ static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 
 static void ucx_finalize(void)
 {
-    double deadline = now() + UCX_FINALIZE_SECONDS;
+    double deadline = mscclpp_now() + UCX_FINALIZE_SECONDS;
 
     pthread_mutex_lock(&ucx_lock);
     if (ucx_context == NULL || ucx_carriers != NULL || ucx_pid != getpid()) {
         pthread_mutex_unlock(&ucx_lock);
         return;
     }
-    while (ucx_worker != NULL && reap() && now() < deadline) {
+    while (ucx_worker != NULL && reap() && mscclpp_now() < deadline) {
         (void)move();
     }
     mscclpp_ctrl_ucx_queue_clear(&ucx_orphans);

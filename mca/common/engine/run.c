@@ -1,4 +1,5 @@
 /* One call by copy engines: which copy and which kernel is started when. */
+#include "mca/common/base/clock.h"
 #include "mca/common/engine/engine.h"
 
 #include <stdlib.h>
@@ -275,7 +276,7 @@ static void settle_until(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, dou
 {
     mscclpp_status_t status;
 
-    while ((status = team->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_team_now() < until) {
+    while ((status = team->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
         team->oob.progress(team->oob.context);
     }
     team->stuck = team->stuck || status != MSCCLPP_OK;
@@ -283,13 +284,13 @@ static void settle_until(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, dou
 
 void mscclpp_engine_settle(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
 {
-    settle_until(team, stream, mscclpp_team_now() + SETTLE_TIME);
+    settle_until(team, stream, mscclpp_now() + SETTLE_TIME);
 }
 
 static void settle_all(mscclpp_team_t *team)
 {
     const mscclpp_engine_t *engine = team->engine;
-    const double until = mscclpp_team_now() + SETTLE_TIME;
+    const double until = mscclpp_now() + SETTLE_TIME;
     int i;
 
     for (i = 0; i < engine->stream_count; ++i) {

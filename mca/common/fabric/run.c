@@ -1,4 +1,5 @@
 /* Life and calls of the fabric; fabric/setup.c makes it. */
+#include "mca/common/base/clock.h"
 #include "mca/common/fabric/fabric.h"
 
 #include <pthread.h>
@@ -86,10 +87,10 @@ void mscclpp_fabric_progress_all(void)
  */
 static void await_delivery(mscclpp_fabric_t *fabric)
 {
-    const double until = mscclpp_team_now() + DELIVERY_SECONDS;
+    const double until = mscclpp_now() + DELIVERY_SECONDS;
 
     while (fabric->proxy != NULL && mscclpp_proxy_drain(fabric->proxy) == MSCCLPP_IN_PROGRESS &&
-           mscclpp_team_now() < until) {
+           mscclpp_now() < until) {
         sched_yield();
     }
 }

@@ -1,4 +1,5 @@
 /* Which nodes have sent nothing yet, as the host of a waiting rank sees it. */
+#include "mca/common/base/clock.h"
 #include "mca/common/fabric/internal.h"
 #include "mca/common/team/parts.h"
 
@@ -47,7 +48,7 @@ void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
  */
 static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
 {
-    const double now = mscclpp_team_now();
+    const double now = mscclpp_now();
 
     if (!fabric->tokens.on_device) {
         return fabric->tokens.host;

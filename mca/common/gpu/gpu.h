@@ -79,6 +79,7 @@ typedef struct {
  */
 typedef struct {
     const char *name; /* "cuda" or "host" */
+    bool twin;        /* kernels run on CPU threads, on memory of the host */
 
     /* How many devices this process can use. MSCCLPP_ERR_NOT_SUPPORTED, silently, without a driver or a device. */
     mscclpp_status_t (*probe)(int *device_count_p);
@@ -223,6 +224,9 @@ typedef struct {
                                        mscclpp_gpu_prepared_t **prepared_p);
     mscclpp_status_t (*launch_prepared)(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
     void (*prepared_destroy)(mscclpp_gpu_prepared_t *prepared);
+
+    /* See mscclpp_gpu_host_set_progress. NULL: no kernel runs in the caller's thread. */
+    void (*set_progress)(void (*progress)(void *context), void *context);
 } mscclpp_gpu_ops_t;
 
 extern const mscclpp_gpu_ops_t mscclpp_gpu_host_ops;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
 
@@ -17,14 +18,6 @@
 
 /* Seconds of a wait after which other nodes are told of it: ordinary delays cost no messages. */
 #define TELL_AFTER 0.5
-
-double mscclpp_team_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes)
 {
@@ -234,7 +227,7 @@ static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
 bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait)
 {
     return (wait->team->pump == NULL && !wait->team->watched) ||
-           (wait->started > 0 && mscclpp_team_now() - wait->started > PATIENT_SECONDS);
+           (wait->started > 0 && mscclpp_now() - wait->started > PATIENT_SECONDS);
 }
 
 mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
@@ -248,7 +241,7 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
     if (++wait->turns % (team->on_host ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0) {
         return MSCCLPP_OK;
     }
-    now = mscclpp_team_now();
+    now = mscclpp_now();
     if (wait->started <= 0) {
         wait->started = now;
         wait->next_look = now + LOOK_PERIOD;

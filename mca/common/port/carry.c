@@ -11,28 +11,6 @@
  */
 #define JOBS_MAX 65536u
 
-static void remember(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
-{
-    if (!channel->busy) {
-        channel->busy = true;
-        proxy->busy[proxy->busy_count++] = channel;
-    }
-}
-
-void mscclpp_proxy_forget(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
-{
-    uint32_t i = 0;
-
-    if (!channel->busy) {
-        return;
-    }
-    while (proxy->busy[i] != channel) {
-        ++i;
-    }
-    proxy->busy[i] = proxy->busy[--proxy->busy_count];
-    channel->busy = false;
-}
-
 /* False if it does not fit. */
 static bool keep(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *job)
 {
@@ -263,7 +241,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
         status = test_flushes(channel);
     }
     if (channel->count > 0 || channel->flush_count > 0 || channel->dirty) {
-        remember(proxy, channel);
+        mscclpp_proxy_remember(proxy, channel);
     }
     return status;
 }

@@ -18,6 +18,28 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
     return number < proxy->table_size ? proxy->channels[number] : NULL;
 }
 
+void mscclpp_proxy_remember(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
+{
+    if (!channel->busy) {
+        channel->busy = true;
+        proxy->busy[proxy->busy_count++] = channel;
+    }
+}
+
+void mscclpp_proxy_forget(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
+{
+    uint32_t i = 0;
+
+    if (!channel->busy) {
+        return;
+    }
+    while (proxy->busy[i] != channel) {
+        ++i;
+    }
+    proxy->busy[i] = proxy->busy[--proxy->busy_count];
+    channel->busy = false;
+}
+
 /* Room for more channels. */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {

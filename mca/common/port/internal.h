@@ -95,6 +95,18 @@ struct mscclpp_proxy {
     uint32_t transport_capacity;
 };
 
+static inline void mscclpp_proxy_lock(mscclpp_proxy_t *proxy)
+{
+    __atomic_fetch_add(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
+    pthread_mutex_lock(&proxy->lock);
+    __atomic_fetch_sub(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
+}
+
+static inline void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy)
+{
+    pthread_mutex_unlock(&proxy->lock);
+}
+
 /* The channel of a number, or NULL. */
 mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number);
 
@@ -118,7 +130,8 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
 /* True if nothing is left to do but to learn of deliveries. */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/* Takes the channel from the list of those with something to do. */
+/* The list of channels with something to do: enters the channel, unless it is in it, and takes it out. */
+void mscclpp_proxy_remember(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 void mscclpp_proxy_forget(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 
 #endif

@@ -185,18 +185,6 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy)
     mscclpp_proxy_unlock(proxy);
 }
 
-void mscclpp_proxy_lock(mscclpp_proxy_t *proxy)
-{
-    __atomic_fetch_add(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
-    pthread_mutex_lock(&proxy->lock);
-    __atomic_fetch_sub(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
-}
-
-void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy)
-{
-    pthread_mutex_unlock(&proxy->lock);
-}
-
 void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
 {
     if (__atomic_fetch_add(&proxy->in_flight, 1, __ATOMIC_ACQ_REL) == 0) {

@@ -66,10 +66,6 @@ void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy);
  */
 void mscclpp_proxy_stop(mscclpp_proxy_t *proxy);
 
-/* For whoever else uses the transports of the proxy's channels, or makes or ends connections of theirs. */
-void mscclpp_proxy_lock(mscclpp_proxy_t *proxy);
-void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy);
-
 /*
  * Makes a channel, and what kernels are given of it. MSCCLPP_ERR_INVALID for regions above MSCCLPP_DEV_PORT_REGION_MAX
  * bytes, MSCCLPP_ERR_NO_MEMORY where there are MSCCLPP_DEV_PORT_CHANNELS channels already.

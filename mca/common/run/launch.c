@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/fabric/fabric.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
@@ -94,12 +95,12 @@ static void inline_turn(void *context)
 /* After the word to leave. A kernel that still does not end is left alone, and with it all that it uses. */
 static void await_leaving(mscclpp_team_t *team)
 {
-    double until = mscclpp_team_now() + LEAVE_TIME;
+    double until = mscclpp_now() + LEAVE_TIME;
 
     while (!mscclpp_team_has_ended(team) && !mscclpp_linger_missed(team)) {
         mscclpp_status_t status = team->stream != NULL ? team->gpu->stream_query(team->stream) : MSCCLPP_OK;
 
-        if (status < 0 || mscclpp_team_now() > until) {
+        if (status < 0 || mscclpp_now() > until) {
             team->stuck = true;
             return;
         }
@@ -118,11 +119,11 @@ static mscclpp_status_t start(mscclpp_team_t *team, const mscclpp_dev_launch_t *
     turn.status = MSCCLPP_OK;
     if (team->on_host) {
         mscclpp_team_wait_init(&turn.wait, team, what, args->bytes);
-        mscclpp_gpu_host_set_progress(inline_turn, &turn);
+        team->gpu->set_progress(inline_turn, &turn);
     }
     status = mscclpp_linger_start(team, launch, &tellers);
     if (team->on_host) {
-        mscclpp_gpu_host_set_progress(NULL, NULL);
+        team->gpu->set_progress(NULL, NULL);
     }
     if (status != MSCCLPP_OK) {
         return status;

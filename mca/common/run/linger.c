@@ -1,3 +1,4 @@
+#include "mca/common/base/clock.h"
 #include "mca/common/run/linger.h"
 
 #include <pthread.h>
@@ -313,9 +314,9 @@ static bool await_left(const mscclpp_team_t *team, double seconds)
     if (left(team) >= team->linger.started) {
         return true;
     }
-    until = mscclpp_team_now() + seconds;
+    until = mscclpp_now() + seconds;
     while (left(team) < team->linger.started) {
-        if (mscclpp_team_now() > until) {
+        if (mscclpp_now() > until) {
             return false;
         }
         sched_yield();
@@ -328,7 +329,7 @@ void mscclpp_linger_note_call(mscclpp_team_t *team)
     mscclpp_linger_t *linger = &team->linger;
 
     if (linger->allowed && linger->ended > 0) {
-        const double gap_ns = 1e9 * (mscclpp_team_now() - linger->ended);
+        const double gap_ns = 1e9 * (mscclpp_now() - linger->ended);
 
         mscclpp_linger_history_note_call(&linger->history, gap_ns * AT_ONCE_PART < (double)linger->idle_ns);
     }
@@ -455,7 +456,7 @@ void mscclpp_linger_note_end(mscclpp_team_t *team)
 {
     team->linger.rings += team->linger.rung != 0;
     team->linger.rung = 0;
-    team->linger.ended = mscclpp_team_now();
+    team->linger.ended = mscclpp_now();
 }
 
 mscclpp_status_t mscclpp_linger_end(mscclpp_team_t *team)

@@ -60,13 +60,17 @@ static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
 }
 
 /*
- * Ranks of different nodes that share a GPU, as only imitated nodes do: the blocks of all their kernels have to run at
- * once, and the nodes have reckoned with their own ranks alone. *shared_p: processes take turns on a GPU.
+ * Ranks that share a GPU: the blocks of all their kernels have to run at once. Those of different nodes, as only
+ * imitated nodes have them, do not meet before their kernels start, so that one of these may keep a late rank's own
+ * kernel from starting, for which it waits: an application has to say that its kernels are not of that kind.
+ * *shared_p: processes take turns on a GPU.
  */
-static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const card_t *cards, bool *shared_p)
+static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_nodes_t *nodes,
+                                   const card_t *cards, bool *shared_p)
 {
+    const bool asked = team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_KERNELS;
     uint32_t most = 1, known = 1;
-    bool turns = false;
+    bool turns = false, across = false;
     int a, b;
 
     for (a = 0; a < oob->size && !team->on_host; ++a) {
@@ -76,17 +80,17 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
             if (memcmp(cards[a].uuid, cards[b].uuid, sizeof(cards[a].uuid)) == 0) {
                 ++users;
                 turns = turns || (a != b && (cards[a].server == 0 || cards[a].server != cards[b].server));
+                across = across || nodes->node_of[a] != nodes->node_of[b];
             }
         }
         turns = turns || cards[a].strangers > 0 || (cards[a].users > 1 && cards[a].server == 0);
         most = users > most ? users : most;
         known = cards[a].users > known ? cards[a].users : known;
     }
-    if (most > 1 && (team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE ||
-                     (turns && team->protocol.shared_gpu != MSCCLPP_SHARED_GPU_KERNELS))) {
-        mscclpp_info("%s: %u ranks share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers of "
-                     "imitated nodes are staged",
-                     oob->label, most, turns ? " by turns" : "");
+    if (most > 1 && !asked && (turns || across || team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE)) {
+        mscclpp_info("%s: %u ranks%s share a GPU%s and coll_mscclpp_shared_gpu is not kernels: device buffers are "
+                     "staged",
+                     oob->label, most, across ? " of several nodes" : "", turns ? " by turns" : "");
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *shared_p = turns;
@@ -189,7 +193,7 @@ static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, co
     }
     status = refuse_waits(oob, cards);
     if (status == MSCCLPP_OK) {
-        status = share_gpus(team, oob, cards, &shared);
+        status = share_gpus(team, oob, &fabric->nodes, cards, &shared);
     }
     if (status == MSCCLPP_OK) {
         mscclpp_linger_init(team, params->config, shared, true);

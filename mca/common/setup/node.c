@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "mca/common/algo/coll.h"
+#include "mca/common/base/clock.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/tool.h"
@@ -362,11 +363,11 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
     team->warn_after = 0;
     mscclpp_team_fill_args(team, args);
     for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
-        const double started = mscclpp_team_now();
+        const double started = mscclpp_now();
         double took;
 
         status = mscclpp_team_launch(team, NULL, &launch, "probe");
-        took = mscclpp_team_now() - started;
+        took = mscclpp_now() - started;
         /* The first round waits for the ranks to arrive. */
         if (round == 1 || (round > 1 && took < *seconds_p)) {
             *seconds_p = took;
@@ -439,7 +440,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     for (i = 0; i < team->size; ++i) {
         team->members[i] = nodes != NULL ? nodes->members[i] : i;
     }
-    team->on_host = strcmp(params->gpu->name, "host") == 0;
+    team->on_host = params->gpu->twin;
     team->timeout = params->config->timeout;
     team->warn_after = params->config->warn_after;
     team->checks_calls = params->config->check_calls;

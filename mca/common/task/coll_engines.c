@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/streams.h"
 #include "mca/common/task/coll_task.h"
@@ -118,13 +119,12 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 static void settle(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
-    const double until = mscclpp_team_now() + SETTLE_TIME;
+    const double until = mscclpp_now() + SETTLE_TIME;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
     for (i = 0; i < engines->count; ++i) {
-        while ((status = team->gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS &&
-               mscclpp_team_now() < until) {
+        while ((status = team->gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
             team->oob.progress(team->oob.context);
         }
         team->stuck = team->stuck || status != MSCCLPP_OK;

@@ -1,3 +1,4 @@
+#include "mca/common/base/clock.h"
 #include "mca/common/task/links.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
     if (launch.nblocks > MSCCLPP_DEV_CHANNEL_BLOCKS) {
         launch.nblocks = MSCCLPP_DEV_CHANNEL_BLOCKS;
     }
-    started = mscclpp_team_now();
+    started = mscclpp_now();
     status = mscclpp_team_meet(team, bytes);
     if (status == MSCCLPP_OK) {
         status = mscclpp_team_launch(team, NULL, &launch, "ring");
@@ -54,7 +55,7 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
     mscclpp_team_give_room(team);
     mscclpp_team_give_stream(team);
     if (status == MSCCLPP_OK) {
-        *seconds_p = mscclpp_team_now() - started;
+        *seconds_p = mscclpp_now() - started;
         return MSCCLPP_OK;
     }
     return mscclpp_team_fail(team, status);

@@ -132,9 +132,6 @@ typedef struct {
     bool warned;
 } mscclpp_team_wait_t;
 
-/* Seconds of a clock that only goes forward. */
-double mscclpp_team_now(void);
-
 /* team.c: frees scratch of ended teams that every peer has closed. */
 void mscclpp_team_reap(void);
 

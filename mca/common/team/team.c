@@ -1,4 +1,5 @@
 /* The life of a team. Bring-up is setup/node.c; this file holds what remains of a team after its end. */
+#include "mca/common/base/clock.h"
 #include "mca/common/team/team.h"
 
 #include <pthread.h>
@@ -131,12 +132,12 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
 
 void mscclpp_team_finalize(double seconds)
 {
-    double until = mscclpp_team_now() + seconds;
+    double until = mscclpp_now() + seconds;
 
     while (!reap(false)) {
         struct timespec pause = {0, 100000};
 
-        if (mscclpp_team_now() > until) {
+        if (mscclpp_now() > until) {
             (void)reap(true);
             break;
         }

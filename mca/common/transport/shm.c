@@ -128,7 +128,7 @@ static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uin
     transport->params = *params;
     transport->card = card;
     *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_CAN_ADD | MSCCLPP_WHOLE_WORDS;
-    if (strcmp(params->gpu->name, mscclpp_gpu_host_ops.name) == 0) {
+    if (params->gpu->twin) {
         *flags_p |= MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
     }
     *transport_p = transport;

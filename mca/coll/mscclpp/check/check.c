@@ -2,6 +2,7 @@
  * Each rank sends what it passes to all others, under the number of the call. Whoever has those of all ranks compares
  * them all, so that all come to the same end: an error before anything has begun leaves the communicator as it was.
  */
+#include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/check/check.h"
 
 #include <dlfcn.h>
@@ -70,7 +71,7 @@ static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t
     check->peers = peers;
     check->missing = peers;
     check->rank = -1;
-    check->started = mca_coll_mscclpp_now();
+    check->started = mscclpp_now();
     check->mine = mca_coll_mscclpp_signature_new(call, peers);
     if (NULL == check->mine) {
         free(check);
@@ -185,7 +186,7 @@ static void list_missing(const check_t *check, char *text, size_t size)
 static mscclpp_status_t look_at_clock(check_t *check)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
-    const double waited = mca_coll_mscclpp_now() - check->started;
+    const double waited = mscclpp_now() - check->started;
     const bool late = config->timeout > 0 && waited > config->timeout;
     const bool warn = config->warn_after > 0 && waited > config->warn_after && !check->warned;
     char name[64], ranks[128];
@@ -220,9 +221,9 @@ static mscclpp_log_level_t level_of(const check_t *check)
 
 static void end_job(const check_t *check)
 {
-    const double until = mca_coll_mscclpp_now() + GRACE_SECONDS;
+    const double until = mscclpp_now() + GRACE_SECONDS;
 
-    while (mca_coll_mscclpp_now() < until) {
+    while (mscclpp_now() < until) {
         opal_progress();
     }
     (void)ompi_mpi_abort(check->module->comm, MPI_ERR_ARG);
@@ -354,9 +355,9 @@ void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module)
 void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module)
 {
     const double timeout = mca_coll_mscclpp_component.config.timeout;
-    const double started = mca_coll_mscclpp_now();
+    const double started = mscclpp_now();
 
-    while (has_pending(module) && (timeout <= 0 || mca_coll_mscclpp_now() - started < timeout)) {
+    while (has_pending(module) && (timeout <= 0 || mscclpp_now() - started < timeout)) {
         opal_progress();
     }
     mca_coll_mscclpp_check_forget(module);

@@ -3,6 +3,7 @@
  * component's all-reduce for ever: the former never join it. This callback of opal_progress, which runs in there, looks
  * for such peers, names them and ends the job, as nothing else can end that call.
  */
+#include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/ompi/module.h"
 
 #include "mca/common/base/log.h"
@@ -64,10 +65,10 @@ static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
 
 static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 {
-    double until = mca_coll_mscclpp_now() + WATCH_GRACE_SECONDS;
+    double until = mscclpp_now() + WATCH_GRACE_SECONDS;
 
     mca_coll_mscclpp_report_mixed(module, call, ompi_comm_rank(module->comm), peer);
-    while (mca_coll_mscclpp_now() < until) {
+    while (mscclpp_now() < until) {
         /* Peers that begin the call only now are refused too. */
         (void)find_device_rank(module, call);
         opal_progress();
@@ -93,7 +94,7 @@ static int watch_progress(void)
         !__atomic_compare_exchange_n(&looking, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         return 0; /* a look itself runs opal_progress and comes back here */
     }
-    time = mca_coll_mscclpp_now();
+    time = mscclpp_now();
     module = NULL;
     if (time - looked >= WATCH_PERIOD_SECONDS) {
         looked = time;

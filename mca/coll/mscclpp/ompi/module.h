@@ -181,15 +181,6 @@ static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communica
     return NULL != name && '\0' != name[0] ? name : "an unnamed communicator";
 }
 
-/* Seconds of a clock that never jumps. */
-static inline double mca_coll_mscclpp_now(void)
-{
-    struct timespec time;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_. */
 int mca_coll_mscclpp_register_params(void);
 

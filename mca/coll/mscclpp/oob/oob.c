@@ -3,6 +3,7 @@
  * previous component's collectives: a rank that is in one of these for another reason (it passed host buffers) would
  * answer, and the two would be mixed up.
  */
+#include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/oob/message.h"
 
 #include <stdio.h>
@@ -50,7 +51,7 @@ static void list_missing(const oob_gather_t *gather, char *text, size_t size)
 static mscclpp_status_t look_at_clock(oob_gather_t *gather)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
-    double waited = mca_coll_mscclpp_now() - gather->started;
+    double waited = mscclpp_now() - gather->started;
     bool late = config->timeout > 0 && waited > config->timeout;
     bool warn = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
     char ranks[128];
@@ -142,7 +143,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
     oob_gather_t gather = {.oob = oob, .recvbuf = recvbuf, .length = length, .size = ompi_comm_size(oob->comm)};
     mscclpp_status_t status = MSCCLPP_OK;
 
-    gather.started = mca_coll_mscclpp_now();
+    gather.started = mscclpp_now();
     gather.missing = gather.size - 1;
     gather.arrived[rank] = true;
     if (length > 0) {

@@ -296,3 +296,24 @@ mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope)
     mscclpp_status_t status = mscclpp_cuda_current_device(&device);
     return MSCCLPP_OK == status ? mscclpp_cuda_enter(device, scope) : status;
 }
+
+mscclpp_status_t mscclpp_cuda_check_size(size_t size)
+{
+    if (0 == size) {
+        mscclpp_error("cannot allocate 0 bytes");
+        return MSCCLPP_ERR_INVALID;
+    }
+    return MSCCLPP_OK;
+}
+
+unsigned long long mscclpp_cuda_buffer_id(const void *address)
+{
+    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    unsigned long long id = 0;
+    void *value = &id;
+
+    /* The function for one attribute takes other memory for an error, which tools that watch calls report. */
+    return CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) ? id
+                                                                                                                  : 0;
+}

@@ -49,18 +49,6 @@ static void remember(const void *address, unsigned long long buffer_id, int devi
     ++known_next;
 }
 
-unsigned long long mscclpp_cuda_buffer_id(const void *address)
-{
-    const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
-    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
-    unsigned long long id = 0;
-    void *value = &id;
-
-    /* The function for one attribute takes other memory for an error, which tools that watch calls report. */
-    return CUDA_SUCCESS == driver->pointer_get_attributes(1, &attribute, &value, (CUdeviceptr)(uintptr_t)address) ? id
-                                                                                                                  : 0;
-}
-
 /* True if this thread has seen plain device memory at the address, which may be gone. */
 static bool was_known(const void *address)
 {

@@ -116,15 +116,6 @@ static mscclpp_status_t cuda_preload(int device)
     return status;
 }
 
-mscclpp_status_t mscclpp_cuda_check_size(size_t size)
-{
-    if (0 == size) {
-        mscclpp_error("cannot allocate 0 bytes");
-        return MSCCLPP_ERR_INVALID;
-    }
-    return MSCCLPP_OK;
-}
-
 /* On a stream of its own: the default stream would wait for the application's work, and is illegal under a capture. */
 static cudaError_t zero(void *address, size_t size)
 {

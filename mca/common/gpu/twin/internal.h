@@ -4,7 +4,9 @@
 
 #include "mca/common/gpu/gpu.h"
 
-/* twin/twin.c: MSCCLPP_ERR_INVALID, logged, for any device but the twin's only one. */
+#define HOST_DEVICE 0 /* the only one */
+
+/* twin/memory.c: MSCCLPP_ERR_INVALID, logged, for any device but the twin's only one. */
 mscclpp_status_t mscclpp_host_check_device(int device);
 
 /* Zeroed memory of the process, to be freed with free(). */

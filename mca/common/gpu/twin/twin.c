@@ -1,5 +1,4 @@
-/* The host twin's runtime: its device and memory, for which there are shared segments. twin/stream.c has the rest.
- */
+/* The host twin's runtime: its device, and its memory in shared segments. */
 #include "mca/common/gpu/twin/internal.h"
 
 #include <pthread.h>
@@ -12,9 +11,6 @@
 #include "mca/common/base/machine.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/shmseg.h"
-
-#define HOST_DEVICE 0
-#define HOST_ALIGNMENT 4096
 
 /* Device memory that this process holds. The list is short: scratch and state of teams, their peers', tests'. */
 typedef struct host_memory {
@@ -48,15 +44,6 @@ void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address))
 void mscclpp_gpu_host_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p))
 {
     atomic_store_explicit(&host_bounds, bounds, memory_order_release);
-}
-
-mscclpp_status_t mscclpp_host_check_device(int device)
-{
-    if (HOST_DEVICE != device) {
-        mscclpp_error("device %d does not exist: the host twin has device %d only", device, HOST_DEVICE);
-        return MSCCLPP_ERR_INVALID;
-    }
-    return MSCCLPP_OK;
 }
 
 static mscclpp_status_t host_probe(int *device_count_p)
@@ -251,23 +238,6 @@ static void host_device_free(int device, void *address)
     drop(address, false);
 }
 
-mscclpp_status_t mscclpp_host_alloc_zeroed(size_t size, void **address_p)
-{
-    void *address;
-
-    if (0 == size) {
-        mscclpp_error("cannot allocate 0 bytes");
-        return MSCCLPP_ERR_INVALID;
-    }
-    if (0 != posix_memalign(&address, HOST_ALIGNMENT, size)) {
-        mscclpp_error("out of memory for %zu bytes", size);
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    memset(address, 0, size);
-    *address_p = address;
-    return MSCCLPP_OK;
-}
-
 static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     void *address;
@@ -360,6 +330,7 @@ static void host_close_memory(int device, const mscclpp_gpu_handle_t *handle, vo
 
 const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .name = "host",
+    .twin = true,
     .probe = host_probe,
     .current_device = host_current_device,
     .device_info = host_device_info,
@@ -396,4 +367,5 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .launch_prepare = mscclpp_host_launch_prepare,
     .launch_prepared = mscclpp_host_launch_prepared,
     .prepared_destroy = mscclpp_host_prepared_destroy,
+    .set_progress = mscclpp_gpu_host_set_progress,
 };

@@ -136,7 +136,7 @@ static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uin
     mscclpp_status_t status;
     mscclpp_window_card_t card;
 
-    if (params->gpu == &mscclpp_gpu_host_ops) {
+    if (params->gpu->twin) {
         mscclpp_info("%s: no transport cuda_ipc: the host twin has no copy engines", params->label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }

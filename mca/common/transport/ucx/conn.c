@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/machine.h"
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
@@ -137,30 +138,6 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
-{
-    if (conn->status != MSCCLPP_OK) {
-        return;
-    }
-    conn->status = status;
-    if (conn->transport->adding == conn) {
-        conn->transport->adding = NULL;
-    }
-    if (!conn->destroyed) {
-        conn->tell = status != MSCCLPP_ERR_PEER;
-        mscclpp_error("%s: the ucx connection to rank %d is broken: %s", conn->transport->params.label, conn->peer,
-                      what);
-    }
-}
-
-void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why)
-{
-    if (conn->lost_at == 0) {
-        conn->lost_at = mscclpp_transport_ucx_now();
-        conn->lost_why = why;
-    }
-}
-
 /* A peer that was lost with something under way, or without a good-bye, is an error; else it has only left. */
 static void judge(mscclpp_conn_t *conn)
 {
@@ -170,7 +147,7 @@ static void judge(mscclpp_conn_t *conn)
         mscclpp_debug("%s: rank %d has closed its ucx connection", conn->transport->params.label, conn->peer);
         return;
     }
-    if (conn->op_begin != conn->op_end || mscclpp_transport_ucx_now() - conn->lost_at > UCX_GRACE_SECONDS) {
+    if (conn->op_begin != conn->op_end || mscclpp_now() - conn->lost_at > UCX_GRACE_SECONDS) {
         snprintf(what, sizeof(what), "UCX has lost the peer: %s",
                  conn->transport->ucx.ucs_status_string(conn->lost_why));
         mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, what);
@@ -231,10 +208,10 @@ static bool is_used(const mscclpp_region_t *region)
 /* Drives the worker for a while; false if the region is still used. */
 static bool await_end(const mscclpp_region_t *region)
 {
-    const double deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
+    const double deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
 
     while (is_used(region)) {
-        if (region->transport->stranded || mscclpp_transport_ucx_now() >= deadline) {
+        if (region->transport->stranded || mscclpp_now() >= deadline) {
             return false;
         }
         (void)mscclpp_transport_ucx_drive(region->transport);
@@ -309,8 +286,8 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
      */
     by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing != 0;
     mscclpp_transport_ucx_endpoint_release(conn, by_force);
-    deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
-    while (by_force && conn->outstanding > 0 && !transport->stranded && mscclpp_transport_ucx_now() < deadline) {
+    deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
+    while (by_force && conn->outstanding > 0 && !transport->stranded && mscclpp_now() < deadline) {
         (void)mscclpp_transport_ucx_drive(transport);
     }
 }

@@ -6,11 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/machine.h"
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define UCX_CLOSE_SECONDS 1.0 /* for endpoints to close */
 #define UCX_DRAIN_SECONDS 0.1 /* for good-byes to leave */
 #define UCX_WATCH_SECONDS 0.1 /* between two looks at the processes of peers */
 
@@ -150,7 +150,7 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 
 static void look_at_processes(mscclpp_transport_t *transport)
 {
-    double now = mscclpp_transport_ucx_now();
+    double now = mscclpp_now();
 
     if (now - transport->watched_at < UCX_WATCH_SECONDS) {
         return;
@@ -193,14 +193,14 @@ void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport)
 static bool progress_until(mscclpp_transport_t *transport, double deadline)
 {
     (void)mscclpp_transport_ucx_drive(transport);
-    return mscclpp_transport_ucx_now() < deadline;
+    return mscclpp_now() < deadline;
 }
 
 /* Lets good-byes leave. The peers need not answer: they may have left before. */
 static void drain(mscclpp_transport_t *transport)
 {
     const ucp_request_param_t param = {0};
-    double deadline = mscclpp_transport_ucx_now() + UCX_DRAIN_SECONDS;
+    double deadline = mscclpp_now() + UCX_DRAIN_SECONDS;
 
     for (ucx_endpoint_t *endpoint = transport->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         ucs_status_ptr_t request = NULL;
@@ -217,20 +217,12 @@ static void drain(mscclpp_transport_t *transport)
     }
 }
 
-bool mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport)
+void mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport)
 {
-    double deadline;
-
     drain(transport);
     for (ucx_endpoint_t *endpoint = transport->endpoints; endpoint != NULL; endpoint = endpoint->next) {
         close_endpoint(transport, endpoint, true);
     }
-    deadline = mscclpp_transport_ucx_now() + UCX_CLOSE_SECONDS;
-    do {
-        mscclpp_transport_ucx_tend(transport);
-    } while ((transport->endpoints != NULL || transport->conns != NULL) && progress_until(transport, deadline));
-    /* Connections that are left have requests that UCX does not end; 1.16 aborts where a context goes before these. */
-    return transport->endpoints == NULL && transport->conns == NULL;
 }
 
 void mscclpp_transport_ucx_endpoint_drop(mscclpp_transport_t *transport)

@@ -234,16 +234,27 @@ struct mscclpp_transport {
     mscclpp_copier_t out, in; /* of all connections */
 };
 
-/* Seconds. */
-double mscclpp_transport_ucx_now(void);
-
-/* 0 if there is no memory. */
+/* ids.c: 0 if there is no memory. */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object);
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);
 
-/* Lets the worker move on: the only way to do so. 0: it did nothing. */
+/* state.c: lets the worker move on: the only way to do so. 0: it did nothing. */
 unsigned mscclpp_transport_ucx_drive(mscclpp_transport_t *transport);
+
+/* True if the call went well; else it is logged. */
+bool mscclpp_transport_ucx_succeeded(const mscclpp_transport_t *transport, const char *call, ucs_status_t status);
+
+/* remote.c: see transport.h. */
+mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
+                                                     mscclpp_remote_t **remote_p);
+void mscclpp_transport_ucx_remote_destroy(mscclpp_remote_t *remote);
+
+/* region.c: see transport.h. */
+mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
+                                                     mscclpp_region_t **region_p);
+mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p);
+void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region);
 
 /* An operation does not name the remote any more. */
 void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote);
@@ -289,11 +300,8 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 /* Frees what has closed, and closes what nobody can use any more. */
 void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport);
 
-/*
- * Closes all, and gives that some time, before the worker goes; `drop` frees what is left after it. False if UCX still
- * closes one, or does not end what was under way: it does not survive the end of its worker or context then.
- */
-bool mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport);
+/* Lets good-byes leave for a moment and begins to close all; `drop` frees what is left after the worker went. */
+void mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport);
 void mscclpp_transport_ucx_endpoint_drop(mscclpp_transport_t *transport);
 
 /* _ops: the operations of transport.h, and what moves them on. */

@@ -26,85 +26,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define UCX_PROGRESS_MAX 16 /* calls of the worker's progress in one of ours */
-
-double mscclpp_transport_ucx_now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-/* The place in the table in the lower half, and how many there were before in the upper, which begins with 1. */
-uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
-{
-    size_t at = 0;
-
-    while (at < table->size && table->entries[at].id != 0) {
-        ++at;
-    }
-    if (at == table->size) {
-        size_t size = table->size == 0 ? 16 : 2 * table->size;
-        ucx_entry_t *entries = realloc(table->entries, size * sizeof(*entries));
-        if (entries == NULL) {
-            return 0;
-        }
-        memset(entries + table->size, 0, (size - table->size) * sizeof(*entries));
-        table->entries = entries;
-        table->size = size;
-    }
-    table->entries[at].id = ++table->generation << 32 | at;
-    table->entries[at].object = object;
-    return table->entries[at].id;
-}
-
-static ucx_entry_t *find_entry(const ucx_table_t *table, uint64_t id)
-{
-    size_t at = (uint32_t)id;
-
-    return id != 0 && at < table->size && table->entries[at].id == id ? &table->entries[at] : NULL;
-}
-
-void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id)
-{
-    const ucx_entry_t *entry = find_entry(table, id);
-
-    return entry != NULL ? entry->object : NULL;
-}
-
-void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id)
-{
-    ucx_entry_t *entry = find_entry(table, id);
-
-    if (entry != NULL) {
-        entry->id = 0;
-        entry->object = NULL;
-    }
-}
-
-unsigned mscclpp_transport_ucx_drive(mscclpp_transport_t *transport)
-{
-    return transport->stranded ? 0 : transport->ucx.ucp_worker_progress(transport->worker);
-}
-
-/* True if the call went well. */
-static bool succeeded(const mscclpp_transport_t *transport, const char *call, ucs_status_t status)
-{
-    if (status != UCS_OK) {
-        mscclpp_info("%s: no transport ucx: %s: %s", transport->params.label, call,
-                     transport->ucx.ucs_status_string(status));
-    }
-    return status == UCS_OK;
-}
-
-bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params)
-{
-    return params->one_host && params->config->ucx_shared_memory;
-}
+#define UCX_PROGRESS_MAX 16   /* calls of the worker's progress in one of ours */
+#define UCX_CLOSE_SECONDS 1.0 /* for endpoints to close */
 
 /* What the user has set for UCX goes before. */
 static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config, const char *variable,
@@ -131,7 +58,7 @@ static bool init_context(mscclpp_transport_t *transport)
     ucp_config_t *config;
     bool done;
 
-    if (!succeeded(transport, "ucp_config_read", ucx->ucp_config_read(NULL, NULL, &config))) {
+    if (!mscclpp_transport_ucx_succeeded(transport, "ucp_config_read", ucx->ucp_config_read(NULL, NULL, &config))) {
         return false;
     }
     /* A process that dies behind shared memory is only noticed by asking, and 20 s is long for those that wait. */
@@ -149,7 +76,8 @@ static bool init_context(mscclpp_transport_t *transport)
         set_default(ucx, config, "UCX_RNDV_THRESH", "RNDV_THRESH", "20k");
     }
     /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
-    done = succeeded(transport, "ucp_init", ucx->ucp_init_version(1, 13, &params, config, &transport->context));
+    done = mscclpp_transport_ucx_succeeded(transport, "ucp_init",
+                                           ucx->ucp_init_version(1, 13, &params, config, &transport->context));
     ucx->ucp_config_release(config);
     return done;
 }
@@ -167,27 +95,37 @@ static bool start_worker(mscclpp_transport_t *transport)
                                             .cb = mscclpp_transport_ucx_on_message,
                                             .arg = transport};
 
-    if (!succeeded(transport, "ucp_worker_create",
-                   ucx->ucp_worker_create(transport->context, &params, &transport->worker))) {
+    if (!mscclpp_transport_ucx_succeeded(transport, "ucp_worker_create",
+                                         ucx->ucp_worker_create(transport->context, &params, &transport->worker))) {
         transport->worker = NULL;
         return false;
     }
-    return succeeded(transport, "ucp_worker_set_am_recv_handler",
-                     ucx->ucp_worker_set_am_recv_handler(transport->worker, &handler)) &&
-           succeeded(transport, "ucp_worker_get_address",
-                     ucx->ucp_worker_get_address(transport->worker, &transport->address, &transport->address_length));
+    return mscclpp_transport_ucx_succeeded(transport, "ucp_worker_set_am_recv_handler",
+                                           ucx->ucp_worker_set_am_recv_handler(transport->worker, &handler)) &&
+           mscclpp_transport_ucx_succeeded(
+               transport, "ucp_worker_get_address",
+               ucx->ucp_worker_get_address(transport->worker, &transport->address, &transport->address_length));
 }
 
-static bool map_memory(mscclpp_transport_t *transport, void *address, size_t length, ucp_mem_h *memory_p)
+/*
+ * Closes all endpoints, and gives that some time, before the worker goes. False if UCX still closes one, or does not
+ * end what was under way: it does not survive the end of its worker or context then.
+ */
+static bool close_all(mscclpp_transport_t *transport)
 {
-    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
-                                                       UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                                                       UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
-                                         .address = address,
-                                         .length = length,
-                                         .memory_type = UCS_MEMORY_TYPE_HOST};
+    double deadline;
 
-    return succeeded(transport, "ucp_mem_map", transport->ucx.ucp_mem_map(transport->context, &params, memory_p));
+    mscclpp_transport_ucx_endpoint_close_all(transport);
+    deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
+    do {
+        mscclpp_transport_ucx_tend(transport);
+        if (transport->endpoints == NULL && transport->conns == NULL) {
+            return true;
+        }
+        (void)mscclpp_transport_ucx_drive(transport);
+    } while (mscclpp_now() < deadline);
+    /* Connections that are left have requests that UCX does not end; 1.16 aborts where a context goes before these. */
+    return false;
 }
 
 static void ucx_destroy(mscclpp_transport_t *transport)
@@ -203,7 +141,7 @@ static void ucx_destroy(mscclpp_transport_t *transport)
     }
     mscclpp_copier_fini(&transport->out, transport->params.gpu);
     mscclpp_copier_fini(&transport->in, transport->params.gpu);
-    if (transport->worker != NULL && (transport->stranded || !mscclpp_transport_ucx_endpoint_close_all(transport))) {
+    if (transport->worker != NULL && (transport->stranded || !close_all(transport))) {
         mscclpp_info("%s: UCX does not close a connection or end what was under way; its memory is not freed",
                      transport->params.label);
         return;
@@ -269,7 +207,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     transport->pid = getpid();
     transport->direct = wants_direct(params);
     /* The host twin's device memory is ordinary memory, but for those who want to see the copies. */
-    transport->copies = strcmp(params->gpu->name, "host") != 0 || strcmp(params->config->ucx_bounce, "always") == 0;
+    transport->copies = !params->gpu->twin || strcmp(params->config->ucx_bounce, "always") == 0;
     if (!init_context(transport) || !start_worker(transport)) {
         ucx_destroy(transport);
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -310,156 +248,6 @@ static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
     return status;
 }
 
-static mscclpp_status_t ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
-                                          mscclpp_region_t **region_p)
-{
-    mscclpp_region_t *region = calloc(1, sizeof(*region));
-    mscclpp_status_t status = transport->params.gpu->settle(address);
-
-    if (status != MSCCLPP_OK) {
-        free(region);
-        return status;
-    }
-    if (region != NULL) {
-        region->id = mscclpp_transport_ucx_enter(&transport->region_ids, region);
-    }
-    if (region == NULL || region->id == 0) {
-        mscclpp_error("%s: out of memory for a region of %zu bytes", transport->params.label, length);
-        free(region);
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    region->transport = transport;
-    region->address = address;
-    region->length = length;
-    /* Asked once: a kernel may be waiting for whoever asks the GPU's runtime later. */
-    region->on_device = length > 0 && transport->copies && transport->params.gpu->is_device(address);
-    if (length > 0 && transport->direct && !region->on_device &&
-        !map_memory(transport, address, length, &region->memory)) {
-        mscclpp_error("%s: UCX cannot register the %zu bytes at %p", transport->params.label, length, address);
-        mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
-        free(region);
-        return MSCCLPP_ERR_SYSTEM;
-    }
-    transport->devices += region->on_device;
-    *region_p = region;
-    return MSCCLPP_OK;
-}
-
-static mscclpp_status_t ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
-{
-    const mscclpp_transport_t *transport = region->transport;
-    ucx_key_t head = {
-        .magic = UCX_MAGIC, .region = region->id, .address = (uintptr_t)region->address, .length = region->length};
-    void *rkey = NULL;
-    size_t rkey_length = 0;
-
-    if (region->memory != NULL) {
-        ucs_status_t status = transport->ucx.ucp_rkey_pack(transport->context, region->memory, &rkey, &rkey_length);
-        if (status != UCS_OK || sizeof(head) + rkey_length > MSCCLPP_TRANSPORT_KEY_MAX) {
-            mscclpp_error("%s: no key for the %zu bytes at %p: %s, %zu bytes, and there is room for %d",
-                          transport->params.label, region->length, (void *)region->address,
-                          transport->ucx.ucs_status_string(status), sizeof(head) + rkey_length,
-                          MSCCLPP_TRANSPORT_KEY_MAX);
-            if (status == UCS_OK) {
-                transport->ucx.ucp_rkey_buffer_release(rkey);
-            }
-            return MSCCLPP_ERR_SYSTEM;
-        }
-        memcpy((char *)key + sizeof(head), rkey, rkey_length);
-        transport->ucx.ucp_rkey_buffer_release(rkey);
-    }
-    head.rkey_length = rkey_length;
-    memcpy(key, &head, sizeof(head));
-    *length_p = sizeof(head) + rkey_length;
-    return MSCCLPP_OK;
-}
-
-static void ucx_region_destroy(mscclpp_region_t *region)
-{
-    mscclpp_transport_t *transport;
-
-    if (region == NULL) {
-        return;
-    }
-    transport = region->transport;
-    mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
-    transport->devices -= region->on_device;
-    if (transport->pid == getpid()) {
-        mscclpp_transport_ucx_end_copies(transport);
-        if (!mscclpp_transport_ucx_vacate(region)) {
-            return; /* kept with the instance, and registered: requests name both */
-        }
-        if (region->memory != NULL) {
-            (void)transport->ucx.ucp_mem_unmap(transport->context, region->memory);
-        }
-    }
-    free(region);
-}
-
-static mscclpp_status_t ucx_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
-                                          mscclpp_remote_t **remote_p)
-{
-    const mscclpp_transport_t *transport = conn->transport;
-    mscclpp_remote_t *remote;
-    ucx_key_t head = {0};
-
-    memcpy(&head, key, length < sizeof(head) ? length : sizeof(head));
-    if (length < sizeof(head) || head.magic != UCX_MAGIC || length - sizeof(head) != head.rkey_length ||
-        !conn->connected) {
-        mscclpp_error("%s: the key of a region of rank %d, %zu bytes, is none, or there is no connection",
-                      transport->params.label, conn->peer, length);
-        return MSCCLPP_ERR_INVALID;
-    }
-    remote = calloc(1, sizeof(*remote));
-    if (remote == NULL) {
-        mscclpp_error("%s: out of memory for a region of rank %d", transport->params.label, conn->peer);
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    remote->conn = conn;
-    remote->region = head.region;
-    remote->address = head.address;
-    remote->length = head.length;
-    if (head.rkey_length > 0) {
-        ucs_status_t status =
-            transport->ucx.ucp_ep_rkey_unpack(conn->ep, (const char *)key + sizeof(head), &remote->rkey);
-        if (status != UCS_OK) {
-            mscclpp_error("%s: the key of a region of rank %d: ucp_ep_rkey_unpack: %s", transport->params.label,
-                          conn->peer, transport->ucx.ucs_status_string(status));
-            free(remote);
-            return MSCCLPP_ERR_PEER;
-        }
-    }
-    *remote_p = remote;
-    return MSCCLPP_OK;
-}
-
-static void free_remote(mscclpp_remote_t *remote)
-{
-    if (remote->rkey != NULL && remote->conn->transport->pid == getpid()) {
-        remote->conn->transport->ucx.ucp_rkey_destroy(remote->rkey);
-    }
-    free(remote);
-}
-
-static void ucx_remote_destroy(mscclpp_remote_t *remote)
-{
-    if (remote == NULL) {
-        return;
-    }
-    remote->destroyed = true;
-    if (remote->users == 0) {
-        free_remote(remote);
-    }
-}
-
-void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote)
-{
-    --remote->users;
-    if (remote->users == 0 && remote->destroyed) {
-        free_remote(remote);
-    }
-}
-
 extern const mscclpp_transport_ops_t mscclpp_transport_ucx;
 const mscclpp_transport_ops_t mscclpp_transport_ucx = {
     .name = "ucx",
@@ -472,11 +260,11 @@ const mscclpp_transport_ops_t mscclpp_transport_ucx = {
     .conn_connect = mscclpp_transport_ucx_conn_connect,
     .conn_destroy = mscclpp_transport_ucx_conn_destroy,
     .conn_status = mscclpp_transport_ucx_conn_status,
-    .region_create = ucx_region_create,
-    .region_key = ucx_region_key,
-    .region_destroy = ucx_region_destroy,
-    .remote_create = ucx_remote_create,
-    .remote_destroy = ucx_remote_destroy,
+    .region_create = mscclpp_transport_ucx_region_create,
+    .region_key = mscclpp_transport_ucx_region_key,
+    .region_destroy = mscclpp_transport_ucx_region_destroy,
+    .remote_create = mscclpp_transport_ucx_remote_create,
+    .remote_destroy = mscclpp_transport_ucx_remote_destroy,
     .put = mscclpp_transport_ucx_put,
     .signal = mscclpp_transport_ucx_signal,
     .put_signal = mscclpp_transport_ucx_put_signal,

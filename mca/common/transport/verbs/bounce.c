@@ -75,21 +75,6 @@ mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
     return lands ? open_copiers(conn->transport) : MSCCLPP_OK;
 }
 
-void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
-{
-    /* Where its sum is still being copied, others wait for the end of that batch before they read the word. */
-    if (conn == conn->transport->adding) {
-        conn->bounce->add_stage = 0;
-        conn->transport->adding = NULL;
-    }
-}
-
-void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
-{
-    mscclpp_copier_wait(&transport->out, transport->params.gpu);
-    mscclpp_copier_wait(&transport->in, transport->params.gpu);
-}
-
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;

@@ -1,10 +1,10 @@
 /* Connections: the queue pairs to one peer, and what the two sides have to agree on. */
+#include "mca/common/base/clock.h"
 #include "mca/common/transport/verbs/internal.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define ADDRESS_MAGIC 0x6d737662u /* changes with conn_address_t */
 #define GOOD_BYE_SECONDS 0.01     /* the least of each: an HCA that answers takes microseconds */
@@ -58,14 +58,6 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
     return MSCCLPP_OK;
 }
 
-double mscclpp_verbs_now(void)
-{
-    struct timespec time = {0, 0};
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /*
  * Over when the peer's HCA has taken it: the queue pair may go then, as all that the peer may still ask for again has
  * come. A peer that does not answer is a dead one, and not to be waited for at the end of each connection to it; but
@@ -76,7 +68,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
     mscclpp_verbs_qp_t *qp = conn->qps[0];
     const double patience = conn->transport->patience;
     const double limit = patience > GOOD_BYE_SECONDS ? patience : GOOD_BYE_SECONDS;
-    const double started = mscclpp_verbs_now();
+    const double started = mscclpp_now();
     double waited = 0;
     uint64_t number = 0;
 
@@ -96,7 +88,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
             break;
         }
         (void)sched_yield();
-        waited = mscclpp_verbs_now() - started;
+        waited = mscclpp_now() - started;
     }
     conn->transport->patience = patience - waited;
 }

@@ -109,7 +109,7 @@ struct mscclpp_transport {
     mscclpp_conn_t *adding;    /* whose add to bounced memory is under way */
     int connected[2];          /* connections by mode: [0] no_atomic, [1] atomic */
     unsigned rounds;           /* of progress */
-    double probed_at;          /* mscclpp_verbs_now, when the peers last were */
+    double probed_at;          /* mscclpp_now, when the peers last were */
     double patience;           /* seconds that all good-byes together may still wait, beyond the least of each */
     mscclpp_status_t failed;   /* of a connection, not yet returned by progress */
 };
@@ -249,7 +249,11 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands);
 
 /* Waits for the copies under way, before memory goes that they read or write. */
-void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport);
+static inline void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
+{
+    mscclpp_copier_wait(&transport->out, transport->params.gpu);
+    mscclpp_copier_wait(&transport->in, transport->params.gpu);
+}
 
 /* After the queue pairs. Does nothing if there is nothing. */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn);
@@ -282,9 +286,6 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length);
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_verbs_conn_status(const mscclpp_conn_t *conn);
-
-/* Seconds of a clock that never goes back. */
-double mscclpp_verbs_now(void);
 
 /* verbs/qp.c: what a peer has to know of a queue pair. Plain bytes, as they travel. */
 typedef struct {

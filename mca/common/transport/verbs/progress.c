@@ -1,38 +1,13 @@
 /* What the HCA has done: completions, signals of peers, and errors. */
+#include "mca/common/base/clock.h"
 #include "mca/common/transport/verbs/internal.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #define POLL_BATCH 16
 #define POLL_ROUNDS 4        /* batches of one queue pair at a time, so that the others have their turn */
 #define EVENT_INTERVAL 1024u /* rounds of progress between two looks for events and at the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
-#define LINE_BYTES 512       /* of what is said of a failure */
-
-void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
-{
-    mscclpp_transport_t *transport = conn->transport;
-    char line[LINE_BYTES];
-    va_list arguments;
-
-    if (MSCCLPP_OK != conn->status || conn->left) {
-        return;
-    }
-    conn->status = status;
-    mscclpp_verbs_bounce_give_up(conn);
-    if (conn->leaving) {
-        return;
-    }
-    if (MSCCLPP_OK == transport->failed) {
-        transport->failed = status;
-    }
-    va_start(arguments, format);
-    (void)vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    mscclpp_error("%s: verbs: %s", transport->params.label, line);
-}
 
 static mscclpp_status_t status_of(enum ibv_wc_status status)
 {
@@ -210,7 +185,7 @@ static void look_for_events(mscclpp_transport_t *transport)
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
-    const double now = mscclpp_verbs_now();
+    const double now = mscclpp_now();
 
     if (now - transport->probed_at < PROBE_INTERVAL) {
         return;

@@ -56,7 +56,7 @@ mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transpor
     mscclpp_mem_info_t info;
 
     transport->params.gpu->query(address, &info);
-    return &mscclpp_gpu_host_ops == transport->params.gpu && NULL == info.base ? MSCCLPP_MEM_HOST : info.kind;
+    return transport->params.gpu->twin && NULL == info.base ? MSCCLPP_MEM_HOST : info.kind;
 }
 
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,

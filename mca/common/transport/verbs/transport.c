@@ -106,7 +106,7 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
     transport->params = *params;
     transport->patience = PATIENCE_SECONDS;
     /* A way of registration that was asked for is one for device memory; the twin's stands for it then. */
-    transport->cpu_reads_all = 0 == strcmp(params->gpu->name, "host") && 0 == strcmp(registration, "auto");
+    transport->cpu_reads_all = params->gpu->twin && 0 == strcmp(registration, "auto");
     status = mscclpp_verbs_load(params->config->verbs_library, &transport->ibv);
     if (MSCCLPP_OK == status) {
         status = mscclpp_verbs_open_rails(transport);

@@ -1,0 +1,16 @@
+/* The clock that waits, deadlines and durations go by. */
+#ifndef MCA_COMMON_BASE_CLOCK_H
+#define MCA_COMMON_BASE_CLOCK_H
+
+#include <time.h>
+
+/* Seconds of the monotonic clock. */
+static inline double mscclpp_now(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* The numbers by which peers name connections and regions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/transport/ucx/internal.h"
+
+/* The place in the table in the lower half, and how many there were before in the upper, which begins with 1. */
+uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
+{
+    size_t at = 0;
+
+    while (at < table->size && table->entries[at].id != 0) {
+        ++at;
+    }
+    if (at == table->size) {
+        size_t size = table->size == 0 ? 16 : 2 * table->size;
+        ucx_entry_t *entries = realloc(table->entries, size * sizeof(*entries));
+        if (entries == NULL) {
+            return 0;
+        }
+        memset(entries + table->size, 0, (size - table->size) * sizeof(*entries));
+        table->entries = entries;
+        table->size = size;
+    }
+    table->entries[at].id = ++table->generation << 32 | at;
+    table->entries[at].object = object;
+    return table->entries[at].id;
+}
+
+static ucx_entry_t *find_entry(const ucx_table_t *table, uint64_t id)
+{
+    size_t at = (uint32_t)id;
+
+    return id != 0 && at < table->size && table->entries[at].id == id ? &table->entries[at] : NULL;
+}
+
+void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id)
+{
+    const ucx_entry_t *entry = find_entry(table, id);
+
+    return entry != NULL ? entry->object : NULL;
+}
+
+void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id)
+{
+    ucx_entry_t *entry = find_entry(table, id);
+
+    if (entry != NULL) {
+        entry->id = 0;
+        entry->object = NULL;
+    }
+}

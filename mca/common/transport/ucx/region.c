@@ -1,0 +1,106 @@
+/* Regions of this process. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/transport/ucx/internal.h"
+
+static bool map_memory(mscclpp_transport_t *transport, void *address, size_t length, ucp_mem_h *memory_p)
+{
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+                                                       UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                       UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+                                         .address = address,
+                                         .length = length,
+                                         .memory_type = UCS_MEMORY_TYPE_HOST};
+
+    return mscclpp_transport_ucx_succeeded(transport, "ucp_mem_map",
+                                           transport->ucx.ucp_mem_map(transport->context, &params, memory_p));
+}
+
+mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
+                                                     mscclpp_region_t **region_p)
+{
+    mscclpp_region_t *region = calloc(1, sizeof(*region));
+    mscclpp_status_t status = transport->params.gpu->settle(address);
+
+    if (status != MSCCLPP_OK) {
+        free(region);
+        return status;
+    }
+    if (region != NULL) {
+        region->id = mscclpp_transport_ucx_enter(&transport->region_ids, region);
+    }
+    if (region == NULL || region->id == 0) {
+        mscclpp_error("%s: out of memory for a region of %zu bytes", transport->params.label, length);
+        free(region);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    region->transport = transport;
+    region->address = address;
+    region->length = length;
+    /* Asked once: a kernel may be waiting for whoever asks the GPU's runtime later. */
+    region->on_device = length > 0 && transport->copies && transport->params.gpu->is_device(address);
+    if (length > 0 && transport->direct && !region->on_device &&
+        !map_memory(transport, address, length, &region->memory)) {
+        mscclpp_error("%s: UCX cannot register the %zu bytes at %p", transport->params.label, length, address);
+        mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
+        free(region);
+        return MSCCLPP_ERR_SYSTEM;
+    }
+    transport->devices += region->on_device;
+    *region_p = region;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
+{
+    const mscclpp_transport_t *transport = region->transport;
+    ucx_key_t head = {
+        .magic = UCX_MAGIC, .region = region->id, .address = (uintptr_t)region->address, .length = region->length};
+    void *rkey = NULL;
+    size_t rkey_length = 0;
+
+    if (region->memory != NULL) {
+        ucs_status_t status = transport->ucx.ucp_rkey_pack(transport->context, region->memory, &rkey, &rkey_length);
+        if (status != UCS_OK || sizeof(head) + rkey_length > MSCCLPP_TRANSPORT_KEY_MAX) {
+            mscclpp_error("%s: no key for the %zu bytes at %p: %s, %zu bytes, and there is room for %d",
+                          transport->params.label, region->length, (void *)region->address,
+                          transport->ucx.ucs_status_string(status), sizeof(head) + rkey_length,
+                          MSCCLPP_TRANSPORT_KEY_MAX);
+            if (status == UCS_OK) {
+                transport->ucx.ucp_rkey_buffer_release(rkey);
+            }
+            return MSCCLPP_ERR_SYSTEM;
+        }
+        memcpy((char *)key + sizeof(head), rkey, rkey_length);
+        transport->ucx.ucp_rkey_buffer_release(rkey);
+    }
+    head.rkey_length = rkey_length;
+    memcpy(key, &head, sizeof(head));
+    *length_p = sizeof(head) + rkey_length;
+    return MSCCLPP_OK;
+}
+
+void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region)
+{
+    mscclpp_transport_t *transport;
+
+    if (region == NULL) {
+        return;
+    }
+    transport = region->transport;
+    mscclpp_transport_ucx_remove(&transport->region_ids, region->id);
+    transport->devices -= region->on_device;
+    if (transport->pid == getpid()) {
+        mscclpp_transport_ucx_end_copies(transport);
+        if (!mscclpp_transport_ucx_vacate(region)) {
+            return; /* kept with the instance, and registered: requests name both */
+        }
+        if (region->memory != NULL) {
+            (void)transport->ucx.ucp_mem_unmap(transport->context, region->memory);
+        }
+    }
+    free(region);
+}
