@@ -316,8 +316,9 @@ cases_stages() {
             skip "stage_shared:layout:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
             continue
         fi
-        # Kernels serve ranks with different kinds of memory alike where each call agrees on them.
-        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+        # The first rank of each call decides for all of them, whatever kinds of memory they pass; or each call agrees.
+        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
+        run "native_shared:agreed:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_stage"
         run "stage_shared:$n" 240 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
         run "stage_shared:layout:$n" 120 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 \
