@@ -306,6 +306,7 @@ cases_stages() {
         run "stage_async:threads:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async" --threads
         run "stage_layout:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_layout"
         run "native_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
+        run "native_silent:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_silent"
     done
     cases_overflow
     # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.

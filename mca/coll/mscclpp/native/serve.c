@@ -24,6 +24,8 @@ static bool follow(mca_coll_mscclpp_module_t *module)
            mscclpp_team_awaits_announcements(team, module->calls)) {
         opal_progress();
     }
+    /* Who announces has decided before, but perhaps after the look above. */
+    (void)mscclpp_team_is_decided(team, module->calls, &device);
     return device;
 }
 
