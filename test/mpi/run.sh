@@ -499,6 +499,48 @@ cases_check() {
     done
 }
 
+# What was asked for by name and does not serve is said, once; so is what memory or address space would mend.
+cases_said() {
+    local name
+    run_counting "said:algorithm of nodes on one" 1 'warning: .*algorithm is nodes_split, which cannot serve all-' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm nodes_split "$bindir/test_basic" served
+    run_counting "said:algorithm between nodes" 1 'algorithm is oneshot, which cannot serve .*: nodes[a-z_]* does' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot --mca coll_mscclpp_ranks_per_node 1 \
+        "$bindir/test_basic" served
+    run_counting "said:transport" 1 'warning: .*coll_mscclpp_transport is verbs, .*: device buffers are staged' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_transport verbs --mca coll_mscclpp_verbs_devices none \
+        --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_counts" staged
+    run_counting "said:algorithm without kernels" 1 'algorithm is nodes, but no kernels can serve this com' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_transport verbs --mca coll_mscclpp_verbs_devices none \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes "$bindir/test_counts" staged
+    for name in auto network; do
+        run_never_saying "said:not of $name" warning: 60 -n 3 "${forced[@]}" --mca coll_mscclpp_transport $name \
+            --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_basic" served
+    done
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    run_counting "said:algorithm that maps" 1 'algorithm is zerocopy, which cannot serve .*: scratch does' 60 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_basic" served
+    # shellcheck disable=SC2016 # each rank's own shell expands it
+    run_saying "said:address space" 'warning: MPI_COMM_WORLD: rank 1: what a team needs, .*memory: device buffers are' \
+        60 -n 3 "${forced[@]}" --mca coll_mscclpp_scratch_size 1g --mca coll_mscclpp_ucx 0 \
+        --mca coll_mscclpp_algorithm scratch \
+        sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || ulimit -v 1500000; exec "$@"' sh "$bindir/test_counts" staged
+}
+
+# What communicators cost, of which the runs' own lines tell more. Times have limits that a busy machine keeps, too.
+cases_cost() {
+    local n
+    for n in 2 3 4; do
+        # Of each rank's scratch every rank maps less than 1 MiB.
+        run "cost:space:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_cost" space $((n * 1024))
+        run_saying "cost:dup:$n" 'ready with what an ended communicator has left' 120 -n "$n" "${forced[@]}" \
+            --mca coll_mscclpp_verbose 2 "$bindir/test_cost" dup 5000
+    done
+    run_never_saying "cost:dup, no reuse" 'what an ended communicator has left' 120 -n 2 "${forced[@]}" \
+        --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_reuse 0 "$bindir/test_cost" dup 0
+    run "cost:threads:3" 120 -n 3 "${forced[@]}" "$bindir/test_cost" threads 0
+}
+
 # Between nodes the ranks of one are all of one kind, or a node has both.
 cases_mixed() {
     local ctrl
@@ -521,8 +563,9 @@ cases_no_memory() {
         init=(--mca coll mscclpp --mca coll_mscclpp_device auto "${device[@]:3}")
     fi
     for n in 2 3; do
-        run "no_memory:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_no_memory"
+        run "no_memory:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
+    run "no_memory:stage" 60 -n 3 "${forced[@]}" "$bindir/test_no_memory" stage
     for who in 1 all; do
         for n in 1 2 3 4; do
             run "no_memory:init:$who:$n" 60 -n 3 "${init[@]}" "$bindir/test_no_memory" init $who $n
@@ -532,9 +575,10 @@ cases_no_memory() {
     done
     for per in 1 2; do
         run "no_memory:nodes:3/$per" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
-            --mca coll_mscclpp_transport $transport --mca coll_mscclpp_exchange_memory device "$bindir/test_no_memory"
+            --mca coll_mscclpp_transport $transport --mca coll_mscclpp_exchange_memory device \
+            --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
         run "no_memory:nodes:3/$per:shm" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
-            --mca coll_mscclpp_transport shm "$bindir/test_no_memory"
+            --mca coll_mscclpp_transport shm --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
 }
 
@@ -850,8 +894,8 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check no_memory descriptors
-    late idle init rules tune bench selection sync_copies)
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check said no_memory
+    descriptors late idle init rules tune bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -859,11 +903,12 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        differs check bench ports rules init no_memory descriptors sync_copies
+        differs check said bench ports rules init no_memory descriptors sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done
 fi
+cases_cost
 cases_linger # how long calls take is what it is about
 cases_killed
 [ "${patterns[0]:-}" = --list ] && exit 0

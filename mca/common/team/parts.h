@@ -69,6 +69,8 @@ struct mscclpp_team {
 
     mscclpp_gpu_stream_t *stream; /* of the task in hand, from the pool; NULL between tasks */
     char *scratch;                /* this rank's, in device memory */
+    uint64_t full_size;           /* scratch_size, once larger messages come; 0: nothing more will come */
+    uint64_t small_max;           /* the largest message until then */
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_gpu_handle_t peer_handle[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_mailbox_t *mailbox;        /* as the host sees it */
@@ -111,9 +113,12 @@ struct mscclpp_team {
     int hold_last; /* where those of the last exchange begin */
     int hold_capacity;
 
+    uint64_t park_key; /* see team/park.h; 0: it is never taken over */
+
     /* team.c: once it has ended. */
     mscclpp_team_t *next_remains;
     void *engine_memory; /* that peers may still map; NULL: none */
+    void *given_up;      /* likewise, scratch */
 };
 
 /*

@@ -8,6 +8,7 @@
 #include "mca/common/gpu/users.h"
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/streams.h"
+#include "mca/common/team/park.h"
 #include "mca/common/team/parts.h"
 
 /*
@@ -54,6 +55,7 @@ static bool reap(bool all)
         freed = remains->next_remains;
         remains->gpu->device_free(remains->device, remains->scratch);
         remains->gpu->device_free(remains->device, remains->engine_memory);
+        remains->gpu->device_free(remains->device, remains->given_up);
         mscclpp_shmseg_detach(remains->control_segment);
         free(remains);
     }
@@ -87,11 +89,9 @@ void mscclpp_team_close_peers(mscclpp_team_t *team)
     }
 }
 
-void mscclpp_team_destroy(mscclpp_team_t *team)
+/* For good. */
+static void destroy(mscclpp_team_t *team)
 {
-    if (team == NULL) {
-        return;
-    }
     if (mscclpp_linger_end(team) != MSCCLPP_OK) {
         team->stuck = true;
     }
@@ -130,10 +130,29 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     mscclpp_team_reap();
 }
 
+void mscclpp_team_destroy(mscclpp_team_t *team)
+{
+    mscclpp_team_t *evicted = team;
+
+    if (team == NULL) {
+        return;
+    }
+    if (mscclpp_park_put(team, &evicted)) {
+        team = evicted;
+    }
+    if (team != NULL) {
+        destroy(team);
+    }
+}
+
 void mscclpp_team_finalize(double seconds)
 {
     double until = mscclpp_now() + seconds;
+    mscclpp_team_t *team;
 
+    while ((team = mscclpp_park_drain()) != NULL) {
+        destroy(team);
+    }
     while (!reap(false)) {
         struct timespec pause = {0, 100000};
 

@@ -27,6 +27,7 @@ typedef struct {
     /* For `concurrent`; NULL: the process's. Ranks that are threads of one process need one of their own each. */
     mscclpp_room_t *room;
     mscclpp_oob_t oob; /* copied; its context and label outlive the team */
+    bool reuse;        /* take over a team of the same ranks that has ended, if they all have one; see team/park.h */
     int leader;        /* the lowest rank that the caller knows to be on this node, the own one included */
     uint64_t job; /* of the ranks of others, which the caller knows nothing of, those on this machine share the node */
 } mscclpp_team_params_t;
