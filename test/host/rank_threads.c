@@ -1,4 +1,5 @@
 #include "test/host/rank_threads.h"
+#include "mca/common/setup/setup.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "mca/common/setup/setup.h"
 
 #include "mca/common/fabric/fabric.h"
 #include "mca/common/task/task.h"

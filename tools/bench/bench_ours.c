@@ -1,4 +1,5 @@
 /* What is measured: MPI's own functions, and the host library's calls without MPI in between. */
+#include "mca/common/setup/setup.h"
 #include "tools/bench/bench.h"
 
 #include <string.h>

@@ -1,12 +1,14 @@
-#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/coll/mscclpp/component.h"
 
 #include "mca/coll/mscclpp/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll/mscclpp/native/gate.h"
+#include "mca/coll/mscclpp/native/native.h"
 #include "mca/coll/mscclpp/stage/stage.h"
-#include "mca/common/ctrl/ctrl.h"
+#include "mca/common/setup/setup.h"
 #include "mca/common/base/log.h"
 
 #ifndef MSCCLPP_VERSION_MAJOR
@@ -20,26 +22,23 @@ static int component_open(void);
 static int component_close(void);
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads);
 
-mca_coll_mscclpp_component_t mca_coll_mscclpp_component = {
-    .super =
+/* The one symbol that the component exports. */
+extern __attribute__((visibility("default"))) mca_coll_base_component_t mca_coll_mscclpp_component;
+
+mca_coll_base_component_t mca_coll_mscclpp_component = {
+    .collm_version =
         {
-            .collm_version =
-                {
-                    MCA_COLL_MSCCLPP_BASE_VERSION,
-                    .mca_component_name = "mscclpp",
-                    MCA_BASE_MAKE_VERSION(component, MSCCLPP_VERSION_MAJOR, MSCCLPP_VERSION_MINOR,
-                                          MSCCLPP_VERSION_RELEASE),
-                    .mca_open_component = component_open,
-                    .mca_close_component = component_close,
-                    .mca_register_component_params = component_register,
-                },
-            /* No claim to survive a checkpoint: mapped device memory does not. */
-            .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
-            .collm_init_query = component_init_query,
-            .collm_comm_query = mca_coll_mscclpp_comm_query,
+            MCA_COLL_MSCCLPP_BASE_VERSION,
+            .mca_component_name = "mscclpp",
+            MCA_BASE_MAKE_VERSION(component, MSCCLPP_VERSION_MAJOR, MSCCLPP_VERSION_MINOR, MSCCLPP_VERSION_RELEASE),
+            .mca_open_component = component_open,
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
         },
-    .output = -1,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
+    /* No claim to survive a checkpoint: mapped device memory does not. */
+    .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+    .collm_init_query = component_init_query,
+    .collm_comm_query = mca_coll_mscclpp_comm_query,
 };
 
 #ifdef MCA_BASE_COMPONENT_INIT
@@ -53,14 +52,14 @@ static void log_to_opal_output(void *context, mscclpp_log_level_t level, const c
 
     (void)context;
     /* Stream 0 is Open MPI's own and always there; ours is open between component_open and component_close. */
-    opal_output(mca_coll_mscclpp_component.output >= 0 ? mca_coll_mscclpp_component.output : 0, "coll:mscclpp: %s%s",
-                name, line);
+    opal_output(mca_coll_mscclpp_state.output >= 0 ? mca_coll_mscclpp_state.output : 0, "coll:mscclpp: %s%s", name,
+                line);
 }
 
 /* Errors and warnings are always printed. */
 static void install_log_sink(void)
 {
-    int verbose = mca_coll_mscclpp_component.config.verbose;
+    int verbose = mca_coll_mscclpp_state.config.verbose;
     mscclpp_log_level_t level = verbose > MSCCLPP_LOG_WARN ? (mscclpp_log_level_t)verbose : MSCCLPP_LOG_WARN;
 
     mscclpp_log_set(log_to_opal_output, NULL, level);
@@ -106,7 +105,8 @@ static int component_register(void)
 {
     int rc;
 
-    mscclpp_config_init(&mca_coll_mscclpp_component.config);
+    mca_coll_mscclpp_state.version = &mca_coll_mscclpp_component.collm_version;
+    mscclpp_config_init(&mca_coll_mscclpp_state.config);
     install_log_sink();
     if (!abi_matches()) {
         return OMPI_ERR_NOT_AVAILABLE;
@@ -115,7 +115,7 @@ static int component_register(void)
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    mca_coll_mscclpp_component.own = mca_coll_mscclpp_component.config;
+    mca_coll_mscclpp_state.own = mca_coll_mscclpp_state.config;
     install_log_sink();
     mca_coll_mscclpp_register_counters();
     return OMPI_SUCCESS;
@@ -123,8 +123,8 @@ static int component_register(void)
 
 static int component_open(void)
 {
-    mca_coll_mscclpp_component.output = opal_output_open(NULL);
-    mca_coll_mscclpp_component.finalizing = false;
+    mca_coll_mscclpp_state.output = opal_output_open(NULL);
+    mca_coll_mscclpp_state.finalizing = false;
     mca_coll_mscclpp_widen_selection();
     mca_coll_mscclpp_publish_settings();
     return OMPI_SUCCESS;
@@ -132,22 +132,22 @@ static int component_open(void)
 
 static int component_close(void)
 {
-    if (NULL != mca_coll_mscclpp_component.gpu) {
+    if (NULL != mca_coll_mscclpp_state.gpu) {
         mca_coll_mscclpp_nodes_fini();
         mca_coll_mscclpp_watch_fini();
         mca_coll_mscclpp_check_fini();
         mca_coll_mscclpp_stage_fini();
         /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */
         mscclpp_team_finalize(0);
-        mscclpp_rules_destroy(mca_coll_mscclpp_component.rules);
-        mca_coll_mscclpp_component.rules = NULL;
-        mca_coll_mscclpp_component.gpu = NULL;
+        mscclpp_rules_destroy(mca_coll_mscclpp_state.rules);
+        mca_coll_mscclpp_state.rules = NULL;
+        mca_coll_mscclpp_state.gpu = NULL;
     }
     /* The sink's code is about to be unloaded, and the host library with it; its default writes to stderr. */
     mscclpp_log_set(NULL, NULL, mscclpp_log_level);
-    if (mca_coll_mscclpp_component.output >= 0) {
-        opal_output_close(mca_coll_mscclpp_component.output);
-        mca_coll_mscclpp_component.output = -1;
+    if (mca_coll_mscclpp_state.output >= 0) {
+        opal_output_close(mca_coll_mscclpp_state.output);
+        mca_coll_mscclpp_state.output = -1;
     }
     return OMPI_SUCCESS;
 }
@@ -192,16 +192,16 @@ static bool wants_ucx(const mscclpp_config_t *config)
 
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
-    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     const mscclpp_gpu_ops_t *gpu;
 
     (void)enable_progress_threads;
     (void)enable_mpi_threads; /* everything here is safe with threads at all times */
     mca_coll_mscclpp_adopt_settings();
-    if (!component->config.enable || component->config.priority < 0) {
+    if (!state->config.enable || state->config.priority < 0) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    if (MSCCLPP_OK != mscclpp_gpu_open_later(component->config.device, &gpu)) {
+    if (MSCCLPP_OK != mscclpp_gpu_open_later(state->config.device, &gpu)) {
         return OMPI_ERR_NOT_AVAILABLE; /* silent for "auto", already reported otherwise */
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
@@ -216,19 +216,20 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (OMPI_SUCCESS != mca_coll_mscclpp_nodes_init()) {
         goto err_watch_fini;
     }
-    if ('\0' != component->config.rules[0]) {
-        (void)mscclpp_rules_read(component->config.rules, &component->rules); /* reported; else the built-in table */
+    if ('\0' != state->config.rules[0]) {
+        (void)mscclpp_rules_read(state->config.rules, &state->rules); /* reported; else the built-in table */
     }
     /* An application that will have threads is not likely to have them yet. */
-    mscclpp_ctrl_prepare(wants_ucx(&component->config));
-    component->stage_others = others_need_staging(component->config.stage, gpu);
-    component->gpu = gpu;
-    if (component->stage_others && gpu->twin) {
+    mscclpp_setup_prepare(wants_ucx(&state->config));
+    state->stage_others = others_need_staging(state->config.stage, gpu);
+    state->gpu = gpu;
+    state->bind = mca_coll_mscclpp_bind;
+    if (state->stage_others && gpu->twin) {
         /* All memory is the twin's, that of Open MPI's own collectives, too, which must not fail for a stream. */
         mca_coll_mscclpp_stage_open(0);
     }
     mscclpp_info("device %s; other collectives %s", gpu->name,
-                 component->stage_others ? "stage device buffers" : "are left alone");
+                 state->stage_others ? "stage device buffers" : "are left alone");
     return OMPI_SUCCESS;
 
 err_watch_fini:

@@ -1,11 +1,12 @@
-#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/coll/mscclpp/component.h"
 
 #include "mca/coll/mscclpp/check/check.h"
 
-#include <sched.h>
 #include <string.h>
 
+#include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/native.h"
+#include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/base/log.h"
 
 static void module_construct(mca_coll_mscclpp_module_t *module)
@@ -36,7 +37,7 @@ static mca_coll_mscclpp_module_t *spare_take(void)
     mca_coll_mscclpp_module_t *module = NULL;
     bool used = false;
 
-    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     for (int i = 0; i < spares_made && !used; ++i) {
         module = &spares[i];
         used = 1 == module->super.super.obj_reference_count;
@@ -50,51 +51,12 @@ static mca_coll_mscclpp_module_t *spare_take(void)
     } else {
         module = NULL;
     }
-    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     if (used) {
         opal_obj_run_destructors(&module->super.super);
         opal_obj_run_constructors(&module->super.super);
     }
     return module;
-}
-
-static void list_insert(mca_coll_mscclpp_module_t *module)
-{
-    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
-
-    pthread_mutex_lock(&component->lock);
-    module->next = component->modules;
-    module->link = &component->modules;
-    if (NULL != module->next) {
-        module->next->link = &module->next;
-    }
-    component->modules = module;
-    pthread_mutex_unlock(&component->lock);
-}
-
-static void list_remove(mca_coll_mscclpp_module_t *module)
-{
-    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
-    if (NULL != module->link) {
-        *module->link = module->next;
-        if (NULL != module->next) {
-            module->next->link = module->link;
-        }
-        module->next = NULL;
-        module->link = NULL;
-    }
-    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
-}
-
-/*
- * Another thread's look at the module, begun before the caller hid what it looks at, ends soon: it never waits. The
- * caller must have hidden that under the component's lock, under which a look begins.
- */
-static void wait_for_watchers(const mca_coll_mscclpp_module_t *module)
-{
-    while (0 != __atomic_load_n(&module->watchers, __ATOMIC_ACQUIRE)) {
-        sched_yield();
-    }
 }
 
 static void release_previous(mca_coll_mscclpp_module_t *module)
@@ -110,30 +72,13 @@ static void release_previous(mca_coll_mscclpp_module_t *module)
 
 static void module_destruct(mca_coll_mscclpp_module_t *module)
 {
-    list_remove(module);
-    wait_for_watchers(module);
+    mca_coll_mscclpp_list_remove(module);
+    mca_coll_mscclpp_wait_for_watchers(module);
     mca_coll_mscclpp_module_release_team(module);
     release_previous(module);
 }
 
 OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_construct, module_destruct);
-
-void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
-{
-    mscclpp_team_t *team;
-
-    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
-    team = __atomic_exchange_n(&module->team, NULL, __ATOMIC_ACQ_REL);
-    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
-    wait_for_watchers(module);
-
-    if (MCA_COLL_MSCCLPP_TEAM_READY == module->team_state) {
-        module->team_state = MCA_COLL_MSCCLPP_TEAM_NONE;
-    }
-    mscclpp_team_destroy(team);
-    mca_coll_mscclpp_check_forget(module);
-    mca_coll_mscclpp_oob_destroy(module); /* after the team, which holds its table */
-}
 
 /* What served the slot before this module, if anything did. Open MPI fills in the function without a module never. */
 #define SAVE(slot_)                                                                                                    \
@@ -168,13 +113,13 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         mscclpp_info("%s: no other component offers allreduce; not used", mca_coll_mscclpp_comm_name(comm));
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    if (mca_coll_mscclpp_component.stage_others || mca_coll_mscclpp_component.config.check_calls) {
+    if (mca_coll_mscclpp_state.stage_others || mca_coll_mscclpp_state.config.check_calls) {
         MCA_COLL_MSCCLPP_ALL(SAVE)
     } else {
         SAVE(allreduce)
         MCA_COLL_MSCCLPP_NATIVE(SAVE)
     }
-    if (mca_coll_mscclpp_component.stage_others) {
+    if (mca_coll_mscclpp_state.stage_others) {
 #define INSTALL_STAGE(slot_) INSTALL(slot_, mca_coll_mscclpp_stage_##slot_)
         MCA_COLL_MSCCLPP_ALL(INSTALL_STAGE)
 #undef INSTALL_STAGE
@@ -185,15 +130,15 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         MCA_COLL_MSCCLPP_NATIVE(INSTALL_NATIVE)
 #undef INSTALL_NATIVE
     }
-    if (mca_coll_mscclpp_component.config.check_calls) {
+    if (mca_coll_mscclpp_state.config.check_calls) {
         MCA_COLL_MSCCLPP_COLLECTIVES(INSTALL_CHECK)
     }
     module->enabled = true;
     if (intra) {
-        list_insert(module);
+        mca_coll_mscclpp_list_insert(module);
     }
     if (comm == &ompi_mpi_comm_self.comm) {
-        (void)mca_coll_mscclpp_attribute_attach_self();
+        (void)mca_coll_mscclpp_bind_self();
     }
     return OMPI_SUCCESS;
 }
@@ -210,8 +155,8 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 #define UNINSTALL(slot_) MCA_COLL_MSCCLPP_SLOT_UNINSTALL(module, comm, slot_);
     MCA_COLL_MSCCLPP_ALL(UNINSTALL)
 #undef UNINSTALL
-    list_remove(module);
-    wait_for_watchers(module);
+    mca_coll_mscclpp_list_remove(module);
+    mca_coll_mscclpp_wait_for_watchers(module);
     mca_coll_mscclpp_module_release_team(module);
     if (0 != module->served || 0 != module->staged) {
         mscclpp_info("%s: %llu calls served by kernels, %llu staged", mca_coll_mscclpp_comm_name(comm),
@@ -225,12 +170,11 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority)
 {
-    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mca_coll_mscclpp_module_t *module;
 
     /* Communicators of one process and inter-communicators too: what serves them cannot take device buffers either. */
-    if (NULL == component->gpu ||
-        (OMPI_COMM_IS_INTER(comm) && !component->stage_others && !component->config.check_calls)) {
+    if (NULL == state->gpu || (OMPI_COMM_IS_INTER(comm) && !state->stage_others && !state->config.check_calls)) {
         return NULL;
     }
     if (comm == &ompi_mpi_comm_world.comm) {
@@ -249,34 +193,6 @@ mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *
     module->comm = comm;
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
-    *priority = component->config.priority;
+    *priority = state->config.priority;
     return &module->super;
-}
-
-int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
-{
-    /* Values above 0 are error classes of MPI's, which Open MPI hands to the application as they are. */
-    switch (status) {
-    case MSCCLPP_OK:
-        return OMPI_SUCCESS;
-    case MSCCLPP_ERR_NO_MEMORY:
-        return MPI_ERR_NO_MEM;
-    case MSCCLPP_ERR_INVALID:
-        return MPI_ERR_ARG;
-    case MSCCLPP_ERR_MIXED:
-        return MPI_ERR_BUFFER;
-    case MSCCLPP_ERR_REVOKED:
-        return MCA_COLL_MSCCLPP_ERR_REVOKED;
-    case MSCCLPP_ERR_SYSTEM:
-    case MSCCLPP_ERR_DEVICE:
-    case MSCCLPP_ERR_NO_DESCRIPTORS:
-        return MPI_ERR_INTERN;
-    case MSCCLPP_ERR_TIMEOUT:
-    case MSCCLPP_ERR_PEER:
-        return MPI_ERR_OTHER;
-    case MSCCLPP_IN_PROGRESS:
-    case MSCCLPP_ERR_NOT_SUPPORTED:
-        break; /* never an end: the caller goes another way */
-    }
-    return MPI_ERR_UNKNOWN;
 }

@@ -1,4 +1,4 @@
-#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/coll/mscclpp/component.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,9 +122,9 @@ static int register_variable(const mscclpp_param_t *param)
     }
     describe(param, help, sizeof(help));
     /* Not settable later: what has been made by then, teams included, would keep the old value. */
-    rc = mca_base_component_var_register(
-        &mca_coll_mscclpp_component.super.collm_version, param->name, help, type, enumeration, 0, 0,
-        (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1), MCA_BASE_VAR_SCOPE_READONLY, storage);
+    rc = mca_base_component_var_register(mca_coll_mscclpp_state.version, param->name, help, type, enumeration, 0, 0,
+                                         (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1),
+                                         MCA_BASE_VAR_SCOPE_READONLY, storage);
     if (NULL != enumeration) {
         OBJ_RELEASE(enumeration); /* the variable holds a reference of its own */
     }
@@ -205,7 +205,7 @@ static bool environment_is_bad(const mscclpp_param_t *param)
 
 int mca_coll_mscclpp_register_params(void)
 {
-    mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
+    mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
 
     if (mscclpp_param_count > PARAMS_MAX) {
         mscclpp_error("%d parameters, but room for %d only", mscclpp_param_count, PARAMS_MAX);

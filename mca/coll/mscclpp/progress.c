@@ -2,13 +2,11 @@
  * Progress of teams over several nodes between their calls. Some transports answer by the receiver's CPU, and a rank
  * that has left its call may be asked while it waits in another function of MPI.
  */
-#include "mca/coll/mscclpp/ompi/module.h"
-
-#include "mca/common/fabric/fabric.h"
+#include "mca/coll/mscclpp/component.h"
 
 static int nodes_progress(void)
 {
-    mscclpp_fabric_progress_all();
+    mscclpp_team_progress_all();
     return 0;
 }
 

@@ -4,7 +4,7 @@
  * travel with what Open MPI exchanges in MPI_Init anyway; the ranks of a job that has none, or whose rank 0 lacks this
  * component, keep their own.
  */
-#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/coll/mscclpp/component.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +14,15 @@
 
 void mca_coll_mscclpp_publish_settings(void)
 {
-    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mscclpp_settings_t settings;
     int rc = OMPI_SUCCESS;
 
     if (0 != OPAL_PROC_MY_NAME.vpid || !MCA_COLL_MSCCLPP_HAVE_MODEX) {
         return;
     }
-    mscclpp_settings_read(&component->config, &settings);
-    OPAL_MODEX_SEND(rc, MCA_COLL_MSCCLPP_MODEX_GLOBAL, &component->super.collm_version, &settings, sizeof(settings));
+    mscclpp_settings_read(&state->config, &settings);
+    OPAL_MODEX_SEND(rc, MCA_COLL_MSCCLPP_MODEX_GLOBAL, state->version, &settings, sizeof(settings));
     if (OPAL_SUCCESS != rc) {
         mscclpp_warn("cannot tell the other ranks the parameters of rank 0 (Open MPI error %d); they must be equal",
                      rc);
@@ -48,7 +48,7 @@ static void report(const mscclpp_param_t *param, uint64_t mine, uint64_t theirs)
 
 void mca_coll_mscclpp_adopt_settings(void)
 {
-    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     opal_process_name_t first = OPAL_PROC_MY_NAME;
     mscclpp_settings_t mine, theirs;
     uint8_t *bytes = NULL;
@@ -59,12 +59,12 @@ void mca_coll_mscclpp_adopt_settings(void)
         return;
     }
     first.vpid = 0;
-    OPAL_MODEX_RECV(rc, &component->super.collm_version, &first, &bytes, &size);
+    OPAL_MODEX_RECV(rc, state->version, &first, &bytes, &size);
     if (OPAL_SUCCESS != rc || NULL == bytes) {
         mscclpp_info("rank 0 says nothing of its parameters (Open MPI error %d)", rc);
         return;
     }
-    mscclpp_settings_read(&component->config, &mine);
+    mscclpp_settings_read(&state->config, &mine);
     memset(&theirs, 0, sizeof(theirs));
     memcpy(&theirs, bytes, size < sizeof(theirs) ? size : sizeof(theirs));
     free(bytes);
@@ -75,10 +75,10 @@ void mca_coll_mscclpp_adopt_settings(void)
             if (!mscclpp_param_is_common(param) || mine.values[i] == theirs.values[i]) {
                 continue;
             }
-            mscclpp_settings_apply(&component->config, param, theirs.values[i]);
+            mscclpp_settings_apply(&state->config, param, theirs.values[i]);
             if (decides(param)) {
                 report(param, mine.values[i], theirs.values[i]);
-                mscclpp_settings_apply(&component->own, param, theirs.values[i]); /* said once is enough */
+                mscclpp_settings_apply(&state->own, param, theirs.values[i]); /* said once is enough */
             }
         }
     } else {

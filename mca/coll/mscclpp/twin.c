@@ -1,4 +1,4 @@
-#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/coll/mscclpp/component.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -68,13 +68,13 @@ static bool parse(const char *text, long *rank_p, uint64_t *calls_p)
 
 void mca_coll_mscclpp_twin_hide_buffers(int rank)
 {
-    const char *list = mca_coll_mscclpp_component.config.twin_host_ranks;
+    const char *list = mca_coll_mscclpp_state.config.twin_host_ranks;
     char **ranks;
 
-    if (!mca_coll_mscclpp_component.gpu->twin) {
+    if (!mca_coll_mscclpp_state.gpu->twin) {
         return;
     }
-    shared_only = mca_coll_mscclpp_component.config.twin_shared_only;
+    shared_only = mca_coll_mscclpp_state.config.twin_shared_only;
     mscclpp_gpu_host_set_filter(shared_only ? is_host : NULL);
     mscclpp_gpu_host_set_bounds(shared_only ? bounds : NULL);
     ranks = opal_argv_split(list, ',');

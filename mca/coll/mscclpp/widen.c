@@ -5,7 +5,7 @@
  * whatever the list says, and may write the list, too; those that the list does not name are unloaded before the first
  * one is opened.
  */
-#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/coll/mscclpp/component.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +131,7 @@ static char **missing(const char *list)
 /* What to load: of the user's widen_list, or, where that one would leave MPI_Init to fail, of the default. */
 static char **choose(void)
 {
-    const char *list = mca_coll_mscclpp_component.config.widen_list;
+    const char *list = mca_coll_mscclpp_state.config.widen_list;
     const char *builtin = mscclpp_param_find("widen_list")->default_value;
     char **names = missing(list);
     const char *lacking[NEEDED_COUNT];
@@ -159,7 +159,7 @@ void mca_coll_mscclpp_widen_selection(void)
     char **names;
     char *joined;
 
-    if (!mca_coll_mscclpp_component.config.widen_selection || NULL == selection || '\0' == selection[0] ||
+    if (!mca_coll_mscclpp_state.config.widen_selection || NULL == selection || '\0' == selection[0] ||
         '^' == selection[0]) {
         return; /* every component is loaded, or all but some */
     }

@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/ctrl/ctrl.h"
 #include "mca/common/fabric/fabric.h"
 #include "mca/common/base/machine.h"
 #include "mca/common/base/log.h"
 #include "mca/common/oob/part.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/setup/common.h"
+#include "mca/common/setup/setup.h"
 #include "mca/common/task/task.h"
 #include "mca/common/team/parts.h"
 #include "mca/common/oob/vote.h"
@@ -236,4 +238,9 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
                  nodes.node, nodes.count, team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "nothing");
     *team_p = team;
     return MSCCLPP_OK;
+}
+
+void mscclpp_setup_prepare(bool ucx)
+{
+    mscclpp_ctrl_prepare(ucx);
 }

@@ -82,8 +82,3 @@ mscclpp_status_t mscclpp_team_try_ll128(mscclpp_team_t *team, const unsigned cha
     mscclpp_debug("%s: packets of 128 bytes %s", team->oob.label, team->ll128 ? "may be used" : "are not used");
     return MSCCLPP_OK;
 }
-
-bool mscclpp_team_keeps_lines(const mscclpp_team_t *team)
-{
-    return team->ll128;
-}

@@ -209,3 +209,18 @@ bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call
     }
     return late;
 }
+
+bool mscclpp_team_keeps_lines(const mscclpp_team_t *team)
+{
+    return team->ll128;
+}
+
+uint64_t mscclpp_team_rings(const mscclpp_team_t *team)
+{
+    return mscclpp_linger_rings(team);
+}
+
+void mscclpp_team_progress_all(void)
+{
+    mscclpp_fabric_progress_all();
+}

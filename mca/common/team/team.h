@@ -32,13 +32,6 @@ typedef struct {
 } mscclpp_team_params_t;
 
 /*
- * Collective over the ranks of the oob. Ends on all ranks alike: MSCCLPP_OK, or MSCCLPP_ERR_NOT_SUPPORTED if any rank
- * cannot take part (the reason is logged at the info level, once, by the rank that has it), or the error of the
- * exchange.
- */
-mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
-
-/*
  * Local, and never waits for a peer's call (the GPU runtime may wait for running kernels): mappings of peers are closed
  * now, the own scratch is freed once every peer has closed it (at this call or at a later one, of any team). NULL is
  * allowed.
@@ -48,14 +41,23 @@ void mscclpp_team_destroy(mscclpp_team_t *team);
 /* Frees what destroyed teams still hold; waits at most `seconds` for the peers. To be called last. */
 void mscclpp_team_finalize(double seconds);
 
-/* The team's ranks lie on several nodes: somebody has to call mscclpp_fabric_progress_all now and then. */
+/* The team's ranks lie on several nodes: somebody has to call mscclpp_team_progress_all now and then. */
 bool mscclpp_team_spans_nodes(const mscclpp_team_t *team);
+
+/*
+ * Moves on what other ranks need of all teams over several nodes. To be called now and then, from any thread, while the
+ * process is in the embedding runtime for other reasons.
+ */
+void mscclpp_team_progress_all(void);
 
 int mscclpp_team_rank(const mscclpp_team_t *team);
 int mscclpp_team_size(const mscclpp_team_t *team);
 
 /* Name of the algorithm of the last call, for messages and reports; "none" before the first. */
 const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
+
+/* How many operations were served without a launch. */
+uint64_t mscclpp_team_rings(const mscclpp_team_t *team);
 
 /* Two-phase packets may be LL128 (device/lib/packet.h): trying has found that all links keep lines of 128 bytes whole.
  */

@@ -185,7 +185,7 @@ static void list_missing(const check_t *check, char *text, size_t size)
 /* Names those that have not come to the call, as a warning first and then as the error that ends the wait. */
 static mscclpp_status_t look_at_clock(check_t *check)
 {
-    const mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
+    const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double waited = mscclpp_now() - check->started;
     const bool late = config->timeout > 0 && waited > config->timeout;
     const bool warn = config->warn_after > 0 && waited > config->warn_after && !check->warned;
@@ -354,7 +354,7 @@ void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module)
 
 void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module)
 {
-    const double timeout = mca_coll_mscclpp_component.config.timeout;
+    const double timeout = mca_coll_mscclpp_state.config.timeout;
     const double started = mscclpp_now();
 
     while (has_pending(module) && (timeout <= 0 || mscclpp_now() - started < timeout)) {
@@ -365,12 +365,12 @@ void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module)
 
 int mca_coll_mscclpp_check_init(void)
 {
-    return mca_coll_mscclpp_component.config.check_calls ? opal_progress_register(progress) : OMPI_SUCCESS;
+    return mca_coll_mscclpp_state.config.check_calls ? opal_progress_register(progress) : OMPI_SUCCESS;
 }
 
 void mca_coll_mscclpp_check_fini(void)
 {
-    if (mca_coll_mscclpp_component.config.check_calls) {
+    if (mca_coll_mscclpp_state.config.check_calls) {
         (void)opal_progress_unregister(progress);
         mca_coll_mscclpp_check_forget(NULL);
     }
@@ -439,8 +439,8 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     }
     ++module->checked;
     if (1 == module->checked) {
-        (void)mca_coll_mscclpp_attribute_attach(
-            module); /* which settles what is under way when the communicator ends */
+        /* What is under way is settled when the communicator ends. */
+        (void)mca_coll_mscclpp_state.bind(module);
     }
     oob = mca_coll_mscclpp_oob_of(module);
     check = NULL != oob ? create(module, oob, call) : NULL;

@@ -62,4 +62,10 @@ void mca_coll_mscclpp_check_fini(void);
 void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module);
 
+/* Beside these: every collective's function that compares the call on all ranks and then calls the module's own. */
+#define MCA_COLL_MSCCLPP_CHECKED_DECLARE(name_)                                                                        \
+    extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_checked_##name_;
+MCA_COLL_MSCCLPP_COLLECTIVES(MCA_COLL_MSCCLPP_CHECKED_DECLARE)
+#undef MCA_COLL_MSCCLPP_CHECKED_DECLARE
+
 #endif

@@ -1,6 +1,8 @@
 #include "mca/coll/mscclpp/native/gate.h"
 
-#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/coll/mscclpp/native/native.h"
+#include "mca/coll/mscclpp/stage/stage.h"
+#include "mca/common/task/task.h"
 
 #include "mca/common/base/log.h"
 
@@ -41,104 +43,6 @@ int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *devi
 
     *device_p = 0 != all;
     return rc;
-}
-
-/*
- * Which ranks are on this node. What Open MPI knows of its own job is the same on all ranks. Of processes of other
- * jobs, which joined later, each side may know something else; the team compares their machines by itself.
- */
-static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
-{
-    const ompi_proc_t *self = ompi_proc_local();
-
-    params->job = (uint64_t)self->super.proc_name.jobid;
-    params->leader = ompi_comm_rank(comm);
-    for (int i = 0; i < params->leader; ++i) {
-        const ompi_proc_t *peer = ompi_comm_peer_lookup(comm, i);
-        if (NULL != peer && peer->super.proc_name.jobid == self->super.proc_name.jobid &&
-            OPAL_PROC_ON_LOCAL_NODE(peer->super.proc_flags)) {
-            params->leader = i;
-        }
-    }
-}
-
-/* The device that holds the buffers, or else the one that the application has chosen. */
-static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, int *device_p)
-{
-    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
-    const void *buffers[] = {recvbuf, sendbuf};
-
-    for (int i = 0; i < 2; ++i) {
-        mscclpp_mem_info_t info;
-        if (!mca_coll_mscclpp_is_device(buffers[i])) {
-            continue;
-        }
-        gpu->query(buffers[i], &info);
-        if (MSCCLPP_MEM_DEVICE == info.kind && info.device >= 0) {
-            *device_p = info.device;
-            return MSCCLPP_OK;
-        }
-    }
-    return gpu->current_device(device_p);
-}
-
-/*
- * The communicator's first blocking call with device memory: all ranks are here, or will be, and have chosen their
- * devices. Every decision before the first exchange is one that all ranks make alike.
- */
-static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf)
-{
-    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
-    struct ompi_communicator_t *comm = module->comm;
-    mscclpp_team_params_t params = {
-        .config = &component->config,
-        .own = &component->own,
-        .rules = component->rules,
-        .gpu = component->gpu,
-        .concurrent = ompi_mpi_thread_multiple,
-    };
-    mscclpp_team_t *team = NULL;
-    mscclpp_status_t status;
-
-    if (ompi_comm_size(comm) > MSCCLPP_DEV_MAX_RANKS) {
-        mscclpp_info("%s: %d ranks, more than %d; device buffers are staged", mca_coll_mscclpp_comm_name(comm),
-                     ompi_comm_size(comm), MSCCLPP_DEV_MAX_RANKS);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    find_locality(comm, &params);
-    if (MSCCLPP_OK != choose_device(sendbuf, recvbuf, &params.device)) {
-        /* No device will do; the team's own exchange tells the peers, which are on their way into it. */
-        params.device = -1;
-    }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_attribute_attach(module) ||
-        OMPI_SUCCESS != mca_coll_mscclpp_oob_create(module, &params.oob)) {
-        mca_coll_mscclpp_oob_abstain(module, 1);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    status = mscclpp_team_create(&params, &team);
-    if (MSCCLPP_OK != status) {
-        mca_coll_mscclpp_oob_destroy(module);
-        return status;
-    }
-    __atomic_store_n(&module->team, team, __ATOMIC_RELEASE);
-    return MSCCLPP_OK;
-}
-
-/* Makes the team if this is its first call. True if there is one to serve the call. */
-bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
-                                mscclpp_status_t *status_p)
-{
-    *status_p = MSCCLPP_OK;
-    if (MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state && !mca_coll_mscclpp_component.finalizing) {
-        *status_p = create_team(module, sendbuf, recvbuf);
-        if (MSCCLPP_OK == *status_p) {
-            module->team_state = MCA_COLL_MSCCLPP_TEAM_READY;
-        } else if (MSCCLPP_ERR_NOT_SUPPORTED == *status_p) {
-            module->team_state = MCA_COLL_MSCCLPP_TEAM_REFUSED;
-            *status_p = MSCCLPP_OK;
-        }
-    }
-    return MSCCLPP_OK == *status_p && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
 }
 
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective)
@@ -205,7 +109,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     }
     device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
     __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
-    if (OPAL_UNLIKELY(mca_coll_mscclpp_component.config.mixed_buffers) && ompi_comm_size(comm) > 1) {
+    if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && ompi_comm_size(comm) > 1) {
         int rc = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != rc) {
             return rc;

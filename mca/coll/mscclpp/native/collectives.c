@@ -4,6 +4,7 @@
  * only are that rank's business.
  */
 #include "mca/coll/mscclpp/native/native.h"
+#include "mca/coll/mscclpp/stage/stage.h"
 
 typedef mca_coll_mscclpp_native_t call_t;
 typedef mca_coll_mscclpp_count_t count_t;

@@ -1,17 +1,28 @@
-/* What all collectives with kernels need before they can serve a call; allreduce.c defines it. */
+/* What all collectives with kernels need before they can serve a call. */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_GATE_H
 #define MCA_COLL_MSCCLPP_NATIVE_GATE_H
 
 #include "mca/coll/mscclpp/ompi/module.h"
 
-/* With the parameter mixed_buffers: true on all ranks if any of them passed device memory. An MPI error code. */
+/* allreduce.c: with the parameter mixed_buffers: true on all ranks if any of them passed device memory. An MPI error
+ * code. */
 int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p);
 
-/* Makes the team if this is the communicator's first call on device buffers. True if there is one to serve the call. */
+/* bind.c: makes the team if this is the communicator's first call on device buffers. True if there is one to serve the
+ * call. */
 bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                 mscclpp_status_t *status_p);
 
 /* The error of a call on a communicator that an earlier call has broken. */
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
+
+/* Local and never blocking; the communicator need not be usable any more. */
+void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
+
+/* Sees to it that MPI_Finalize frees the teams that are left. An Open MPI error code, logged. */
+int mca_coll_mscclpp_bind_self(void);
+
+/* The same, and that MPI_Comm_free frees the module's team. */
+int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module);
 
 #endif

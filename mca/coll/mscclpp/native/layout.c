@@ -105,7 +105,7 @@ static bool is_scattered(const bounds_t *bounds)
 {
     mscclpp_mem_info_t info;
 
-    mca_coll_mscclpp_component.gpu->query((const void *)bounds->low, &info);
+    mca_coll_mscclpp_state.gpu->query((const void *)bounds->low, &info);
     return 0 != info.length &&
            (bounds->low < (uintptr_t)info.base || bounds->high > (uintptr_t)info.base + info.length);
 }

@@ -93,4 +93,13 @@ void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module);
 MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_NATIVE_DECLARE)
 #undef MCA_COLL_MSCCLPP_NATIVE_DECLARE
 
+/* allreduce.c */
+int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
+                               struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
+                               mca_coll_base_module_t *module);
+
+/* native/watch.c: finds the ranks that wait in a host all-reduce for peers which passed device memory. */
+int mca_coll_mscclpp_watch_init(void);
+void mca_coll_mscclpp_watch_fini(void);
+
 #endif

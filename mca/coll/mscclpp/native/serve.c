@@ -80,7 +80,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 
     __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
     call->args.call = module->calls;
-    if (OPAL_UNLIKELY(mca_coll_mscclpp_component.config.mixed_buffers) && call->ranks > 1) {
+    if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) {
         *rc_p = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;

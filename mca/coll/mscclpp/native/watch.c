@@ -4,7 +4,8 @@
  * for such peers, names them and ends the job, as nothing else can end that call.
  */
 #include "mca/common/base/clock.h"
-#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/coll/mscclpp/native/native.h"
+#include "mca/coll/mscclpp/oob/oob.h"
 
 #include "mca/common/base/log.h"
 
@@ -29,14 +30,14 @@ static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 /* One that has been in one host call for long, pinned by its watchers; NULL if there is none. */
 static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
 {
-    mca_coll_mscclpp_component_t *component = &mca_coll_mscclpp_component;
+    mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mca_coll_mscclpp_module_t *module;
 
     /* Other threads watch as well as this one does; and this one may hold the lock, below in its stack. */
-    if (0 != pthread_mutex_trylock(&component->lock)) {
+    if (0 != pthread_mutex_trylock(&state->lock)) {
         return NULL;
     }
-    for (module = component->modules; NULL != module; module = module->next) {
+    for (module = state->modules; NULL != module; module = module->next) {
         uint64_t call = __atomic_load_n(&module->calls, __ATOMIC_RELAXED);
         if (!in_host_call(module, call)) {
             continue;
@@ -51,7 +52,7 @@ static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
             break;
         }
     }
-    pthread_mutex_unlock(&component->lock);
+    pthread_mutex_unlock(&state->lock);
     return module;
 }
 
@@ -112,24 +113,15 @@ static int watch_progress(void)
     return 0;
 }
 
-void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
-                                   int device_rank)
-{
-    mscclpp_error(
-        "%s: all-reduce call %llu: rank %d passed host buffers and rank %d device buffers; pass the same kind on "
-        "all ranks, or set coll_mscclpp_mixed_buffers to 1",
-        mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)call, host_rank, device_rank);
-}
-
 int mca_coll_mscclpp_watch_init(void)
 {
     /* With mixed_buffers the ranks agree before each call. */
-    return mca_coll_mscclpp_component.config.mixed_buffers ? OMPI_SUCCESS : opal_progress_register_lp(watch_progress);
+    return mca_coll_mscclpp_state.config.mixed_buffers ? OMPI_SUCCESS : opal_progress_register_lp(watch_progress);
 }
 
 void mca_coll_mscclpp_watch_fini(void)
 {
-    if (!mca_coll_mscclpp_component.config.mixed_buffers) {
+    if (!mca_coll_mscclpp_state.config.mixed_buffers) {
         (void)opal_progress_unregister(watch_progress);
     }
 }

@@ -110,3 +110,31 @@ mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op)
     }
     return (mscclpp_op_t)LOOK_UP(op_rows, op->op_type, MSCCLPP_OP_LAST);
 }
+
+int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
+{
+    /* Values above 0 are error classes of MPI's, which Open MPI hands to the application as they are. */
+    switch (status) {
+    case MSCCLPP_OK:
+        return OMPI_SUCCESS;
+    case MSCCLPP_ERR_NO_MEMORY:
+        return MPI_ERR_NO_MEM;
+    case MSCCLPP_ERR_INVALID:
+        return MPI_ERR_ARG;
+    case MSCCLPP_ERR_MIXED:
+        return MPI_ERR_BUFFER;
+    case MSCCLPP_ERR_REVOKED:
+        return MCA_COLL_MSCCLPP_ERR_REVOKED;
+    case MSCCLPP_ERR_SYSTEM:
+    case MSCCLPP_ERR_DEVICE:
+    case MSCCLPP_ERR_NO_DESCRIPTORS:
+        return MPI_ERR_INTERN;
+    case MSCCLPP_ERR_TIMEOUT:
+    case MSCCLPP_ERR_PEER:
+        return MPI_ERR_OTHER;
+    case MSCCLPP_IN_PROGRESS:
+    case MSCCLPP_ERR_NOT_SUPPORTED:
+        break; /* never an end: the caller goes another way */
+    }
+    return MPI_ERR_UNKNOWN;
+}

@@ -1,8 +1,6 @@
 /* What a tool, or a test, can read of this process through MPI_T: who served its calls. */
 #include "mca/coll/mscclpp/ompi/module.h"
 
-#include "mca/common/run/linger.h"
-
 #include "opal/mca/base/mca_base_pvar.h"
 
 static unsigned long long served_calls;
@@ -13,8 +11,8 @@ static void register_counter(const char *name, const char *description, unsigned
 {
     /* Without the variable nothing but its value is lost. */
     (void)mca_base_component_pvar_register(
-        &mca_coll_mscclpp_component.super.collm_version, name, description, OPAL_INFO_LVL_5,
-        MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+        mca_coll_mscclpp_state.version, name, description, OPAL_INFO_LVL_5, MCA_BASE_PVAR_CLASS_COUNTER,
+        MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL, NULL, counter);
 }
 
@@ -29,7 +27,7 @@ void mca_coll_mscclpp_register_counters(void)
 
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module)
 {
-    uint64_t rings = mscclpp_linger_rings(module->team);
+    uint64_t rings = mscclpp_team_rings(module->team);
 
     ++module->served;
     if (rings != module->rung) {

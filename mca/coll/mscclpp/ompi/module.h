@@ -1,15 +1,13 @@
-/* The component, its modules, and what its files offer one another. */
+/* The state of the process, the modules, and what all files of the component use. */
 #ifndef MCA_COLL_MSCCLPP_OMPI_MODULE_H
 #define MCA_COLL_MSCCLPP_OMPI_MODULE_H
 
 #include "mca/coll/mscclpp/ompi/compat.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "mca/common/base/config.h"
 #include "mca/common/gpu/gpu.h"
-#include "mca/common/task/task.h"
 #include "mca/common/team/team.h"
 
 /*
@@ -152,25 +150,25 @@ typedef struct mca_coll_mscclpp_module_t {
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
 
 typedef struct {
-    mca_coll_base_component_t super;
-    mscclpp_config_t config;      /* in force */
-    mscclpp_config_t own;         /* as this rank's user has set it */
-    mscclpp_rules_t *rules;       /* NULL: none; from component_init_query to component_close */
-    const mscclpp_gpu_ops_t *gpu; /* NULL where there is no device to use: no module is created then */
-    int output;                   /* opal_output stream */
-    bool stage_others;            /* collectives without kernels stage device buffers (Open MPI cannot take them) */
-    bool finalizing;              /* MPI_Finalize has begun: no team is made any more */
-    pthread_mutex_t lock;         /* never held over a call that may wait or run opal_progress */
-    mca_coll_mscclpp_module_t *modules; /* the enabled ones; guarded by the lock */
-} mca_coll_mscclpp_component_t;
+    const mca_base_component_t *version; /* Open MPI's record of the component, which its variables belong to */
+    mscclpp_config_t config;             /* in force */
+    mscclpp_config_t own;                /* as this rank's user has set it */
+    mscclpp_rules_t *rules;              /* NULL: none; from component_init_query to component_close */
+    const mscclpp_gpu_ops_t *gpu;        /* NULL where there is no device to use: no module is created then */
+    int output;                          /* opal_output stream */
+    bool stage_others;    /* collectives without kernels stage device buffers (Open MPI cannot take them) */
+    bool finalizing;      /* MPI_Finalize has begun: no team is made any more */
+    pthread_mutex_t lock; /* never held over a call that may wait or run opal_progress */
+    int (*bind)(mca_coll_mscclpp_module_t *module); /* native/bind.c: sees to it that MPI_Comm_free ends its affairs */
+    mca_coll_mscclpp_module_t *modules;             /* the enabled ones; guarded by the lock */
+} mca_coll_mscclpp_state_t;
 
-/* The one symbol that the component exports. */
-extern __attribute__((visibility("default"))) mca_coll_mscclpp_component_t mca_coll_mscclpp_component;
+extern mca_coll_mscclpp_state_t mca_coll_mscclpp_state;
 
 /* True for device memory; MPI_IN_PLACE, MPI_BOTTOM and NULL are not. */
 static inline bool mca_coll_mscclpp_is_device(const void *buffer)
 {
-    return buffer != MPI_IN_PLACE && NULL != buffer && mca_coll_mscclpp_component.gpu->is_device(buffer);
+    return buffer != MPI_IN_PLACE && NULL != buffer && mca_coll_mscclpp_state.gpu->is_device(buffer);
 }
 
 /* For messages: the name that MPI or the application gave the communicator, or what says that it has none. */
@@ -181,67 +179,28 @@ static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communica
     return NULL != name && '\0' != name[0] ? name : "an unnamed communicator";
 }
 
-/* params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_. */
-int mca_coll_mscclpp_register_params(void);
+/* state.c: the list of enabled modules. */
+void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module);
+void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module);
 
 /*
- * settings.c: rank 0 tells the others its settings, before Open MPI's exchange in MPI_Init, and they put them in force
- * after it.
+ * Another thread's look at the module, begun before the caller hid what it looks at, ends soon: it never waits. The
+ * caller must have hidden that under the lock, under which a look begins.
  */
-void mca_coll_mscclpp_publish_settings(void);
-void mca_coll_mscclpp_adopt_settings(void);
+void mca_coll_mscclpp_wait_for_watchers(const mca_coll_mscclpp_module_t *module);
 
-/* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
-void mca_coll_mscclpp_widen_selection(void);
-
-/* module.c */
-mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
-int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status);
-
-/* Local and never blocking; the communicator need not be usable any more. */
-void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
-
-/* attribute.c: frees the module's team in MPI_Comm_free, and every team at the start of MPI_Finalize. */
-int mca_coll_mscclpp_attribute_attach(mca_coll_mscclpp_module_t *module);
+/* attribute.c: `deleted` is called with `value` at the start of MPI_Comm_free. An Open MPI error code, logged. */
+typedef int (*mca_coll_mscclpp_deleted_fn_t)(MPI_Comm comm, int key, void *value, void *context);
+int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
+                                      void *value);
 
 /*
- * The second half of that. Called as MPI_COMM_SELF comes to be, before anybody else can attach an attribute: those that
- * are attached later are deleted earlier, so whatever their callbacks do finds the teams on every rank. With sessions
- * alone there is no MPI_COMM_SELF; teams then go with their communicators. An Open MPI error code, which it has logged.
+ * `ended` is called at the start of MPI_Finalize. Attach it as MPI_COMM_SELF comes to be, before anybody else can
+ * attach an attribute: those that are attached later are deleted earlier, so whatever their callbacks do finds the
+ * teams on every rank. Does nothing if it is attached already, or with sessions alone, which have no MPI_COMM_SELF. An
+ * Open MPI error code, logged.
  */
-int mca_coll_mscclpp_attribute_attach_self(void);
-
-/* oob.c: set-up exchange and control messages over the communicator's point-to-point, with deadlines. */
-int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t *oob_p);
-void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module);
-
-/*
- * For a rank without memory: its peers, which are in all-gather `number` of the set-up (from 1) or on their way into
- * it, end it with MSCCLPP_ERR_NOT_SUPPORTED. Takes no memory of its own, and no oob.
- */
-void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number);
-
-/*
- * The first rank that brings up a team in all-reduce call `call`, in which this rank passed host memory; -1 if there is
- * none. Each such rank is sent a refusal, which ends its bring-up with MSCCLPP_ERR_MIXED. From any thread.
- */
-int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call);
-
-/* native/watch.c: finds the ranks that wait in a host all-reduce for peers which passed device memory. */
-int mca_coll_mscclpp_watch_init(void);
-void mca_coll_mscclpp_watch_fini(void);
-void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
-                                   int device_rank);
-
-/*
- * progress.c: opal_progress moves on what ranks of teams over several nodes need of one another. Registered before
- * there are any: opal_progress in other threads may use the table of callbacks that a later one would replace.
- */
-int mca_coll_mscclpp_nodes_init(void);
-void mca_coll_mscclpp_nodes_fini(void);
-
-/* twin.c: of the parameters twin_host_ranks and twin_shared_only, for tests; `rank` is of MPI_COMM_WORLD. */
-void mca_coll_mscclpp_twin_hide_buffers(int rank);
+int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void));
 
 /* counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung. */
 void mca_coll_mscclpp_register_counters(void);
@@ -253,24 +212,7 @@ void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module);
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);
 mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op);
 
-/* allreduce.c */
-int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
-                               struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
-                               mca_coll_base_module_t *module);
-
-/* stage_*.c: every slot's function, which copies device buffers to pinned host memory and calls the previous one. */
-#define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_) extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
-MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
-#undef MCA_COLL_MSCCLPP_STAGE_DECLARE
-
-/* Beside these: every collective's function that compares the call on all ranks and then calls the module's own. */
-#define MCA_COLL_MSCCLPP_CHECKED_DECLARE(name_)                                                                        \
-    extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_checked_##name_;
-MCA_COLL_MSCCLPP_COLLECTIVES(MCA_COLL_MSCCLPP_CHECKED_DECLARE)
-#undef MCA_COLL_MSCCLPP_CHECKED_DECLARE
-
-/* stage/request.c: completes staged nonblocking and persistent operations; a callback of opal_progress. */
-int mca_coll_mscclpp_stage_init(void);
-void mca_coll_mscclpp_stage_fini(void);
+/* convert.c: the error of MPI, or of Open MPI, for a status. */
+int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status);
 
 #endif

@@ -1,4 +1,5 @@
 #include "mca/coll/mscclpp/oob/message.h"
+#include "mca/coll/mscclpp/oob/oob.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/oob/message.h"
+#include "mca/coll/mscclpp/oob/oob.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static void list_missing(const oob_gather_t *gather, char *text, size_t size)
 /* Names the ranks that have not come, as a warning first and then as the error that ends the wait. */
 static mscclpp_status_t look_at_clock(oob_gather_t *gather)
 {
-    const mscclpp_config_t *config = &mca_coll_mscclpp_component.config;
+    const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     double waited = mscclpp_now() - gather->started;
     bool late = config->timeout > 0 && waited > config->timeout;
     bool warn = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
@@ -88,6 +89,15 @@ static mscclpp_status_t accept_part(oob_gather_t *gather, const mca_coll_mscclpp
     gather->arrived[message->peer] = true;
     --gather->missing;
     return MSCCLPP_OK;
+}
+
+void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
+                                   int device_rank)
+{
+    mscclpp_error(
+        "%s: all-reduce call %llu: rank %d passed host buffers and rank %d device buffers; pass the same kind on "
+        "all ranks, or set coll_mscclpp_mixed_buffers to 1",
+        mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)call, host_rank, device_rank);
 }
 
 /* Called with the lock held. MSCCLPP_IN_PROGRESS until everything has come and gone. */
@@ -237,7 +247,7 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *modul
 {
     mca_coll_mscclpp_oob_t *oob;
 
-    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     oob = module->oob;
     if (NULL == oob) {
         oob = calloc(1, sizeof(*oob));
@@ -250,7 +260,7 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *modul
             module->oob = oob;
         }
     }
-    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     if (NULL == oob) {
         mscclpp_error("%s: no memory for the set-up of device communication", mca_coll_mscclpp_comm_name(module->comm));
     }
@@ -282,10 +292,10 @@ void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_oob_t *oob;
 
-    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     oob = module->oob;
     module->oob = NULL;
-    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     if (NULL == oob) {
         return;
     }
@@ -303,9 +313,9 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     mca_coll_mscclpp_oob_t *oob;
     int device_rank = -1;
 
-    pthread_mutex_lock(&mca_coll_mscclpp_component.lock);
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     oob = module->oob;
-    pthread_mutex_unlock(&mca_coll_mscclpp_component.lock);
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     if (NULL == oob) {
         /* A program that never passes device buffers allocates nothing: without a message there is nothing to keep. */
         ompi_status_public_t status;

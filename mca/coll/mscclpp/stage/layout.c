@@ -169,7 +169,7 @@ static size_t room_at(builder_t *builder, ptrdiff_t offset)
     if (at - builder->base >= builder->length) {
         mscclpp_mem_info_t info;
 
-        mca_coll_mscclpp_component.gpu->query((const void *)at, &info);
+        mca_coll_mscclpp_state.gpu->query((const void *)at, &info);
         builder->base = (uintptr_t)info.base;
         builder->length = NULL == info.base ? 0 : info.length;
     }

@@ -51,7 +51,7 @@ void mca_coll_mscclpp_stage_pool_trim(void)
     while (NULL != block) {
         unused_block_t *next = block->next;
 
-        mca_coll_mscclpp_component.gpu->host_free(block);
+        mca_coll_mscclpp_state.gpu->host_free(block);
         block = next;
     }
 }
@@ -78,7 +78,7 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
             return MSCCLPP_OK;
         }
     }
-    return mca_coll_mscclpp_component.gpu->host_alloc(size, block_p, &device_address);
+    return mca_coll_mscclpp_state.gpu->host_alloc(size, block_p, &device_address);
 }
 
 void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
@@ -126,7 +126,7 @@ void mca_coll_mscclpp_stage_pool_drain(void)
         while (NULL != block) {
             unused_block_t *next = block->next;
 
-            mca_coll_mscclpp_component.gpu->host_free(block);
+            mca_coll_mscclpp_state.gpu->host_free(block);
             block = next;
         }
     }

@@ -30,7 +30,7 @@ static int to_mpi(mscclpp_status_t status)
 /* The staging stream of a device, made when it is first used. */
 static mscclpp_status_t stream_of(int device, mscclpp_gpu_stream_t **stream_p)
 {
-    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_gpu_stream_t *stream;
 
@@ -71,7 +71,7 @@ void mca_coll_mscclpp_stage_open(int device)
 
 static bool argument_on_device(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
 {
-    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_component.gpu->is_device, address_p);
+    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_state.gpu->is_device, address_p);
 }
 
 bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
@@ -95,7 +95,7 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     if (!argument_on_device(argument, &address)) {
         return OMPI_SUCCESS;
     }
-    mca_coll_mscclpp_component.gpu->query(address, &info);
+    mca_coll_mscclpp_state.gpu->query(address, &info);
     status = stream_of(info.device, &buffer->stream);
     if (MSCCLPP_OK != status) {
         return to_mpi(status);
@@ -186,7 +186,7 @@ static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_s
 static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                   ptrdiff_t offset, size_t count, ptrdiff_t step, bool out)
 {
-    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
     mscclpp_status_t status = MSCCLPP_OK;
     char *user, *host;
 
@@ -237,7 +237,7 @@ static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buff
         ptrdiff_t offset =
             piece->offset + (ptrdiff_t)(index / runs) * piece->extent + (ptrdiff_t)(index % runs) * piece->stride;
 
-        status = mca_coll_mscclpp_component.gpu->settle(at(buffer->user, offset));
+        status = mca_coll_mscclpp_state.gpu->settle(at(buffer->user, offset));
     }
     return status;
 }
@@ -272,7 +272,7 @@ static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bo
 
 static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool out, bool wait)
 {
-    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_component.gpu;
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
 
     if (NULL == buffer->block || 0 == pieces_of(buffer, out)->used) {
         return MSCCLPP_OK;
@@ -372,7 +372,7 @@ void mca_coll_mscclpp_stage_close(void)
         mscclpp_gpu_stream_t *stream = atomic_exchange(&streams[device], NULL);
 
         if (NULL != stream) {
-            mca_coll_mscclpp_component.gpu->stream_destroy(stream);
+            mca_coll_mscclpp_state.gpu->stream_destroy(stream);
         }
     }
     mca_coll_mscclpp_stage_pool_drain();

@@ -312,4 +312,13 @@ static inline void mca_coll_mscclpp_stage_only(mca_coll_mscclpp_stage_layout_t *
     layout->blocks = 1;
 }
 
+/* stage_*.c: every slot's function, which copies device buffers to pinned host memory and calls the previous one. */
+#define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_) extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
+MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
+#undef MCA_COLL_MSCCLPP_STAGE_DECLARE
+
+/* stage/request.c: completes staged nonblocking and persistent operations; a callback of opal_progress. */
+int mca_coll_mscclpp_stage_init(void);
+void mca_coll_mscclpp_stage_fini(void);
+
 #endif

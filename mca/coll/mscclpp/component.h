@@ -1,0 +1,33 @@
+/* What the files on top offer one another. */
+#ifndef MCA_COLL_MSCCLPP_COMPONENT_H
+#define MCA_COLL_MSCCLPP_COMPONENT_H
+
+#include "mca/coll/mscclpp/ompi/module.h"
+
+/* params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_. */
+int mca_coll_mscclpp_register_params(void);
+
+/*
+ * settings.c: rank 0 tells the others its settings, before Open MPI's exchange in MPI_Init, and they put them in force
+ * after it.
+ */
+void mca_coll_mscclpp_publish_settings(void);
+void mca_coll_mscclpp_adopt_settings(void);
+
+/* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
+void mca_coll_mscclpp_widen_selection(void);
+
+/* module.c */
+mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
+
+/*
+ * progress.c: opal_progress moves on what ranks of teams over several nodes need of one another. Registered before
+ * there are any: opal_progress in other threads may use the table of callbacks that a later one would replace.
+ */
+int mca_coll_mscclpp_nodes_init(void);
+void mca_coll_mscclpp_nodes_fini(void);
+
+/* twin.c: of the parameters twin_host_ranks and twin_shared_only, for tests; `rank` is of MPI_COMM_WORLD. */
+void mca_coll_mscclpp_twin_hide_buffers(int rank);
+
+#endif

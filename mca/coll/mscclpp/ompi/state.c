@@ -1,0 +1,41 @@
+/* What the process has of this component: its settings, its runtime, and the list of modules. */
+#include "mca/coll/mscclpp/ompi/module.h"
+
+#include <sched.h>
+
+mca_coll_mscclpp_state_t mca_coll_mscclpp_state = {.output = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_state_t *component = &mca_coll_mscclpp_state;
+
+    pthread_mutex_lock(&component->lock);
+    module->next = component->modules;
+    module->link = &component->modules;
+    if (NULL != module->next) {
+        module->next->link = &module->next;
+    }
+    component->modules = module;
+    pthread_mutex_unlock(&component->lock);
+}
+
+void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module)
+{
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
+    if (NULL != module->link) {
+        *module->link = module->next;
+        if (NULL != module->next) {
+            module->next->link = module->link;
+        }
+        module->next = NULL;
+        module->link = NULL;
+    }
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
+}
+
+void mca_coll_mscclpp_wait_for_watchers(const mca_coll_mscclpp_module_t *module)
+{
+    while (0 != __atomic_load_n(&module->watchers, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+}
