@@ -716,20 +716,20 @@ cases_init() {
         skip "init:ucx" "needs UCX, in the build and on this machine"
         return
     fi
-    run_saying "init:ucx:one node" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" "$bindir/time_host" --init
+    run_saying "init:ucx:one node" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" "$bindir/test_init"
     for count in 1 2; do
         run_saying "init:ucx:nodes of $count" '^UCX: loaded by 4 of 4 ranks$' 60 -n 4 "${job[@]}" \
-            --mca coll_mscclpp_ranks_per_node "$count" "$bindir/time_host" --init
+            --mca coll_mscclpp_ranks_per_node "$count" "$bindir/test_init"
     done
     run_saying "init:ucx:network" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
-        --mca coll_mscclpp_transport network "$bindir/time_host" --init
+        --mca coll_mscclpp_transport network "$bindir/test_init"
     run_saying "init:ucx:no launcher" '^UCX: loaded by 1 of 1 ranks$' 60 -n 1 "${job[@]}" \
-        env -u OMPI_COMM_WORLD_LOCAL_SIZE "$bindir/time_host" --init
+        env -u OMPI_COMM_WORLD_LOCAL_SIZE "$bindir/test_init"
     run_saying "init:ucx:elsewhere, too" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
-        env OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bindir/time_host" --init
+        env OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bindir/test_init"
     run_saying "init:ucx:refused" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm --mca coll_mscclpp_ucx 0 \
-        "$bindir/time_host" --init
+        "$bindir/test_init"
 }
 
 # Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.
