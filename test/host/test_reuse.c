@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mca/common/setup/setup.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
 #include "test/host/process_state.h"

@@ -565,7 +565,7 @@ cases_no_memory() {
     for n in 2 3; do
         run "no_memory:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
-    run "no_memory:stage" 60 -n 3 "${forced[@]}" "$bindir/test_no_memory" stage
+    run "no_memory:stage" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_no_memory" stage
     for who in 1 all; do
         for n in 1 2 3 4; do
             run "no_memory:init:$who:$n" 60 -n 3 "${init[@]}" "$bindir/test_no_memory" init $who $n
