@@ -24,7 +24,7 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, const mscclpp_config_t *config, 
 
     mscclpp_layout_init(&team->layout, small ? SMALL_SIZE : config->scratch_size);
     team->full_size = small ? config->scratch_size : 0;
-    team->small_max = small ? team->layout.packet_half / (uint64_t)team->size / PACKET_FACTOR : 0;
+    team->small_max = small ? team->layout.packet_half / (uint64_t)team->group.size / PACKET_FACTOR : 0;
 }
 
 bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool queued)
@@ -35,10 +35,10 @@ bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool qu
 /* All ranks have come to this point. */
 static mscclpp_status_t meet(mscclpp_team_t *team, uint64_t bytes)
 {
-    uint64_t *mine = &team->control[team->rank].met;
+    uint64_t *mine = &team->group.control[team->group.rank].met;
 
-    mscclpp_control_store(mine, ++team->meetings);
-    return mscclpp_team_wait_words(team, "larger scratch, given up by all", bytes, mine, team->meetings);
+    mscclpp_control_store(mine, ++team->group.meetings);
+    return mscclpp_group_wait_words(&team->group, "larger scratch, given up by all", bytes, mine, team->group.meetings);
 }
 
 /* The new scratch, in which operations are counted as they were in the old one. */
@@ -69,8 +69,8 @@ static void close_all(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_ha
 {
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
-        if (rank != team->rank && scratch[rank] != NULL) {
+    for (rank = 0; rank < team->group.size; ++rank) {
+        if (rank != team->group.rank && scratch[rank] != NULL) {
             team->gpu->close_memory(team->device, &handles[rank], scratch[rank] - handles[rank].offset);
             scratch[rank] = NULL;
         }
@@ -84,12 +84,12 @@ static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch,
     void *base;
     int rank;
 
-    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
-        const mscclpp_control_buffers_t *theirs = mscclpp_team_exchanged(team, rank);
+    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
+        const mscclpp_control_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
 
         if (theirs->exportable == 0) {
             status = MSCCLPP_ERR_PEER;
-        } else if (rank == team->rank) {
+        } else if (rank == team->group.rank) {
             scratch[rank] = own;
         } else if ((status = team->gpu->import_memory(team->device, &theirs->out, &base)) == MSCCLPP_OK) {
             handles[rank] = theirs->out;
@@ -115,22 +115,22 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     }
     mscclpp_layout_init(&layout, team->full_size);
     own = allocate(team, &layout, &grown);
-    mine = mscclpp_team_begin_exchange(team);
-    mine->asked = team->asked;
+    mine = mscclpp_group_begin_exchange(&team->group);
+    mine->asked = team->group.asked;
     mine->in_place = 0;
     if (own == MSCCLPP_OK) {
         own = team->gpu->export_memory(grown, &mine->out);
     }
     mine->exportable = own == MSCCLPP_OK;
     team->given_up = grown; /* if this ends badly peers may map it */
-    status = mscclpp_team_meet_exchange(team, "larger scratch", bytes);
+    status = mscclpp_group_meet_exchange(&team->group, "larger scratch", bytes);
     if (status != MSCCLPP_OK) {
         return status;
     }
     if (own == MSCCLPP_OK) {
         own = map_all(team, grown, scratch, handles);
     }
-    status = mscclpp_team_end_exchange(team, "vote on a larger scratch", bytes, own == MSCCLPP_OK, &all);
+    status = mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, own == MSCCLPP_OK, &all);
     if (status == MSCCLPP_OK && all) {
         close_all(team, team->peer_scratch, team->peer_handle);
         given_up = team->scratch;
@@ -156,8 +156,8 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     team->given_up = NULL;
     if (!all) {
         mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
-                    "%s: rank %d: %llu bytes of scratch for large messages: %s: these take many steps", team->oob.label,
-                    team->members[team->rank], (unsigned long long)layout.total,
+                    "%s: rank %d: %llu bytes of scratch for large messages: %s: these take many steps",
+                    team->group.oob.label, team->group.members[team->group.rank], (unsigned long long)layout.total,
                     own != MSCCLPP_OK ? mscclpp_status_string(own) : "a peer has none");
     }
     return MSCCLPP_OK;

@@ -86,7 +86,7 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 static bool is_fit(mscclpp_team_t *team)
 {
     return team->park_key != 0 && team->layout.total <= PARKED_BYTES && team->fabric == NULL && team->engine == NULL &&
-           !team->broken && !team->stuck && team->mailbox != NULL && team->control != NULL &&
+           !team->group.broken && !team->stuck && team->mailbox != NULL && team->group.control != NULL &&
            __atomic_load_n(&team->mailbox->failed, __ATOMIC_RELAXED) == 0 &&
            __atomic_load_n(&team->mailbox->abort, __ATOMIC_RELAXED) == 0 &&
            (team->launches == 0 || mscclpp_team_has_ended(team));
@@ -101,10 +101,10 @@ bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
     mscclpp_team_give_stream(team);
     mscclpp_team_release_mappings(team, true);
     /* Calls are counted anew. Nobody looks at this rank's word any more before the team is taken over. */
-    mscclpp_control_store(&team->control[team->rank].call, 0);
-    team->oob = nobody;
-    if (team->ctrl != NULL) {
-        mscclpp_ctrl_rebind(team->ctrl, &nobody);
+    mscclpp_control_store(&team->group.control[team->group.rank].call, 0);
+    team->group.oob = nobody;
+    if (team->group.ctrl != NULL) {
+        mscclpp_ctrl_rebind(team->group.ctrl, &nobody);
     }
     pthread_mutex_lock(&park_lock);
     if (parked_count == PARKED_MAX) {
@@ -127,13 +127,13 @@ mscclpp_team_t *mscclpp_park_drain(void)
 
 void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob)
 {
-    team->oob = *oob;
-    team->call = 0;
-    team->asked = 0;
+    team->group.oob = *oob;
+    team->group.call = 0;
+    team->group.asked = 0;
     team->last_algorithm = "none";
-    mscclpp_team_notices_fini(team);
-    mscclpp_team_notices_init(team);
-    if (team->ctrl != NULL) {
-        mscclpp_ctrl_rebind(team->ctrl, oob);
+    mscclpp_group_notices_fini(&team->group);
+    mscclpp_group_notices_init(&team->group);
+    if (team->group.ctrl != NULL) {
+        mscclpp_ctrl_rebind(team->group.ctrl, oob);
     }
 }
