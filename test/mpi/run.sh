@@ -306,6 +306,7 @@ cases_stages() {
         run "stage_async:threads:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async" --threads
         run "stage_layout:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_layout"
         run "native_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
+        run "native_silent:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_silent"
     done
     cases_overflow
     # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.
@@ -316,8 +317,9 @@ cases_stages() {
             skip "stage_shared:layout:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
             continue
         fi
-        # Kernels serve ranks with different kinds of memory alike where each call agrees on them.
-        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+        # The first rank of each call decides for all of them, whatever kinds of memory they pass; or each call agrees.
+        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
+        run "native_shared:agreed:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_stage"
         run "stage_shared:$n" 240 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
         run "stage_shared:layout:$n" 120 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 \
@@ -563,7 +565,7 @@ cases_no_memory() {
     for n in 2 3; do
         run "no_memory:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
-    run "no_memory:stage" 60 -n 3 "${forced[@]}" "$bindir/test_no_memory" stage
+    run "no_memory:stage" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_no_memory" stage
     for who in 1 all; do
         for n in 1 2 3 4; do
             run "no_memory:init:$who:$n" 60 -n 3 "${init[@]}" "$bindir/test_no_memory" init $who $n
@@ -714,20 +716,20 @@ cases_init() {
         skip "init:ucx" "needs UCX, in the build and on this machine"
         return
     fi
-    run_saying "init:ucx:one node" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" "$bindir/time_host" --init
+    run_saying "init:ucx:one node" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" "$bindir/test_init"
     for count in 1 2; do
         run_saying "init:ucx:nodes of $count" '^UCX: loaded by 4 of 4 ranks$' 60 -n 4 "${job[@]}" \
-            --mca coll_mscclpp_ranks_per_node "$count" "$bindir/time_host" --init
+            --mca coll_mscclpp_ranks_per_node "$count" "$bindir/test_init"
     done
     run_saying "init:ucx:network" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
-        --mca coll_mscclpp_transport network "$bindir/time_host" --init
+        --mca coll_mscclpp_transport network "$bindir/test_init"
     run_saying "init:ucx:no launcher" '^UCX: loaded by 1 of 1 ranks$' 60 -n 1 "${job[@]}" \
-        env -u OMPI_COMM_WORLD_LOCAL_SIZE "$bindir/time_host" --init
+        env -u OMPI_COMM_WORLD_LOCAL_SIZE "$bindir/test_init"
     run_saying "init:ucx:elsewhere, too" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
-        env OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bindir/time_host" --init
+        env OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bindir/test_init"
     run_saying "init:ucx:refused" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm --mca coll_mscclpp_ucx 0 \
-        "$bindir/time_host" --init
+        "$bindir/test_init"
 }
 
 # Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.

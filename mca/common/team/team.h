@@ -78,6 +78,16 @@ void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kin
 int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
 
 /*
+ * Decides for all ranks of this node whether call `call` of a collective other than all-reduce is served as one on
+ * device buffers: the first rank that comes decides by its own buffers, `device`, and the others do as it did. So
+ * ranks that pass different kinds of memory, as a root and its peers may, go one way. True: as one on device buffers.
+ */
+bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool device);
+
+/* True if somebody has decided, and then whether as one on device buffers. */
+bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *device_p);
+
+/*
  * For a rank that passes nothing in call `call`: true as long as ranks of this node have yet to come to it, and none
  * has said what kind of buffers it passes.
  */
