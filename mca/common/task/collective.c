@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/team/grow.h"
 #include "mca/common/task/coll_task.h"
 
 static mscclpp_status_t need_stream(mscclpp_coll_task_t *task)
@@ -362,6 +363,12 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     } else if (status == MSCCLPP_OK) {
         if (!task->args->known) {
             status = agree(task, &input);
+        }
+        if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task->most, false)) {
+            status = mscclpp_team_grow(team, task->most);
+            if (status == MSCCLPP_OK) {
+                status = choose(task, &input, true); /* in pieces of other sizes */
+            }
         }
         if (status == MSCCLPP_OK) {
             status = prepare_buffers(task);
