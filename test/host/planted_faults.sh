@@ -463,7 +463,7 @@ plant renewal-second-meeting renewal mca/common/run/launch.c mca/common/run/laun
 
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!room->taken && //'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \
-    '/^static mscclpp_status_t find_room/,/^}/s/mscclpp_team_give_room\(team\);//'
+    '/^static mscclpp_status_t find_room/,/^}/s/mscclpp_group_give_room\(group\);//'
 
 # That a missed ring is seen takes a race that the twin hardly ever runs; contrib/models finds that fault.
 linger=device/kern/linger.h

@@ -44,7 +44,7 @@ static mscclpp_gpu_stream_t *stream_of(const mscclpp_team_t *team, int peer)
 {
     const mscclpp_engine_t *engine = team->engine;
 
-    return engine->streams[(peer - team->rank + team->size - 1) % team->size % engine->stream_count];
+    return engine->streams[(peer - team->group.rank + team->group.size - 1) % team->group.size % engine->stream_count];
 }
 
 static mscclpp_status_t send_operand(const mscclpp_team_t *team, int owner)
@@ -53,7 +53,7 @@ static mscclpp_status_t send_operand(const mscclpp_team_t *team, int owner)
     const uint64_t k = engine->peer[owner].sent;
     uint64_t first, size = chunk_of(engine, owner, k, &first);
     mscclpp_gpu_stream_t *stream = stream_of(team, owner);
-    char *slot = engine->mapped[owner] + slot_of(engine, team->rank, owner, k);
+    char *slot = engine->mapped[owner] + slot_of(engine, team->group.rank, owner, k);
     mscclpp_status_t status =
         size > 0 ? team->gpu->put(stream, slot, (const char *)engine->args->in + first, size) : MSCCLPP_OK;
 
@@ -68,7 +68,7 @@ static mscclpp_status_t return_result(const mscclpp_team_t *team, int peer)
 {
     mscclpp_engine_t *engine = team->engine;
     const uint64_t k = engine->peer[peer].returned;
-    uint64_t first, size = chunk_of(engine, team->rank, k, &first);
+    uint64_t first, size = chunk_of(engine, team->group.rank, k, &first);
     mscclpp_gpu_stream_t *stream = stream_of(team, peer);
     mscclpp_status_t status =
         size > 0 ? team->gpu->put(stream, engine->peer_out[peer] + first, (const char *)engine->args->out + first, size)
@@ -86,7 +86,7 @@ static mscclpp_status_t reduce(mscclpp_team_t *team)
 {
     mscclpp_engine_t *engine = team->engine;
     const uint64_t k = engine->begun;
-    uint64_t first, size = chunk_of(engine, team->rank, k, &first);
+    uint64_t first, size = chunk_of(engine, team->group.rank, k, &first);
     mscclpp_dev_reduce_args_t args;
     mscclpp_dev_launch_t launch = engine->launch;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -96,8 +96,8 @@ static mscclpp_status_t reduce(mscclpp_team_t *team)
         args.common.in = (const char *)engine->args->in + first;
         args.common.out = (char *)engine->args->out + first;
         args.common.bytes = size;
-        args.slots =
-            engine->mapped[team->rank] + MSCCLPP_DEV_ENGINE_SLOTS + k % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
+        args.slots = engine->mapped[team->group.rank] + MSCCLPP_DEV_ENGINE_SLOTS +
+                     k % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         launch.args = &args;
         mscclpp_linger_clear(team);
@@ -127,8 +127,9 @@ static uint64_t least(const mscclpp_team_t *team, const uint64_t *word)
     uint64_t all = UINT64_MAX;
     int i;
 
-    for (i = 1; i < team->size; ++i) {
-        const uint64_t theirs = mscclpp_control_load(mscclpp_team_word_of(team, word, (team->rank + i) % team->size));
+    for (i = 1; i < team->group.size; ++i) {
+        const uint64_t theirs =
+            mscclpp_control_load(mscclpp_group_word_of(&team->group, word, (team->group.rank + i) % team->group.size));
 
         all = theirs < all ? theirs : all;
     }
@@ -148,13 +149,13 @@ static mscclpp_status_t look(const mscclpp_team_t *team, mscclpp_gpu_event_t *ev
 static mscclpp_status_t tell_sent(mscclpp_team_t *team)
 {
     mscclpp_engine_t *engine = team->engine;
-    uint64_t *word = &team->control[team->rank].engine.sent;
+    uint64_t *word = &team->group.control[team->group.rank].engine.sent;
     uint64_t all = engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
-    for (i = 1; i < team->size && status == MSCCLPP_OK; ++i) {
-        const int rank = (team->rank + i) % team->size;
+    for (i = 1; i < team->group.size && status == MSCCLPP_OK; ++i) {
+        const int rank = (team->group.rank + i) % team->group.size;
         mscclpp_engine_peer_t *peer = &engine->peer[rank];
         bool passed = false;
 
@@ -181,7 +182,7 @@ static mscclpp_status_t tell_sent(mscclpp_team_t *team)
 static mscclpp_status_t progress(mscclpp_team_t *team)
 {
     mscclpp_engine_t *engine = team->engine;
-    mscclpp_control_line_t *mine = &team->control[team->rank];
+    mscclpp_control_line_t *mine = &team->group.control[team->group.rank];
     const uint64_t chunks = engine->plan.chunks, reduced = reduced_chunks(team);
     mscclpp_status_t status = tell_sent(team);
     int i;
@@ -193,13 +194,13 @@ static mscclpp_status_t progress(mscclpp_team_t *team)
         least(team, &mine->engine.sent) > engine->base + engine->begun) {
         status = reduce(team);
     }
-    for (i = 1; i < team->size && status == MSCCLPP_OK; ++i) {
-        const int rank = (team->rank + i) % team->size;
+    for (i = 1; i < team->group.size && status == MSCCLPP_OK; ++i) {
+        const int rank = (team->group.rank + i) % team->group.size;
         const mscclpp_engine_peer_t *peer = &engine->peer[rank];
 
         if (peer->sent < chunks &&
             engine->base + peer->sent <
-                mscclpp_control_load(&team->control[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
+                mscclpp_control_load(&team->group.control[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
             status = send_operand(team, rank);
         }
         if (status == MSCCLPP_OK && peer->returned < chunks && peer->returned < reduced) {
@@ -213,15 +214,15 @@ static mscclpp_status_t progress(mscclpp_team_t *team)
 static mscclpp_status_t tell_returned(mscclpp_team_t *team, bool *all_p)
 {
     mscclpp_engine_t *engine = team->engine;
-    uint64_t *word = &team->control[team->rank].engine.returned;
+    uint64_t *word = &team->group.control[team->group.rank].engine.returned;
     const uint64_t end = engine->base + engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     bool all = true;
     int rank;
 
     if (mscclpp_control_load(word) != end) {
-        for (rank = 0; rank < team->size && all && status == MSCCLPP_OK; ++rank) {
-            if (rank != team->rank) {
+        for (rank = 0; rank < team->group.size && all && status == MSCCLPP_OK; ++rank) {
+            if (rank != team->group.rank) {
                 all = engine->peer[rank].returned == engine->plan.chunks;
                 if (all) {
                     status = look(team, engine->result[rank], &all);
@@ -240,14 +241,14 @@ static mscclpp_status_t tell_returned(mscclpp_team_t *team, bool *all_p)
 static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
 {
     const mscclpp_engine_t *engine = team->engine;
-    const uint64_t *word = &team->control[team->rank].engine.returned;
+    const uint64_t *word = &team->group.control[team->group.rank].engine.returned;
     const uint64_t end = engine->base + engine->plan.chunks;
-    mscclpp_team_wait_t wait;
+    mscclpp_group_wait_t wait;
     mscclpp_status_t status;
     uint32_t turns = 0;
     bool all;
 
-    mscclpp_team_wait_init(&wait, team, what, engine->args->bytes);
+    mscclpp_group_wait_init(&wait, &team->group, what, engine->args->bytes);
     wait.words = word;
     wait.target = end;
     for (;;) {
@@ -260,10 +261,10 @@ static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
         if (status == MSCCLPP_OK && all && least(team, word) >= end) {
             return MSCCLPP_OK;
         }
-        if (status == MSCCLPP_OK && (team->on_host || ++turns % TURNS == 0)) {
-            status = mscclpp_team_wait_turn(&wait);
+        if (status == MSCCLPP_OK && (team->group.on_host || ++turns % TURNS == 0)) {
+            status = mscclpp_group_wait_turn(&wait);
         }
-        if (status == MSCCLPP_OK && wait.next_look > next && mscclpp_team_may_ask(&wait)) {
+        if (status == MSCCLPP_OK && wait.next_look > next && mscclpp_group_may_ask(&wait)) {
             status = mscclpp_team_look_at_kernel(team, what);
         }
         if (status != MSCCLPP_OK) {
@@ -277,7 +278,7 @@ static void settle_until(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, dou
     mscclpp_status_t status;
 
     while ((status = team->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
-        team->oob.progress(team->oob.context);
+        team->group.oob.progress(team->group.oob.context);
     }
     team->stuck = team->stuck || status != MSCCLPP_OK;
 }
@@ -304,8 +305,8 @@ static void settle_all(mscclpp_team_t *team)
 static mscclpp_status_t take_streams(mscclpp_team_t *team)
 {
     mscclpp_engine_t *engine = team->engine;
-    int limit = team->on_host ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
-    int wanted = team->size - 1 < limit ? team->size - 1 : limit;
+    int limit = team->group.on_host ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
+    int wanted = team->group.size - 1 < limit ? team->group.size - 1 : limit;
     mscclpp_status_t status = mscclpp_team_take_stream(team);
 
     engine->stream_count = 0;
@@ -346,7 +347,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t
     mscclpp_team_keep_mappings(team, true); /* until no engine writes there any more, which no launch tells */
     status = take_streams(team);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",
-                  team->oob.label, (unsigned long long)team->call, (unsigned long long)engine->plan.chunks,
+                  team->group.oob.label, (unsigned long long)team->group.call, (unsigned long long)engine->plan.chunks,
                   (unsigned long long)engine->plan.chunk, MSCCLPP_DEV_ENGINE_DEPTH, engine->stream_count);
     if (status == MSCCLPP_OK) {
         status = carry_out(team, choice->algo->name);

@@ -9,14 +9,14 @@
 /* What rank `from` writes into the memory of `to` to see that its engines get there. */
 static uint64_t test_value(const mscclpp_team_t *team, int from, int to)
 {
-    return (team->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
+    return (team->group.id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
 }
 
 static void destroy_events(mscclpp_team_t *team, mscclpp_engine_t *engine)
 {
     int rank, slot;
 
-    for (rank = 0; rank < team->size; ++rank) {
+    for (rank = 0; rank < team->group.size; ++rank) {
         for (slot = 0; slot < MSCCLPP_DEV_ENGINE_DEPTH; ++slot) {
             team->gpu->event_destroy(engine->operand[rank][slot]);
             engine->operand[rank][slot] = NULL;
@@ -31,8 +31,8 @@ static mscclpp_status_t create_events(mscclpp_team_t *team, mscclpp_engine_t *en
     mscclpp_status_t status = MSCCLPP_OK;
     int rank, slot;
 
-    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
-        if (rank == team->rank) {
+    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
+        if (rank == team->group.rank) {
             continue;
         }
         for (slot = 0; slot < MSCCLPP_DEV_ENGINE_DEPTH && status == MSCCLPP_OK; ++slot) {
@@ -48,8 +48,8 @@ static mscclpp_status_t create_events(mscclpp_team_t *team, mscclpp_engine_t *en
 /* What this rank owns. */
 static mscclpp_status_t prepare(mscclpp_team_t *team, mscclpp_engine_t *engine)
 {
-    const uint64_t slots = (uint64_t)(team->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
-    const uint64_t chunk = mscclpp_engine_chunk_max((uint32_t)team->size, &team->protocol);
+    const uint64_t slots = (uint64_t)(team->group.size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
+    const uint64_t chunk = mscclpp_engine_chunk_max((uint32_t)team->group.size, &team->protocol);
     void *memory;
     mscclpp_status_t status = create_events(team, engine);
 
@@ -61,10 +61,10 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, mscclpp_engine_t *engine)
         return status;
     }
     engine->memory = memory;
-    engine->mapped[team->rank] = memory;
-    mscclpp_debug("%s: rank %d sets aside %llu bytes for copy engines: %llu slots of %llu bytes", team->oob.label,
-                  team->rank, (unsigned long long)(MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk), (unsigned long long)slots,
-                  (unsigned long long)chunk);
+    engine->mapped[team->group.rank] = memory;
+    mscclpp_debug("%s: rank %d sets aside %llu bytes for copy engines: %llu slots of %llu bytes", team->group.oob.label,
+                  team->group.rank, (unsigned long long)(MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk),
+                  (unsigned long long)slots, (unsigned long long)chunk);
     return MSCCLPP_OK;
 }
 
@@ -79,20 +79,20 @@ static mscclpp_status_t attach(mscclpp_team_t *team, mscclpp_engine_t *engine)
     void *base;
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
-        words[rank] = test_value(team, team->rank, rank);
+    for (rank = 0; rank < team->group.size; ++rank) {
+        words[rank] = test_value(team, team->group.rank, rank);
     }
-    status = team->gpu->copy(team->stream, engine->memory->words, words, sizeof(words[0]) * (size_t)team->size);
-    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
-        if (rank != team->rank) {
-            engine->handle[rank] = mscclpp_team_exchanged(team, rank)->out;
+    status = team->gpu->copy(team->stream, engine->memory->words, words, sizeof(words[0]) * (size_t)team->group.size);
+    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
+        if (rank != team->group.rank) {
+            engine->handle[rank] = mscclpp_group_exchanged(&team->group, rank)->out;
             status = team->gpu->import_memory(team->device, &engine->handle[rank], &base);
             if (status != MSCCLPP_OK) {
                 break;
             }
             engine->mapped[rank] = (char *)base + engine->handle[rank].offset;
         }
-        status = team->gpu->put(team->stream, &((mscclpp_dev_engine_t *)engine->mapped[rank])->tested[team->rank],
+        status = team->gpu->put(team->stream, &((mscclpp_dev_engine_t *)engine->mapped[rank])->tested[team->group.rank],
                                 &engine->memory->words[rank], sizeof(words[0]));
     }
     if (status == MSCCLPP_OK) {
@@ -115,10 +115,10 @@ static bool is_written(mscclpp_team_t *team, const mscclpp_engine_t *engine)
         mscclpp_engine_settle(team, team->stream);
         return false;
     }
-    for (rank = 0; rank < team->size; ++rank) {
-        if (words[rank] != test_value(team, rank, team->rank)) {
-            mscclpp_info("%s: what the copy engine of rank %d wrote did not reach rank %d", team->oob.label, rank,
-                         team->rank);
+    for (rank = 0; rank < team->group.size; ++rank) {
+        if (words[rank] != test_value(team, rank, team->group.rank)) {
+            mscclpp_info("%s: what the copy engine of rank %d wrote did not reach rank %d", team->group.oob.label, rank,
+                         team->group.rank);
             return false;
         }
     }
@@ -129,8 +129,8 @@ static void close_peers(mscclpp_team_t *team, mscclpp_engine_t *engine)
 {
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
-        if (rank != team->rank && engine->mapped[rank] != NULL) {
+    for (rank = 0; rank < team->group.size; ++rank) {
+        if (rank != team->group.rank && engine->mapped[rank] != NULL) {
             team->gpu->close_memory(team->device, &engine->handle[rank],
                                     engine->mapped[rank] - engine->handle[rank].offset);
             engine->mapped[rank] = NULL;
@@ -148,10 +148,10 @@ static mscclpp_status_t abandon(mscclpp_team_t *team, mscclpp_engine_t *engine)
         return MSCCLPP_ERR_DEVICE;
     }
     close_peers(team, engine);
-    mscclpp_team_begin_exchange(team);
-    status = mscclpp_team_meet_exchange(team, "end of copy engines", 0);
+    mscclpp_group_begin_exchange(&team->group);
+    status = mscclpp_group_meet_exchange(&team->group, "end of copy engines", 0);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_team_end_exchange(team, "end of copy engines", 0, true, &all);
+        status = mscclpp_group_end_exchange(&team->group, "end of copy engines", 0, true, &all);
     }
     if (status == MSCCLPP_OK && engine->memory != NULL) {
         team->gpu->device_free(team->device, engine->memory);
@@ -164,32 +164,32 @@ static mscclpp_status_t abandon(mscclpp_team_t *team, mscclpp_engine_t *engine)
 /* What a rank lacks never keeps it out of an exchange, so all ranks end alike. */
 static mscclpp_status_t set_up(mscclpp_team_t *team, mscclpp_engine_t *engine)
 {
-    mscclpp_control_buffers_t *mine = mscclpp_team_begin_exchange(team);
+    mscclpp_control_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
     mscclpp_status_t status, own = prepare(team, engine);
     bool all = true;
     int rank;
 
     mine->exportable = own == MSCCLPP_OK && team->gpu->export_memory(engine->memory, &mine->out) == MSCCLPP_OK;
-    status = mscclpp_team_meet_exchange(team, "set-up of copy engines", 0);
+    status = mscclpp_group_meet_exchange(&team->group, "set-up of copy engines", 0);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    for (rank = 0; rank < team->size; ++rank) {
-        all = all && mscclpp_team_exchanged(team, rank)->exportable != 0;
+    for (rank = 0; rank < team->group.size; ++rank) {
+        all = all && mscclpp_group_exchanged(&team->group, rank)->exportable != 0;
     }
     own = all ? attach(team, engine) : own;
-    status = mscclpp_team_end_exchange(team, "vote on copy engines", 0, all && own == MSCCLPP_OK, &all);
+    status = mscclpp_group_end_exchange(&team->group, "vote on copy engines", 0, all && own == MSCCLPP_OK, &all);
     if (status == MSCCLPP_OK && all) {
         bool written = is_written(team, engine);
 
-        mscclpp_team_begin_exchange(team);
-        status = mscclpp_team_meet_exchange(team, "trial of copy engines", 0);
+        mscclpp_group_begin_exchange(&team->group);
+        status = mscclpp_group_meet_exchange(&team->group, "trial of copy engines", 0);
         if (status == MSCCLPP_OK) {
-            status = mscclpp_team_end_exchange(team, "vote on copy engines", 0, written, &all);
+            status = mscclpp_group_end_exchange(&team->group, "vote on copy engines", 0, written, &all);
         }
     }
     if (status == MSCCLPP_OK && !all) {
-        mscclpp_info("%s: rank %d: copy engines do not serve, since %s", team->oob.label, team->rank,
+        mscclpp_info("%s: rank %d: copy engines do not serve, since %s", team->group.oob.label, team->group.rank,
                      own != MSCCLPP_OK ? mscclpp_status_string(own) : "a rank cannot take part");
         status = abandon(team, engine);
     }
@@ -204,7 +204,7 @@ mscclpp_status_t mscclpp_engine_open(mscclpp_team_t *team, bool *usable_p)
     if (team->engine == NULL) {
         team->engine = calloc(1, sizeof(*team->engine));
         if (team->engine == NULL) {
-            mscclpp_error("%s: no memory for the description of copy engines", team->oob.label);
+            mscclpp_error("%s: no memory for the description of copy engines", team->group.oob.label);
             return MSCCLPP_ERR_NO_MEMORY;
         }
         status = set_up(team, team->engine);

@@ -178,12 +178,12 @@ static mscclpp_status_t pump(mscclpp_team_t *team)
  */
 static mscclpp_status_t hand_over(mscclpp_team_t *team, uint64_t bytes)
 {
-    mscclpp_team_wait_t wait;
+    mscclpp_group_wait_t wait;
     mscclpp_status_t status;
 
-    mscclpp_team_wait_init(&wait, team, "delivery to other nodes", bytes);
+    mscclpp_group_wait_init(&wait, &team->group, "delivery to other nodes", bytes);
     while ((status = mscclpp_proxy_hand_over(team->fabric->proxy)) == MSCCLPP_IN_PROGRESS) {
-        status = mscclpp_team_wait_turn(&wait);
+        status = mscclpp_group_wait_turn(&wait);
         if (status != MSCCLPP_OK) {
             return status;
         }
@@ -289,7 +289,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }
-    mscclpp_control_store(&team->control[team->rank].absent, 0);
+    mscclpp_control_store(&team->group.control[team->group.rank].absent, 0);
     count_exchanges(fabric, choice, args);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
@@ -313,7 +313,7 @@ static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
     input.bytes = args.bytes;
     input.dtype = MSCCLPP_DTYPE_UINT32;
     input.nranks = args.nranks;
-    input.on_host = team->on_host;
+    input.on_host = team->group.on_host;
     input.block_limit = team->block_limit;
     input.protocol = &team->protocol;
     input.layout = &team->layout;

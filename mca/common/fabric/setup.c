@@ -323,6 +323,11 @@ static void cut_area(mscclpp_fabric_t *fabric)
     fabric->area_size = fabric->packets_offset + packet_slots * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT;
 }
 
+static uint64_t look(void *context, bool may_ask)
+{
+    return mscclpp_fabric_absent(context, may_ask);
+}
+
 mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                        const mscclpp_nodes_t *nodes, mscclpp_fabric_t **fabric_p)
 {
@@ -357,8 +362,11 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_
         mscclpp_fabric_destroy(fabric);
         return status;
     }
-    fabric->ctrl = team->ctrl;
+    fabric->ctrl = team->group.ctrl;
     mscclpp_fabric_enlist(fabric);
+    team->group.spans = true;
+    team->group.look = look;
+    team->group.look_context = fabric;
     *fabric_p = fabric;
     return MSCCLPP_OK;
 }

@@ -1,6 +1,6 @@
 /* Meetings of a team's ranks before a launch, with room for the kernels of all. */
 #include "mca/common/base/log.h"
-#include "mca/common/team/parts.h"
+#include "mca/common/group/group.h"
 
 /* Nanoseconds between two looks, and how many an attempt to find room takes at most. */
 #define PAUSE 20000
@@ -12,14 +12,14 @@
  */
 #define ATTEMPT_BONUS (UINT64_C(1) << 26)
 
-static bool all_have_room(const mscclpp_team_t *team, const uint64_t *word)
+static bool all_have_room(const mscclpp_group_t *group, const uint64_t *word)
 {
-    const size_t offset = (size_t)((const char *)word - (const char *)&team->control[team->rank]);
+    const size_t offset = (size_t)((const char *)word - (const char *)&group->control[group->rank]);
     bool all = true;
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
-        const char *line = (const char *)&team->control[rank];
+    for (rank = 0; rank < group->size; ++rank) {
+        const char *line = (const char *)&group->control[rank];
 
         all = all && mscclpp_control_load((const uint64_t *)(const void *)(line + offset)) % 2 == 1;
     }
@@ -30,9 +30,9 @@ static bool all_have_room(const mscclpp_team_t *team, const uint64_t *word)
  * Where a meeting stands among those that want room, equal on all ranks: by chance, and sooner with each attempt. Two
  * that stood equal would be let in differently by different processes, and both wait on.
  */
-static uint64_t place_in_queue(const mscclpp_team_t *team, uint64_t attempt)
+static uint64_t place_in_queue(const mscclpp_group_t *group, uint64_t attempt)
 {
-    const uint64_t draw = (team->id ^ team->arrivals) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    const uint64_t draw = (group->id ^ group->arrivals) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 
     return (UINT64_C(1) << 63) + draw - attempt * ATTEMPT_BONUS;
 }
@@ -45,13 +45,14 @@ static void pause_briefly(void)
 }
 
 /* Until no other team of this process comes before this one. */
-static mscclpp_status_t await_turn(mscclpp_team_t *team, mscclpp_team_wait_t *wait, const mscclpp_room_guest_t *guest)
+static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
+                                   const mscclpp_room_guest_t *guest)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    while (status == MSCCLPP_OK && guest != NULL && !mscclpp_room_is_first(team->room, guest)) {
+    while (status == MSCCLPP_OK && guest != NULL && !mscclpp_room_is_first(group->room, guest)) {
         pause_briefly();
-        status = mscclpp_team_wait_turn(wait);
+        status = mscclpp_group_wait_turn(wait);
     }
     return status;
 }
@@ -61,19 +62,19 @@ static mscclpp_status_t await_turn(mscclpp_team_t *team, mscclpp_team_wait_t *wa
  * not for long: where processes have let different teams in, somebody has to give way. `guest` NULL: there is always
  * room.
  */
-static bool try_for_room(mscclpp_team_t *team, const mscclpp_room_guest_t *guest, bool patience)
+static bool try_for_room(mscclpp_group_t *group, const mscclpp_room_guest_t *guest, bool patience)
 {
     int i;
 
     if (guest == NULL) {
         return true;
     }
-    team->has_room = mscclpp_room_take(team->room, guest);
-    for (i = 0; i < PAUSES && patience && !team->has_room; ++i) {
+    group->has_room = mscclpp_room_take(group->room, guest);
+    for (i = 0; i < PAUSES && patience && !group->has_room; ++i) {
         pause_briefly();
-        team->has_room = mscclpp_room_take(team->room, guest);
+        group->has_room = mscclpp_room_take(group->room, guest);
     }
-    return team->has_room;
+    return group->has_room;
 }
 
 /*
@@ -81,17 +82,17 @@ static bool try_for_room(mscclpp_team_t *team, const mscclpp_room_guest_t *guest
  * word holds the number of the step twice, plus 1 for room. Two words alternate, because a rank that knows the result
  * of a step may write that of the next one while others still read, but not that after it.
  */
-static mscclpp_status_t step(mscclpp_team_t *team, mscclpp_team_wait_t *wait, bool room, bool *all_p)
+static mscclpp_status_t step(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool room, bool *all_p)
 {
-    uint64_t *word = &team->control[team->rank].room[++team->steps % 2];
+    uint64_t *word = &group->control[group->rank].room[++group->steps % 2];
     mscclpp_status_t status;
 
-    mscclpp_control_store(word, 2 * team->steps + room);
-    status = mscclpp_team_wait_turn(wait);
+    mscclpp_control_store(word, 2 * group->steps + room);
+    status = mscclpp_group_wait_turn(wait);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_team_wait_on(wait, word, 2 * team->steps);
+        status = mscclpp_group_wait_on(wait, word, 2 * group->steps);
     }
-    *all_p = status == MSCCLPP_OK && all_have_room(team, word);
+    *all_p = status == MSCCLPP_OK && all_have_room(group, word);
     return status;
 }
 
@@ -100,60 +101,60 @@ static mscclpp_status_t step(mscclpp_team_t *team, mscclpp_team_wait_t *wait, bo
  * left to others, until it is the team's turn in its process; teams have one order everywhere, so that of the first one
  * comes. Whose turn it was may still have changed meanwhile: then they try again.
  */
-static mscclpp_status_t find_room(mscclpp_team_t *team, uint64_t bytes)
+static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes)
 {
-    mscclpp_room_guest_t place, *guest = team->room != NULL ? &place : NULL;
+    mscclpp_room_guest_t place, *guest = group->room != NULL ? &place : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
-    mscclpp_team_wait_t wait; /* one deadline for all attempts, each of which may be brief */
+    mscclpp_group_wait_t wait; /* one deadline for all attempts, each of which may be brief */
     bool all = false;
     uint64_t attempt;
 
-    mscclpp_team_wait_init(&wait, team, "room for kernels", bytes);
+    mscclpp_group_wait_init(&wait, group, "room for kernels", bytes);
     if (guest != NULL) {
-        mscclpp_room_queue(team->room, guest, place_in_queue(team, 0));
+        mscclpp_room_queue(group->room, guest, place_in_queue(group, 0));
     }
     for (attempt = 1; !all && status == MSCCLPP_OK; ++attempt) {
         if (attempt > 1) {
-            mscclpp_team_give_room(team);
+            mscclpp_group_give_room(group);
             if (guest != NULL) {
-                mscclpp_room_change_key(team->room, guest, place_in_queue(team, attempt));
+                mscclpp_room_change_key(group->room, guest, place_in_queue(group, attempt));
             }
-            status = await_turn(team, &wait, guest);
-            status = status == MSCCLPP_OK ? step(team, &wait, false, &all) : status;
+            status = await_turn(group, &wait, guest);
+            status = status == MSCCLPP_OK ? step(group, &wait, false, &all) : status;
         }
         if (status == MSCCLPP_OK) {
-            status = step(team, &wait, try_for_room(team, guest, attempt > 1), &all);
+            status = step(group, &wait, try_for_room(group, guest, attempt > 1), &all);
         }
     }
     if (guest != NULL) {
-        mscclpp_room_leave(team->room, guest);
+        mscclpp_room_leave(group->room, guest);
     }
-    mscclpp_debug("%s: call %llu: %s after %llu attempts to find room for kernels", team->oob.label,
-                  (unsigned long long)team->call, mscclpp_status_string(status), (unsigned long long)attempt - 1);
+    mscclpp_debug("%s: call %llu: %s after %llu attempts to find room for kernels", group->oob.label,
+                  (unsigned long long)group->call, mscclpp_status_string(status), (unsigned long long)attempt - 1);
     return status;
 }
 
-mscclpp_status_t mscclpp_team_meet(mscclpp_team_t *team, uint64_t bytes)
+mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes)
 {
-    uint64_t *word = &team->control[team->rank].arrived;
+    uint64_t *word = &group->control[group->rank].arrived;
     mscclpp_status_t status;
 
-    if (!team->meet_first) {
+    if (!group->meet_first) {
         return MSCCLPP_OK;
     }
     /* Room is not taken before all are there: who comes late may wait for another thread, and that one for room. */
-    mscclpp_control_store(word, 2 * ++team->arrivals + (team->room == NULL));
-    status = mscclpp_team_wait_words(team, "arrival of all ranks", bytes, word, 2 * team->arrivals);
-    if (status == MSCCLPP_OK && team->fabric == NULL && !all_have_room(team, word)) {
-        status = find_room(team, bytes);
+    mscclpp_control_store(word, 2 * ++group->arrivals + (group->room == NULL));
+    status = mscclpp_group_wait_words(group, "arrival of all ranks", bytes, word, 2 * group->arrivals);
+    if (status == MSCCLPP_OK && !group->spans && !all_have_room(group, word)) {
+        status = find_room(group, bytes);
     }
     return status;
 }
 
-void mscclpp_team_give_room(mscclpp_team_t *team)
+void mscclpp_group_give_room(mscclpp_group_t *group)
 {
-    if (team->has_room) {
-        mscclpp_room_give(team->room);
-        team->has_room = false;
+    if (group->has_room) {
+        mscclpp_room_give(group->room);
+        group->has_room = false;
     }
 }

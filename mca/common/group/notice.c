@@ -6,7 +6,7 @@
  * in a device call, a mixture within its node is seen there. Where it passed host buffers, whatever looks for mixtures
  * on its side finds the message and answers all other nodes.
  */
-#include "mca/common/team/parts.h"
+#include "mca/common/group/group.h"
 
 #include <string.h>
 
@@ -30,43 +30,43 @@ typedef struct {
 
 _Static_assert(sizeof(notice_t) <= MSCCLPP_CTRL_MESSAGE_MAX, "a notice fits a control message");
 
-void mscclpp_team_notices_init(mscclpp_team_t *team)
+void mscclpp_group_notices_init(mscclpp_group_t *group)
 {
-    mscclpp_team_notices_t *notices = &team->notices;
+    mscclpp_group_notices_t *notices = &group->notices;
 
     memset(notices, 0, sizeof(*notices));
     notices->failed.rank = notices->waits.rank = notices->host.rank = -1;
     pthread_mutex_init(&notices->lock, NULL);
 }
 
-void mscclpp_team_notices_fini(mscclpp_team_t *team)
+void mscclpp_group_notices_fini(mscclpp_group_t *group)
 {
-    pthread_mutex_destroy(&team->notices.lock);
+    pthread_mutex_destroy(&group->notices.lock);
 }
 
 /* The rank that a mixture in call `call` is known by, or -1. With the lock held. */
-static int host_rank_of(const mscclpp_team_t *team, uint64_t call)
+static int host_rank_of(const mscclpp_group_t *group, uint64_t call)
 {
-    return team->notices.host.call == call ? team->notices.host.rank : -1;
+    return group->notices.host.call == call ? group->notices.host.rank : -1;
 }
 
 /* With the lock held. */
-static void post(mscclpp_team_t *team, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status)
+static void post(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status)
 {
     notice_t notice;
 
     memset(&notice, 0, sizeof(notice));
     notice.call = call;
     notice.status = (int32_t)status;
-    notice.rank = team->members[team->rank];
+    notice.rank = group->members[group->rank];
     notice.kind = (uint32_t)kind;
-    notice.host_rank = host_rank_of(team, call);
-    if (team->ctrl != NULL && to != notice.rank) {
-        (void)mscclpp_ctrl_post(team->ctrl, to, &notice, sizeof(notice));
+    notice.host_rank = host_rank_of(group, call);
+    if (group->ctrl != NULL && to != notice.rank) {
+        (void)mscclpp_ctrl_post(group->ctrl, to, &notice, sizeof(notice));
     }
 }
 
-static void keep_host(mscclpp_team_notices_t *notices, uint64_t call, int rank)
+static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
 {
     if (call >= notices->host.call) {
         notices->host.call = call;
@@ -74,7 +74,7 @@ static void keep_host(mscclpp_team_notices_t *notices, uint64_t call, int rank)
     }
 }
 
-static void keep(mscclpp_team_notice_t *kept, const notice_t *notice)
+static void keep(mscclpp_group_notice_t *kept, const notice_t *notice)
 {
     kept->call = notice->call;
     kept->rank = notice->rank;
@@ -82,14 +82,14 @@ static void keep(mscclpp_team_notice_t *kept, const notice_t *notice)
 }
 
 /* With the lock held. */
-static void read_all(mscclpp_team_t *team)
+static void read_all(mscclpp_group_t *group)
 {
-    mscclpp_team_notices_t *notices = &team->notices;
+    mscclpp_group_notices_t *notices = &group->notices;
     unsigned char message[MSCCLPP_CTRL_MESSAGE_MAX];
     size_t length = sizeof(message);
     int peer;
 
-    while (team->ctrl != NULL && mscclpp_ctrl_poll(team->ctrl, &peer, message, &length) == MSCCLPP_OK) {
+    while (group->ctrl != NULL && mscclpp_ctrl_poll(group->ctrl, &peer, message, &length) == MSCCLPP_OK) {
         notice_t notice;
 
         if (length == sizeof(notice)) {
@@ -108,61 +108,62 @@ static void read_all(mscclpp_team_t *team)
     }
 }
 
-void mscclpp_team_read_notices(mscclpp_team_t *team, mscclpp_team_notice_t *failed_p, mscclpp_team_notice_t *host_p)
+void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *failed_p,
+                                mscclpp_group_notice_t *host_p)
 {
-    pthread_mutex_lock(&team->notices.lock);
-    read_all(team);
-    *failed_p = team->notices.failed;
-    *host_p = team->notices.host;
-    pthread_mutex_unlock(&team->notices.lock);
+    pthread_mutex_lock(&group->notices.lock);
+    read_all(group);
+    *failed_p = group->notices.failed;
+    *host_p = group->notices.host;
+    pthread_mutex_unlock(&group->notices.lock);
 }
 
-void mscclpp_team_note_host(mscclpp_team_t *team, int rank)
+void mscclpp_group_note_host(mscclpp_group_t *group, int rank)
 {
-    pthread_mutex_lock(&team->notices.lock);
-    keep_host(&team->notices, team->call, rank);
-    pthread_mutex_unlock(&team->notices.lock);
+    pthread_mutex_lock(&group->notices.lock);
+    keep_host(&group->notices, group->call, rank);
+    pthread_mutex_unlock(&group->notices.lock);
 }
 
-void mscclpp_team_tell_failure(mscclpp_team_t *team, mscclpp_status_t status)
+void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status)
 {
     int rank;
 
-    pthread_mutex_lock(&team->notices.lock);
-    for (rank = 0; rank < team->oob.size; ++rank) {
-        post(team, rank, NOTICE_FAILED, team->call, status);
+    pthread_mutex_lock(&group->notices.lock);
+    for (rank = 0; rank < group->oob.size; ++rank) {
+        post(group, rank, NOTICE_FAILED, group->call, status);
     }
-    pthread_mutex_unlock(&team->notices.lock);
-    if (team->ctrl != NULL) {
-        mscclpp_ctrl_flush(team->ctrl, TELL_SECONDS);
+    pthread_mutex_unlock(&group->notices.lock);
+    if (group->ctrl != NULL) {
+        mscclpp_ctrl_flush(group->ctrl, TELL_SECONDS);
     }
 }
 
-void mscclpp_team_tell_waiting(mscclpp_team_t *team)
+void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 {
     int i;
 
-    if (team->notices.asked == team->call || team->rank != 0) {
+    if (group->notices.asked == group->call || group->rank != 0) {
         return;
     }
-    team->notices.asked = team->call;
-    pthread_mutex_lock(&team->notices.lock);
-    for (i = 0; i < team->leader_count; ++i) {
-        post(team, team->leaders[i], NOTICE_WAITS, team->call, MSCCLPP_OK);
+    group->notices.asked = group->call;
+    pthread_mutex_lock(&group->notices.lock);
+    for (i = 0; i < group->leader_count; ++i) {
+        post(group, group->leaders[i], NOTICE_WAITS, group->call, MSCCLPP_OK);
     }
-    pthread_mutex_unlock(&team->notices.lock);
+    pthread_mutex_unlock(&group->notices.lock);
 }
 
-int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call)
+int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
 {
-    mscclpp_team_notices_t *notices = &team->notices;
-    int rank = mscclpp_team_find_announced(team, call, MSCCLPP_CALL_DEVICE), to;
+    mscclpp_group_notices_t *notices = &group->notices;
+    int rank = mscclpp_group_find_announced(group, call, MSCCLPP_CALL_DEVICE), to;
 
     /* A wait that holds the lock may have led here: that thread's own call is then not the one that is asked about. */
-    if (rank >= 0 || team->leader_count == 0 || pthread_mutex_trylock(&notices->lock) != 0) {
+    if (rank >= 0 || group->leader_count == 0 || pthread_mutex_trylock(&notices->lock) != 0) {
         return rank;
     }
-    read_all(team);
+    read_all(group);
     if (notices->waits.rank >= 0 && notices->waits.call == call) {
         rank = notices->waits.rank;
     } else if (notices->failed.rank >= 0 && notices->failed.call == call) {
@@ -170,9 +171,9 @@ int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call)
     }
     if (rank >= 0 && notices->told != call) {
         notices->told = call;
-        keep_host(notices, call, team->members[team->rank]);
-        for (to = 0; to < team->oob.size; ++to) {
-            post(team, to, NOTICE_MIXED, call, MSCCLPP_OK);
+        keep_host(notices, call, group->members[group->rank]);
+        for (to = 0; to < group->oob.size; ++to) {
+            post(group, to, NOTICE_MIXED, call, MSCCLPP_OK);
         }
     }
     pthread_mutex_unlock(&notices->lock);

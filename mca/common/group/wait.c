@@ -4,7 +4,7 @@
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
-#include "mca/common/team/parts.h"
+#include "mca/common/group/group.h"
 
 /* Turns between two looks at the clock. A turn of the twin gives its processor away, and may take milliseconds. */
 #define LOOK_TURNS 64u
@@ -19,45 +19,40 @@
 /* Seconds of a wait after which other nodes are told of it: ordinary delays cost no messages. */
 #define TELL_AFTER 0.5
 
-void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes)
+void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes)
 {
     memset(wait, 0, sizeof(*wait));
-    wait->team = team;
+    wait->group = group;
     wait->what = what;
     wait->bytes = bytes;
 }
 
-const uint64_t *mscclpp_team_word_of(const mscclpp_team_t *team, const uint64_t *word, int rank)
-{
-    return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - team->rank) * (ptrdiff_t)sizeof(*team->control));
-}
-
 /* Lists the ranks that the wait is for. */
-static void list_late(const mscclpp_team_wait_t *wait, char *text, size_t size)
+static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 {
-    const mscclpp_team_t *team = wait->team;
+    const mscclpp_group_t *group = wait->group;
     size_t used = 0;
     uint64_t absent = 0;
     int rank;
 
     text[0] = '\0';
-    for (rank = 0; rank < team->size && used + 16 < size; ++rank) {
+    for (rank = 0; rank < group->size && used + 16 < size; ++rank) {
         bool late;
 
-        if (rank == team->rank) {
+        if (rank == group->rank) {
             continue;
         }
         if (wait->words != NULL) {
-            late = mscclpp_control_load(mscclpp_team_word_of(team, wait->words, rank)) < wait->target;
+            late = mscclpp_control_load(mscclpp_group_word_of(group, wait->words, rank)) < wait->target;
         } else {
-            late = mscclpp_control_load(&team->control[rank].call) / 4 < team->call;
+            late = mscclpp_control_load(&group->control[rank].call) / 4 < group->call;
         }
         if (late) {
-            used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", team->members[rank]);
+            used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", group->members[rank]);
         }
     }
-    for (rank = 0; used == 0 && rank < team->size; ++rank) {
-        absent |= mscclpp_control_load(&team->control[rank].absent);
+    for (rank = 0; used == 0 && rank < group->size; ++rank) {
+        absent |= mscclpp_control_load(&group->control[rank].absent);
     }
     for (rank = 0; rank < MSCCLPP_DEV_MAX_RANKS && used + 48 < size; ++rank) {
         if ((absent >> rank & 1) != 0) {
@@ -66,16 +61,16 @@ static void list_late(const mscclpp_team_wait_t *wait, char *text, size_t size)
         }
     }
     if (used == 0) {
-        snprintf(text, size, "none: all %shave entered the call", team->fabric != NULL ? "of this node " : "");
+        snprintf(text, size, "none: all %shave entered the call", group->spans ? "of this node " : "");
     }
 }
 
-static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait, const mscclpp_team_notice_t *host)
+static mscclpp_status_t look_for_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host)
 {
-    mscclpp_team_t *team = wait->team;
-    int rank = mscclpp_team_find_announced(team, team->call, MSCCLPP_CALL_HOST);
+    mscclpp_group_t *group = wait->group;
+    int rank = mscclpp_group_find_announced(group, group->call, MSCCLPP_CALL_HOST);
 
-    if (rank < 0 && host->call == team->call) {
+    if (rank < 0 && host->call == group->call) {
         rank = host->rank;
     }
     if (rank < 0) {
@@ -83,9 +78,9 @@ static mscclpp_status_t look_for_mixture(const mscclpp_team_wait_t *wait, const 
     }
     mscclpp_error("%s: %s call %llu of %llu bytes: rank %d passed host buffers and rank %d device buffers; pass "
                   "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
-                  team->oob.label, team->collective, (unsigned long long)team->call, (unsigned long long)wait->bytes,
-                  rank, team->members[team->rank]);
-    mscclpp_team_note_host(team, rank);
+                  group->oob.label, group->collective, (unsigned long long)group->call, (unsigned long long)wait->bytes,
+                  rank, group->members[group->rank]);
+    mscclpp_group_note_host(group, rank);
     return MSCCLPP_ERR_MIXED;
 }
 
@@ -134,111 +129,111 @@ static void describe_asked(mscclpp_control_asked_t asked, char *text, size_t siz
     }
 }
 
-mscclpp_status_t mscclpp_team_report_difference(const mscclpp_team_t *team, int rank, mscclpp_control_asked_t asked)
+mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_control_asked_t asked)
 {
     char mine[128], theirs[128];
 
-    describe_asked(team->asked, mine, sizeof(mine));
+    describe_asked(group->asked, mine, sizeof(mine));
     describe_asked(asked, theirs, sizeof(theirs));
     mscclpp_error("%s: %s call %llu: rank %d passed %s, and rank %d %s; they must be equal on all ranks",
-                  team->oob.label, team->collective, (unsigned long long)team->call, team->members[team->rank], mine,
-                  team->members[rank], theirs);
+                  group->oob.label, group->collective, (unsigned long long)group->call, group->members[group->rank],
+                  mine, group->members[rank], theirs);
     return MSCCLPP_ERR_INVALID;
 }
 
 /* A rank of this node that is in the same call and asks something else of it. */
-static mscclpp_status_t look_for_differences(const mscclpp_team_wait_t *wait)
+static mscclpp_status_t look_for_differences(const mscclpp_group_wait_t *wait)
 {
-    const mscclpp_team_t *team = wait->team;
-    const uint64_t call = team->call * 4 + (uint64_t)MSCCLPP_CALL_DEVICE;
+    const mscclpp_group_t *group = wait->group;
+    const uint64_t call = group->call * 4 + (uint64_t)MSCCLPP_CALL_DEVICE;
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
-        const mscclpp_control_line_t *line = &team->control[rank];
+    for (rank = 0; rank < group->size; ++rank) {
+        const mscclpp_control_line_t *line = &group->control[rank];
         mscclpp_control_asked_t asked;
 
         if (mscclpp_control_load(&line->call) != call) {
             continue;
         }
-        asked = mscclpp_control_load(&line->asked[team->call % 2]);
-        if (asked != team->asked && mscclpp_control_load(&line->call) == call) {
-            return mscclpp_team_report_difference(team, rank, asked);
+        asked = mscclpp_control_load(&line->asked[group->call % 2]);
+        if (asked != group->asked && mscclpp_control_load(&line->call) == call) {
+            return mscclpp_group_report_difference(group, rank, asked);
         }
     }
     return MSCCLPP_OK;
 }
 
-static mscclpp_status_t report_peer(const mscclpp_team_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
+static mscclpp_status_t report_peer(const mscclpp_group_wait_t *wait, int rank, uint64_t call, mscclpp_status_t status)
 {
-    wait->team->peer_failed = true;
-    mscclpp_error("%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->team->oob.label,
-                  wait->team->collective, (unsigned long long)wait->team->call, (unsigned long long)wait->bytes,
+    wait->group->peer_failed = true;
+    mscclpp_error("%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->group->oob.label,
+                  wait->group->collective, (unsigned long long)wait->group->call, (unsigned long long)wait->bytes,
                   wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
     /* A mixture is an error of the program, on whichever rank it was seen first. */
-    return status == MSCCLPP_ERR_MIXED && call == wait->team->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
+    return status == MSCCLPP_ERR_MIXED && call == wait->group->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
 
-static mscclpp_status_t look_for_failures(const mscclpp_team_wait_t *wait, const mscclpp_team_notice_t *failed)
+static mscclpp_status_t look_for_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed)
 {
-    const mscclpp_team_t *team = wait->team;
+    const mscclpp_group_t *group = wait->group;
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
-        uint64_t failure = mscclpp_control_load(&team->control[rank].failure);
+    for (rank = 0; rank < group->size; ++rank) {
+        uint64_t failure = mscclpp_control_load(&group->control[rank].failure);
 
-        if (rank != team->rank && failure != 0) {
-            return report_peer(wait, team->members[rank], failure / 256, (mscclpp_status_t) - (int)(failure % 256));
+        if (rank != group->rank && failure != 0) {
+            return report_peer(wait, group->members[rank], failure / 256, (mscclpp_status_t) - (int)(failure % 256));
         }
     }
     return failed->rank < 0 ? MSCCLPP_OK : report_peer(wait, failed->rank, failed->call, failed->status);
 }
 
-static mscclpp_status_t look_at_clock(mscclpp_team_wait_t *wait, double now)
+static mscclpp_status_t look_at_clock(mscclpp_group_wait_t *wait, double now)
 {
-    mscclpp_team_t *team = wait->team;
+    mscclpp_group_t *group = wait->group;
     double waited = now - wait->started;
     char late[256];
 
-    if (team->timeout > 0 && waited >= team->timeout) {
-        if (team->probing) {
-            mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", team->oob.label, team->timeout,
+    if (group->timeout > 0 && waited >= group->timeout) {
+        if (group->probing) {
+            mscclpp_info("%s: kernels of all ranks did not meet within %g s (%s)", group->oob.label, group->timeout,
                          wait->what);
             return MSCCLPP_ERR_TIMEOUT;
         }
         list_late(wait, late, sizeof(late));
         mscclpp_error("%s: %s call %llu of %llu bytes (%s) did not end on rank %d within %g s "
                       "(coll_mscclpp_timeout); ranks that have not arrived: %s%s",
-                      team->oob.label, team->collective, (unsigned long long)team->call,
-                      (unsigned long long)wait->bytes, wait->what, team->members[team->rank], team->timeout, late,
-                      team->checks_calls ? "" : MSCCLPP_MAY_NOT_MATCH);
+                      group->oob.label, group->collective, (unsigned long long)group->call,
+                      (unsigned long long)wait->bytes, wait->what, group->members[group->rank], group->timeout, late,
+                      group->checks_calls ? "" : MSCCLPP_MAY_NOT_MATCH);
         return MSCCLPP_ERR_TIMEOUT;
     }
-    if (!wait->warned && team->warn_after > 0 && waited >= team->warn_after) {
+    if (!wait->warned && group->warn_after > 0 && waited >= group->warn_after) {
         wait->warned = true;
         list_late(wait, late, sizeof(late));
         mscclpp_warn("%s: %s call %llu of %llu bytes (%s): rank %d has waited %.1f s; ranks that have not arrived: "
                      "%s",
-                     team->oob.label, team->collective, (unsigned long long)team->call, (unsigned long long)wait->bytes,
-                     wait->what, team->members[team->rank], waited, late);
+                     group->oob.label, group->collective, (unsigned long long)group->call,
+                     (unsigned long long)wait->bytes, wait->what, group->members[group->rank], waited, late);
     }
     return MSCCLPP_OK;
 }
 
-bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait)
+bool mscclpp_group_may_ask(const mscclpp_group_wait_t *wait)
 {
-    return (wait->team->pump == NULL && !wait->team->watched) ||
+    return (!wait->pumped && !wait->group->watched) ||
            (wait->started > 0 && mscclpp_now() - wait->started > PATIENT_SECONDS);
 }
 
-mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
+mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 {
-    mscclpp_team_t *team = wait->team;
-    mscclpp_team_notice_t failed, host;
+    mscclpp_group_t *group = wait->group;
+    mscclpp_group_notice_t failed, host;
     mscclpp_status_t status;
     double now;
 
-    team->oob.progress(team->oob.context);
-    if (++wait->turns % (team->on_host ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0) {
+    group->oob.progress(group->oob.context);
+    if (++wait->turns % (group->on_host ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0) {
         return MSCCLPP_OK;
     }
     now = mscclpp_now();
@@ -251,24 +246,24 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
         return MSCCLPP_OK;
     }
     wait->next_look = now + LOOK_PERIOD;
-    if (team->fabric != NULL) {
+    if (group->look != NULL) {
         /* Those of this node that talk to no other want to know, too. */
-        mscclpp_control_store(&team->control[team->rank].absent,
-                              mscclpp_fabric_absent(team->fabric, mscclpp_team_may_ask(wait)));
+        mscclpp_control_store(&group->control[group->rank].absent,
+                              group->look(group->look_context, mscclpp_group_may_ask(wait)));
     }
     if (now - wait->started >= TELL_AFTER) {
-        mscclpp_team_tell_waiting(team);
+        mscclpp_group_tell_waiting(group);
     }
-    mscclpp_team_read_notices(team, &failed, &host);
+    mscclpp_group_read_notices(group, &failed, &host);
     status = look_for_mixture(wait, &host);
-    if (status == MSCCLPP_OK && !team->probing) {
+    if (status == MSCCLPP_OK && !group->probing) {
         status = look_for_differences(wait);
     }
     if (status == MSCCLPP_OK) {
         status = look_for_failures(wait, &failed);
     }
     if (status == MSCCLPP_OK) {
-        status = team->oob.check(team->oob.context);
+        status = group->oob.check(group->oob.context);
     }
     if (status == MSCCLPP_OK) {
         status = look_at_clock(wait, now);
@@ -276,24 +271,24 @@ mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait)
     return status;
 }
 
-mscclpp_status_t mscclpp_team_wait_on(mscclpp_team_wait_t *wait, const uint64_t *word, uint64_t target)
+mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target)
 {
-    mscclpp_team_t *team = wait->team;
+    mscclpp_group_t *group = wait->group;
     int rank;
 
     wait->words = word;
     wait->target = target;
-    for (rank = 0; rank < team->size; ++rank) {
-        const uint64_t *other = mscclpp_team_word_of(team, word, rank);
+    for (rank = 0; rank < group->size; ++rank) {
+        const uint64_t *other = mscclpp_group_word_of(group, word, rank);
         uint32_t polls = 0;
 
         while (mscclpp_control_load(other) < target) {
             mscclpp_status_t status;
 
-            if (++polls % 16 != 0 && !team->on_host) {
+            if (++polls % 16 != 0 && !group->on_host) {
                 continue;
             }
-            status = mscclpp_team_wait_turn(wait);
+            status = mscclpp_group_wait_turn(wait);
             if (status != MSCCLPP_OK) {
                 return status;
             }
@@ -302,31 +297,21 @@ mscclpp_status_t mscclpp_team_wait_on(mscclpp_team_wait_t *wait, const uint64_t 
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
-                                         uint64_t target)
+mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *what, uint64_t bytes,
+                                          const uint64_t *word, uint64_t target)
 {
-    mscclpp_team_wait_t wait;
+    mscclpp_group_wait_t wait;
 
-    mscclpp_team_wait_init(&wait, team, what, bytes);
-    return mscclpp_team_wait_on(&wait, word, target);
+    mscclpp_group_wait_init(&wait, group, what, bytes);
+    return mscclpp_group_wait_on(&wait, word, target);
 }
 
-mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
+void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status)
 {
-    if (team->broken) {
-        return status;
-    }
-    team->broken = true;
-    __atomic_store_n(&team->mailbox->abort, 1, __ATOMIC_RELAXED);
-    mscclpp_linger_clear(team);
-    if (team->fabric != NULL) {
-        mscclpp_fabric_stop(team->fabric);
-    }
     /* A peer's own failure is known to all from that peer. */
-    if (team->peer_failed) {
-        return status;
+    if (group->peer_failed) {
+        return;
     }
-    mscclpp_control_store(&team->control[team->rank].failure, team->call * 256 + (uint64_t) - (int)status);
-    mscclpp_team_tell_failure(team, status);
-    return status;
+    mscclpp_control_store(&group->control[group->rank].failure, group->call * 256 + (uint64_t) - (int)status);
+    mscclpp_group_tell_failure(group, status);
 }

@@ -26,10 +26,10 @@
 
 void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args)
 {
-    args->rank = (uint32_t)team->rank;
-    args->nranks = (uint32_t)team->size;
+    args->rank = (uint32_t)team->group.rank;
+    args->nranks = (uint32_t)team->group.size;
     /* A waiting host's deadline comes first; the kernel's own is for a host that is stopped, or does not wait. */
-    args->timeout_ns = team->timeout > 0 ? (uint64_t)((team->timeout + 1) * 1e9) : 0;
+    args->timeout_ns = team->group.timeout > 0 ? (uint64_t)((team->group.timeout + 1) * 1e9) : 0;
     args->packet_half = team->layout.packet_half;
     args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
     args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
@@ -41,7 +41,7 @@ void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args
     args->put_offset = team->layout.put_offset;
     args->state = (mscclpp_dev_state_t *)(team->scratch + team->layout.state_offset);
     args->mailbox = team->device_mailbox;
-    memcpy(args->scratch, team->peer_scratch, sizeof(args->scratch[0]) * (size_t)team->size);
+    memcpy(args->scratch, team->peer_scratch, sizeof(args->scratch[0]) * (size_t)team->group.size);
 }
 
 bool mscclpp_team_has_ended(const mscclpp_team_t *team)
@@ -71,7 +71,8 @@ void mscclpp_team_give_stream(mscclpp_team_t *team)
 
 /* What a launch in the caller's thread does while it waits; the first failure tells the kernel to leave. */
 typedef struct {
-    mscclpp_team_wait_t wait;
+    mscclpp_team_t *team;
+    mscclpp_group_wait_t wait;
     mscclpp_status_t status;
 } inline_wait_t;
 
@@ -80,14 +81,14 @@ static void inline_turn(void *context)
     inline_wait_t *turn = context;
 
     if (turn->status == MSCCLPP_OK) {
-        mscclpp_team_t *team = turn->wait.team;
+        mscclpp_team_t *team = turn->team;
 
         turn->status = team->pump != NULL ? team->pump(team) : MSCCLPP_OK;
         if (turn->status == MSCCLPP_OK) {
-            turn->status = mscclpp_team_wait_turn(&turn->wait);
+            turn->status = mscclpp_group_wait_turn(&turn->wait);
         }
         if (turn->status != MSCCLPP_OK) {
-            __atomic_store_n(&turn->wait.team->mailbox->abort, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&turn->team->mailbox->abort, 1, __ATOMIC_RELAXED);
         }
     }
 }
@@ -104,7 +105,7 @@ static void await_leaving(mscclpp_team_t *team)
             team->stuck = true;
             return;
         }
-        team->oob.progress(team->oob.context);
+        team->group.oob.progress(team->group.oob.context);
     }
 }
 
@@ -117,12 +118,14 @@ static mscclpp_status_t start(mscclpp_team_t *team, const mscclpp_dev_launch_t *
     uint32_t tellers;
 
     turn.status = MSCCLPP_OK;
-    if (team->on_host) {
-        mscclpp_team_wait_init(&turn.wait, team, what, args->bytes);
+    if (team->group.on_host) {
+        turn.team = team;
+        mscclpp_group_wait_init(&turn.wait, &team->group, what, args->bytes);
+        turn.wait.pumped = team->pump != NULL;
         team->gpu->set_progress(inline_turn, &turn);
     }
     status = mscclpp_linger_start(team, launch, &tellers);
-    if (team->on_host) {
+    if (team->group.on_host) {
         team->gpu->set_progress(NULL, NULL);
     }
     if (status != MSCCLPP_OK) {
@@ -163,8 +166,9 @@ mscclpp_status_t mscclpp_team_look_at_kernel(const mscclpp_team_t *team, const c
     }
     status = team->gpu->stream_query(team->stream);
     if (status == MSCCLPP_OK && !mscclpp_team_has_ended(team)) {
-        mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a word", team->oob.label,
-                      team->collective, (unsigned long long)team->call, what, team->members[team->rank]);
+        mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a word", team->group.oob.label,
+                      team->group.collective, (unsigned long long)team->group.call, what,
+                      team->group.members[team->group.rank]);
         return MSCCLPP_ERR_DEVICE;
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
@@ -173,11 +177,12 @@ mscclpp_status_t mscclpp_team_look_at_kernel(const mscclpp_team_t *team, const c
 static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, const char *what)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
-    mscclpp_team_wait_t wait;
+    mscclpp_group_wait_t wait;
     mscclpp_status_t status = MSCCLPP_OK;
     uint32_t polls = 0;
 
-    mscclpp_team_wait_init(&wait, team, what, args->bytes);
+    mscclpp_group_wait_init(&wait, &team->group, what, args->bytes);
+    wait.pumped = team->pump != NULL;
     while (!mscclpp_team_has_ended(team)) {
         double look = wait.next_look;
 
@@ -187,13 +192,13 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch
         }
         if (status != MSCCLPP_OK) {
             /* The pump's own; below it tells the kernel to leave. */
-        } else if ((polls % MISS_POLLS == 0 || team->on_host) && mscclpp_linger_missed(team)) {
+        } else if ((polls % MISS_POLLS == 0 || team->group.on_host) && mscclpp_linger_missed(team)) {
             status = start_again(team, launch, what);
-        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && !team->on_host) {
+        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && !team->group.on_host) {
             continue;
         } else {
-            status = mscclpp_team_wait_turn(&wait);
-            if (status == MSCCLPP_OK && wait.next_look > look && mscclpp_team_may_ask(&wait)) {
+            status = mscclpp_group_wait_turn(&wait);
+            if (status == MSCCLPP_OK && wait.next_look > look && mscclpp_group_may_ask(&wait)) {
                 status = mscclpp_team_look_at_kernel(team, what);
             }
         }
@@ -215,11 +220,11 @@ mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const ch
     if (failed == 0) {
         return MSCCLPP_OK;
     }
-    peer =
-        failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)team->members[failed - 1] : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
-    mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", team->oob.label,
-                  team->collective, (unsigned long long)team->call, what, team->members[team->rank],
-                  (unsigned long long)peer);
+    peer = failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)team->group.members[failed - 1]
+                                              : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
+    mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", team->group.oob.label,
+                  team->group.collective, (unsigned long long)team->group.call, what,
+                  team->group.members[team->group.rank], (unsigned long long)peer);
     return MSCCLPP_ERR_TIMEOUT;
 }
 
@@ -248,10 +253,10 @@ mscclpp_status_t mscclpp_team_launch(mscclpp_team_t *team, mscclpp_gpu_stream_t 
 /* All ranks have reached this point, and all their packets have been received. */
 static mscclpp_status_t meet(mscclpp_team_t *team)
 {
-    uint64_t *mine = &team->control[team->rank].met;
+    uint64_t *mine = &team->group.control[team->group.rank].met;
 
-    mscclpp_control_store(mine, ++team->meetings);
-    return mscclpp_team_wait_words(team, "renewal of packet flags", 0, mine, team->meetings);
+    mscclpp_control_store(mine, ++team->group.meetings);
+    return mscclpp_group_wait_words(&team->group, "renewal of packet flags", 0, mine, team->group.meetings);
 }
 
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
@@ -276,10 +281,11 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
         }
         stream = team->stream;
     }
-    mscclpp_debug("%s: packet flags begin again after %llu epochs", team->oob.label, (unsigned long long)team->epochs);
+    mscclpp_debug("%s: packet flags begin again after %llu epochs", team->group.oob.label,
+                  (unsigned long long)team->epochs);
     zeros = calloc(1, size);
     if (zeros == NULL) {
-        mscclpp_error("%s: no memory for %llu bytes", team->oob.label, (unsigned long long)size);
+        mscclpp_error("%s: no memory for %llu bytes", team->group.oob.label, (unsigned long long)size);
         return MSCCLPP_ERR_NO_MEMORY;
     }
     status = team->gpu->stream_sync(stream);

@@ -69,30 +69,30 @@ static uint32_t limit_blocks(const mscclpp_team_t *team, uint32_t blocks)
 void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, bool turns, bool spans)
 {
     mscclpp_linger_t *linger = &team->linger;
-    uint32_t blocks = team->on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
+    uint32_t blocks = team->group.on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
 
     linger->always = strcmp(config->linger, "on") == 0;
-    linger->allowed = team->device >= 0 && team->device < DEVICES && (team->size > 1 || spans) &&
+    linger->allowed = team->device >= 0 && team->device < DEVICES && (team->group.size > 1 || spans) &&
                       strcmp(config->linger, "off") != 0 &&
-                      (linger->always || (!team->on_host && !turns && !team->watched));
+                      (linger->always || (!team->group.on_host && !turns && !team->group.watched));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
-    linger->single_max = team->on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
+    linger->single_max = team->group.on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
     /* The twin's operations have all blocks that it has; packets do with fewer, so that there are kernels of both. */
-    linger->wide_blocks = limit_blocks(team, team->on_host && blocks > 2 ? blocks - 1 : blocks);
+    linger->wide_blocks = limit_blocks(team, team->group.on_host && blocks > 2 ? blocks - 1 : blocks);
     /* Where others use the GPU, kernels that take half of it end with their operation. */
-    linger->most_blocks = limit_blocks(team, team->on_host ? blocks : team->crowded ? 2 * blocks : 4 * blocks);
-    linger->nthreads = team->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
+    linger->most_blocks = limit_blocks(team, team->group.on_host ? blocks : team->crowded ? 2 * blocks : 4 * blocks);
+    linger->nthreads = team->group.on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
      * A cluster starts only where it finds all its processors free side by side, while shared GPUs count processors
      * wherever they are: kernels of other ranks or threads, which wait for theirs to begin elsewhere, might
      * leave enough of them and yet no place. Otherwise, but for kernels queued by this process, after which no cluster
      * is asked for, what may be on the device is work that waits for no other rank, so that a place comes.
      */
-    linger->cluster = config->linger_cluster && !team->meet_first && !team->crowded;
+    linger->cluster = config->linger_cluster && !team->group.meet_first && !team->crowded;
     mscclpp_linger_history_init(&linger->history);
-    mscclpp_debug("%s: kernels of small calls %s", team->oob.label, linger->allowed ? "linger" : "do not linger");
+    mscclpp_debug("%s: kernels of small calls %s", team->group.oob.label, linger->allowed ? "linger" : "do not linger");
 }
 
 /* With the lock held. */
@@ -179,7 +179,7 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
                shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /* Of many blocks the kernel for the very type is the faster one, launch included; the twin has none. */
-        return launch->nblocks <= (team->on_host ? team->linger.most_blocks : 1);
+        return launch->nblocks <= (team->group.on_host ? team->linger.most_blocks : 1);
     default:
         return false;
     }
@@ -471,7 +471,7 @@ mscclpp_status_t mscclpp_linger_end(mscclpp_team_t *team)
     }
     pthread_mutex_unlock(&lock);
     if (!await_left(team, LEAVE_TIME)) {
-        mscclpp_error("%s: a lingering kernel of rank %d does not leave", team->oob.label, team->rank);
+        mscclpp_error("%s: a lingering kernel of rank %d does not leave", team->group.oob.label, team->group.rank);
         return MSCCLPP_ERR_DEVICE;
     }
     return MSCCLPP_OK;

@@ -73,7 +73,7 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
     bool turns = false, across = false;
     int a, b;
 
-    for (a = 0; a < oob->size && !team->on_host; ++a) {
+    for (a = 0; a < oob->size && !team->group.on_host; ++a) {
         uint32_t users = 0;
 
         for (b = 0; b < oob->size; ++b) {
@@ -96,7 +96,7 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
     *shared_p = turns;
     team->crowded = most > 1 || known > 1;
     team->block_limit = team->block_limit / (known > most ? known : most);
-    team->block_limit = team->block_limit == 0 && !team->on_host ? 1 : team->block_limit;
+    team->block_limit = team->block_limit == 0 && !team->group.on_host ? 1 : team->block_limit;
     return MSCCLPP_OK;
 }
 
@@ -132,13 +132,13 @@ static mscclpp_status_t refuse_waits(const mscclpp_oob_t *oob, const card_t *car
  */
 static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const card_t *cards)
 {
-    mscclpp_status_t status =
-        team->ctrl == NULL ? MSCCLPP_OK
-                           : mscclpp_ctrl_connect(team->ctrl, cards[0].team_id, cards[0].address, sizeof(*cards));
+    mscclpp_status_t status = team->group.ctrl == NULL ? MSCCLPP_OK
+                                                       : mscclpp_ctrl_connect(team->group.ctrl, cards[0].team_id,
+                                                                              cards[0].address, sizeof(*cards));
 
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        mscclpp_ctrl_destroy(team->ctrl);
-        team->ctrl = NULL;
+        mscclpp_ctrl_destroy(team->group.ctrl);
+        team->group.ctrl = NULL;
         status = MSCCLPP_OK;
     }
     return status;
@@ -156,11 +156,11 @@ static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, co
     int rank;
 
     own->version = PROTOCOL_VERSION;
-    own->on_host = team->on_host;
-    own->meet_first = team->meet_first;
+    own->on_host = team->group.on_host;
+    own->meet_first = team->group.meet_first;
     own->block_limit = team->block_limit;
-    own->threaded = params->concurrent && !team->on_host;
-    own->blocking = !team->on_host && mscclpp_tool_blocks_launches();
+    own->threaded = params->concurrent && !team->group.on_host;
+    own->blocking = !team->group.on_host && mscclpp_tool_blocks_launches();
     own->users = team->gpu_users;
     own->strangers = team->gpu_strangers;
     own->server = team->server;
@@ -170,8 +170,8 @@ static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, co
     if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
         own->team_id = (uint64_t)(uintptr_t)fabric;
     }
-    mine = mscclpp_ctrl_create(fabric->config.ucx, oob, &team->ctrl);
-    if (mine == MSCCLPP_OK && mscclpp_ctrl_address(team->ctrl, own->address, &length) == MSCCLPP_OK) {
+    mine = mscclpp_ctrl_create(fabric->config.ucx, oob, &team->group.ctrl);
+    if (mine == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, own->address, &length) == MSCCLPP_OK) {
         own->address_length = length;
     }
     status = oob->allgather(oob->context, own, cards, sizeof(*own));
@@ -188,7 +188,7 @@ static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, co
     team->protocol = cards[0].protocol;
     fabric->config.exchange_size = cards[0].exchange_size;
     for (rank = 0; rank < oob->size; ++rank) {
-        team->meet_first = team->meet_first || cards[rank].meet_first;
+        team->group.meet_first = team->group.meet_first || cards[rank].meet_first;
         team->block_limit = cards[rank].block_limit < team->block_limit ? cards[rank].block_limit : team->block_limit;
     }
     status = refuse_waits(oob, cards);

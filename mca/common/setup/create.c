@@ -102,10 +102,10 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
     int rank, first = 0;
 
     /* Nodes are numbered by their first ranks, so each of these is where a number is new. */
-    for (rank = 0; rank < team->oob.size; ++rank) {
+    for (rank = 0; rank < team->group.oob.size; ++rank) {
         if (nodes->node_of[rank] == first) {
             if (first != nodes->node) {
-                team->leaders[team->leader_count++] = rank;
+                team->group.leaders[team->group.leader_count++] = rank;
             }
             ++first;
         }
@@ -125,7 +125,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
     status = mscclpp_team_create_on_node(params, &table, nodes, &own, team_p);
     finished = mscclpp_oob_part_finish(part);
     if (status == MSCCLPP_OK) {
-        (*team_p)->oob = params->oob;
+        (*team_p)->group.oob = params->oob;
         find_leaders(*team_p, nodes);
     } else if (own == MSCCLPP_OK) {
         own = MSCCLPP_ERR_PEER;
@@ -143,41 +143,41 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
 /* The result of the first all-reduce is known beforehand. */
 static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
 {
-    const uint32_t n = (uint32_t)team->oob.size;
+    const uint32_t n = (uint32_t)team->group.oob.size;
 
     if (*result == n * (n + 1) / 2) {
         return MSCCLPP_OK;
     }
-    mscclpp_warn("%s: the first all-reduce between nodes gave %u in place of %u", team->oob.label, *result,
+    mscclpp_warn("%s: the first all-reduce between nodes gave %u in place of %u", team->group.oob.label, *result,
                  n * (n + 1) / 2);
     return MSCCLPP_ERR_DEVICE;
 }
 
 static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
 {
-    uint32_t value = (uint32_t)team->oob.rank + 1, result = 0;
+    uint32_t value = (uint32_t)team->group.oob.rank + 1, result = 0;
     const mscclpp_allreduce_args_t args = {.sendbuf = &value,
                                            .recvbuf = &result,
                                            .count = 1,
                                            .dtype = MSCCLPP_DTYPE_UINT32,
                                            .op = MSCCLPP_OP_SUM,
                                            .call = 0};
-    const double timeout = team->timeout, warn_after = team->warn_after;
+    const double timeout = team->group.timeout, warn_after = team->group.warn_after;
     const int32_t algorithm = team->protocol.algorithm;
     mscclpp_status_t status;
 
-    team->probing = true;
-    team->timeout = PROBE_DEADLINE;
-    team->warn_after = 0;
+    team->group.probing = true;
+    team->group.timeout = PROBE_DEADLINE;
+    team->group.warn_after = 0;
     team->protocol.algorithm = mscclpp_algo_find(algo->name);
     status = mscclpp_allreduce(team, &args);
     if (status == MSCCLPP_OK) {
         status = check_sum(team, &result);
     }
     team->protocol.algorithm = algorithm;
-    team->probing = false;
-    team->timeout = timeout;
-    team->warn_after = warn_after;
+    team->group.probing = false;
+    team->group.timeout = timeout;
+    team->group.warn_after = warn_after;
     return status;
 }
 
@@ -235,7 +235,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
         return status;
     }
     mscclpp_info("%s: rank %d of %d ready on node %d of %d, control messages over %s", oob->label, oob->rank, oob->size,
-                 nodes.node, nodes.count, team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "nothing");
+                 nodes.node, nodes.count, team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "nothing");
     *team_p = team;
     return MSCCLPP_OK;
 }

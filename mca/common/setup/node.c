@@ -103,7 +103,7 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
     args.scratch[0] = team->scratch;
     launch.kernel = MSCCLPP_KERNEL_BARRIER;
     launch.nblocks = 1;
-    launch.nthreads = team->on_host ? 1 : 64;
+    launch.nthreads = team->group.on_host ? 1 : 64;
     launch.args = &args;
     status = team->gpu->launch(team->stream, &launch);
     if (status != MSCCLPP_OK) {
@@ -138,20 +138,20 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
         (status = warm_up(team)) != MSCCLPP_OK) {
         return status;
     }
-    if (team->rank == 0) {
-        status = mscclpp_shmseg_create(mscclpp_control_size(team->size), &team->control_segment);
+    if (team->group.rank == 0) {
+        status = mscclpp_shmseg_create(mscclpp_control_size(team->group.size), &team->group.control_segment);
         if (status != MSCCLPP_OK) {
             return status;
         }
-        mscclpp_shmseg_describe(team->control_segment, &hello->control);
+        mscclpp_shmseg_describe(team->group.control_segment, &hello->control);
     }
     /*
      * Without control messages failures are still told through the control segment. Those of several nodes are the
      * fabric's matter.
      */
     if (whole) {
-        status = mscclpp_ctrl_create(config->ucx, &team->oob, &team->ctrl);
-        if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->ctrl, hello->address, &length) == MSCCLPP_OK) {
+        status = mscclpp_ctrl_create(config->ucx, &team->group.oob, &team->group.ctrl);
+        if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, hello->address, &length) == MSCCLPP_OK) {
             hello->address_length = length;
         } else if (status != MSCCLPP_OK && status != MSCCLPP_ERR_NOT_SUPPORTED) {
             return status;
@@ -162,7 +162,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     hello->server = info.server;
     team->server = info.server;
     hello->sm_count = (uint32_t)info.sm_count;
-    hello->users = team->on_host ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &hello->strangers);
+    hello->users = team->group.on_host ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &hello->strangers);
     team->gpu_users = hello->users;
     team->gpu_strangers = hello->strangers;
     return MSCCLPP_OK;
@@ -173,32 +173,33 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
 {
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
+    for (rank = 0; rank < team->group.size; ++rank) {
         const hello_t *hello = &hellos[rank];
 
         if (hello->version != PROTOCOL_VERSION || hello->on_host != hellos[0].on_host) {
-            mscclpp_log(team->rank == 0 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+            mscclpp_log(team->group.rank == 0 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                         "%s: rank %d runs protocol %u on the %s, rank %d protocol %u on the %s: device buffers are "
                         "staged",
-                        team->oob.label, team->members[rank], hello->version, hello->on_host ? "host twin" : "GPU",
-                        team->members[0], hellos[0].version, hellos[0].on_host ? "host twin" : "GPU");
+                        team->group.oob.label, team->group.members[rank], hello->version,
+                        hello->on_host ? "host twin" : "GPU", team->group.members[0], hellos[0].version,
+                        hellos[0].on_host ? "host twin" : "GPU");
             return false;
         }
-        if (!hello->ready && rank == team->rank && own == MSCCLPP_ERR_NO_DESCRIPTORS) {
-            mscclpp_warn("%s: rank %d: what a team needs: %s: device buffers are staged", team->oob.label,
-                         team->members[rank], mscclpp_status_string(own));
+        if (!hello->ready && rank == team->group.rank && own == MSCCLPP_ERR_NO_DESCRIPTORS) {
+            mscclpp_warn("%s: rank %d: what a team needs: %s: device buffers are staged", team->group.oob.label,
+                         team->group.members[rank], mscclpp_status_string(own));
             return false;
         }
         if (!hello->ready) {
             mscclpp_info("%s: rank %d cannot take part (its own message says why): device buffers are staged",
-                         team->oob.label, team->members[rank]);
+                         team->group.oob.label, team->group.members[rank]);
             return false;
         }
     }
-    if (memcmp(&hellos[team->rank].protocol.rules, &hellos[0].protocol.rules, sizeof(mscclpp_rule_set_t)) != 0) {
+    if (memcmp(&hellos[team->group.rank].protocol.rules, &hellos[0].protocol.rules, sizeof(mscclpp_rule_set_t)) != 0) {
         mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
                      "count on all ranks (%llu rules)",
-                     team->oob.label, team->members[team->rank], team->size,
+                     team->group.oob.label, team->group.members[team->group.rank], team->group.size,
                      (unsigned long long)hellos[0].protocol.rules.count);
     }
     return true;
@@ -211,15 +212,15 @@ static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
     void *base;
     int rank;
 
-    if (team->control_segment == NULL) {
-        status = mscclpp_shmseg_attach(&hellos[0].control, &team->control_segment);
+    if (team->group.control_segment == NULL) {
+        status = mscclpp_shmseg_attach(&hellos[0].control, &team->group.control_segment);
         if (status != MSCCLPP_OK) {
             return status;
         }
     }
-    team->control = mscclpp_shmseg_base(team->control_segment);
-    for (rank = 0; rank < team->size; ++rank) {
-        if (rank == team->rank) {
+    team->group.control = mscclpp_shmseg_base(team->group.control_segment);
+    for (rank = 0; rank < team->group.size; ++rank) {
+        if (rank == team->group.rank) {
             team->peer_scratch[rank] = team->scratch;
             continue;
         }
@@ -230,14 +231,14 @@ static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
         team->peer_handle[rank] = hellos[rank].scratch;
         team->peer_scratch[rank] = (char *)base + hellos[rank].scratch.offset;
     }
-    if (team->ctrl == NULL) {
+    if (team->group.ctrl == NULL) {
         return MSCCLPP_OK;
     }
-    status = mscclpp_ctrl_connect(team->ctrl, team->id, hellos[0].address, sizeof(*hellos));
+    status = mscclpp_ctrl_connect(team->group.ctrl, team->group.id, hellos[0].address, sizeof(*hellos));
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
         /* Equal on all ranks: they have no way in common. */
-        mscclpp_ctrl_destroy(team->ctrl);
-        team->ctrl = NULL;
+        mscclpp_ctrl_destroy(team->group.ctrl);
+        team->group.ctrl = NULL;
         status = MSCCLPP_OK;
     }
     return status;
@@ -245,7 +246,7 @@ static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
 
 static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t mine, const char *what)
 {
-    return mscclpp_agree(&team->oob, team->members, mine, what);
+    return mscclpp_agree(&team->group.oob, team->group.members, mine, what);
 }
 
 /* How many ranks of the team use the GPU of one. */
@@ -254,7 +255,7 @@ static uint32_t count_ranks_on_gpu(const mscclpp_team_t *team, const hello_t *he
     uint32_t count = 0;
     int other;
 
-    for (other = 0; other < team->size; ++other) {
+    for (other = 0; other < team->group.size; ++other) {
         count += memcmp(hellos[rank].uuid, hellos[other].uuid, sizeof(hellos[rank].uuid)) == 0;
     }
     return count;
@@ -265,7 +266,7 @@ static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
 {
     int rank;
 
-    for (rank = 0; rank < team->size && !team->on_host; ++rank) {
+    for (rank = 0; rank < team->group.size && !team->group.on_host; ++rank) {
         if (hellos[rank].users > 1 || count_ranks_on_gpu(team, hellos, rank) > 1) {
             return true;
         }
@@ -278,7 +279,7 @@ static bool takes_turns(const mscclpp_team_t *team, const hello_t *hellos)
 {
     int a, b;
 
-    for (a = 0; a < team->size; ++a) {
+    for (a = 0; a < team->group.size; ++a) {
         if (hellos[a].strangers > 0 || (hellos[a].users > 1 && hellos[a].server == 0)) {
             return true;
         }
@@ -302,13 +303,13 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
     uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;
     int a, b;
 
-    if (team->on_host) {
+    if (team->group.on_host) {
         return 0;
     }
-    for (a = 0; a < team->size; ++a) {
+    for (a = 0; a < team->group.size; ++a) {
         uint32_t blocks, users = count_ranks_on_gpu(team, hellos, a), known = hellos[a].users;
 
-        for (b = 0; b < team->size; ++b) {
+        for (b = 0; b < team->group.size; ++b) {
             if (memcmp(hellos[a].uuid, hellos[b].uuid, sizeof(hellos[a].uuid)) == 0) {
                 known = hellos[b].users > known ? hellos[b].users : known;
             }
@@ -330,7 +331,7 @@ static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
     bool concurrent = false;
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
+    for (rank = 0; rank < team->group.size; ++rank) {
         concurrent = concurrent || hellos[rank].concurrent != 0;
     }
     return concurrent || team->crowded;
@@ -341,7 +342,7 @@ static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
     bool blocking = false;
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
+    for (rank = 0; rank < team->group.size; ++rank) {
         blocking = blocking || hellos[rank].blocking != 0;
     }
     return blocking;
@@ -352,15 +353,15 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
 {
     const mscclpp_dev_launch_t launch = {kernel, 1, nthreads, args};
     mscclpp_status_t status = MSCCLPP_OK;
-    double timeout = team->timeout, warn_after = team->warn_after;
+    double timeout = team->group.timeout, warn_after = team->group.warn_after;
     int round;
 
     *seconds_p = 0;
-    team->probing = true;
+    team->group.probing = true;
     /* Waiting for room is waiting for other calls, for as long as those may take. */
-    status = mscclpp_team_meet(team, 0);
-    team->timeout = PROBE_DEADLINE;
-    team->warn_after = 0;
+    status = mscclpp_group_meet(&team->group, 0);
+    team->group.timeout = PROBE_DEADLINE;
+    team->group.warn_after = 0;
     mscclpp_team_fill_args(team, args);
     for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
         const double started = mscclpp_now();
@@ -373,14 +374,14 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
             *seconds_p = took;
         }
     }
-    mscclpp_team_give_room(team);
+    mscclpp_group_give_room(&team->group);
     if (status != MSCCLPP_OK) {
         /* The peers' kernels would wait for this rank's until the deadline. */
         (void)mscclpp_team_fail(team, status);
     }
-    team->probing = false;
-    team->timeout = timeout;
-    team->warn_after = warn_after;
+    team->group.probing = false;
+    team->group.timeout = timeout;
+    team->group.warn_after = warn_after;
     return status;
 }
 
@@ -392,17 +393,17 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
 
     if (team->crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
         mscclpp_info("%s: processes share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
-                     team->oob.label);
+                     team->group.oob.label);
         *own_p = MSCCLPP_ERR_NOT_SUPPORTED;
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memset(&args, 0, sizeof(args));
-    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->on_host ? 1 : 64, &args,
+    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_host ? 1 : 64, &args,
                                 team->crowded ? PROBE_ROUNDS : 1, &seconds);
     if (status == MSCCLPP_OK && team->crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
         mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",
-                     team->oob.label, 1e6 * seconds);
+                     team->group.oob.label, 1e6 * seconds);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *own_p = status;
@@ -431,34 +432,34 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
         free(hellos);
         return status;
     }
-    mscclpp_team_notices_init(team);
+    mscclpp_group_notices_init(&team->group);
     team->gpu = params->gpu;
-    team->oob = *oob;
+    team->group.oob = *oob;
     team->device = params->device;
-    team->rank = oob->rank;
-    team->size = oob->size;
-    for (i = 0; i < team->size; ++i) {
-        team->members[i] = nodes != NULL ? nodes->members[i] : i;
+    team->group.rank = oob->rank;
+    team->group.size = oob->size;
+    for (i = 0; i < team->group.size; ++i) {
+        team->group.members[i] = nodes != NULL ? nodes->members[i] : i;
     }
-    team->on_host = params->gpu->twin;
-    team->timeout = params->config->timeout;
-    team->warn_after = params->config->warn_after;
-    team->checks_calls = params->config->check_calls;
+    team->group.on_host = params->gpu->twin;
+    team->group.timeout = params->config->timeout;
+    team->group.warn_after = params->config->warn_after;
+    team->group.checks_calls = params->config->check_calls;
     team->mapping_limit = mscclpp_mapping_limit(params->config);
     team->last_algorithm = "none";
-    team->collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
+    team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
 
     /* The last element of the array is what this rank sends. */
     *own_p = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);
     fill_protocol(&hellos[oob->size].protocol, params->config);
     if (nodes == NULL) {
-        hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->on_host);
+        hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_host);
     }
     hellos[oob->size].version = PROTOCOL_VERSION;
     hellos[oob->size].ready = *own_p == MSCCLPP_OK;
-    hellos[oob->size].on_host = team->on_host;
+    hellos[oob->size].on_host = team->group.on_host;
     hellos[oob->size].concurrent = params->concurrent;
-    hellos[oob->size].blocking = !team->on_host && mscclpp_tool_blocks_launches();
+    hellos[oob->size].blocking = !team->group.on_host && mscclpp_tool_blocks_launches();
     if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
         hellos[oob->size].team_id = (uint64_t)(uintptr_t)team;
     }
@@ -471,24 +472,25 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
         goto err_destroy;
     }
     team->protocol = hellos[0].protocol;
-    team->id = hellos[0].team_id;
+    team->group.id = hellos[0].team_id;
     team->block_limit = find_block_limit(team, hellos, nodes == NULL);
     team->crowded = shares_gpu(team, hellos);
-    team->meet_first = must_meet_first(team, hellos);
-    team->one_gpu = team->crowded && team->size > 1 && count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->size;
-    team->watched = !team->on_host && mscclpp_tool_watches_kernels();
+    team->group.meet_first = must_meet_first(team, hellos);
+    team->one_gpu =
+        team->crowded && team->group.size > 1 && count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->group.size;
+    team->group.watched = !team->group.on_host && mscclpp_tool_watches_kernels();
     if (params->concurrent) {
-        team->room = params->room != NULL ? params->room : mscclpp_room_process();
+        team->group.room = params->room != NULL ? params->room : mscclpp_room_process();
     }
     /*
      * Their memory is allocated in the middle of a call, which may wait for kernels of other threads; where launches
      * wait for their kernels, copies wait for one another; and within a GPU kernels are the faster ones.
      */
-    team->engines = !team->meet_first && !team->crowded && nodes == NULL && !launches_block(team, hellos);
+    team->engines = !team->group.meet_first && !team->crowded && nodes == NULL && !launches_block(team, hellos);
     *own_p = attach(team, hellos);
     status = agree(team, *own_p, "what peers share");
     if (status == MSCCLPP_OK) {
-        mscclpp_shmseg_hide(team->control_segment);
+        mscclpp_shmseg_hide(team->group.control_segment);
         status = check_progress(team, own_p);
     }
     if (status == MSCCLPP_OK && nodes == NULL) {
@@ -501,8 +503,9 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
         mscclpp_linger_init(team, params->config, takes_turns(team, hellos), false);
     }
     mscclpp_log(nodes == NULL ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
-                "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->rank, team->size,
-                team->gpu->name, team->device, team->ctrl != NULL ? mscclpp_ctrl_name(team->ctrl) : "shared memory");
+                "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->group.rank,
+                team->group.size, team->gpu->name, team->device,
+                team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "shared memory");
     mscclpp_team_give_stream(team);
     free(hellos);
     *team_p = team;
@@ -517,7 +520,7 @@ err_close:
     if (status != MSCCLPP_ERR_NOT_SUPPORTED || agree(team, MSCCLPP_OK, "letting go") != MSCCLPP_OK) {
         team->stuck = true;
     }
-    team->control = NULL;
+    team->group.control = NULL;
 
 err_destroy:
     mscclpp_team_destroy(team);

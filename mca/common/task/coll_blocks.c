@@ -39,7 +39,7 @@ mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int
     if (task->args->varied) {
         return task->args->send != NULL ? task->args->send[peer] : block;
     }
-    block.bytes = sends(task, task->team->rank, peer) ? task->bytes : 0;
+    block.bytes = sends(task, task->team->group.rank, peer) ? task->bytes : 0;
     if (task->pattern == MSCCLPP_DEV_ALLTOALL || task->pattern == MSCCLPP_DEV_SCATTER ||
         task->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
         block.offset = (uint64_t)peer * task->stride;
@@ -54,7 +54,7 @@ mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int
     if (task->args->varied) {
         return task->args->recv != NULL ? task->args->recv[peer] : block;
     }
-    block.bytes = sends(task, peer, task->team->rank) ? task->bytes : 0;
+    block.bytes = sends(task, peer, task->team->group.rank) ? task->bytes : 0;
     if (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_ALLTOALL ||
         task->pattern == MSCCLPP_DEV_GATHER) {
         block.offset = (uint64_t)peer * task->stride;
@@ -64,7 +64,7 @@ mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int
 
 uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
 {
-    const int rank = task->team->rank;
+    const int rank = task->team->group.rank;
 
     if (task->args->varied) {
         return mscclpp_coll_recv_block(task, rank).bytes;
@@ -81,7 +81,7 @@ uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
     uint64_t span = !input && combines ? mscclpp_coll_result_bytes(task) : 0;
     int peer;
 
-    for (peer = 0; peer < task->team->size && (input || !combines); ++peer) {
+    for (peer = 0; peer < task->team->group.size && (input || !combines); ++peer) {
         const mscclpp_dev_block_t block =
             input ? mscclpp_coll_send_block(task, peer) : mscclpp_coll_recv_block(task, peer);
 

@@ -18,14 +18,14 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     int i;
 
     direct->mode = MSCCLPP_DEV_DIRECT_PAIRS;
-    for (i = 1; i <= team->size; ++i) {
-        const int peer = (team->rank + i) % team->size;
+    for (i = 1; i <= team->group.size; ++i) {
+        const int peer = (team->group.rank + i) % team->group.size;
         const mscclpp_dev_block_t block = mscclpp_coll_send_block(task, peer);
 
-        if (block.bytes == 0 || (peer == team->rank && task->in_place)) {
+        if (block.bytes == 0 || (peer == team->group.rank && task->in_place)) {
             continue;
         }
-        if (peer == team->rank) {
+        if (peer == team->group.rank) {
             add(direct, task->in + block.offset, task->out + mscclpp_coll_recv_block(task, peer).offset, block.bytes);
         } else {
             add(direct, task->in + block.offset, task->peer_out[peer] + task->place[peer].offset, block.bytes);
@@ -40,27 +40,27 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
-    const int index = team->rank - (team->rank > task->root);
+    const int index = team->group.rank - (team->group.rank > task->root);
     mscclpp_dev_block_t part;
     int rank;
 
     /* Stores cross a link faster than loads do, so a root with one peer sends itself. */
-    if (team->size == 2) {
+    if (team->group.size == 2) {
         direct->mode = MSCCLPP_DEV_DIRECT_PAIRS;
-        if (team->rank == task->root) {
+        if (team->group.rank == task->root) {
             add(direct, task->in, task->peer_out[1 - task->root], task->bytes);
         }
         return;
     }
     direct->mode = MSCCLPP_DEV_DIRECT_FAN;
     direct->common.bytes = 0;
-    if (team->rank == task->root) {
+    if (team->group.rank == task->root) {
         return;
     }
-    part = mscclpp_coll_part(task->bytes, index, team->size - 1);
+    part = mscclpp_coll_part(task->bytes, index, team->group.size - 1);
     direct->common.bytes = part.bytes;
     direct->from[0] = task->peer_out[task->root] + part.offset;
-    for (rank = 0; rank < team->size; ++rank) {
+    for (rank = 0; rank < team->group.size; ++rank) {
         if (rank != task->root) {
             direct->to[direct->count++] = task->peer_out[rank] + part.offset;
         }
@@ -72,20 +72,20 @@ static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_ar
 {
     const mscclpp_team_t *team = task->team;
     const bool scans = task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN;
-    const mscclpp_dev_block_t part = mscclpp_coll_part(task->bytes, team->rank, team->size);
+    const mscclpp_dev_block_t part = mscclpp_coll_part(task->bytes, team->group.rank, team->group.size);
     int rank;
 
     direct->mode = task->pattern == MSCCLPP_DEV_SCAN     ? MSCCLPP_DEV_DIRECT_SCAN
                    : task->pattern == MSCCLPP_DEV_EXSCAN ? MSCCLPP_DEV_DIRECT_EXSCAN
                                                          : MSCCLPP_DEV_DIRECT_REDUCE;
     direct->common.bytes = part.bytes;
-    for (rank = 0; rank < team->size; ++rank) {
+    for (rank = 0; rank < team->group.size; ++rank) {
         direct->from[rank] = task->peer_in[rank] + part.offset;
         if (scans && (rank > 0 || task->pattern == MSCCLPP_DEV_SCAN)) {
             direct->to[rank] = task->peer_out[rank] + part.offset;
         }
     }
-    direct->count = scans ? (uint32_t)team->size : 1;
+    direct->count = scans ? (uint32_t)team->group.size : 1;
     if (!scans) {
         direct->to[0] = task->peer_out[task->root] + part.offset;
     }
@@ -95,14 +95,14 @@ static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_ar
 static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
-    const mscclpp_dev_block_t own = mscclpp_coll_send_block(task, team->rank);
+    const mscclpp_dev_block_t own = mscclpp_coll_send_block(task, team->group.rank);
     int rank;
 
     direct->mode = MSCCLPP_DEV_DIRECT_REDUCE;
     direct->common.bytes = own.bytes;
     direct->count = 1;
     direct->to[0] = task->out;
-    for (rank = 0; rank < team->size; ++rank) {
+    for (rank = 0; rank < team->group.size; ++rank) {
         direct->from[rank] = task->peer_in[rank] + own.offset;
     }
 }
@@ -173,10 +173,10 @@ void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_stri
     int i;
 
     strided->count = 0;
-    for (i = 1; i <= team->size; ++i) {
-        const int peer = (team->rank + i) % team->size;
+    for (i = 1; i <= team->group.size; ++i) {
+        const int peer = (team->group.rank + i) % team->group.size;
 
-        if (peer == team->rank) {
+        if (peer == team->group.rank) {
             add_strided(strided, task->in, &args->send_runs[peer], task->out, &args->recv_runs[peer]);
         } else {
             add_strided(strided, task->in, &args->send_runs[peer], task->peer_out[peer], &task->place[peer]);

@@ -34,7 +34,7 @@ typedef struct {
 static mscclpp_status_t take_streams(engines_t *engines, int wanted)
 {
     const mscclpp_team_t *team = engines->task->team;
-    const int limit = team->on_host ? TWIN_STREAMS : STREAMS;
+    const int limit = team->group.on_host ? TWIN_STREAMS : STREAMS;
     mscclpp_status_t status = MSCCLPP_OK;
 
     engines->count = 0;
@@ -78,7 +78,7 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     const mscclpp_coll_task_t *task = engines->task;
     const mscclpp_team_t *team = task->team;
     const uint64_t bytes = direct->common.bytes;
-    const int index = team->rank - (team->rank > task->root);
+    const int index = team->group.rank - (team->group.rank > task->root);
     mscclpp_status_t status = take_streams(engines, (int)((bytes + PIECE - 1) / PIECE));
     uint64_t begin;
     uint32_t i;
@@ -100,13 +100,13 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
     mscclpp_status_t status = MSCCLPP_OK;
-    mscclpp_team_wait_t wait;
+    mscclpp_group_wait_t wait;
     int i;
 
-    mscclpp_team_wait_init(&wait, team, "copies", engines->task->most);
+    mscclpp_group_wait_init(&wait, &team->group, "copies", engines->task->most);
     for (i = 0; i < engines->count && status == MSCCLPP_OK; ++i) {
         while ((status = team->gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS) {
-            status = mscclpp_team_wait_turn(&wait);
+            status = mscclpp_group_wait_turn(&wait);
             if (status != MSCCLPP_OK) {
                 return status;
             }
@@ -125,7 +125,7 @@ static void settle(const engines_t *engines)
 
     for (i = 0; i < engines->count; ++i) {
         while ((status = team->gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
-            team->oob.progress(team->oob.context);
+            team->group.oob.progress(team->group.oob.context);
         }
         team->stuck = team->stuck || status != MSCCLPP_OK;
     }

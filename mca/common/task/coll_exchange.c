@@ -6,8 +6,8 @@
 
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
 {
-    (void)mscclpp_team_begin_exchange(task->team);
-    return mscclpp_team_meet_exchange(task->team, what, task->most);
+    (void)mscclpp_group_begin_exchange(&task->team->group);
+    return mscclpp_group_meet_exchange(&task->team->group, what, task->most);
 }
 
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
@@ -18,16 +18,16 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     bool holes = false;
     int rank;
 
-    mine = mscclpp_team_begin_exchange(team);
+    mine = mscclpp_group_begin_exchange(&team->group);
     mine->most = task->args->most;
     mine->strided = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
                         ? MSCCLPP_CONTROL_NO_RUNS
                     : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_CONTROL_HOLES
                                                                                  : MSCCLPP_CONTROL_DENSE;
-    status = mscclpp_team_meet_exchange(team, "exchange of sizes", task->args->most);
-    task->strided = team->size <= MSCCLPP_DEV_STRIDED_BLOCKS;
-    for (rank = 0; rank < team->size && status == MSCCLPP_OK; ++rank) {
-        const mscclpp_control_buffers_t *theirs = mscclpp_team_exchanged(team, rank);
+    status = mscclpp_group_meet_exchange(&team->group, "exchange of sizes", task->args->most);
+    task->strided = team->group.size <= MSCCLPP_DEV_STRIDED_BLOCKS;
+    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
+        const mscclpp_control_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
 
         task->most = theirs->most > task->most ? theirs->most : task->most;
         task->strided = task->strided && theirs->strided != MSCCLPP_CONTROL_NO_RUNS;
@@ -53,7 +53,7 @@ static void *shared_out(const mscclpp_coll_task_t *task)
         return NULL;
     case MSCCLPP_DEV_BCAST:
         /* Of the root peers read the block, whose address stands for the output then. */
-        return task->team->rank == task->root ? (char *)(uintptr_t)task->in : task->out;
+        return task->team->group.rank == task->root ? (char *)(uintptr_t)task->in : task->out;
     default:
         return mscclpp_coll_span(task, false) > 0 ? task->out : NULL;
     }
@@ -62,7 +62,7 @@ static void *shared_out(const mscclpp_coll_task_t *task)
 static mscclpp_status_t tell(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
-    mscclpp_control_buffers_t *mine = mscclpp_team_begin_exchange(team);
+    mscclpp_control_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
     const void *in = shared_in(task);
     void *out = shared_out(task);
     bool exportable = true;
@@ -79,16 +79,16 @@ static mscclpp_status_t tell(mscclpp_coll_task_t *task)
         exportable = team->gpu->export_memory(out, &mine->out) == MSCCLPP_OK;
     }
     mine->exportable = exportable;
-    for (peer = 0; peer < team->size && task->args->varied && task->args->recv != NULL; ++peer) {
-        mscclpp_dev_runs_t *place =
-            &mscclpp_control_places(team->control, team->size, team->exchanges, team->rank)[peer];
+    for (peer = 0; peer < team->group.size && task->args->varied && task->args->recv != NULL; ++peer) {
+        mscclpp_dev_runs_t *place = &mscclpp_control_places(team->group.control, team->group.size,
+                                                            team->group.exchanges, team->group.rank)[peer];
 
         *place = task->strided ? task->args->recv_runs[peer]
                                : (mscclpp_dev_runs_t){.offset = (int64_t)task->args->recv[peer].offset,
                                                       .length = task->args->recv[peer].bytes,
                                                       .count = 1};
     }
-    return mscclpp_team_meet_exchange(team, "exchange of buffers", task->most);
+    return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->most);
 }
 
 static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mappings,
@@ -106,10 +106,10 @@ static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *ha
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
 {
     mscclpp_team_t *team = task->team;
-    const mscclpp_control_buffers_t *theirs = mscclpp_team_exchanged(team, rank);
+    const mscclpp_control_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (rank == team->rank) {
+    if (rank == team->group.rank) {
         task->peer_in[rank] = (char *)(uintptr_t)shared_in(task);
         task->peer_out[rank] = shared_out(task);
         return MSCCLPP_OK;
@@ -134,9 +134,10 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
         return place;
     }
     if (task->args->varied) {
-        return mscclpp_control_places(team->control, team->size, team->exchanges, peer)[team->rank];
+        return mscclpp_control_places(team->group.control, team->group.size, team->group.exchanges,
+                                      peer)[team->group.rank];
     }
-    place.offset = (int64_t)((uint64_t)team->rank * task->stride);
+    place.offset = (int64_t)((uint64_t)team->group.rank * task->stride);
     return place;
 }
 
@@ -151,15 +152,15 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
     if (status != MSCCLPP_OK) {
         return status;
     }
-    for (rank = 0; rank < team->size; ++rank) {
-        exportable = exportable && mscclpp_team_exchanged(team, rank)->exportable != 0;
+    for (rank = 0; rank < team->group.size; ++rank) {
+        exportable = exportable && mscclpp_group_exchanged(&team->group, rank)->exportable != 0;
     }
-    for (rank = 0; rank < team->size && exportable && mapping == MSCCLPP_OK; ++rank) {
+    for (rank = 0; rank < team->group.size && exportable && mapping == MSCCLPP_OK; ++rank) {
         mapping = map_rank(task, rank, mappings, &count);
         task->place[rank] = find_place(task, rank);
     }
-    status = mscclpp_team_end_exchange(team, "vote on mapped buffers", task->most, exportable && mapping == MSCCLPP_OK,
-                                       &mapped);
+    status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->most,
+                                        exportable && mapping == MSCCLPP_OK, &mapped);
     if (status == MSCCLPP_OK && mapped) {
         mscclpp_team_hold_mappings(team, mappings, count);
     } else {

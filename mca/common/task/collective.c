@@ -96,7 +96,7 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
     /* Where the output begins that the own input is, of the blocks of all ranks. */
     const uint64_t own =
         shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
-            ? (uint64_t)task->team->rank * task->stride
+            ? (uint64_t)task->team->group.rank * task->stride
             : 0;
     uint64_t span = mscclpp_coll_span(task, false);
     mscclpp_status_t status = MSCCLPP_OK;
@@ -143,10 +143,10 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 
         status = bytes > 0 ? team->gpu->copy(task->stream, home, task->out_stand_in, bytes) : MSCCLPP_OK;
     }
-    for (peer = 0; peer < team->size && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
+    for (peer = 0; peer < team->group.size && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
         const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
 
-        if (block.bytes > 0 && !(peer == team->rank && task->in_place)) {
+        if (block.bytes > 0 && !(peer == team->group.rank && task->in_place)) {
             status = team->gpu->copy(task->stream, home + block.offset, (char *)task->out_stand_in + block.offset,
                                      block.bytes);
         }
@@ -183,8 +183,8 @@ static void describe(const mscclpp_coll_task_t *task, mscclpp_select_input_t *in
         mscclpp_fabric_describe(team->fabric, input);
     }
     input->dtype = task->args->dtype;
-    input->nranks = (uint32_t)team->size;
-    input->on_host = team->on_host;
+    input->nranks = (uint32_t)team->group.size;
+    input->on_host = team->group.on_host;
     input->one_gpu = team->one_gpu;
     input->engines = team->engines && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT;
     input->block_limit = team->block_limit;
@@ -223,7 +223,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     blocks->coll.in_place = task->in_place;
     blocks->most = task->most;
     blocks->varied = task->args->varied;
-    for (peer = 0; peer < task->team->size && task->args->varied; ++peer) {
+    for (peer = 0; peer < task->team->group.size && task->args->varied; ++peer) {
         blocks->send[peer] = mscclpp_coll_send_block(task, peer);
         blocks->recv[peer] = mscclpp_coll_recv_block(task, peer);
     }
@@ -280,8 +280,8 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = prepare_buffers(task);
     }
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
-    mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->oob.label, team->collective,
-                  (unsigned long long)team->call, team->last_algorithm, (unsigned long long)task->most);
+    mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->group.oob.label, team->group.collective,
+                  (unsigned long long)team->group.call, team->last_algorithm, (unsigned long long)task->most);
     if (status == MSCCLPP_OK && task->choice.algo == MSCCLPP_COLL_BY_ENGINES) {
         return mscclpp_coll_run_engines(task);
     }
@@ -289,12 +289,12 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_team_meet(team, task->most);
+        status = mscclpp_group_meet(&team->group, task->most);
     }
     if (status == MSCCLPP_OK) {
         status = launch(task);
     }
-    mscclpp_team_give_room(team);
+    mscclpp_group_give_room(&team->group);
     return status;
 }
 
@@ -350,13 +350,13 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    team->asked =
+    team->group.asked =
         mscclpp_control_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
-    mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
+    mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_team_release_mappings(team, false);
     status = look_at_buffers(task);
     /* Padding and holes have to stay as they are, which a copy of bytes does not see to. */
-    if (status == MSCCLPP_OK && team->size == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
+    if (status == MSCCLPP_OK && team->group.size == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
         task->args->in_pack_count + task->args->out_pack_count == 0) {
         status = copy_alone(task);
     } else if (status == MSCCLPP_OK) {
@@ -383,8 +383,8 @@ static int node_rank_of(const mscclpp_team_t *team, int rank)
 {
     int i;
 
-    for (i = 0; i < team->size; ++i) {
-        if (team->members[i] == rank) {
+    for (i = 0; i < team->group.size; ++i) {
+        if (team->group.members[i] == rank) {
             return i;
         }
     }
@@ -400,14 +400,14 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     task.team = team;
     task.args = args;
     task.pattern = mscclpp_coll_pattern(args->coll);
-    team->call = args->call;
-    team->collective = mscclpp_coll_name(args->coll);
-    if (team->broken) {
-        mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->oob.label, team->collective,
-                      (unsigned long long)args->call);
+    team->group.call = args->call;
+    team->group.collective = mscclpp_coll_name(args->coll);
+    if (team->group.broken) {
+        mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
+                      team->group.collective, (unsigned long long)args->call);
         return MSCCLPP_ERR_PEER;
     }
-    if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->on_host)) {
+    if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_host)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     mscclpp_linger_note_call(team);

@@ -22,11 +22,11 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
     uint64_t blocks = (bytes + (uint64_t)THREADS * MSCCLPP_DEV_UNIT - 1) / ((uint64_t)THREADS * MSCCLPP_DEV_UNIT);
     double started;
 
-    if (team->broken) {
+    if (team->group.broken) {
         return MSCCLPP_ERR_PEER;
     }
     if (bytes > mscclpp_ring_max(team)) {
-        mscclpp_error("%s: ring of %llu bytes; at most %llu fit the scratch", team->oob.label,
+        mscclpp_error("%s: ring of %llu bytes; at most %llu fit the scratch", team->group.oob.label,
                       (unsigned long long)bytes, (unsigned long long)mscclpp_ring_max(team));
         return MSCCLPP_ERR_INVALID;
     }
@@ -41,18 +41,18 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
     blocks = blocks > MSCCLPP_DEV_CHANNEL_BLOCKS ? MSCCLPP_DEV_CHANNEL_BLOCKS : blocks;
     blocks = team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
     launch.kernel = MSCCLPP_KERNEL_CHANNEL_RING;
-    launch.nblocks = team->on_host ? team->protocol.twin_blocks : (uint32_t)blocks;
-    launch.nthreads = team->on_host ? team->protocol.twin_threads : THREADS;
+    launch.nblocks = team->group.on_host ? team->protocol.twin_blocks : (uint32_t)blocks;
+    launch.nthreads = team->group.on_host ? team->protocol.twin_threads : THREADS;
     launch.args = &args;
     if (launch.nblocks > MSCCLPP_DEV_CHANNEL_BLOCKS) {
         launch.nblocks = MSCCLPP_DEV_CHANNEL_BLOCKS;
     }
     started = mscclpp_now();
-    status = mscclpp_team_meet(team, bytes);
+    status = mscclpp_group_meet(&team->group, bytes);
     if (status == MSCCLPP_OK) {
         status = mscclpp_team_launch(team, NULL, &launch, "ring");
     }
-    mscclpp_team_give_room(team);
+    mscclpp_group_give_room(&team->group);
     mscclpp_team_give_stream(team);
     if (status == MSCCLPP_OK) {
         *seconds_p = mscclpp_now() - started;

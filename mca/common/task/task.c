@@ -142,7 +142,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
 {
     const mscclpp_team_t *team = task->team;
 
-    if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->on_host)) {
+    if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_host)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     input->nodes = 1;
@@ -151,8 +151,8 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     }
     input->bytes = task->bytes;
     input->dtype = task->args->dtype;
-    input->nranks = (uint32_t)team->size;
-    input->on_host = team->on_host;
+    input->nranks = (uint32_t)team->group.size;
+    input->on_host = team->group.on_host;
     input->one_gpu = team->one_gpu;
     /* Engines copy bytes, padding included, and the host feeds them. */
     input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype) &&
@@ -231,9 +231,9 @@ static mscclpp_status_t launch(task_t *task)
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
     launch.args = args;
-    mscclpp_debug("%s: call %llu: %s, %llu bytes, type %u, op %u, %u blocks of %u threads%s", task->team->oob.label,
-                  (unsigned long long)task->args->call, task->choice.algo->name, (unsigned long long)task->bytes,
-                  args->dtype, args->op, launch.nblocks, launch.nthreads,
+    mscclpp_debug("%s: call %llu: %s, %llu bytes, type %u, op %u, %u blocks of %u threads%s",
+                  task->team->group.oob.label, (unsigned long long)task->args->call, task->choice.algo->name,
+                  (unsigned long long)task->bytes, args->dtype, args->op, launch.nblocks, launch.nthreads,
                   launch.kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 ? ", LL128" : "");
     if (task->choice.algo->engines) {
         mscclpp_status_t status = MSCCLPP_OK;
@@ -273,15 +273,15 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
     bool wait = task->app_stream == NULL;
     mscclpp_status_t status;
 
-    team->call = task->args->call;
-    team->asked = mscclpp_control_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
-    if (team->fabric != NULL && team->call % NOTICE_CALLS == 0) {
-        mscclpp_team_notice_t failed, host;
+    team->group.call = task->args->call;
+    team->group.asked = mscclpp_control_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
+    if (team->fabric != NULL && team->group.call % NOTICE_CALLS == 0) {
+        mscclpp_group_notice_t failed, host;
 
-        mscclpp_team_read_notices(team, &failed, &host);
+        mscclpp_group_read_notices(&team->group, &failed, &host);
     }
     team->last_algorithm = task->choice.algo->name;
-    mscclpp_team_announce(team, team->call, MSCCLPP_CALL_DEVICE);
+    mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_team_release_mappings(team, false);
     status = wait ? replace_buffers(task) : MSCCLPP_OK;
     if (status == MSCCLPP_OK) {
@@ -292,12 +292,12 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK && wait) {
-        status = mscclpp_team_meet(team, task->bytes);
+        status = mscclpp_group_meet(&team->group, task->bytes);
     }
     if (status == MSCCLPP_OK) {
         status = launch(task);
     }
-    mscclpp_team_give_room(team);
+    mscclpp_group_give_room(&team->group);
     if (wait) {
         status = restore_buffers(task, status);
         mscclpp_team_release_mappings(team, false);
@@ -312,9 +312,9 @@ static mscclpp_status_t run(task_t *task)
     mscclpp_select_input_t input;
     mscclpp_status_t status;
 
-    team->collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
-    if (team->broken) {
-        mscclpp_error("%s: all-reduce call %llu: the communicator failed in an earlier call", team->oob.label,
+    team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
+    if (team->group.broken) {
+        mscclpp_error("%s: all-reduce call %llu: the communicator failed in an earlier call", team->group.oob.label,
                       (unsigned long long)task->args->call);
         return MSCCLPP_ERR_PEER;
     }
@@ -338,7 +338,7 @@ static mscclpp_status_t run(task_t *task)
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    if (team->size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
+    if (team->group.size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
         status = copy_alone(task);
     } else {
         status = perform(task, &input);
@@ -377,6 +377,6 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
     /* Where kernels of several streams share a GPU, there is room for one of each stream only. */
-    task.release = team->meet_first || team->crowded ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
+    task.release = team->group.meet_first || team->crowded ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
     return run(&task);
 }

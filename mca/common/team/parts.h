@@ -6,14 +6,12 @@
 #include <time.h>
 
 #include "mca/common/algo/algo.h"
-#include "mca/common/group/board.h"
-#include "mca/common/ctrl/ctrl.h"
+#include "mca/common/group/group.h"
 #include "mca/common/engine/engine.h"
 #include "mca/common/fabric/fabric.h"
 #include "mca/common/run/linger.h"
 #include "mca/common/gpu/mapping.h"
 #include "mca/common/run/repeats.h"
-#include "mca/common/group/admission.h"
 #include "mca/common/team/team.h"
 
 /* A mapping of a peer's user buffer in use by a launch that may still run. */
@@ -22,42 +20,15 @@ typedef struct {
     uint64_t launch;
 } mscclpp_team_hold_t;
 
-/* What a rank has said of one of its calls. */
-typedef struct {
-    uint64_t call;
-    int rank; /* as the communicator numbers it; -1: nobody has said anything */
-    mscclpp_status_t status;
-} mscclpp_team_notice_t;
-
-/* What control messages have said so far. */
-typedef struct {
-    pthread_mutex_t lock;         /* a rank in a call on host buffers is looked after by any thread */
-    mscclpp_team_notice_t failed; /* the first to fail */
-    mscclpp_team_notice_t waits;  /* the last to wait in a call on device buffers */
-    mscclpp_team_notice_t host;   /* the last to pass host buffers while others waited */
-    uint64_t told;                /* the last call on host buffers that other nodes were told of */
-    uint64_t asked;               /* the last call in which they were told of a wait; of the call's own thread */
-} mscclpp_team_notices_t;
-
 struct mscclpp_team {
+    mscclpp_group_t group;
     const mscclpp_gpu_ops_t *gpu;
-    mscclpp_oob_t oob;
     mscclpp_protocol_t protocol; /* rank 0's */
     mscclpp_layout_t layout;
-    double timeout; /* seconds, this rank's own; 0: none */
-    double warn_after;
     mscclpp_mapping_limit_t mapping_limit;
     int device;
-    int rank; /* among the ranks of the node, as is every index below */
-    int size;
-    int members[MSCCLPP_DEV_MAX_RANKS]; /* the ranks of the node, as the communicator numbers them, for messages */
-    bool on_host;
-    bool broken;
     bool stuck;           /* a kernel may still run or peers may still write: nothing they use is ever freed */
-    bool peer_failed;     /* the cause lies with a peer, which has told all others */
-    bool probing;         /* a wait that ends early is no error */
     bool ll128;           /* links to all peers keep lines of 128 bytes whole; equal on all ranks */
-    bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint32_t block_limit; /* see mscclpp_select_input_t; equal on all ranks */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t server;        /* of that GPU, see mscclpp_gpu_info_t */
@@ -65,7 +36,6 @@ struct mscclpp_team {
     uint32_t gpu_strangers; /* those of them that have another server */
     bool crowded;           /* processes share a GPU, whether by turns or not; equal on all ranks, as is: */
     bool one_gpu;           /* all ranks, of which there are several, are on one */
-    uint64_t id;            /* equal on all ranks, unlike that of any other team of theirs */
 
     mscclpp_gpu_stream_t *stream; /* of the task in hand, from the pool; NULL between tasks */
     char *scratch;                /* this rank's, in device memory */
@@ -74,37 +44,19 @@ struct mscclpp_team {
     mscclpp_dev_mailbox_t *mailbox;        /* as the host sees it */
     mscclpp_dev_mailbox_t *device_mailbox; /* as kernels see it */
 
-    mscclpp_shmseg_t *control_segment;
-    mscclpp_control_line_t *control; /* one line a rank */
-    mscclpp_ctrl_t *ctrl;            /* NULL: none; with all ranks of the communicator */
-    mscclpp_team_notices_t notices;
-    mscclpp_fabric_t *fabric;           /* NULL: all ranks are on one node */
-    int leaders[MSCCLPP_DEV_MAX_RANKS]; /* the first rank of each other node, as the communicator numbers it */
-    int leader_count;
+    mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 
     uint64_t launches; /* operations started on the device; the mailbox counts those that ended */
     uint32_t tellers;  /* blocks that tell of the last one's end */
     mscclpp_linger_t linger;
     mscclpp_repeats_t repeats;
     uint64_t epochs; /* packet flags used since the last renewal */
-    uint64_t exchanges;
-    uint64_t meetings;
-    uint64_t arrivals;             /* meetings before a launch, equal on all ranks */
-    uint64_t steps;                /* of finding room, likewise */
-    uint64_t call;                 /* number of the call in hand, for messages */
-    const char *collective;        /* what it is, likewise */
-    mscclpp_control_asked_t asked; /* by that call */
-    bool checks_calls;             /* somebody has compared the arguments of all ranks before the call */
     const char *last_algorithm;
-
-    mscclpp_room_t *room; /* NULL: other threads of this rank start no kernels, so there is always room */
-    bool has_room;        /* for the task in hand */
 
     bool engines;             /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine; /* NULL until they first do */
     /* What the host has to move on while a kernel runs, called over and over by the wait for it; NULL: nothing. */
     mscclpp_status_t (*pump)(mscclpp_team_t *team);
-    bool watched; /* a tool watches the kernels of this rank */
 
     mscclpp_team_hold_t *holds; /* oldest first */
     int hold_count;
@@ -115,22 +67,6 @@ struct mscclpp_team {
     mscclpp_team_t *next_remains;
     void *engine_memory; /* that peers may still map; NULL: none */
 };
-
-/*
- * A wait of the host: every turn moves the embedding runtime on; now and then it looks for failures of peers, mixtures
- * of buffers, revocation and the deadline.
- */
-typedef struct {
-    mscclpp_team_t *team;
-    const char *what; /* for messages, such as "kernel oneshot" */
-    uint64_t bytes;
-    const uint64_t *words; /* NULL, or a word of every rank's control line that must reach `target`: names the late */
-    uint64_t target;
-    uint32_t turns;
-    double started;
-    double next_look;
-    bool warned;
-} mscclpp_team_wait_t;
 
 /* team.c: frees scratch of ended teams that every peer has closed. */
 void mscclpp_team_reap(void);
@@ -162,66 +98,14 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
 mscclpp_status_t mscclpp_team_try_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
                                         mscclpp_status_t *own_p);
 
-/* group/notice.c */
-void mscclpp_team_notices_init(mscclpp_team_t *team);
-void mscclpp_team_notices_fini(mscclpp_team_t *team);
-
-/* Takes what has come, and yields the first failure of a peer and the last call in which one passed host buffers. */
-void mscclpp_team_read_notices(mscclpp_team_t *team, mscclpp_team_notice_t *failed_p, mscclpp_team_notice_t *host_p);
-
-/* Another rank has passed host buffers in the call in hand; a failure that is told from now on names it. */
-void mscclpp_team_note_host(mscclpp_team_t *team, int rank);
-
-/* Tells all ranks that the call in hand failed on this one. */
-void mscclpp_team_tell_failure(mscclpp_team_t *team, mscclpp_status_t status);
-
-/* Tells the other nodes, once a call, that this rank waits in the call in hand. */
-void mscclpp_team_tell_waiting(mscclpp_team_t *team);
-
-/* group/wait.c */
-void mscclpp_team_wait_init(mscclpp_team_wait_t *wait, mscclpp_team_t *team, const char *what, uint64_t bytes);
-
-/* Logs that what two ranks ask of the call in hand differs. The error of such a call. */
-mscclpp_status_t mscclpp_team_report_difference(const mscclpp_team_t *team, int rank, mscclpp_control_asked_t asked);
-
-/* One turn. Anything but MSCCLPP_OK is the reason to give up, already logged; the team is not yet marked as broken. */
-mscclpp_status_t mscclpp_team_wait_turn(mscclpp_team_wait_t *wait);
-
-/*
- * The GPU's runtime may let a thread wait while another one frees memory, which waits for kernels; and those of a team
- * with a pump wait for this thread. compute-sanitizer does work of its own on the device before it lets an answer
- * through, while which kernels of other ranks of the process do not begin. So the runtime is asked about kernels that
- * wait for other ranks only when something seems to be wrong: true then, or where there is neither a pump nor a tool.
- */
-bool mscclpp_team_may_ask(const mscclpp_team_wait_t *wait);
-
-/* The word of another rank's control line that corresponds to `word` of this rank's. */
-const uint64_t *mscclpp_team_word_of(const mscclpp_team_t *team, const uint64_t *word, int rank);
-
 /*
  * Looks at a launch in the team's stream whose end is overdue: one that crashed never writes the mailbox. An error is
  * logged.
  */
 mscclpp_status_t mscclpp_team_look_at_kernel(const mscclpp_team_t *team, const char *what);
 
-/* Waits until the same word of every rank's control line is at least `target` (`word`: this rank's own). */
-mscclpp_status_t mscclpp_team_wait_words(mscclpp_team_t *team, const char *what, uint64_t bytes, const uint64_t *word,
-                                         uint64_t target);
-
-/* The same as a part of a longer wait, which goes on. */
-mscclpp_status_t mscclpp_team_wait_on(mscclpp_team_wait_t *wait, const uint64_t *word, uint64_t target);
-
-/* Marks the team as broken and tells the peers why, once. Returns the status. */
+/* fail.c: marks the team as broken and tells the peers why, once. Returns the status. */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status);
-
-/*
- * group/meeting.c: where ranks meet before a launch (`meet_first`), waits for all of them and for room for the kernels
- * of all; to be called when nothing that could wait for another kernel is left to do. Between nodes there are no
- * threads that could start other kernels, so those of a node do without room. Room that was found is this rank's until
- * it gives it back, whatever the status.
- */
-mscclpp_status_t mscclpp_team_meet(mscclpp_team_t *team, uint64_t bytes);
-void mscclpp_team_give_room(mscclpp_team_t *team);
 
 /*
  * run/launch.c: takes a stream from the pool for the task in hand, unless it has one already, and gives it back unless
@@ -258,19 +142,8 @@ mscclpp_status_t mscclpp_team_check_mailbox(const mscclpp_team_t *team, const ch
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs);
 
 /*
- * group/exchange.c: one exchange between the hosts, in three steps that all ranks go through. `begin` yields this
- * rank's set of handles, to be filled in; `meet` waits for those of all ranks, which `exchanged` then yields until
- * `end`, which also tells all ranks whether all of them say yes.
- */
-mscclpp_control_buffers_t *mscclpp_team_begin_exchange(mscclpp_team_t *team);
-mscclpp_status_t mscclpp_team_meet_exchange(mscclpp_team_t *team, const char *what, uint64_t bytes);
-const mscclpp_control_buffers_t *mscclpp_team_exchanged(const mscclpp_team_t *team, int rank);
-mscclpp_status_t mscclpp_team_end_exchange(mscclpp_team_t *team, const char *what, uint64_t bytes, bool yes,
-                                           bool *all_p);
-
-/*
- * Maps the buffers of all ranks. *mapped_p is agreed by all: false if any buffer cannot be mapped. What the ranks ask
- * of the call is compared: MSCCLPP_ERR_INVALID on all of them, logged, if that differs.
+ * run/buffers.c: maps the buffers of all ranks. *mapped_p is agreed by all: false if any buffer cannot be mapped. What
+ * the ranks ask of the call is compared: MSCCLPP_ERR_INVALID on all of them, logged, if that differs.
  */
 mscclpp_status_t mscclpp_team_exchange(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes,
                                        const char **peer_in, char **peer_out, bool *mapped_p);

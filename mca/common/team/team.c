@@ -19,10 +19,10 @@ static mscclpp_team_t *remains_first;
 
 static bool is_closed_by_all(const mscclpp_team_t *team)
 {
-    const mscclpp_control_line_t *control = team->control;
+    const mscclpp_control_line_t *control = team->group.control;
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
+    for (rank = 0; rank < team->group.size; ++rank) {
         if (mscclpp_control_load(&control[rank].closed) == 0) {
             return false;
         }
@@ -54,7 +54,7 @@ static bool reap(bool all)
         freed = remains->next_remains;
         remains->gpu->device_free(remains->device, remains->scratch);
         remains->gpu->device_free(remains->device, remains->engine_memory);
-        mscclpp_shmseg_detach(remains->control_segment);
+        mscclpp_shmseg_detach(remains->group.control_segment);
         free(remains);
     }
     return empty;
@@ -78,8 +78,8 @@ void mscclpp_team_close_peers(mscclpp_team_t *team)
 {
     int rank;
 
-    for (rank = 0; rank < team->size; ++rank) {
-        if (rank != team->rank && team->peer_scratch[rank] != NULL) {
+    for (rank = 0; rank < team->group.size; ++rank) {
+        if (rank != team->group.rank && team->peer_scratch[rank] != NULL) {
             team->gpu->close_memory(team->device, &team->peer_handle[rank],
                                     team->peer_scratch[rank] - team->peer_handle[rank].offset);
             team->peer_scratch[rank] = NULL;
@@ -97,34 +97,35 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     }
     if (team->stuck) {
         mscclpp_fabric_abandon(team->fabric);
-        mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->oob.label);
+        mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->group.oob.label);
         return;
     }
     mscclpp_team_give_stream(team);
     mscclpp_repeats_clear(&team->repeats, team->gpu);
+    team->group.look = NULL;
     mscclpp_fabric_destroy(team->fabric);
     if (team->mailbox != NULL) {
         mscclpp_team_release_mappings(team, true);
     }
     free(team->holds);
-    mscclpp_ctrl_destroy(team->ctrl);
-    mscclpp_team_notices_fini(team);
+    mscclpp_ctrl_destroy(team->group.ctrl);
+    mscclpp_group_notices_fini(&team->group);
     mscclpp_team_close_peers(team);
     team->engine_memory = mscclpp_engine_close(team);
-    if (team->control != NULL) {
-        mscclpp_control_store(&team->control[team->rank].closed, 1);
+    if (team->group.control != NULL) {
+        mscclpp_control_store(&team->group.control[team->group.rank].closed, 1);
     }
     if (team->mailbox != NULL) {
         team->gpu->host_free(team->mailbox);
     }
-    if (team->scratch != NULL && team->control != NULL) {
+    if (team->scratch != NULL && team->group.control != NULL) {
         bury(team);
     } else {
         /* A bring-up that failed: no peer has it mapped any more. */
         if (team->scratch != NULL) {
             team->gpu->device_free(team->device, team->scratch);
         }
-        mscclpp_shmseg_detach(team->control_segment);
+        mscclpp_shmseg_detach(team->group.control_segment);
         free(team);
     }
     mscclpp_team_reap();
@@ -151,12 +152,12 @@ void mscclpp_team_finalize(double seconds)
 
 int mscclpp_team_rank(const mscclpp_team_t *team)
 {
-    return team->oob.rank;
+    return team->group.oob.rank;
 }
 
 int mscclpp_team_size(const mscclpp_team_t *team)
 {
-    return team->oob.size;
+    return team->group.oob.size;
 }
 
 bool mscclpp_team_spans_nodes(const mscclpp_team_t *team)
@@ -166,48 +167,12 @@ bool mscclpp_team_spans_nodes(const mscclpp_team_t *team)
 
 bool mscclpp_team_broken(const mscclpp_team_t *team)
 {
-    return team->broken;
+    return team->group.broken;
 }
 
 const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team)
 {
     return team->last_algorithm;
-}
-
-void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind)
-{
-    if (kind == MSCCLPP_CALL_DEVICE) {
-        mscclpp_control_store(&team->control[team->rank].asked[call % 2], team->asked);
-    }
-    mscclpp_control_store(&team->control[team->rank].call, call * 4 + (uint64_t)kind);
-}
-
-int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind)
-{
-    int rank;
-
-    for (rank = 0; rank < team->size; ++rank) {
-        if (mscclpp_control_load(&team->control[rank].call) == call * 4 + (uint64_t)kind) {
-            return team->members[rank];
-        }
-    }
-    return -1;
-}
-
-bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call)
-{
-    bool late = false;
-    int rank;
-
-    for (rank = 0; rank < team->size; ++rank) {
-        const uint64_t word = mscclpp_control_load(&team->control[rank].call);
-
-        if (word == call * 4 + MSCCLPP_CALL_DEVICE || word == call * 4 + MSCCLPP_CALL_HOST) {
-            return false;
-        }
-        late = late || word / 4 < call;
-    }
-    return late;
 }
 
 bool mscclpp_team_keeps_lines(const mscclpp_team_t *team)
@@ -223,4 +188,24 @@ uint64_t mscclpp_team_rings(const mscclpp_team_t *team)
 void mscclpp_team_progress_all(void)
 {
     mscclpp_fabric_progress_all();
+}
+
+void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind)
+{
+    mscclpp_group_announce(&team->group, call, kind);
+}
+
+int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind)
+{
+    return mscclpp_group_find_announced(&team->group, call, kind);
+}
+
+bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call)
+{
+    return mscclpp_group_awaits_announcements(&team->group, call);
+}
+
+int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call)
+{
+    return mscclpp_group_find_device_rank(&team->group, call);
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mca/common/base/call.h"
 #include "mca/common/base/config.h"
 #include "mca/common/gpu/gpu.h"
 #include "mca/common/oob/oob.h"
@@ -70,12 +71,6 @@ bool mscclpp_team_broken(const mscclpp_team_t *team);
  * Tells the peers what this rank does in its next call, so that a mixture of host and device buffers can be named.
  * `call` counts the communicator's all-reduce calls on this rank from 1; a few nanoseconds, no waiting.
  */
-typedef enum {
-    MSCCLPP_CALL_NONE = 0,
-    MSCCLPP_CALL_DEVICE = 1,
-    MSCCLPP_CALL_HOST = 2,
-    MSCCLPP_CALL_EITHER = 3 /* the rank passes nothing, and does what the others do */
-} mscclpp_call_kind_t;
 void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
 
 /* The first rank of this node that announced `kind` for call `call`, or -1. */

@@ -1,0 +1,44 @@
+/* What ranks of a node say on the board of the call that they are in. */
+#include "mca/common/group/group.h"
+
+const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *word, int rank)
+{
+    return (const uint64_t *)((const char *)word +
+                              (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->control));
+}
+
+void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
+{
+    if (kind == MSCCLPP_CALL_DEVICE) {
+        mscclpp_control_store(&group->control[group->rank].asked[call % 2], group->asked);
+    }
+    mscclpp_control_store(&group->control[group->rank].call, call * 4 + (uint64_t)kind);
+}
+
+int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
+{
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        if (mscclpp_control_load(&group->control[rank].call) == call * 4 + (uint64_t)kind) {
+            return group->members[rank];
+        }
+    }
+    return -1;
+}
+
+bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call)
+{
+    bool late = false;
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        const uint64_t word = mscclpp_control_load(&group->control[rank].call);
+
+        if (word == call * 4 + MSCCLPP_CALL_DEVICE || word == call * 4 + MSCCLPP_CALL_HOST) {
+            return false;
+        }
+        late = late || word / 4 < call;
+    }
+    return late;
+}

@@ -1,0 +1,17 @@
+/* How a team breaks. */
+#include "mca/common/team/parts.h"
+
+mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
+{
+    if (team->group.broken) {
+        return status;
+    }
+    team->group.broken = true;
+    __atomic_store_n(&team->mailbox->abort, 1, __ATOMIC_RELAXED);
+    mscclpp_linger_clear(team);
+    if (team->fabric != NULL) {
+        mscclpp_fabric_stop(team->fabric);
+    }
+    mscclpp_group_fail(&team->group, status);
+    return status;
+}
