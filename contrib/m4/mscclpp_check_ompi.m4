@@ -178,7 +178,8 @@ AC_DEFUN([_MSCCLPP_OMPI_PMIX], [
     done
     AS_IF([test "x$mscclpp_pmix" = xnone],
         [AC_MSG_RESULT([no])
-         AC_MSG_ERROR([cannot link with PMIx, which Open MPI $OMPI_VERSION uses; its development package may be missing])])
+         AC_MSG_ERROR([cannot link with PMIx, which Open MPI $OMPI_VERSION uses; its development package may be ]dnl
+[missing])])
     OMPI_COMPONENT_LIBS="$OMPI_COMPONENT_LIBS $mscclpp_pmix"
     AC_MSG_RESULT([${mscclpp_pmix:-with Open MPI's}])
 ])
