@@ -709,11 +709,19 @@ cases_late() {
     done
 }
 
-# MPI_Init loads UCX, which takes it some milliseconds, where it may be needed. Open MPI's own users of it stay away.
+# MPI_Init loads UCX, which takes it some milliseconds, where it may be needed. Open MPI's own users of it stay away,
+# but some builds are linked with it.
 cases_init() {
-    local count job=(--mca pml ob1 --mca osc '^ucx' --mca btl '^uct' "${forced[@]}")
+    local count others=(--mca pml ob1 --mca osc '^ucx' --mca btl '^uct') job
+    job=("${others[@]}" "${forced[@]}")
     if [ "$ucx" = no ] || ! ldconfig -p 2>/dev/null | grep -q 'libucp\.so\.0 '; then
         skip "init:ucx" "needs UCX, in the build and on this machine"
+        return
+    fi
+    if [ "${patterns[0]:-}" != --list ] && { wanted "init:ucx:one node" || wanted init:ucx:refused; } &&
+        ! { launch 60 -n 1 "${others[@]}" --mca coll '^mscclpp' "$bindir/test_init" &&
+            grep -aq '^UCX: loaded by 0 ' "$log"; }; then
+        skip "init:ucx" "this Open MPI loads UCX by itself"
         return
     fi
     run_saying "init:ucx:one node" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" "$bindir/test_init"
