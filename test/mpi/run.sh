@@ -306,6 +306,8 @@ cases_stages() {
         run "stage_async:threads:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async" --threads
         run "stage_layout:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_layout"
         run "native_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
+        run "native_layout:packets:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_alltoallw_algorithm packets \
+            "$bindir/test_stage_layout"
         run "native_silent:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_silent"
     done
     cases_overflow
