@@ -320,8 +320,8 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 }
 
 /*
- * Who serves the call. Blocks with holes are moved as they lie where the buffers can be mapped and the blocks are not so
- * small that packets are better. The scratch has its last size by then, as that decides what packets serve.
+ * Who serves the call. Blocks with holes are moved as they lie where the buffers can be mapped and the blocks are not
+ * so small that packets are better. What packets serve depends on the scratch, so it grows before.
  */
 static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
