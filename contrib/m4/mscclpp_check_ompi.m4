@@ -162,5 +162,23 @@ AC_DEFUN([_MSCCLPP_OMPI_LINK], [
         [AC_MSG_RESULT([yes])],
         [AC_MSG_RESULT([no])
          AC_MSG_ERROR([cannot link with $OMPI_COMPONENT_LIBS; the end of config.log tells why])])
+    # Macros of Open MPI 5 call PMIx, a library of its own, which is loaded with Open MPI in any case.
+    AS_CASE([$OMPI_VERSION], [[[0-4].*]], [], [_MSCCLPP_OMPI_PMIX])
     LIBS=$mscclpp_save_LIBS
+])
+
+AC_DEFUN([_MSCCLPP_OMPI_PMIX], [
+    AC_MSG_CHECKING([for the library of PMIx])
+    mscclpp_pmix=none
+    for mscclpp_libs in '' "$(${PKG_CONFIG:-pkg-config} --libs pmix 2>/dev/null)" -lpmix; do
+        LIBS="$OMPI_COMPONENT_LIBS $mscclpp_libs $mscclpp_save_LIBS"
+        AC_LINK_IFELSE([AC_LANG_PROGRAM([[extern int PMIx_Initialized(void);]], [[return PMIx_Initialized();]])],
+            [mscclpp_pmix=$mscclpp_libs
+             break])
+    done
+    AS_IF([test "x$mscclpp_pmix" = xnone],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([cannot link with PMIx, which Open MPI $OMPI_VERSION uses; is its development package missing?])])
+    OMPI_COMPONENT_LIBS="$OMPI_COMPONENT_LIBS $mscclpp_pmix"
+    AC_MSG_RESULT([${mscclpp_pmix:-with Open MPI's}])
 ])

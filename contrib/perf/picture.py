@@ -9,9 +9,9 @@ Files of several collectives, or beside anything but NCCL, give a small picture 
 one collective, files of mode blocking that were all made without --compare give one curve each, the latency of so many
 ranks. Otherwise files of the modes blocking and stream give two curves each; of one of mode port, the rate of plain
 copies between the GPUs is drawn as a line. Files of --between, without others, give what a call adds by the length of
-the kernels: a curve for each kind of kernel, size and contender, and of the kind none a line. A check compares the digest
-of the files and of this script that an SVG holds, and draws it again where the matplotlib is the one that drew it (else
-it says so: "redrawing skipped").
+the kernels: a curve for each kind of kernel, size and contender, and of the kind none a line. A check compares the
+digest of the files and of this script that an SVG holds, and draws it again where the matplotlib is the one that drew
+it (else it says so: "redrawing skipped").
 """
 import argparse
 import hashlib
@@ -23,8 +23,11 @@ import tempfile
 from results import Unusable, about, bus_factor, coll, describe, has_rival, load, size, title as title_of
 
 COLOURS = {"blocking": "#1f5fa8", "stream": "#c25a00"}
-OURS = {"blocking": "MPI_Allreduce", "stream": "queued in a stream"}
 RIVAL = {"sync": "NCCL and a stream synchronise", "spin": "NCCL, polled for", "end": "NCCL, queued in a stream"}
+
+
+def ours_of(mode, row):
+    return "queued in a stream" if mode == "stream" else f"MPI_{coll(row).capitalize()}"
 
 
 def read(paths):
@@ -50,10 +53,10 @@ def read(paths):
         for ours, key in ((True, "time_us"), (False, "rival_time_us")):
             times = [row[key]["median"] for row in rows]
             rates = [count / time * 1e-3 * bus_factor(data, rows[0]) for count, time in zip(sizes, times)]
-            label = OURS[data["mode"]] if ours else RIVAL[data["nccl_wait"]]
+            label = ours_of(data["mode"], rows[0]) if ours else RIVAL[data["nccl_wait"]]
             curves.append((f"{label}, {kind}", data["mode"], ours, len(data["ranks"]), sizes, times, rates))
-        place = f"{len(data['ranks'])} x {data['ranks'][0]['device_name']}"
-        title = f"{headline(rows[0])} on {place}, NCCL {data['nccl_version']}"
+        title = (f"{headline(rows[0])} on {len(data['ranks'])} x {data['ranks'][0]['device_name']}, "
+                 f"NCCL {data['nccl_version']}")
     if not curves:
         raise Unusable("no file of mode blocking or stream among " + ", ".join(paths))
     if len({curve[3] for curve in curves}) != 1:

@@ -53,7 +53,7 @@ def about(row):
 
 def without_rival(row, key="rival_time_us"):
     """True of a row that says that the other side has nothing like it."""
-    return coll(row) != "allreduce" and key in row and row[key] is None and row.get("ratio", 0) is None
+    return key in row and row[key] is None and row.get("ratio", 0) is None
 
 
 def has_rival(row):

@@ -25,7 +25,7 @@ def added_table(data):
     for result in data["results"]:
         cells = [coll(result)] if several else []
         cells += [size(result["bytes"]), result["type"], "in" if result["in_place"] else "out of",
-                  f"{result['added_us']['median']:.1f}"]
+                 f"{result['added_us']['median']:.1f}"]
         if rival != "none" and not has_rival(result):
             cells += ["", "", ""]
         elif rival != "none":

@@ -48,7 +48,7 @@ static bool gathers(int coll)
     return coll == MSCCLPP_COLL_GATHER || coll == MSCCLPP_COLL_GATHERV;
 }
 
-static bool scatters(int coll)
+bool case_scatters(int coll)
 {
     return coll == MSCCLPP_COLL_SCATTER || coll == MSCCLPP_COLL_SCATTERV;
 }
@@ -63,13 +63,13 @@ static bool exchanges(int coll)
     return coll == MSCCLPP_COLL_ALLTOALL || coll == MSCCLPP_COLL_ALLTOALLV || coll == MSCCLPP_COLL_ALLTOALLW;
 }
 
-static bool reduce_scatters(int coll)
+bool case_reduce_scatters(int coll)
 {
     return coll == MSCCLPP_COLL_REDUCE_SCATTER || coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK;
 }
 
 /* True if `sender` has something for `receiver`, as MPI defines the collective; a broadcast's root needs nothing. */
-static bool flows(const case_t *c, int sender, int receiver)
+bool case_flows(const case_t *c, int sender, int receiver)
 {
     switch ((int)c->coll) {
     case MSCCLPP_COLL_BCAST:
@@ -90,23 +90,23 @@ static bool flows(const case_t *c, int sender, int receiver)
     }
 }
 
-static mscclpp_dev_block_t *send_of(const case_t *c, int sender, int receiver)
+mscclpp_dev_block_t *case_send_of(const case_t *c, int sender, int receiver)
 {
     return &c->send[sender * c->ranks + receiver];
 }
 
-static mscclpp_dev_block_t *recv_of(const case_t *c, int receiver, int sender)
+mscclpp_dev_block_t *case_recv_of(const case_t *c, int receiver, int sender)
 {
     return &c->recv[receiver * c->ranks + sender];
 }
 
 /* Bytes of so many elements: what lies behind the last one's last byte does not count. */
-static uint64_t span(const case_t *c, uint64_t count)
+uint64_t case_span(const case_t *c, uint64_t count)
 {
     return c->combines ? element_span(c->dtype, count) : count * c->extent;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+uint64_t case_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -165,7 +165,7 @@ static uint64_t draw_count(const case_t *c, size_t scratch_size, uint64_t *state
         bytes = 1 + random_below(state, most);
         break;
     }
-    bytes = least(bytes, most);
+    bytes = case_least(bytes, most);
     return bytes < c->extent ? 1 : bytes / c->extent;
 }
 
@@ -201,15 +201,15 @@ static void draw_sizes(const case_t *c, uint64_t *state)
     }
     for (sender = 0; sender < c->ranks; ++sender) {
         for (receiver = 0; receiver < c->ranks; ++receiver) {
-            mscclpp_dev_block_t *block = send_of(c, sender, receiver);
+            mscclpp_dev_block_t *block = case_send_of(c, sender, receiver);
             uint64_t part;
 
             if (by_sender && receiver > 0) {
-                block->bytes = send_of(c, sender, 0)->bytes;
+                block->bytes = case_send_of(c, sender, 0)->bytes;
                 continue;
             }
             if (!by_sender && !by_pair && sender > 0) {
-                block->bytes = send_of(c, 0, receiver)->bytes;
+                block->bytes = case_send_of(c, 0, receiver)->bytes;
                 continue;
             }
             part = draw_part(c, by_pair ? silent[sender] || silent[receiver] : silent[by_sender ? sender : receiver],
@@ -217,16 +217,16 @@ static void draw_sizes(const case_t *c, uint64_t *state)
             if (sender == full_sender && receiver == full_receiver) {
                 part = c->count;
             }
-            block->bytes = span(c, part);
+            block->bytes = case_span(c, part);
             if (mirrored && receiver < sender) {
-                block->bytes = send_of(c, receiver, sender)->bytes;
+                block->bytes = case_send_of(c, receiver, sender)->bytes;
             }
         }
     }
     /* What was drawn for the transposed block came first. */
     if (mirrored) {
-        send_of(c, full_receiver, full_sender)->bytes = span(c, c->count);
-        send_of(c, full_sender, full_receiver)->bytes = span(c, c->count);
+        case_send_of(c, full_receiver, full_sender)->bytes = case_span(c, c->count);
+        case_send_of(c, full_sender, full_receiver)->bytes = case_span(c, c->count);
     }
 }
 
@@ -258,7 +258,7 @@ static void draw_places(const case_t *c, mscclpp_dev_block_t *list, bool is_free
 static void draw_blocks(case_t *c, uint64_t *state)
 {
     const bool many_out = gathers_all(c->coll) || gathers(c->coll) || exchanges(c->coll);
-    const bool many_in = scatters(c->coll) || exchanges(c->coll) || reduce_scatters(c->coll);
+    const bool many_in = case_scatters(c->coll) || exchanges(c->coll) || case_reduce_scatters(c->coll);
     int rank, peer;
 
     if (c->varied) {
@@ -266,18 +266,18 @@ static void draw_blocks(case_t *c, uint64_t *state)
     }
     for (rank = 0; rank < c->ranks; ++rank) {
         for (peer = 0; peer < c->ranks; ++peer) {
-            mscclpp_dev_block_t *block = send_of(c, rank, peer);
+            mscclpp_dev_block_t *block = case_send_of(c, rank, peer);
 
-            block->bytes = !flows(c, rank, peer) ? 0 : c->varied ? block->bytes : c->most;
-            recv_of(c, peer, rank)->bytes = block->bytes;
+            block->bytes = !case_flows(c, rank, peer) ? 0 : c->varied ? block->bytes : c->most;
+            case_recv_of(c, peer, rank)->bytes = block->bytes;
         }
     }
     for (rank = 0; rank < c->ranks; ++rank) {
         if (many_in) {
-            draw_places(c, send_of(c, rank, 0), c->varied && !c->combines, state);
+            draw_places(c, case_send_of(c, rank, 0), c->varied && !c->combines, state);
         }
         if (many_out) {
-            draw_places(c, recv_of(c, rank, 0), c->varied, state);
+            draw_places(c, case_recv_of(c, rank, 0), c->varied, state);
         }
     }
 }
@@ -310,7 +310,7 @@ static unsigned draw_offset(int align, uint64_t *state)
 
 static bool draw_in_place(const case_t *c, int rank, uint64_t *state)
 {
-    const bool rooted = gathers(c->coll) || scatters(c->coll) || c->coll == MSCCLPP_COLL_REDUCE;
+    const bool rooted = gathers(c->coll) || case_scatters(c->coll) || c->coll == MSCCLPP_COLL_REDUCE;
     const bool draw = random_below(state, 2) == 0;
 
     return c->choice.place > PLACE_OUT && (!rooted || rank == c->root) && (c->choice.place == PLACE_IN || draw);
@@ -323,8 +323,8 @@ static uint64_t known_most(const case_t *c, int rank)
     int peer;
 
     for (peer = 0; peer < c->ranks; ++peer) {
-        most = send_of(c, rank, peer)->bytes > most ? send_of(c, rank, peer)->bytes : most;
-        most = recv_of(c, rank, peer)->bytes > most ? recv_of(c, rank, peer)->bytes : most;
+        most = case_send_of(c, rank, peer)->bytes > most ? case_send_of(c, rank, peer)->bytes : most;
+        most = case_recv_of(c, rank, peer)->bytes > most ? case_recv_of(c, rank, peer)->bytes : most;
     }
     return most;
 }
@@ -332,9 +332,9 @@ static uint64_t known_most(const case_t *c, int rank)
 /* True if the collective has such a buffer on the rank. */
 static bool uses_in(const case_t *c, int rank)
 {
-    const bool of_root = scatters(c->coll) || c->coll == MSCCLPP_COLL_BCAST;
+    const bool of_root = case_scatters(c->coll) || c->coll == MSCCLPP_COLL_BCAST;
 
-    return (!of_root || rank == c->root) && (!c->side[rank].in_place || scatters(c->coll));
+    return (!of_root || rank == c->root) && (!c->side[rank].in_place || case_scatters(c->coll));
 }
 
 static bool uses_out(const case_t *c, int rank)
@@ -343,14 +343,14 @@ static bool uses_out(const case_t *c, int rank)
         return rank != c->root;
     }
     return (!gathers(c->coll) && c->coll != MSCCLPP_COLL_REDUCE) || rank == c->root
-               ? !scatters(c->coll) || !c->side[rank].in_place
+               ? !case_scatters(c->coll) || !c->side[rank].in_place
                : false;
 }
 
 static void draw_side(case_t *c, int rank, uint64_t *state)
 {
     case_side_t *side = &c->side[rank];
-    size_t input = end_of(send_of(c, rank, 0), c->ranks);
+    size_t input = end_of(case_send_of(c, rank, 0), c->ranks);
     int peer;
 
     side->in_place = draw_in_place(c, rank, state);
@@ -359,19 +359,19 @@ static void draw_side(case_t *c, int rank, uint64_t *state)
     side->in_offset = draw_offset(c->choice.in_align, state);
     side->out_offset = draw_offset(c->choice.out_align, state);
     side->most = known_most(c, rank);
-    side->out_bytes = end_of(recv_of(c, rank, 0), c->ranks);
+    side->out_bytes = end_of(case_recv_of(c, rank, 0), c->ranks);
     if (c->coll == MSCCLPP_COLL_SCAN || c->coll == MSCCLPP_COLL_EXSCAN) {
         input = side->out_bytes = (size_t)c->most; /* whoever gets it */
     }
     if (side->in_place && exchanges(c->coll)) {
-        memcpy(send_of(c, rank, 0), recv_of(c, rank, 0), (size_t)c->ranks * sizeof(*c->send));
+        memcpy(case_send_of(c, rank, 0), case_recv_of(c, rank, 0), (size_t)c->ranks * sizeof(*c->send));
     }
     if (side->in_place && (gathers_all(c->coll) || gathers(c->coll))) {
         for (peer = 0; peer < c->ranks; ++peer) {
-            send_of(c, rank, peer)->offset = recv_of(c, rank, rank)->offset;
+            case_send_of(c, rank, peer)->offset = case_recv_of(c, rank, rank)->offset;
         }
     }
-    if (side->in_place && !scatters(c->coll)) {
+    if (side->in_place && !case_scatters(c->coll)) {
         side->out_bytes = input > side->out_bytes ? input : side->out_bytes;
         input = 0;
     } else if (side->in_place) {
@@ -392,7 +392,7 @@ static bool is_mapped(const case_t *c)
     for (rank = 0; rank < c->ranks; ++rank) {
         const case_side_t *side = &c->side[rank];
         const bool lends_in = c->combines || c->coll == MSCCLPP_COLL_BCAST;
-        const bool lends_out = !reduce_scatters(c->coll) || side->in_place;
+        const bool lends_out = !case_reduce_scatters(c->coll) || side->in_place;
         const bool gets_none = c->coll == MSCCLPP_COLL_EXSCAN && rank == 0 && !side->in_place;
 
         mapped = mapped && (!lends_in || side->in_bytes == 0 || side->in_kind == USER_DEVICE);
@@ -448,7 +448,7 @@ void case_draw(const case_choice_t *choice, uint64_t seed, size_t scratch_size, 
                 : c->varied ? grains[random_below(&state, sizeof(grains) / sizeof(grains[0]))]
                             : 1;
     c->count = draw_count(c, scratch_size, &state);
-    c->most = span(c, c->count);
+    c->most = case_span(c, c->count);
     c->send = calloc((size_t)(c->ranks * c->ranks), sizeof(*c->send));
     c->recv = calloc((size_t)(c->ranks * c->ranks), sizeof(*c->recv));
     if (c->send == NULL || c->recv == NULL) {
@@ -482,9 +482,9 @@ static void fill_noise(unsigned char *to, size_t bytes, uint64_t seed)
 /* Elements of a rank's input where it is combined. */
 static uint64_t input_count(const case_t *c, int rank)
 {
-    const mscclpp_dev_block_t *last = send_of(c, rank, c->ranks - 1);
+    const mscclpp_dev_block_t *last = case_send_of(c, rank, c->ranks - 1);
 
-    return reduce_scatters(c->coll) ? (last->offset + last->bytes + c->extent - 1) / c->extent : c->count;
+    return case_reduce_scatters(c->coll) ? (last->offset + last->bytes + c->extent - 1) / c->extent : c->count;
 }
 
 void coll_case_fill(const case_t *c, int rank, unsigned char *in, unsigned char *out)
@@ -506,7 +506,7 @@ void coll_case_fill(const case_t *c, int rank, unsigned char *in, unsigned char 
 
 void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t call, mscclpp_coll_args_t *args)
 {
-    const bool sends = !scatters(c->coll) || rank == c->root, receives = !gathers(c->coll) || rank == c->root;
+    const bool sends = !case_scatters(c->coll) || rank == c->root, receives = !gathers(c->coll) || rank == c->root;
 
     memset(args, 0, sizeof(*args));
     args->coll = c->coll;
@@ -517,8 +517,8 @@ void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t ca
     args->known = c->coll != MSCCLPP_COLL_ALLTOALLV && c->coll != MSCCLPP_COLL_ALLTOALLW &&
                   c->coll != MSCCLPP_COLL_GATHERV && c->coll != MSCCLPP_COLL_SCATTERV;
     if (c->varied) {
-        args->send = sends ? send_of(c, rank, 0) : NULL;
-        args->recv = receives ? recv_of(c, rank, 0) : NULL;
+        args->send = sends ? case_send_of(c, rank, 0) : NULL;
+        args->recv = receives ? case_recv_of(c, rank, 0) : NULL;
         args->most = args->known ? c->most : c->side[rank].most;
     } else {
         args->count = c->combines ? c->count : c->most;
@@ -527,142 +527,6 @@ void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t ca
     args->op = c->op;
     args->root = c->root;
     args->call = call;
-}
-
-/* A rank's input, wherever it lies. */
-static const unsigned char *input_of(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out)
-{
-    const bool shared = c->side[rank].in_place && !scatters(c->coll);
-
-    return shared ? out[rank] : in[rank];
-}
-
-/* Puts what the rank gets into `result`, which is its output as it was. */
-static void expect_moved(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
-                         unsigned char *result)
-{
-    int sender;
-
-    for (sender = 0; sender < c->ranks; ++sender) {
-        const mscclpp_dev_block_t *from = send_of(c, sender, rank), *to = recv_of(c, rank, sender);
-
-        if (to->bytes > 0 && !(sender == rank && c->side[rank].in_place)) {
-            memcpy(result + to->offset, input_of(c, sender, in, out) + from->offset, (size_t)to->bytes);
-        }
-    }
-}
-
-/* Elements of the rank's result. */
-static uint64_t result_count(const case_t *c, int rank)
-{
-    if (c->coll == MSCCLPP_COLL_EXSCAN) {
-        return rank == 0 ? 0 : c->count;
-    }
-    return flows(c, rank, rank) ? (recv_of(c, rank, rank)->bytes + c->extent - 1) / c->extent : 0;
-}
-
-static int operand_count(const case_t *c, int rank)
-{
-    return c->coll == MSCCLPP_COLL_SCAN ? rank + 1 : c->coll == MSCCLPP_COLL_EXSCAN ? rank : c->ranks;
-}
-
-static void expect_combined(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
-                            unsigned char *result)
-{
-    const void *operands[RANKS_MAX];
-    const uint64_t count = result_count(c, rank);
-    int sender;
-
-    if (count == 0) {
-        return;
-    }
-    for (sender = 0; sender < c->ranks; ++sender) {
-        operands[sender] =
-            input_of(c, sender, in, out) + (reduce_scatters(c->coll) ? send_of(c, sender, rank)->offset : 0);
-    }
-    reference_reduce(c->dtype, c->op, operands, operand_count(c, rank), 0, count, result);
-}
-
-static void print_bytes(char *text, size_t size, const unsigned char *bytes, size_t count)
-{
-    size_t i, used = 0;
-
-    text[0] = '\0';
-    for (i = 0; i < count && used + 3 < size; ++i) {
-        used += (size_t)snprintf(text + used, size - used, "%02x", bytes[count - 1 - i]);
-    }
-}
-
-/* Compares element by element. */
-static bool compare_combined(const case_t *c, int rank, const unsigned char *wanted, const unsigned char *got,
-                             char *what, size_t size)
-{
-    const uint64_t count = result_count(c, rank);
-    const size_t bytes = (size_t)span(c, count);
-    char a[64], b[64];
-    uint64_t i;
-    size_t k;
-
-    for (i = 0; i < count; ++i) {
-        const size_t at = (size_t)(i * c->extent), length = (size_t)least(bytes - at, c->extent);
-        unsigned char mine[16] = {0}, theirs[16] = {0};
-
-        memcpy(mine, got + at, length);
-        memcpy(theirs, wanted + at, length);
-        if (!reference_agrees(c->dtype, c->op, operand_count(c, rank), mine, theirs)) {
-            print_bytes(a, sizeof(a), mine, length);
-            print_bytes(b, sizeof(b), theirs, length);
-            snprintf(what, size, "element %llu of %llu: got 0x%s, wanted 0x%s", (unsigned long long)i,
-                     (unsigned long long)count, a, b);
-            return false;
-        }
-        for (k = 0; k < length && element_of(c->dtype)->pair; ++k) {
-            if (!element_has_byte(c->dtype, k) && mine[k] != theirs[k]) {
-                snprintf(what, size, "element %llu: padding byte %zu was overwritten", (unsigned long long)i, k);
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
-                 const unsigned char *got, char *what, size_t size)
-{
-    const size_t bytes = c->side[rank].out_bytes;
-    unsigned char *wanted = malloc(bytes + 1);
-    bool right;
-    size_t i = 0;
-
-    if (wanted == NULL) {
-        perror("malloc");
-        exit(1);
-    }
-    memcpy(wanted, out[rank], bytes);
-    if (c->combines) {
-        expect_combined(c, rank, in, out, wanted);
-    } else {
-        expect_moved(c, rank, in, out, wanted);
-    }
-    right = memcmp(wanted, got, bytes) == 0;
-    if (!right && c->combines) {
-        i = (size_t)span(c, result_count(c, rank));
-        right = compare_combined(c, rank, wanted, got, what, size);
-        if (!right || memcmp(wanted + i, got + i, bytes - i) == 0) {
-            free(wanted);
-            return right;
-        }
-        right = false;
-    }
-    if (!right) {
-        while (wanted[i] == got[i]) {
-            ++i;
-        }
-        snprintf(what, size, "byte %zu of %zu is %02x, not %02x; it was %02x", i, bytes, got[i], wanted[i],
-                 out[rank][i]);
-    }
-    free(wanted);
-    return right;
 }
 
 void case_describe(const case_t *c, int rank, char *text, size_t size)

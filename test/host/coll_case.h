@@ -113,6 +113,15 @@ bool case_combines(int coll);
 bool case_has_root(int coll);
 bool case_knows_in_place(int coll);
 
+/* A rank's blocks, sizes, and the lesser of two: what coll_case.c and coll_expect.c share. */
+bool case_scatters(int coll);
+bool case_reduce_scatters(int coll);
+bool case_flows(const case_t *c, int sender, int receiver);
+mscclpp_dev_block_t *case_send_of(const case_t *c, int sender, int receiver);
+mscclpp_dev_block_t *case_recv_of(const case_t *c, int receiver, int sender);
+uint64_t case_span(const case_t *c, uint64_t count);
+uint64_t case_least(uint64_t a, uint64_t b);
+
 /* `scratch_size` is that of the team. */
 void case_draw(const case_choice_t *choice, uint64_t seed, size_t scratch_size, case_t *c);
 void case_free(case_t *c);
@@ -127,8 +136,8 @@ void coll_case_fill(const case_t *c, int rank, unsigned char *in, unsigned char 
 void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t call, mscclpp_coll_args_t *args);
 
 /*
- * True if `got` is right for the rank's output; else says in `what` what is wrong. `in` and `out` are all ranks'
- * buffers as they were; out[rank] is changed.
+ * coll_expect.c: true if `got` is right for the rank's output; else says in `what` what is wrong. `in` and `out` are
+ * all ranks' buffers as they were; out[rank] is changed.
  */
 bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
                  const unsigned char *got, char *what, size_t size);

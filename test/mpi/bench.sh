@@ -68,6 +68,8 @@ cases_bench_collectives() {
     local n kind damage=$bindir/.libs/libdamage.so
     local colls=("${measure[@]}" --iterations 5 --warmup 0 --coll) all=("${forced[@]}" "${measure[@]}")
     all+=(--iterations 5 --warmup 0 --factor 29 --min 4 --max 100k --coll all)
+    run_saying "bench:collectives:calls of NCCL" '^[1-9][0-9]* calls, 0 failed$' 30 -n 1 "${device[@]}" \
+        "$bindir/test_nccl_calls"
     for n in 1 2 3 5; do
         run_saying "bench:collectives:$n" '^# 0 wrong elements$' 120 -n "$n" "${all[@]}" --type char,float,double \
             --op sum,max --root $((n / 2)) --json "$file.colls.$n"
@@ -96,13 +98,13 @@ cases_bench_collectives() {
             --max 4k --root 1 --json "$file.damaged.$kind"
     done
     for kind in allredcue '' allreduce,,scan; do
-        run_failing "bench:collectives:bad '$kind'" \
-            "^mscclpp_bench: --coll: '[a-z]*' is not allowed; use allreduce" 30 -n 2 "${colls[@]}" "$kind"
+        run_failing "bench:collectives:bad '$kind'" "^mscclpp_bench: --coll: '[a-z]*' is not allowed; use allred" 30 \
+            -n 2 "${colls[@]}" "$kind"
     done
-    run_failing "bench:collectives:no such root" \
-        "^mscclpp_bench: --root: '2' is not allowed; use a rank from 0 to 1" 30 -n 2 "${colls[@]}" bcast --root 2
-    run_failing "bench:collectives:a root of nothing" \
-        "^mscclpp_bench: --root: '1' is not allowed; use it with" 30 -n 2 "${colls[@]}" scan --root 1
+    run_failing "bench:collectives:no such root" "^mscclpp_bench: --root: '2' is not allowed; use a rank from 0 to 1" \
+        30 -n 2 "${colls[@]}" bcast --root 2
+    run_failing "bench:collectives:a root of nothing" "^mscclpp_bench: --root: '1' is not allowed; use it with" 30 \
+        -n 2 "${colls[@]}" scan --root 1
     run_failing "bench:collectives:copies of reductions" "^mscclpp_bench: --compare: 'copies' is not allowed" 30 -n 2 \
         "${colls[@]}" scan,reduce --compare copies
     run_failing "bench:collectives:queued" "^mscclpp_bench: --coll: 'bcast' is not allowed; use allreduce" 30 -n 2 \
@@ -135,7 +137,7 @@ for path, colls in zip(sys.argv[1:], (16, 16, 7)):
     sys.exit("a collective is missing") if len({row["coll"] for row in rows}) != colls else None' \
             "$file.damaged.last" "$file.damaged.skip" "$file.damaged.beyond"
     fi
-    if [ -e "$file.colls.copies" ] || [ "$list" = --list ]; then
+    if { [ -e "$file.colls.copies" ] && [ -e "$file.colls.2" ]; } || [ "$list" = --list ]; then
         run "bench:compared:collectives" 30 -n 1 python3 -B "$perf/regress.py" --most-over 1000000 \
             "$file.colls.copies"
         run "bench:compared:table of collectives" 30 -n 1 python3 -B "$perf/table.py" "$file.colls.copies"

@@ -306,6 +306,7 @@ cases_stages() {
         run "stage_async:threads:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async" --threads
         run "stage_layout:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_layout"
         run "native_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
+        run "native_silent:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_silent"
     done
     cases_overflow
     # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.
@@ -316,8 +317,9 @@ cases_stages() {
             skip "stage_shared:layout:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
             continue
         fi
-        # Kernels serve ranks with different kinds of memory alike where each call agrees on them.
-        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+        # The first rank of each call decides for all of them, whatever kinds of memory they pass; or each call agrees.
+        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
+        run "native_shared:agreed:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_stage"
         run "stage_shared:$n" 240 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
         run "stage_shared:layout:$n" 120 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 \
@@ -497,6 +499,48 @@ cases_check() {
     done
 }
 
+# What was asked for by name and does not serve is said, once; so is what memory or address space would mend.
+cases_said() {
+    local name
+    run_counting "said:algorithm of nodes on one" 1 'warning: .*algorithm is nodes_split, which cannot serve all-' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm nodes_split "$bindir/test_basic" served
+    run_counting "said:algorithm between nodes" 1 'algorithm is oneshot, which cannot serve .*: nodes[a-z_]* does' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot --mca coll_mscclpp_ranks_per_node 1 \
+        "$bindir/test_basic" served
+    run_counting "said:transport" 1 'warning: .*coll_mscclpp_transport is verbs, .*: device buffers are staged' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_transport verbs --mca coll_mscclpp_verbs_devices none \
+        --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_counts" staged
+    run_counting "said:algorithm without kernels" 1 'algorithm is nodes, but no kernels can serve this com' 60 \
+        -n 3 "${forced[@]}" --mca coll_mscclpp_transport verbs --mca coll_mscclpp_verbs_devices none \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes "$bindir/test_counts" staged
+    for name in auto network; do
+        run_never_saying "said:not of $name" warning: 60 -n 3 "${forced[@]}" --mca coll_mscclpp_transport $name \
+            --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_basic" served
+    done
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    run_counting "said:algorithm that maps" 1 'algorithm is zerocopy, which cannot serve .*: scratch does' 60 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_basic" served
+    # shellcheck disable=SC2016 # each rank's own shell expands it
+    run_saying "said:address space" 'warning: MPI_COMM_WORLD: rank 1: what a team needs, .*memory: device buffers are' \
+        60 -n 3 "${forced[@]}" --mca coll_mscclpp_scratch_size 1g --mca coll_mscclpp_ucx 0 \
+        --mca coll_mscclpp_algorithm scratch \
+        sh -c '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || ulimit -v 1500000; exec "$@"' sh "$bindir/test_counts" staged
+}
+
+# What communicators cost, of which the runs' own lines tell more. Times have limits that a busy machine keeps, too.
+cases_cost() {
+    local n
+    for n in 2 3 4; do
+        # Of each rank's scratch every rank maps less than 1 MiB.
+        run "cost:space:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_cost" space $((n * 1024))
+        run_saying "cost:dup:$n" 'ready with what an ended communicator has left' 120 -n "$n" "${forced[@]}" \
+            --mca coll_mscclpp_verbose 2 "$bindir/test_cost" dup 5000
+    done
+    run_never_saying "cost:dup, no reuse" 'what an ended communicator has left' 120 -n 2 "${forced[@]}" \
+        --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_reuse 0 "$bindir/test_cost" dup 0
+    run "cost:threads:3" 120 -n 3 "${forced[@]}" "$bindir/test_cost" threads 0
+}
+
 # Between nodes the ranks of one are all of one kind, or a node has both.
 cases_mixed() {
     local ctrl
@@ -519,8 +563,9 @@ cases_no_memory() {
         init=(--mca coll mscclpp --mca coll_mscclpp_device auto "${device[@]:3}")
     fi
     for n in 2 3; do
-        run "no_memory:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_no_memory"
+        run "no_memory:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
+    run "no_memory:stage" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_no_memory" stage
     for who in 1 all; do
         for n in 1 2 3 4; do
             run "no_memory:init:$who:$n" 60 -n 3 "${init[@]}" "$bindir/test_no_memory" init $who $n
@@ -530,9 +575,10 @@ cases_no_memory() {
     done
     for per in 1 2; do
         run "no_memory:nodes:3/$per" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
-            --mca coll_mscclpp_transport $transport --mca coll_mscclpp_exchange_memory device "$bindir/test_no_memory"
+            --mca coll_mscclpp_transport $transport --mca coll_mscclpp_exchange_memory device \
+            --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
         run "no_memory:nodes:3/$per:shm" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
-            --mca coll_mscclpp_transport shm "$bindir/test_no_memory"
+            --mca coll_mscclpp_transport shm --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
 }
 
@@ -670,20 +716,20 @@ cases_init() {
         skip "init:ucx" "needs UCX, in the build and on this machine"
         return
     fi
-    run_saying "init:ucx:one node" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" "$bindir/time_host" --init
+    run_saying "init:ucx:one node" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" "$bindir/test_init"
     for count in 1 2; do
         run_saying "init:ucx:nodes of $count" '^UCX: loaded by 4 of 4 ranks$' 60 -n 4 "${job[@]}" \
-            --mca coll_mscclpp_ranks_per_node "$count" "$bindir/time_host" --init
+            --mca coll_mscclpp_ranks_per_node "$count" "$bindir/test_init"
     done
     run_saying "init:ucx:network" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
-        --mca coll_mscclpp_transport network "$bindir/time_host" --init
+        --mca coll_mscclpp_transport network "$bindir/test_init"
     run_saying "init:ucx:no launcher" '^UCX: loaded by 1 of 1 ranks$' 60 -n 1 "${job[@]}" \
-        env -u OMPI_COMM_WORLD_LOCAL_SIZE "$bindir/time_host" --init
+        env -u OMPI_COMM_WORLD_LOCAL_SIZE "$bindir/test_init"
     run_saying "init:ucx:elsewhere, too" '^UCX: loaded by 2 of 2 ranks$' 60 -n 2 "${job[@]}" \
-        env OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bindir/time_host" --init
+        env OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bindir/test_init"
     run_saying "init:ucx:refused" '^UCX: loaded by 0 of 2 ranks$' 60 -n 2 "${job[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm --mca coll_mscclpp_ucx 0 \
-        "$bindir/time_host" --init
+        "$bindir/test_init"
 }
 
 # Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.
@@ -848,8 +894,8 @@ cases_ports() {
     done
 }
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check no_memory descriptors
-    late idle init rules tune bench selection sync_copies)
+groups=(programs stages algorithms ports nodes nodes_algorithms nodes_late mixed differs check said no_memory
+    descriptors late idle init rules tune bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -857,11 +903,12 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms algorithms stages nodes_late late mixed selection \
-        differs check bench ports rules init no_memory descriptors sync_copies
+        differs check said bench ports rules init no_memory descriptors sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done
 fi
+cases_cost
 cases_linger # how long calls take is what it is about
 cases_killed
 [ "${patterns[0]:-}" = --list ] && exit 0

@@ -5,6 +5,8 @@
  * before the C library's and look at who calls them.
  * Last, there is none at all for some communicators.
  * Usage: test_no_memory [call|dup RANK|all NTH]: only this one, -1 for all at a time.
+ *        test_no_memory stage: each allocation of a staged call of many parts fails once; the result is right all the
+ *        same, as the peers are on their way into the call.
  *        test_no_memory init RANK|all NTH: the same from the beginning of MPI_Init on.
  */
 #include <dlfcn.h>
@@ -208,6 +210,66 @@ static void fail_each(mt_buffer_t *send, mt_buffer_t *recv)
     }
 }
 
+#define PARTS 40
+#define ELEMENTS 3
+
+/* True if the last rank has come to its nth allocation in a broadcast of a type of many parts. */
+static bool stage_once(MPI_Datatype type, size_t extent, const int *displacements, int nth)
+{
+    mt_buffer_t buffer = mt_buffer_alloc(MT_DEVICE, extent * ELEMENTS, 0);
+    int *values = mt_host_alloc(extent * ELEMENTS), code;
+    bool reached;
+
+    for (size_t i = 0; i < extent * ELEMENTS / sizeof(int); ++i) {
+        values[i] = 0 == mt_rank ? (int)i + nth : -1;
+    }
+    mt_buffer_put(&buffer, values, extent * ELEMENTS);
+    mt_barrier(MPI_COMM_WORLD);
+    happened = false;
+    left = mt_rank == mt_size - 1 ? nth : 0;
+    code = MPI_Bcast(buffer.data, ELEMENTS, type, 0, MPI_COMM_WORLD);
+    left = 0;
+    reached = happened;
+    MT_CHECK(MPI_SUCCESS == code, "allocation %d: error %d", nth, code);
+    mt_buffer_get(&buffer, values, extent * ELEMENTS);
+    for (int element = 0; element < ELEMENTS; ++element) {
+        for (int part = 0; part < PARTS; ++part) {
+            const int at = element * (int)(extent / sizeof(int)) + displacements[part];
+
+            MT_CHECK(at + nth == values[at], "allocation %d: part %d of element %d is wrong", nth, part, element);
+        }
+    }
+    free(values);
+    mt_buffer_free(&buffer, "broadcast buffer");
+    mt_barrier(MPI_COMM_WORLD);
+    return reached;
+}
+
+static void fail_staged(void)
+{
+    int lengths[PARTS], displacements[PARTS], nth = 1, more = 1, all[64];
+    MPI_Datatype type;
+
+    for (int part = 0; part < PARTS; ++part) {
+        lengths[part] = 1;
+        displacements[part] = part * (part + 3) / 2;
+    }
+    MT_MPI(MPI_Type_indexed(PARTS, lengths, displacements, MPI_INT, &type));
+    MT_MPI(MPI_Type_commit(&type));
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    while (more && nth < NTH_MAX) {
+        more = stage_once(type, ((size_t)displacements[PARTS - 1] + 1) * sizeof(int), displacements, nth);
+        mt_allgather(MPI_COMM_WORLD, &more, all, sizeof(more));
+        more = all[mt_size - 1];
+        nth += more;
+    }
+    MT_CHECK(nth > 2 && nth < NTH_MAX, "the component allocates memory %d times", nth - 1);
+    if (0 == mt_rank) {
+        printf("staged: %d allocations failed\n", nth - 1);
+    }
+    MT_MPI(MPI_Type_free(&type));
+}
+
 static int culprit_of(const char *argument)
 {
     return 0 == strcmp(argument, "all") ? -1 : atoi(argument);
@@ -276,6 +338,8 @@ int main(int argc, char **argv)
         call(MPI_COMM_WORLD, &send, &recv, &code, &right);
         MT_CHECK(MPI_SUCCESS == code && right, "a call on MPI_COMM_WORLD failed: error %d", code);
         (void)fail_once(&send, &recv, true, -1, 0);
+    } else if (argc == 2 && 0 == strcmp(argv[1], "stage")) {
+        fail_staged();
     } else if (argc == 4) {
         int culprit = culprit_of(argv[2]);
 

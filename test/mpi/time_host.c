@@ -1,11 +1,10 @@
 /*
  * What MPI_Init and all-reduces of host memory take, which this component only looks at.
  * Usage: time_host [--init] [--context] [--device]
- *   --init     MPI_Init alone, and whether UCX is loaded behind it
+ *   --init     MPI_Init alone
  *   --context  the ranks have a CUDA context, made behind MPI_Init
  *   --device   then one all-reduce of each kind of device memory, which must be told from host memory
  */
-#include <link.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -109,26 +108,6 @@ static void sum_all_kinds(void)
     bench_cuda_managed_free(memory);
 }
 
-static int find_ucx(struct dl_phdr_info *info, size_t info_size, void *found)
-{
-    (void)info_size;
-    *(bool *)found |= strstr(info->dlpi_name, "/libucp") != NULL;
-    return 0;
-}
-
-static void tell_ucx(void)
-{
-    bool mine = false;
-    int found, count;
-
-    dl_iterate_phdr(find_ucx, &mine);
-    found = mine;
-    MPI_Reduce(&found, &count, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
-    if (rank == 0) {
-        printf("UCX: loaded by %d of %d ranks\n", count, size);
-    }
-}
-
 int main(int argc, char **argv)
 {
     bool init = false, context = false, device = false;
@@ -158,7 +137,6 @@ int main(int argc, char **argv)
         printf("MPI_Init: %.1f ms\n", worst);
     }
     if (init) {
-        tell_ucx();
         MPI_Finalize();
         return 0;
     }

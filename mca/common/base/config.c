@@ -87,9 +87,15 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_INT(max_blocks, "0", 5, 0, MSCCLPP_DEV_MAX_BLOCKS,
                "Most thread blocks of a kernel; 0 takes the built-in table."),
     CONFIG_INT(max_threads, "0", 5, 0, MSCCLPP_DEV_MAX_THREADS, "Most threads of a block; 0 takes the built-in table."),
-    CONFIG_SIZE(scratch_size, "16m", 5, MIB, GIB,
-                "Bytes of device memory that each rank sets aside for each communicator with device buffers, as much "
-                "again for puts and a quarter as much for packets of 128 bytes."),
+    CONFIG_SIZE(
+        scratch_size, "16m", 5, MIB, GIB,
+        "Bytes of device memory that each rank sets aside for each communicator whose messages have more than a "
+        "few KiB, as much again for puts and a quarter as much for packets of 128 bytes. Until then it is less "
+        "than 1 MiB in all, unless a parameter names an algorithm or its sizes."),
+    CONFIG_BOOL(
+        reuse, "1", 6,
+        "Keep up to 8 ended communicators' scratch, mappings and connections in a process, for communicators of "
+        "the same ranks, such as duplicates, to take over."),
     CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
                "Number of mappings of peers' user buffers that a process keeps for further use."),
     CONFIG_SIZE(mapping_cache_bytes, "0", 6, 0, 1024 * GIB,

@@ -25,12 +25,13 @@ typedef struct {
     const char *packet;  /* "auto", "ll128", "ll16", "ll8" */
     size_t lines_min;    /* bytes; 0: the built-in table */
     bool zerocopy;
-    size_t engine_min;          /* bytes; 0: the built-in table */
-    size_t engine_chunk;        /* bytes; 0: the built-in table */
-    size_t engine_scratch;      /* bytes a rank and communicator; 0: no copy engines */
-    int max_blocks;             /* 0: the built-in table */
-    int max_threads;            /* 0: the built-in table */
-    size_t scratch_size;        /* bytes a rank and communicator */
+    size_t engine_min;     /* bytes; 0: the built-in table */
+    size_t engine_chunk;   /* bytes; 0: the built-in table */
+    size_t engine_scratch; /* bytes a rank and communicator; 0: no copy engines */
+    int max_blocks;        /* 0: the built-in table */
+    int max_threads;       /* 0: the built-in table */
+    size_t scratch_size;   /* bytes a rank and communicator */
+    bool reuse;
     int mapping_cache_size;     /* mappings of peers' user buffers kept a process */
     size_t mapping_cache_bytes; /* of peers' memory that they hold */
     double timeout;             /* seconds; 0: none */

@@ -59,8 +59,12 @@ static mscclpp_status_t map(int fd, size_t size, void **base_p)
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (MAP_FAILED == base) {
-        mscclpp_error("cannot map %zu bytes of shared memory: %m", size);
-        return from_errno(errno);
+        const mscclpp_status_t status = from_errno(errno);
+
+        /* Whoever asked for it says what follows from that, and for which communicator. */
+        mscclpp_log(MSCCLPP_ERR_NO_MEMORY == status ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
+                    "cannot map %zu bytes of shared memory: %m", size);
+        return status;
     }
     *base_p = base;
     return MSCCLPP_OK;

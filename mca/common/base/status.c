@@ -30,3 +30,8 @@ const char *mscclpp_status_string(mscclpp_status_t status)
     }
     return "unknown status";
 }
+
+bool mscclpp_status_is_shortage(mscclpp_status_t status)
+{
+    return status == MSCCLPP_ERR_NO_DESCRIPTORS || status == MSCCLPP_ERR_NO_MEMORY || status == MSCCLPP_ERR_SYSTEM;
+}

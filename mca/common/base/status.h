@@ -2,6 +2,8 @@
 #ifndef MCA_COMMON_BASE_STATUS_H
 #define MCA_COMMON_BASE_STATUS_H
 
+#include <stdbool.h>
+
 /*
  * MSCCLPP_OK, MSCCLPP_IN_PROGRESS and MSCCLPP_ERR_NOT_SUPPORTED are ordinary answers and are never logged above
  * the debug level. Nor is MSCCLPP_ERR_NO_DESCRIPTORS where it is detected, for a call may do without what was wanted;
@@ -26,5 +28,8 @@ typedef enum {
 
 /* A constant, lower-case description of the status, never NULL. */
 const char *mscclpp_status_string(mscclpp_status_t status);
+
+/* Whether an error says that the system grants a process no more: whoever meets it can do something about it. */
+bool mscclpp_status_is_shortage(mscclpp_status_t status);
 
 #endif

@@ -30,6 +30,7 @@ typedef struct {
     mscclpp_status_t (*post)(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length);
     mscclpp_status_t (*poll)(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p);
     void (*flush)(mscclpp_ctrl_carrier_t *carrier, double seconds); /* NULL: what is posted leaves by itself */
+    void (*rebind)(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob);
     void (*destroy)(mscclpp_ctrl_carrier_t *carrier);
     void (*finalize)(void);
 } mscclpp_ctrl_ops_t;

@@ -197,6 +197,16 @@ void mscclpp_ctrl_flush(mscclpp_ctrl_t *ctrl, double seconds)
     }
 }
 
+void mscclpp_ctrl_rebind(mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob)
+{
+    ctrl->label = oob->label;
+    for (int i = 0; i < CARRIER_COUNT; ++i) {
+        if (ctrl->carrier[i] != NULL) {
+            carriers[i]->rebind(ctrl->carrier[i], oob);
+        }
+    }
+}
+
 void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl)
 {
     if (ctrl == NULL) {

@@ -59,6 +59,9 @@ mscclpp_status_t mscclpp_ctrl_poll(mscclpp_ctrl_t *ctrl, int *peer_p, void *mess
 /* Moves on what was posted until it has left, for at most `seconds`; for a rank that will not poll soon. */
 void mscclpp_ctrl_flush(mscclpp_ctrl_t *ctrl, double seconds);
 
+/* From now on the team talks through another exchange of the same ranks, which outlives it in place of the first. */
+void mscclpp_ctrl_rebind(mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob);
+
 /* Local; messages on their way get a few milliseconds and may then be lost. NULL is allowed. */
 void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl);
 

@@ -91,6 +91,11 @@ static mscclpp_status_t oob_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, v
     }
 }
 
+static void oob_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob)
+{
+    carrier->oob = *oob;
+}
+
 static void oob_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     free(carrier);
@@ -107,6 +112,7 @@ const mscclpp_ctrl_ops_t mscclpp_ctrl_oob_ops = {
     .connect = oob_connect,
     .post = oob_post,
     .poll = oob_poll,
+    .rebind = oob_rebind,
     .destroy = oob_destroy,
     .finalize = oob_finalize,
 };

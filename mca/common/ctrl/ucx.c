@@ -518,6 +518,11 @@ static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
     }
 }
 
+static void ucx_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob)
+{
+    carrier->label = oob->label;
+}
+
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;
@@ -574,6 +579,7 @@ const mscclpp_ctrl_ops_t mscclpp_ctrl_ucx_ops = {
     .post = ucx_post,
     .poll = ucx_poll,
     .flush = ucx_flush,
+    .rebind = ucx_rebind,
     .destroy = ucx_destroy,
     .finalize = ucx_finalize,
 };

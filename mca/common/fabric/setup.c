@@ -109,11 +109,20 @@ static void note_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, con
         fabric->lacks_descriptors || (vote->status == MSCCLPP_ERR_NO_DESCRIPTORS && vote->culprit == oob->rank);
 }
 
+/* A transport, or a kind of memory that not all of them can have. */
+static bool is_asked_for(const mscclpp_fabric_t *fabric)
+{
+    return (strcmp(fabric->config.transport, "auto") != 0 && strcmp(fabric->config.transport, "network") != 0) ||
+           strcmp(fabric->config.exchange_memory, "auto") != 0;
+}
+
 /* The first one from number *next_p on; *next_p: the one behind it. */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params, int *next_p)
 {
+    static bool told;
     const mscclpp_oob_t *oob = &params->oob;
     mscclpp_vote_t vote;
+    bool aloud;
 
     while (*next_p < mscclpp_transport_count) {
         const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
@@ -142,9 +151,12 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
         mscclpp_warn("%s: rank %d: a transport between nodes: %s: device buffers are staged", oob->label, oob->rank,
                      mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
     }
-    mscclpp_info("%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s on rank %d): device "
-                 "buffers are staged",
-                 oob->label, fabric->config.transport, oob->rank);
+    /* What was asked for by name, and is not to be had, is said aloud, once a process. */
+    aloud = is_asked_for(fabric) && oob->rank == 0 && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED);
+    mscclpp_log(aloud ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                "%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s, "
+                "coll_mscclpp_exchange_memory %s): device buffers are staged; coll_mscclpp_verbose 2 says why",
+                oob->label, fabric->config.transport, fabric->config.exchange_memory);
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 

@@ -42,3 +42,34 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
     }
     return late;
 }
+
+/*
+ * A word of a later call says that somebody has left this one without this rank, which only a call on host buffers lets
+ * it do.
+ */
+static bool decided_on(uint64_t word, uint64_t call)
+{
+    return word / 4 == call && word % 4 == MSCCLPP_CALL_DEVICE;
+}
+
+bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p)
+{
+    const uint64_t word = mscclpp_control_load(&group->control[0].decided);
+
+    *device_p = decided_on(word, call);
+    return word / 4 >= call;
+}
+
+bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
+{
+    uint64_t *word = &group->control[0].decided;
+    const uint64_t mine = call * 4 + (device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
+    uint64_t seen = mscclpp_control_load(word);
+
+    while (seen / 4 < call) {
+        if (__atomic_compare_exchange_n(word, &seen, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            return device;
+        }
+    }
+    return decided_on(seen, call);
+}

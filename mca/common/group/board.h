@@ -58,6 +58,11 @@ typedef struct {
      * at peers that may be in the next one already.
      */
     mscclpp_control_asked_t asked[2];
+    /*
+     * Of rank 0's line alone, and written by any: number and kind, as in `call`, of the last call whose way somebody
+     * has decided; see mscclpp_team_decide.
+     */
+    uint64_t decided;
     uint64_t published; /* the last exchange whose handles are there */
     uint64_t voted;     /* the last exchange voted on, times 2, plus 1 for yes */
     uint64_t failure;   /* 0, or call number times 256 plus the negated status of the failed call */

@@ -93,6 +93,10 @@ void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_
 int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call);
 
+/* See mscclpp_team_decide and mscclpp_team_is_decided. */
+bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device);
+bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p);
+
 /* notice.c */
 void mscclpp_group_notices_init(mscclpp_group_t *group);
 void mscclpp_group_notices_fini(mscclpp_group_t *group);

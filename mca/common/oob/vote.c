@@ -33,9 +33,9 @@ mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, msc
     mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
 
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
-        /* What more descriptors would mend is said aloud, once. */
-        mscclpp_log(vote.status == MSCCLPP_ERR_NO_DESCRIPTORS && vote.culprit == oob->rank ? MSCCLPP_LOG_WARN
-                                                                                           : MSCCLPP_LOG_INFO,
+        /* What more memory or descriptors would mend is said aloud, once. */
+        mscclpp_log(mscclpp_status_is_shortage(vote.status) && vote.culprit == oob->rank ? MSCCLPP_LOG_WARN
+                                                                                         : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %s: %s: device buffers are staged", oob->label,
                     members != NULL ? members[vote.culprit] : vote.culprit, what, mscclpp_status_string(vote.status));
         status = MSCCLPP_ERR_NOT_SUPPORTED;

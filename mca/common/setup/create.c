@@ -16,6 +16,7 @@
 #include "mca/common/setup/common.h"
 #include "mca/common/setup/setup.h"
 #include "mca/common/task/task.h"
+#include "mca/common/team/park.h"
 #include "mca/common/team/parts.h"
 #include "mca/common/oob/vote.h"
 
@@ -26,16 +27,52 @@ typedef struct {
     uint64_t job;
     uint64_t host;
     mscclpp_settings_card_t settings;
+    uint64_t offers[MSCCLPP_PARK_OFFERS]; /* ended teams that the sender would take over */
     int32_t leader;
     int32_t status; /* of the sender so far */
 } place_t;
+
+/* Asked for once, as it takes several system calls. */
+static uint64_t host_id(void)
+{
+    static uint64_t known;
+    uint64_t id = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+    if (id == 0) {
+        id = mscclpp_host_id();
+        __atomic_store_n(&known, id, __ATOMIC_RELAXED);
+    }
+    return id;
+}
+
+/* The number of an ended team that all ranks offer, 0 if there is none; the same on all ranks. */
+static uint64_t choose_offer(const place_t *places, int size)
+{
+    int offer, rank, i;
+
+    for (offer = 0; offer < MSCCLPP_PARK_OFFERS && places[0].offers[offer] != 0; ++offer) {
+        const uint64_t id = places[0].offers[offer];
+
+        for (rank = 1; rank < size; ++rank) {
+            for (i = 0; i < MSCCLPP_PARK_OFFERS && places[rank].offers[i] != id; ++i) {
+            }
+            if (i == MSCCLPP_PARK_OFFERS) {
+                break;
+            }
+        }
+        if (rank == size) {
+            return id;
+        }
+    }
+    return 0;
+}
 
 /*
  * What has to be equal on all ranks becomes so before anything that it bears upon. `places` are those of all ranks, and
  * so is the decision whether there is anything to compare.
  */
 static mscclpp_status_t settle_settings(const mscclpp_team_params_t *params, const place_t *places,
-                                        mscclpp_config_t *config)
+                                        mscclpp_config_t *config, bool *differ_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     bool differ = false;
@@ -50,26 +87,36 @@ static mscclpp_status_t settle_settings(const mscclpp_team_params_t *params, con
         }
         differ = differ || places[rank].settings.digest != places[0].settings.digest;
     }
+    *differ_p = differ;
     return differ ? mscclpp_settings_agree(oob, params->own != NULL ? params->own : params->config, config)
                   : MSCCLPP_OK;
 }
 
-/* `config`: this rank's, in which rank 0's settings come to be in force. */
+/*
+ * `config`: this rank's, in which rank 0's settings come to be in force. `offers`: teams that have ended; *taken_p is
+ * the one of them that all ranks take over, which ends the set-up, NULL if there is none.
+ */
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
-                                   mscclpp_nodes_t *nodes)
+                                   mscclpp_nodes_t *nodes, mscclpp_team_t **offers, mscclpp_team_t **taken_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     uint64_t jobs[MSCCLPP_DEV_MAX_RANKS], hosts[MSCCLPP_DEV_MAX_RANKS];
     place_t places[MSCCLPP_DEV_MAX_RANKS], own;
-    int leaders[MSCCLPP_DEV_MAX_RANKS], rank;
+    int leaders[MSCCLPP_DEV_MAX_RANKS], rank, i;
+    bool differ = false;
     mscclpp_status_t status;
+    uint64_t id;
 
+    *taken_p = NULL;
     memset(&own, 0, sizeof(own)); /* its padding travels, too */
     own.job = params->job;
-    own.host = mscclpp_host_id();
+    own.host = host_id();
     own.leader = params->leader;
     mscclpp_settings_fill_card(params->own != NULL ? params->own : config, config, &own.settings);
     own.status = (int32_t)mine;
+    for (i = 0; i < MSCCLPP_PARK_OFFERS && offers[i] != NULL; ++i) {
+        own.offers[i] = offers[i]->group.id;
+    }
     status = oob->allgather(oob->context, &own, places, sizeof(own));
     if (status != MSCCLPP_OK) {
         return status;
@@ -84,9 +131,17 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
     }
-    status = settle_settings(params, places, config);
+    status = settle_settings(params, places, config, &differ);
     if (status != MSCCLPP_OK) {
         return status;
+    }
+    id = differ ? 0 : choose_offer(places, oob->size);
+    for (i = 0; i < MSCCLPP_PARK_OFFERS && id != 0; ++i) {
+        if (own.offers[i] == id) {
+            *taken_p = offers[i];
+            offers[i] = NULL;
+            return MSCCLPP_OK;
+        }
     }
     mscclpp_nodes_join_jobs(leaders, jobs, hosts, oob->size);
     if (!mscclpp_nodes_map(leaders, oob->size, oob->rank, config->ranks_per_node, nodes)) {
@@ -195,12 +250,23 @@ static mscclpp_status_t probe_all(mscclpp_team_t *team)
     return status;
 }
 
+/* Those that were not taken over. */
+static void return_offers(mscclpp_team_t **offers)
+{
+    int i;
+
+    for (i = 0; i < MSCCLPP_PARK_OFFERS; ++i) {
+        mscclpp_team_destroy(offers[i]);
+    }
+}
+
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp_team_t **team_p)
 {
     mscclpp_config_t config = *given->config;
     mscclpp_team_params_t agreed = *given, *params = &agreed;
     const mscclpp_oob_t *oob = &given->oob;
-    mscclpp_team_t *team = NULL;
+    mscclpp_team_t *team = NULL, *offers[MSCCLPP_PARK_OFFERS] = {NULL};
+    const uint64_t key = given->reuse ? mscclpp_park_key(given) : 0;
     mscclpp_status_t status, mine;
     mscclpp_oob_part_t *part;
     mscclpp_nodes_t nodes;
@@ -214,10 +280,26 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
     }
     part = mscclpp_oob_part_create(oob);
     mine = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
-    status = find_nodes(params, mine, &config, &nodes);
+    if (key != 0) {
+        mscclpp_park_claim(key, offers);
+    }
+    status = find_nodes(params, mine, &config, &nodes, offers, &team);
+    return_offers(offers);
+    if (status == MSCCLPP_OK && team != NULL) {
+        mscclpp_oob_part_destroy(part);
+        mscclpp_park_reopen(team, oob);
+        mscclpp_info("%s: rank %d of %d ready with what an ended communicator has left", oob->label, oob->rank,
+                     oob->size);
+        *team_p = team;
+        return MSCCLPP_OK;
+    }
     if (status == MSCCLPP_OK && nodes.count == 1) {
         mscclpp_oob_part_destroy(part);
-        return mscclpp_team_create_on_node(params, oob, NULL, &mine, team_p);
+        status = mscclpp_team_create_on_node(params, oob, NULL, &mine, team_p);
+        if (status == MSCCLPP_OK) {
+            (*team_p)->park_key = key;
+        }
+        return status;
     }
     if (status == MSCCLPP_OK) {
         status = create_node_team(params, &nodes, part, &team);

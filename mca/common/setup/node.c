@@ -12,6 +12,7 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/base/log.h"
+#include "mca/common/team/grow.h"
 #include "mca/common/base/tool.h"
 #include "mca/common/gpu/users.h"
 #include "mca/common/oob/vote.h"
@@ -35,8 +36,9 @@ typedef struct {
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t server; /* mscclpp_gpu_info_t */
     uint32_t on_host;
-    uint32_t concurrent;
-    uint32_t blocking; /* launches wait for kernels to end */
+    uint32_t concurrent; /* other threads' kernels may wait for this team's, or keep them waiting */
+    uint32_t threaded;   /* other threads may be in calls of other teams */
+    uint32_t blocking;   /* launches wait for kernels to end */
     uint32_t sm_count;
     uint32_t users;     /* processes on the same GPU that the sender knows of, in whatever teams */
     uint32_t strangers; /* those of them that have another server */
@@ -132,7 +134,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     }
     team->runner.mailbox = host;
     team->runner.device_mailbox = device;
-    mscclpp_layout_init(&team->runner.layout, config->scratch_size);
+    mscclpp_team_lay_out(team, config, whole);
     status =
         team->runner.gpu->device_alloc(team->runner.device, team->runner.layout.total, (void **)&team->runner.scratch);
     if (status != MSCCLPP_OK ||
@@ -187,9 +189,11 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
                         hellos[0].on_host ? "host twin" : "GPU");
             return false;
         }
-        if (!hello->ready && rank == team->group.rank && own == MSCCLPP_ERR_NO_DESCRIPTORS) {
-            mscclpp_warn("%s: rank %d: what a team needs: %s: device buffers are staged", team->group.oob.label,
-                         team->group.members[rank], mscclpp_status_string(own));
+        if (!hello->ready && rank == team->group.rank && mscclpp_status_is_shortage(own)) {
+            mscclpp_warn("%s: rank %d: what a team needs, %llu bytes of device memory among it: %s: device buffers are "
+                         "staged",
+                         team->group.oob.label, team->group.members[rank],
+                         (unsigned long long)team->runner.layout.total, mscclpp_status_string(own));
             return false;
         }
         if (!hello->ready) {
@@ -326,7 +330,8 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
  * A kernel that waits for a rank which is still on its way holds up what other threads of its process do with the GPU,
  * an allocation for one, and the other processes on that GPU, under MPS too: a cooperative kernel of the late rank
  * needs all multiprocessors, and would wait for ever for the one that waits for that rank. Where there are such, it is
- * launched late rather than early. The twin's kernels hold up nobody, but do the same where threads start them.
+ * launched late rather than early. The twin's kernels hold up nobody, but do the same where threads start them and a
+ * test says so.
  */
 static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
 {
@@ -337,6 +342,17 @@ static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
         concurrent = concurrent || hellos[rank].concurrent != 0;
     }
     return concurrent || team->runner.crowded;
+}
+
+static bool is_threaded(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    bool threaded = false;
+    int rank;
+
+    for (rank = 0; rank < team->group.size; ++rank) {
+        threaded = threaded || hellos[rank].threaded != 0;
+    }
+    return threaded;
 }
 
 static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
@@ -461,7 +477,9 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     hellos[oob->size].version = PROTOCOL_VERSION;
     hellos[oob->size].ready = *own_p == MSCCLPP_OK;
     hellos[oob->size].on_host = team->group.on_host;
-    hellos[oob->size].concurrent = params->concurrent;
+    /* The twin's kernels run in their callers' threads and keep nobody from anything, unless a test wants it so. */
+    hellos[oob->size].concurrent = params->concurrent && (!team->group.on_host || params->room != NULL);
+    hellos[oob->size].threaded = params->concurrent;
     hellos[oob->size].blocking = !team->group.on_host && mscclpp_tool_blocks_launches();
     if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
         hellos[oob->size].team_id = (uint64_t)(uintptr_t)team;
@@ -482,14 +500,15 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->one_gpu = team->runner.crowded && team->group.size > 1 &&
                     count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->group.size;
     team->group.watched = !team->group.on_host && mscclpp_tool_watches_kernels();
-    if (params->concurrent) {
+    if (hellos[oob->size].concurrent) {
         team->group.room = params->room != NULL ? params->room : mscclpp_room_process();
     }
     /*
      * Their memory is allocated in the middle of a call, which may wait for kernels of other threads; where launches
      * wait for their kernels, copies wait for one another; and within a GPU kernels are the faster ones.
      */
-    team->engines = !team->group.meet_first && !team->runner.crowded && nodes == NULL && !launches_block(team, hellos);
+    team->engines = !team->group.meet_first && !is_threaded(team, hellos) && !team->runner.crowded && nodes == NULL &&
+                    !launches_block(team, hellos);
     *own_p = attach(team, hellos);
     status = agree(team, *own_p, "what peers share");
     if (status == MSCCLPP_OK) {

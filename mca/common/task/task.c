@@ -6,6 +6,7 @@
 #include "mca/common/algo/coll.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/base/log.h"
+#include "mca/common/team/grow.h"
 #include "mca/common/team/parts.h"
 
 /*
@@ -266,8 +267,24 @@ static mscclpp_status_t copy_alone(task_t *task)
     return status == MSCCLPP_OK ? task->team->runner.gpu->stream_sync(task->stream) : status;
 }
 
+/* An algorithm that was asked for by name and does not serve is said aloud, once a process. */
+static void report_choice(const task_t *task, const char *served_by)
+{
+    const mscclpp_team_t *team = task->team;
+    static bool told[64];
+    const int32_t asked = team->protocol.algorithm;
+
+    if (asked >= 0 && team->group.rank == 0 && team->group.members[0] == 0 && team->group.oob.size > 1 &&
+        !team->group.probing && strcmp(mscclpp_algos[asked]->name, served_by) != 0 &&
+        !__atomic_exchange_n(&told[(size_t)asked % (sizeof(told) / sizeof(told[0]))], true, __ATOMIC_RELAXED)) {
+        mscclpp_warn("%s: coll_mscclpp_algorithm is %s, which cannot serve all-reduce call %llu: %s does",
+                     team->group.oob.label, mscclpp_algos[asked]->name, (unsigned long long)task->args->call,
+                     served_by);
+    }
+}
+
 /* Everything after the choice. Any error breaks the team, since peers may be under way. */
-static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *input)
+static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
     bool wait = task->app_stream == NULL;
@@ -283,11 +300,21 @@ static mscclpp_status_t perform(task_t *task, const mscclpp_select_input_t *inpu
     team->last_algorithm = task->choice.algo->name;
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
-    status = wait ? replace_buffers(task) : MSCCLPP_OK;
+    status = MSCCLPP_OK;
+    if (mscclpp_team_wants_more(team, task->bytes, !wait)) {
+        status = mscclpp_team_grow(team, task->bytes);
+        if (status == MSCCLPP_OK) {
+            status = choose(task, input); /* in pieces of other sizes */
+        }
+    }
+    if (status == MSCCLPP_OK && wait) {
+        status = replace_buffers(task);
+    }
     if (status == MSCCLPP_OK) {
         status = exchange(task, input);
     }
     team->last_algorithm = task->choice.algo->name;
+    report_choice(task, task->choice.algo->name);
     if (status == MSCCLPP_OK && task->choice.epochs != 0) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
@@ -332,6 +359,9 @@ static mscclpp_status_t run(task_t *task)
     }
     status = choose(task, &input);
     if (status != MSCCLPP_OK) {
+        if (mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_host)) {
+            report_choice(task, "staging");
+        }
         return status;
     }
     status = look_at_buffers(task);

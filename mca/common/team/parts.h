@@ -19,6 +19,8 @@ struct mscclpp_team {
     uint32_t gpu_users;     /* processes on that GPU that this rank knows of */
     uint32_t gpu_strangers; /* those of them that have another server */
     bool one_gpu;           /* equal on all ranks: all ranks, of which there are several, are on one */
+    uint64_t full_size;     /* scratch_size, once larger messages come; 0: nothing more will come */
+    uint64_t small_max;     /* the largest message until then */
 
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 
@@ -26,9 +28,11 @@ struct mscclpp_team {
 
     bool engines;             /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine; /* NULL until they first do */
+    uint64_t park_key;        /* see team/park.h; 0: it is never taken over */
     /* team.c: once it has ended. */
     mscclpp_team_t *next_remains;
     void *engine_memory; /* that peers may still map; NULL: none */
+    void *given_up;      /* likewise, scratch */
 };
 
 /* team.c: frees scratch of ended teams that every peer has closed. */

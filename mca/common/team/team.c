@@ -8,6 +8,7 @@
 #include "mca/common/gpu/users.h"
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/streams.h"
+#include "mca/common/team/park.h"
 #include "mca/common/team/parts.h"
 
 /*
@@ -54,6 +55,7 @@ static bool reap(bool all)
         freed = remains->next_remains;
         remains->runner.gpu->device_free(remains->runner.device, remains->runner.scratch);
         remains->runner.gpu->device_free(remains->runner.device, remains->engine_memory);
+        remains->runner.gpu->device_free(remains->runner.device, remains->given_up);
         mscclpp_shmseg_detach(remains->group.control_segment);
         free(remains);
     }
@@ -74,11 +76,9 @@ static void bury(mscclpp_team_t *team)
     pthread_mutex_unlock(&remains_lock);
 }
 
-void mscclpp_team_destroy(mscclpp_team_t *team)
+/* For good. */
+static void destroy(mscclpp_team_t *team)
 {
-    if (team == NULL) {
-        return;
-    }
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         team->runner.stuck = true;
     }
@@ -118,10 +118,29 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     mscclpp_team_reap();
 }
 
+void mscclpp_team_destroy(mscclpp_team_t *team)
+{
+    mscclpp_team_t *evicted = team;
+
+    if (team == NULL) {
+        return;
+    }
+    if (mscclpp_park_put(team, &evicted)) {
+        team = evicted;
+    }
+    if (team != NULL) {
+        destroy(team);
+    }
+}
+
 void mscclpp_team_finalize(double seconds)
 {
     double until = mscclpp_now() + seconds;
+    mscclpp_team_t *team;
 
+    while ((team = mscclpp_park_drain()) != NULL) {
+        destroy(team);
+    }
     while (!reap(false)) {
         struct timespec pause = {0, 100000};
 
@@ -195,4 +214,14 @@ bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call
 int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call)
 {
     return mscclpp_group_find_device_rank(&team->group, call);
+}
+
+bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *device_p)
+{
+    return mscclpp_group_is_decided(&team->group, call, device_p);
+}
+
+bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool device)
+{
+    return mscclpp_group_decide(&team->group, call, device);
 }

@@ -28,6 +28,7 @@ typedef struct {
     /* For `concurrent`; NULL: the process's. Ranks that are threads of one process need one of their own each. */
     mscclpp_room_t *room;
     mscclpp_oob_t oob; /* copied; its context and label outlive the team */
+    bool reuse;        /* take over a team of the same ranks that has ended, if they all have one; see team/park.h */
     int leader;        /* the lowest rank that the caller knows to be on this node, the own one included */
     uint64_t job; /* of the ranks of others, which the caller knows nothing of, those on this machine share the node */
 } mscclpp_team_params_t;
@@ -75,6 +76,16 @@ void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kin
 
 /* The first rank of this node that announced `kind` for call `call`, or -1. */
 int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
+
+/*
+ * Decides for all ranks of this node whether call `call` of a collective other than all-reduce is served as one on
+ * device buffers: the first rank that comes decides by its own buffers, `device`, and the others do as it did. So
+ * ranks that pass different kinds of memory, as a root and its peers may, go one way. True: as one on device buffers.
+ */
+bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool device);
+
+/* True if somebody has decided, and then whether as one on device buffers. */
+bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *device_p);
 
 /*
  * For a rank that passes nothing in call `call`: true as long as ranks of this node have yet to come to it, and none

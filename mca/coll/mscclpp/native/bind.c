@@ -8,6 +8,8 @@
  */
 #include "mca/coll/mscclpp/native/gate.h"
 
+#include <string.h>
+
 #include "mca/coll/mscclpp/check/check.h"
 #include "mca/coll/mscclpp/oob/message.h"
 #include "mca/coll/mscclpp/oob/oob.h"
@@ -151,6 +153,7 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
         .rules = state->rules,
         .gpu = state->gpu,
         .concurrent = ompi_mpi_thread_multiple,
+        .reuse = state->config.reuse,
     };
     mscclpp_team_t *team = NULL;
     mscclpp_status_t status;
@@ -176,7 +179,22 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
         return status;
     }
     __atomic_store_n(&module->team, team, __ATOMIC_RELEASE);
+    mca_coll_mscclpp_count_anew(module);
     return MSCCLPP_OK;
+}
+
+/* An algorithm that was asked for by name and does not come to serve is said aloud, once a process. */
+static void report_refusal(const mca_coll_mscclpp_module_t *module)
+{
+    static bool told;
+    const char *algorithm = mca_coll_mscclpp_state.config.algorithm;
+
+    if (0 != strcmp(algorithm, "auto") && 0 != strcmp(algorithm, "stage") && 0 == ompi_comm_rank(module->comm) &&
+        !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
+        mscclpp_warn("%s: coll_mscclpp_algorithm is %s, but no kernels can serve this communicator: device buffers are "
+                     "staged; coll_mscclpp_verbose 2 says why",
+                     mca_coll_mscclpp_comm_name(module->comm), algorithm);
+    }
 }
 
 /* Makes the team if this is its first call. True if there is one to serve the call. */
@@ -190,6 +208,7 @@ bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *s
             module->team_state = MCA_COLL_MSCCLPP_TEAM_READY;
         } else if (MSCCLPP_ERR_NOT_SUPPORTED == *status_p) {
             module->team_state = MCA_COLL_MSCCLPP_TEAM_REFUSED;
+            report_refusal(module);
             *status_p = MSCCLPP_OK;
         }
     }

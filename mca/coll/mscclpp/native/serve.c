@@ -4,23 +4,29 @@
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/common/base/log.h"
 
+/* Ranks of this node can agree on the way of a call once one on device buffers has made them a team. */
+static bool have_board(const mca_coll_mscclpp_module_t *module)
+{
+    return NULL != module->team && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
+}
+
 /*
- * A rank that sends and receives nothing does what its peers do, as they may wait for it: it looks at what they
- * announce for this call. Those that pass nothing either decide nothing. Without a team nobody has passed device
- * buffers so far, and this rank takes the way of host buffers.
+ * A rank that sends and receives nothing does what its peers do, as they may wait for it. Those that pass nothing
+ * either decide nothing: if all do, the call takes the way of host buffers.
  */
 static bool follow(mca_coll_mscclpp_module_t *module)
 {
     mscclpp_team_t *team = module->team;
+    bool device = false;
 
-    if (NULL == team || MCA_COLL_MSCCLPP_TEAM_READY != module->team_state) {
-        return false;
-    }
     mscclpp_team_announce(team, module->calls, MSCCLPP_CALL_EITHER);
-    while (mscclpp_team_awaits_announcements(team, module->calls)) {
+    while (!mscclpp_team_is_decided(team, module->calls, &device) &&
+           mscclpp_team_awaits_announcements(team, module->calls)) {
         opal_progress();
     }
-    return mscclpp_team_find_announced(team, module->calls, MSCCLPP_CALL_DEVICE) >= 0;
+    /* Who announces has decided before, but perhaps after the look above. */
+    (void)mscclpp_team_is_decided(team, module->calls, &device);
+    return device;
 }
 
 static bool is_device(const mca_coll_mscclpp_native_t *call)
@@ -85,8 +91,8 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
         if (OMPI_SUCCESS != *rc_p) {
             return true;
         }
-    } else if (!device && !call->touches) {
-        device = follow(module);
+    } else if (have_board(module)) {
+        device = device || call->touches ? mscclpp_team_decide(module->team, module->calls, device) : follow(module);
     }
     if (OPAL_LIKELY(!device)) {
         return on_host(module);

@@ -25,6 +25,11 @@ void mca_coll_mscclpp_register_counters(void)
                      &rung_calls);
 }
 
+void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
+{
+    module->rung = mscclpp_team_rings(module->team);
+}
+
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module)
 {
     uint64_t rings = mscclpp_team_rings(module->team);

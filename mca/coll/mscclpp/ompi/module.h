@@ -204,6 +204,7 @@ int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void));
 
 /* counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung. */
 void mca_coll_mscclpp_register_counters(void);
+void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* its team may have served another one */
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module);
 uint64_t mca_coll_mscclpp_served_calls(void); /* of this process */
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/uio.h>
 
+#include "mca/coll/mscclpp/stage/spare.h"
 #include "mca/common/base/log.h"
 
 /* Lists that grow past what a call needs by this much at once. */
@@ -116,7 +117,7 @@ static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
 static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
 {
     if (list->pieces != list->own) {
-        free(list->pieces);
+        mca_coll_mscclpp_stage_spare_put(list->pieces);
     }
     pieces_init(list);
 }
@@ -131,7 +132,7 @@ static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_msc
 {
     if (list->used == list->capacity) {
         size_t capacity = PIECES_GROWTH * list->capacity;
-        mca_coll_mscclpp_stage_piece_t *pieces = malloc(capacity * sizeof(*pieces));
+        mca_coll_mscclpp_stage_piece_t *pieces = mca_coll_mscclpp_stage_spare_get(capacity * sizeof(*pieces));
 
         if (NULL == pieces) {
             mscclpp_error("out of memory for the list of the parts of a staged buffer");
@@ -141,7 +142,7 @@ static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_msc
             pieces[index] = list->pieces[index];
         }
         if (list->pieces != list->own) {
-            free(list->pieces);
+            mca_coll_mscclpp_stage_spare_put(list->pieces);
         }
         list->pieces = pieces;
         list->capacity = capacity;
@@ -298,8 +299,8 @@ static int element_read(element_t *element, const struct ompi_datatype_t *type, 
     /* An element has no more segments than bytes. */
     for (size_t capacity = SEGMENTS_FIRST, last = 0; !whole && last < size; capacity *= SEGMENTS_GROWTH) {
         last = capacity < UINT32_MAX ? capacity : UINT32_MAX;
-        free(segments);
-        segments = malloc(last * sizeof(*segments));
+        mca_coll_mscclpp_stage_spare_put(segments);
+        segments = mca_coll_mscclpp_stage_spare_get(last * sizeof(*segments));
         if (NULL == segments) {
             mscclpp_error("out of memory for %zu segments of a datatype", last);
             return MPI_ERR_NO_MEM;
@@ -317,7 +318,7 @@ static int element_read(element_t *element, const struct ompi_datatype_t *type, 
                       size, length, (unsigned)used);
         rc = MPI_ERR_TYPE;
     }
-    free(segments);
+    mca_coll_mscclpp_stage_spare_put(segments);
     if (OMPI_SUCCESS == rc) {
         element->type = type;
     }

@@ -1,0 +1,48 @@
+#include "mca/coll/mscclpp/stage/spare.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* In front of what is handed out, and of the alignment that malloc promises. */
+typedef union {
+    size_t mapped; /* bytes of pages, this head included; 0: from malloc */
+    max_align_t align;
+} head_t;
+
+void *mca_coll_mscclpp_stage_spare_get(size_t size)
+{
+    head_t *head;
+    size_t whole;
+
+    if (size > SIZE_MAX - sizeof(*head)) {
+        return NULL;
+    }
+    whole = size + sizeof(*head);
+    head = malloc(whole);
+    if (NULL != head) {
+        head->mapped = 0;
+        return head + 1;
+    }
+    head = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (MAP_FAILED == (void *)head) {
+        return NULL;
+    }
+    head->mapped = whole;
+    return head + 1;
+}
+
+void mca_coll_mscclpp_stage_spare_put(void *memory)
+{
+    head_t *head = memory;
+
+    if (NULL == memory) {
+        return;
+    }
+    --head;
+    if (0 == head->mapped) {
+        free(head);
+    } else {
+        (void)munmap(head, head->mapped);
+    }
+}

@@ -1,0 +1,164 @@
+#include "mca/common/team/grow.h"
+
+#include <string.h>
+
+#include "mca/common/base/log.h"
+
+/* As a scratch_size. What comes of it, with the kernels' state, is less than 1 MiB. */
+#define SMALL_SIZE ((uint64_t)384 * 1024)
+
+/* Of the slot that a packet area has for a message of each rank, a packet takes twice its data. */
+#define PACKET_FACTOR 2u
+
+/* Where somebody has chosen among algorithms, or their limits, sizes are what that is about. */
+static bool is_small(const mscclpp_config_t *config, bool whole)
+{
+    return whole && config->scratch_size > 1024 * 1024 && strcmp(config->algorithm, "auto") == 0 &&
+           strcmp(config->packet, "auto") == 0 && config->oneshot_max == 0 && config->twophase_max == 0 &&
+           config->put_max == 0 && config->lines_min == 0;
+}
+
+void mscclpp_team_lay_out(mscclpp_team_t *team, const mscclpp_config_t *config, bool whole)
+{
+    const bool small = is_small(config, whole);
+
+    mscclpp_layout_init(&team->runner.layout, small ? SMALL_SIZE : config->scratch_size);
+    team->full_size = small ? config->scratch_size : 0;
+    team->small_max = small ? team->runner.layout.packet_half / (uint64_t)team->group.size / PACKET_FACTOR : 0;
+}
+
+bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool queued)
+{
+    return team->full_size != 0 && (bytes > team->small_max || queued);
+}
+
+/* All ranks have come to this point. */
+static mscclpp_status_t meet(mscclpp_team_t *team, uint64_t bytes)
+{
+    uint64_t *mine = &team->group.control[team->group.rank].met;
+
+    mscclpp_control_store(mine, ++team->group.meetings);
+    return mscclpp_group_wait_words(&team->group, "larger scratch, given up by all", bytes, mine, team->group.meetings);
+}
+
+/* The new scratch, in which operations are counted as they were in the old one. */
+static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *layout, char **scratch_p)
+{
+    mscclpp_dev_progress_t first[MSCCLPP_DEV_MAX_BLOCKS];
+    mscclpp_dev_state_t *state;
+    mscclpp_status_t status = team->runner.gpu->device_alloc(team->runner.device, layout->total, (void **)scratch_p);
+    int b;
+
+    if (status != MSCCLPP_OK) {
+        *scratch_p = NULL;
+        return status;
+    }
+    memset(first, 0, sizeof(first));
+    for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
+        first[b].launches = team->runner.launches;
+    }
+    state = (mscclpp_dev_state_t *)(void *)(*scratch_p + layout->state_offset);
+    status = mscclpp_runner_take_stream(&team->runner);
+    if (status == MSCCLPP_OK) {
+        status = team->runner.gpu->copy(team->runner.stream, state->progress, first, sizeof(first));
+    }
+    return status == MSCCLPP_OK ? team->runner.gpu->stream_sync(team->runner.stream) : status;
+}
+
+static void close_all(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_handle_t *handles)
+{
+    int rank;
+
+    for (rank = 0; rank < team->group.size; ++rank) {
+        if (rank != team->group.rank && scratch[rank] != NULL) {
+            team->runner.gpu->close_memory(team->runner.device, &handles[rank], scratch[rank] - handles[rank].offset);
+            scratch[rank] = NULL;
+        }
+    }
+}
+
+/* Maps what all ranks have told of. The first failure ends it. */
+static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch, mscclpp_gpu_handle_t *handles)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    void *base;
+    int rank;
+
+    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
+        const mscclpp_control_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+
+        if (theirs->exportable == 0) {
+            status = MSCCLPP_ERR_PEER;
+        } else if (rank == team->group.rank) {
+            scratch[rank] = own;
+        } else if ((status = team->runner.gpu->import_memory(team->runner.device, &theirs->out, &base)) == MSCCLPP_OK) {
+            handles[rank] = theirs->out;
+            scratch[rank] = (char *)base + theirs->out.offset;
+        }
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
+{
+    mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
+    char *scratch[MSCCLPP_DEV_MAX_RANKS], *grown = NULL, *given_up;
+    mscclpp_control_buffers_t *mine;
+    mscclpp_status_t status, own;
+    mscclpp_layout_t layout;
+    bool all = false;
+
+    memset(scratch, 0, sizeof(scratch));
+    /* A kernel that stays would go on with the old one. */
+    if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    mscclpp_layout_init(&layout, team->full_size);
+    own = allocate(team, &layout, &grown);
+    mine = mscclpp_group_begin_exchange(&team->group);
+    mine->asked = team->group.asked;
+    mine->in_place = 0;
+    if (own == MSCCLPP_OK) {
+        own = team->runner.gpu->export_memory(grown, &mine->out);
+    }
+    mine->exportable = own == MSCCLPP_OK;
+    team->given_up = grown; /* if this ends badly peers may map it */
+    status = mscclpp_group_meet_exchange(&team->group, "larger scratch", bytes);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (own == MSCCLPP_OK) {
+        own = map_all(team, grown, scratch, handles);
+    }
+    status = mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, own == MSCCLPP_OK, &all);
+    if (status == MSCCLPP_OK && all) {
+        close_all(team, team->runner.peer_scratch, team->runner.peer_handle);
+        given_up = team->runner.scratch;
+        team->runner.scratch = grown;
+        memcpy(team->runner.peer_scratch, scratch, sizeof(scratch));
+        memcpy(team->runner.peer_handle, handles, sizeof(handles));
+        team->runner.layout = layout;
+        team->runner.epochs = 0;
+        mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
+    } else {
+        close_all(team, scratch, handles);
+        given_up = grown;
+    }
+    team->given_up = given_up;
+    team->full_size = 0; /* once and for all */
+    if (status == MSCCLPP_OK) {
+        status = meet(team, bytes);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    team->runner.gpu->device_free(team->runner.device, given_up);
+    team->given_up = NULL;
+    if (!all) {
+        mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                    "%s: rank %d: %llu bytes of scratch for large messages: %s: these take many steps",
+                    team->group.oob.label, team->group.members[team->group.rank], (unsigned long long)layout.total,
+                    own != MSCCLPP_OK ? mscclpp_status_string(own) : "a peer has none");
+    }
+    return MSCCLPP_OK;
+}

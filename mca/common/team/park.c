@@ -1,0 +1,139 @@
+#include "mca/common/team/park.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "mca/common/run/linger.h"
+#include "mca/common/team/parts.h"
+
+/* Teams that a process keeps. Each holds what a communicator holds that has sent small messages only. */
+#define PARKED_MAX 8
+
+static pthread_mutex_t park_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_team_t *parked[PARKED_MAX]; /* the first `parked_count` ones, the oldest first */
+static int parked_count;
+
+static void no_progress(void *context)
+{
+    (void)context;
+}
+
+static mscclpp_status_t no_trouble(void *context)
+{
+    (void)context;
+    return MSCCLPP_OK;
+}
+
+/* What a team without a communicator talks through. */
+static const mscclpp_oob_t nobody = {
+    .label = "an ended communicator", .size = 1, .progress = no_progress, .check = no_trouble};
+
+/* FNV-1a. */
+static uint64_t add(uint64_t digest, const void *bytes, size_t length)
+{
+    size_t i;
+
+    for (i = 0; i < length; ++i) {
+        digest = (digest ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    }
+    return digest;
+}
+
+uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+
+    /* Strings by their addresses: different ones may be equal, which only costs a set-up. */
+    digest = add(digest, params->config, sizeof(*params->config));
+    digest = add(digest, &params->rules, sizeof(params->rules));
+    digest = add(digest, &params->gpu, sizeof(params->gpu));
+    digest = add(digest, &params->device, sizeof(params->device));
+    digest = add(digest, &params->concurrent, sizeof(params->concurrent));
+    digest = add(digest, &params->room, sizeof(params->room));
+    digest = add(digest, &params->oob.rank, sizeof(params->oob.rank));
+    digest = add(digest, &params->oob.size, sizeof(params->oob.size));
+    return digest != 0 ? digest : 1;
+}
+
+/* With the lock held. */
+static mscclpp_team_t *remove_at(int index)
+{
+    mscclpp_team_t *team = parked[index];
+
+    --parked_count;
+    memmove(&parked[index], &parked[index + 1], sizeof(parked[0]) * (size_t)(parked_count - index));
+    return team;
+}
+
+void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS])
+{
+    int found = 0, i;
+
+    memset(teams, 0, sizeof(teams[0]) * MSCCLPP_PARK_OFFERS);
+    pthread_mutex_lock(&park_lock);
+    for (i = parked_count - 1; i >= 0 && found < MSCCLPP_PARK_OFFERS; --i) {
+        if (parked[i]->park_key == key) {
+            teams[found++] = remove_at(i);
+        }
+    }
+    pthread_mutex_unlock(&park_lock);
+}
+
+/* Bytes of scratch that a parked team may hold. */
+#define PARKED_BYTES ((uint64_t)4 << 20)
+
+/* Nothing of it is under way, nothing has failed, and it holds no more than a small team does. */
+static bool is_fit(mscclpp_team_t *team)
+{
+    return team->park_key != 0 && team->runner.layout.total <= PARKED_BYTES && team->fabric == NULL &&
+           team->engine == NULL && !team->group.broken && !team->runner.stuck && team->runner.mailbox != NULL &&
+           team->group.control != NULL && __atomic_load_n(&team->runner.mailbox->failed, __ATOMIC_RELAXED) == 0 &&
+           __atomic_load_n(&team->runner.mailbox->abort, __ATOMIC_RELAXED) == 0 &&
+           (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));
+}
+
+bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
+{
+    *evicted_p = NULL;
+    if (!is_fit(team) || mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
+        return false;
+    }
+    mscclpp_runner_give_stream(&team->runner);
+    mscclpp_runner_release_mappings(&team->runner, true);
+    /* Calls are counted anew. Nobody looks at this rank's word any more before the team is taken over. */
+    mscclpp_control_store(&team->group.control[team->group.rank].call, 0);
+    team->group.oob = nobody;
+    if (team->group.ctrl != NULL) {
+        mscclpp_ctrl_rebind(team->group.ctrl, &nobody);
+    }
+    pthread_mutex_lock(&park_lock);
+    if (parked_count == PARKED_MAX) {
+        *evicted_p = remove_at(0);
+    }
+    parked[parked_count++] = team;
+    pthread_mutex_unlock(&park_lock);
+    return true;
+}
+
+mscclpp_team_t *mscclpp_park_drain(void)
+{
+    mscclpp_team_t *team;
+
+    pthread_mutex_lock(&park_lock);
+    team = parked_count > 0 ? remove_at(0) : NULL;
+    pthread_mutex_unlock(&park_lock);
+    return team;
+}
+
+void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob)
+{
+    team->group.oob = *oob;
+    team->group.call = 0;
+    team->group.asked = 0;
+    team->last_algorithm = "none";
+    mscclpp_group_notices_fini(&team->group);
+    mscclpp_group_notices_init(&team->group);
+    if (team->group.ctrl != NULL) {
+        mscclpp_ctrl_rebind(team->group.ctrl, oob);
+    }
+}

@@ -1,0 +1,144 @@
+/* What a case has to leave in each rank's output: MPI's definitions, block by block and element by element. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/host/coll_case.h"
+#include "test/host/elements.h"
+#include "test/host/reference.h"
+
+/* A rank's input, wherever it lies. */
+static const unsigned char *input_of(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out)
+{
+    const bool shared = c->side[rank].in_place && !case_scatters(c->coll);
+
+    return shared ? out[rank] : in[rank];
+}
+
+/* Puts what the rank gets into `result`, which is its output as it was. */
+static void expect_moved(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
+                         unsigned char *result)
+{
+    int sender;
+
+    for (sender = 0; sender < c->ranks; ++sender) {
+        const mscclpp_dev_block_t *from = case_send_of(c, sender, rank), *to = case_recv_of(c, rank, sender);
+
+        if (to->bytes > 0 && !(sender == rank && c->side[rank].in_place)) {
+            memcpy(result + to->offset, input_of(c, sender, in, out) + from->offset, (size_t)to->bytes);
+        }
+    }
+}
+
+/* Elements of the rank's result. */
+static uint64_t result_count(const case_t *c, int rank)
+{
+    if (c->coll == MSCCLPP_COLL_EXSCAN) {
+        return rank == 0 ? 0 : c->count;
+    }
+    return case_flows(c, rank, rank) ? (case_recv_of(c, rank, rank)->bytes + c->extent - 1) / c->extent : 0;
+}
+
+static int operand_count(const case_t *c, int rank)
+{
+    return c->coll == MSCCLPP_COLL_SCAN ? rank + 1 : c->coll == MSCCLPP_COLL_EXSCAN ? rank : c->ranks;
+}
+
+static void expect_combined(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
+                            unsigned char *result)
+{
+    const void *operands[RANKS_MAX];
+    const uint64_t count = result_count(c, rank);
+    int sender;
+
+    if (count == 0) {
+        return;
+    }
+    for (sender = 0; sender < c->ranks; ++sender) {
+        operands[sender] =
+            input_of(c, sender, in, out) + (case_reduce_scatters(c->coll) ? case_send_of(c, sender, rank)->offset : 0);
+    }
+    reference_reduce(c->dtype, c->op, operands, operand_count(c, rank), 0, count, result);
+}
+
+static void print_bytes(char *text, size_t size, const unsigned char *bytes, size_t count)
+{
+    size_t i, used = 0;
+
+    text[0] = '\0';
+    for (i = 0; i < count && used + 3 < size; ++i) {
+        used += (size_t)snprintf(text + used, size - used, "%02x", bytes[count - 1 - i]);
+    }
+}
+
+/* Compares element by element. */
+static bool compare_combined(const case_t *c, int rank, const unsigned char *wanted, const unsigned char *got,
+                             char *what, size_t size)
+{
+    const uint64_t count = result_count(c, rank);
+    const size_t bytes = (size_t)case_span(c, count);
+    char a[64], b[64];
+    uint64_t i;
+    size_t k;
+
+    for (i = 0; i < count; ++i) {
+        const size_t at = (size_t)(i * c->extent), length = (size_t)case_least(bytes - at, c->extent);
+        unsigned char mine[16] = {0}, theirs[16] = {0};
+
+        memcpy(mine, got + at, length);
+        memcpy(theirs, wanted + at, length);
+        if (!reference_agrees(c->dtype, c->op, operand_count(c, rank), mine, theirs)) {
+            print_bytes(a, sizeof(a), mine, length);
+            print_bytes(b, sizeof(b), theirs, length);
+            snprintf(what, size, "element %llu of %llu: got 0x%s, wanted 0x%s", (unsigned long long)i,
+                     (unsigned long long)count, a, b);
+            return false;
+        }
+        for (k = 0; k < length && element_of(c->dtype)->pair; ++k) {
+            if (!element_has_byte(c->dtype, k) && mine[k] != theirs[k]) {
+                snprintf(what, size, "element %llu: padding byte %zu was overwritten", (unsigned long long)i, k);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
+                 const unsigned char *got, char *what, size_t size)
+{
+    const size_t bytes = c->side[rank].out_bytes;
+    unsigned char *wanted = malloc(bytes + 1);
+    bool right;
+    size_t i = 0;
+
+    if (wanted == NULL) {
+        perror("malloc");
+        exit(1);
+    }
+    memcpy(wanted, out[rank], bytes);
+    if (c->combines) {
+        expect_combined(c, rank, in, out, wanted);
+    } else {
+        expect_moved(c, rank, in, out, wanted);
+    }
+    right = memcmp(wanted, got, bytes) == 0;
+    if (!right && c->combines) {
+        i = (size_t)case_span(c, result_count(c, rank));
+        right = compare_combined(c, rank, wanted, got, what, size);
+        if (!right || memcmp(wanted + i, got + i, bytes - i) == 0) {
+            free(wanted);
+            return right;
+        }
+        right = false;
+    }
+    if (!right) {
+        while (wanted[i] == got[i]) {
+            ++i;
+        }
+        snprintf(what, size, "byte %zu of %zu is %02x, not %02x; it was %02x", i, bytes, got[i], wanted[i],
+                 out[rank][i]);
+    }
+    free(wanted);
+    return right;
+}
