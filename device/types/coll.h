@@ -6,6 +6,8 @@
 #ifndef MSCCLPP_DEVICE_TYPES_COLL_H
 #define MSCCLPP_DEVICE_TYPES_COLL_H
 
+#include <stdbool.h>
+
 #include "device/types/launch.h"
 
 /* Which ranks have a block for which. `n` is the number of ranks. */
@@ -23,6 +25,24 @@ typedef enum {
 
 /* True for patterns whose blocks are combined. */
 #define MSCCLPP_DEV_COMBINES(pattern_) ((pattern_) >= MSCCLPP_DEV_REDUCE)
+
+/* True if `sender_` has a block for `receiver_`. What all ranks know of it: the block may still be of 0 bytes. */
+#define MSCCLPP_DEV_COLL_SENDS(pattern_, root_, sender_, receiver_)                                                    \
+    ((pattern_) == MSCCLPP_DEV_BCAST     ? (sender_) == (root_) && (receiver_) != (root_)                              \
+     : (pattern_) == MSCCLPP_DEV_SCATTER ? (sender_) == (root_)                                                        \
+     : (pattern_) == MSCCLPP_DEV_GATHER || (pattern_) == MSCCLPP_DEV_REDUCE ? (receiver_) == (root_)                   \
+     : (pattern_) == MSCCLPP_DEV_SCAN                                       ? (sender_) <= (receiver_)                 \
+     : (pattern_) == MSCCLPP_DEV_EXSCAN                                     ? (sender_) < (receiver_)                  \
+                                                                            : true)
+
+/* True for patterns whose input is a block for each rank; false: one block for all that it is sent to. */
+#define MSCCLPP_DEV_COLL_SENDS_MANY(pattern_)                                                                          \
+    ((pattern_) == MSCCLPP_DEV_ALLTOALL || (pattern_) == MSCCLPP_DEV_SCATTER ||                                        \
+     (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)
+
+/* True for patterns whose output is a block of each rank. */
+#define MSCCLPP_DEV_COLL_RECVS_MANY(pattern_)                                                                          \
+    ((pattern_) == MSCCLPP_DEV_ALLGATHER || (pattern_) == MSCCLPP_DEV_ALLTOALL || (pattern_) == MSCCLPP_DEV_GATHER)
 
 /*
  * Arguments of kernels that find the blocks by the pattern. `common.bytes` is the size of one block where all blocks

@@ -141,6 +141,10 @@ run_put() {
         run test_allreduce --algo oneshot_put --ranks 2 --grid 2x2 --cases 60 --timeout "$deadline"
 }
 
+run_collectives() {
+    run test_collectives matrix
+}
+
 run_stream() {
     run test_enqueue --quick --timeout "$deadline" nodes
 }
@@ -319,7 +323,7 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines \
-    schedule chains renewal stream linger room fifo ports transport; do
+    schedule chains renewal stream linger room fifo ports transport collectives; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
 tell
@@ -461,6 +465,17 @@ plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
+
+# Collectives other than all-reduce.
+coll=device/kern/coll
+plant coll-tiles-barrier collectives $coll/tiles.h $launcher \
+    's/^        mscclpp_dev_barrier\(ctx, common, \+\+barriers\);/++barriers;/'
+plant coll-direct-begin collectives $coll/direct.h $launcher \
+    's/^    mscclpp_dev_barrier\(ctx, common, before \+ 1\);//'
+plant coll-direct-end collectives $coll/direct.h $launcher 's/^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);//'
+plant coll-engines-end collectives mca/common/task/coll_engines.c mca/common/task/coll_engines.c \
+    's/status = mscclpp_coll_meet\(task, "end of copies"\);//'
+plant coll-packets-silent collectives $coll/packets.h $launcher 's/units == 0 \&\& p->lane == 0/false/'
 
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!room->taken && //'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \

@@ -17,8 +17,12 @@ sync_copies() {
 # late, as nothing is ordered behind them there, show that it would see those.
 sync_copies_on_twin() {
     local path off=(--mca coll_mscclpp_linger off)
-    for path in launch bcast allgather alltoall iallreduce iallgather allreduce_init allgather_init; do
+    for path in launch iallreduce iallgather allreduce_init allgather_init; do
         run "sync_copies:$path:twin" 60 -n 3 "${forced[@]}" "${off[@]}" "$bindir/test_sync_copies" "$path" 260
+    done
+    for path in bcast allgather alltoall; do
+        run "sync_copies:$path:twin" 60 -n 3 "${forced[@]}" "${off[@]}" --mca coll_mscclpp_algorithm stage \
+            "$bindir/test_sync_copies" "$path" 260
     done
     for path in launch alltoall iallgather allreduce_init; do
         run_failing "sync_copies:$path:seen" "wrong: path $path, before" 60 -n 2 "${forced[@]}" "${off[@]}" \
@@ -44,8 +48,11 @@ cases_sync_copies() {
         for path in cuda_ipc ucx; do
             sync_copies "nodes:$path" "$n" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport "$path"
         done
-        for path in bcast allgather alltoall iallreduce iallgather allreduce_init allgather_init; do
+        for path in iallreduce iallgather allreduce_init allgather_init; do
             sync_copies "$path" "$n"
+        done
+        for path in bcast allgather alltoall; do
+            sync_copies "$path" "$n" --mca coll_mscclpp_algorithm stage
         done
     done
     # That these are the algorithms that serve it.

@@ -24,6 +24,9 @@ typedef enum {
     COLLECTIVES
 } collective_t;
 
+/* So many of them are blocking calls of several ranks, which kernels serve. */
+#define BLOCKING 6
+
 static const char *const names[COLLECTIVES] = {
     "MPI_Allreduce",      "MPI_Iallreduce", "MPI_Reduce", "MPI_Ireduce",     "MPI_Reduce_scatter_block",
     "MPI_Reduce_scatter", "MPI_Scan",       "MPI_Exscan", "MPI_Reduce_local"};
@@ -177,7 +180,7 @@ int main(int argc, char **argv)
             test((collective_t)collective, types[i].type, types[i].name, types[i].width);
         }
     }
-    expected_served = served ? type_count : 0;
+    expected_served = served ? type_count * BLOCKING : 0;
     expected_staged = type_count * COLLECTIVES - expected_served;
     MT_CHECK(mt_served(MPI_COMM_WORLD) == expected_served, "kernels served %llu calls and not %llu",
              (unsigned long long)mt_served(MPI_COMM_WORLD), (unsigned long long)expected_served);

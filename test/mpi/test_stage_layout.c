@@ -1,7 +1,7 @@
 /*
  * Staging of layouts that reach far: the columns of a matrix, each received by an operation of its own while the others
  * are under way; what lies between irregular blocks; data that is far from the pointer that MPI is given; and arguments
- * that reach from one allocation into another.
+ * that reach from one allocation into another. And the transpose of a matrix.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,6 +365,65 @@ static void limit_address_space(void)
     MT_CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
 }
 
+/*
+ * Blocks of columns to rows, as the transpose of a distributed matrix has it. The first call of a communicator makes
+ * its scratch grow, which may change who serves blocks of that size.
+ */
+static void transpose(void)
+{
+    enum { HEIGHT = 300, WIDTH = 50, BLOCK = HEIGHT * WIDTH };
+    const size_t size = sizeof(int) * BLOCK * (size_t)mt_size;
+    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, size, 0), recv = mt_buffer_alloc(MT_DEVICE, size, 0);
+    unsigned *host = mt_host_alloc(size);
+    int *counts = mt_host_alloc(sizeof(int) * (size_t)mt_size), *to = mt_host_alloc(sizeof(int) * (size_t)mt_size);
+    int *from = mt_host_alloc(sizeof(int) * (size_t)mt_size);
+    MPI_Datatype *columns_of = mt_host_alloc(sizeof(MPI_Datatype) * (size_t)mt_size);
+    MPI_Datatype *rows_of = mt_host_alloc(sizeof(MPI_Datatype) * (size_t)mt_size);
+    MPI_Datatype column_block, row_block;
+    MPI_Comm comm;
+
+    MT_MPI(MPI_Type_vector(HEIGHT, WIDTH, WIDTH * mt_size, MPI_INT, &column_block));
+    MT_MPI(MPI_Type_contiguous(BLOCK, MPI_INT, &row_block));
+    MT_MPI(MPI_Type_commit(&column_block));
+    MT_MPI(MPI_Type_commit(&row_block));
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    for (int i = 0; i < mt_size; ++i) {
+        counts[i] = 1;
+        from[i] = (int)sizeof(int) * WIDTH * i;
+        to[i] = (int)sizeof(int) * BLOCK * i;
+        columns_of[i] = column_block;
+        rows_of[i] = row_block;
+    }
+    for (int turn = 0; turn < 2; ++turn) {
+        uint64_t before = taken(comm);
+
+        for (int i = 0; i < BLOCK * mt_size; ++i) {
+            host[i] = value(mt_rank, i, turn);
+        }
+        mt_buffer_put(&send, host, size);
+        mt_buffer_set(&recv, 0);
+        MT_MPI(MPI_Alltoallw(send.data, counts, from, columns_of, recv.data, counts, to, rows_of, comm));
+        MT_CHECK(taken(comm) > before, "transpose: not taken from the component before");
+        mt_buffer_get(&recv, host, size);
+        for (int i = 0; i < BLOCK * mt_size; ++i) {
+            int cell = i % BLOCK, row = cell / WIDTH, column = mt_rank * WIDTH + cell % WIDTH;
+            MT_CHECK(host[i] == value(i / BLOCK, row * WIDTH * mt_size + column, turn),
+                     "transpose, turn %d: integer %d is wrong", turn, i);
+        }
+    }
+    MT_MPI(MPI_Comm_free(&comm));
+    MT_MPI(MPI_Type_free(&column_block));
+    MT_MPI(MPI_Type_free(&row_block));
+    mt_buffer_free(&send, "the send buffer");
+    mt_buffer_free(&recv, "the receive buffer");
+    free(host);
+    free(counts);
+    free(from);
+    free(to);
+    free(columns_of);
+    free(rows_of);
+}
+
 int main(int argc, char **argv)
 {
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -374,6 +433,7 @@ int main(int argc, char **argv)
     }
     columns();
     equal_pointers();
+    transpose();
     several_allocations((size_t)1 << 20);
     several_allocations((size_t)1 << 40);
     both_kinds((size_t)1 << 20);

@@ -45,7 +45,7 @@ static usage_t measure(void)
     typedef int (*memory_fn_t)(size_t * free_p, size_t * total_p);
     usage_t usage = {0, status_line("VmRSS:"), 0};
     DIR *directory = opendir("/proc/self/fd");
-    size_t free_bytes, total;
+    size_t free_bytes = 0, total = 0;
 
     while (directory != NULL && readdir(directory) != NULL) {
         ++usage.descriptors;

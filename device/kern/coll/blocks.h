@@ -5,24 +5,9 @@
 #include "device/types/coll.h"
 #include "device/lib/unit.h"
 
-/* True if `sender` has a block for `receiver`. Only what all ranks know; sizes of 0 are no matter of the pattern. */
 MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uint32_t sender, uint32_t receiver)
 {
-    switch (coll->pattern) {
-    case MSCCLPP_DEV_BCAST:
-        return sender == coll->root && receiver != coll->root;
-    case MSCCLPP_DEV_SCATTER:
-        return sender == coll->root;
-    case MSCCLPP_DEV_GATHER:
-    case MSCCLPP_DEV_REDUCE:
-        return receiver == coll->root;
-    case MSCCLPP_DEV_SCAN:
-        return sender <= receiver;
-    case MSCCLPP_DEV_EXSCAN:
-        return sender < receiver;
-    default:
-        return true;
-    }
+    return MSCCLPP_DEV_COLL_SENDS(coll->pattern, coll->root, sender, receiver);
 }
 
 /* This rank's block of its input for `peer`. `blocks` NULL: all blocks are of one size. */
@@ -36,8 +21,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_co
     }
     block.offset = 0;
     block.bytes = mscclpp_dev_coll_sends(coll, coll->common.rank, peer) ? coll->common.bytes : 0;
-    if (coll->pattern == MSCCLPP_DEV_ALLTOALL || coll->pattern == MSCCLPP_DEV_SCATTER ||
-        coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
+    if (MSCCLPP_DEV_COLL_SENDS_MANY(coll->pattern)) {
         block.offset = peer * coll->stride;
     }
     return block;
@@ -54,8 +38,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_co
     }
     block.offset = 0;
     block.bytes = mscclpp_dev_coll_sends(coll, peer, coll->common.rank) ? coll->common.bytes : 0;
-    if (coll->pattern == MSCCLPP_DEV_ALLGATHER || coll->pattern == MSCCLPP_DEV_ALLTOALL ||
-        coll->pattern == MSCCLPP_DEV_GATHER) {
+    if (MSCCLPP_DEV_COLL_RECVS_MANY(coll->pattern)) {
         block.offset = peer * coll->stride;
     }
     return block;

@@ -15,21 +15,7 @@ mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
 
 static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
 {
-    switch (task->pattern) {
-    case MSCCLPP_DEV_BCAST:
-        return sender == task->root && receiver != task->root;
-    case MSCCLPP_DEV_SCATTER:
-        return sender == task->root;
-    case MSCCLPP_DEV_GATHER:
-    case MSCCLPP_DEV_REDUCE:
-        return receiver == task->root;
-    case MSCCLPP_DEV_SCAN:
-        return sender <= receiver;
-    case MSCCLPP_DEV_EXSCAN:
-        return sender < receiver;
-    default:
-        return true;
-    }
+    return MSCCLPP_DEV_COLL_SENDS(task->pattern, task->root, sender, receiver);
 }
 
 mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer)
@@ -40,8 +26,7 @@ mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int
         return task->args->send != NULL ? task->args->send[peer] : block;
     }
     block.bytes = sends(task, task->team->group.rank, peer) ? task->bytes : 0;
-    if (task->pattern == MSCCLPP_DEV_ALLTOALL || task->pattern == MSCCLPP_DEV_SCATTER ||
-        task->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
+    if (MSCCLPP_DEV_COLL_SENDS_MANY(task->pattern)) {
         block.offset = (uint64_t)peer * task->stride;
     }
     return block;
@@ -55,8 +40,7 @@ mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int
         return task->args->recv != NULL ? task->args->recv[peer] : block;
     }
     block.bytes = sends(task, peer, task->team->group.rank) ? task->bytes : 0;
-    if (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_ALLTOALL ||
-        task->pattern == MSCCLPP_DEV_GATHER) {
+    if (MSCCLPP_DEV_COLL_RECVS_MANY(task->pattern)) {
         block.offset = (uint64_t)peer * task->stride;
     }
     return block;

@@ -5,6 +5,7 @@
 
 #include "mca/common/base/log.h"
 #include "mca/common/task/coll_task.h"
+#include "mca/common/team/grow.h"
 
 static mscclpp_status_t need_stream(mscclpp_coll_task_t *task)
 {
@@ -319,13 +320,19 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 }
 
 /*
- * What only the ends of a pair know of its block. Blocks with holes are moved as they lie where the buffers can be
- * mapped and the blocks are not so small that packets are better.
+ * Who serves the call. Blocks with holes are moved as they lie where the buffers can be mapped and the blocks are not
+ * so small that packets are better. What packets serve depends on the scratch, so it grows before.
  */
-static mscclpp_status_t agree(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
-    mscclpp_status_t status = mscclpp_coll_agree_size(task);
+    mscclpp_status_t status = MSCCLPP_OK;
 
+    if (!task->args->known) {
+        status = mscclpp_coll_agree_size(task); /* only the ends of a pair know of its block */
+    }
+    if (status == MSCCLPP_OK && mscclpp_team_wants_more(task->team, task->most, false)) {
+        status = mscclpp_team_grow(task->team, task->most);
+    }
     if (status == MSCCLPP_OK) {
         status = choose(task, input, true);
     }
@@ -360,9 +367,7 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
         task->args->in_pack_count + task->args->out_pack_count == 0) {
         status = copy_alone(task);
     } else if (status == MSCCLPP_OK) {
-        if (!task->args->known) {
-            status = agree(task, &input);
-        }
+        status = settle(task, &input);
         if (status == MSCCLPP_OK) {
             status = prepare_buffers(task);
         }

@@ -13,11 +13,20 @@ typedef mca_coll_mscclpp_displs_t displs_t;
 typedef struct ompi_datatype_t type_t;
 
 /*
+ * What kernels do not serve is staged, or left to Open MPI where that takes device buffers itself.
+ *
  * Of a collective `name_`: its parameters and their names, and `fill_`, which describes the call in `call` and says
  * false if there is nothing to do.
  */
 #define LIST(...) __VA_ARGS__
 #define NATIVE(name_, id_, params_, args_)                                                                             \
+    static int other_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_mscclpp_module_t *module)        \
+    {                                                                                                                  \
+        return mca_coll_mscclpp_state.stage_others                                                                     \
+                   ? mca_coll_mscclpp_stage_##name_(LIST args_, comm, &module->super)                                  \
+                   : module->previous.name_(LIST args_, comm, module->previous.name_##_module);                        \
+    }                                                                                                                  \
+                                                                                                                       \
     static int call_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)              \
     {                                                                                                                  \
         mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
@@ -25,7 +34,7 @@ typedef struct ompi_datatype_t type_t;
         int rc;                                                                                                        \
                                                                                                                        \
         if (!mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_)) {                                       \
-            return mca_coll_mscclpp_stage_##name_(LIST args_, comm, base);                                             \
+            return other_##name_(LIST args_, comm, module);                                                            \
         }                                                                                                              \
         if (!fill_##name_(&call, ompi_comm_rank(comm), LIST args_)) {                                                  \
             return OMPI_SUCCESS;                                                                                       \
@@ -33,7 +42,7 @@ typedef struct ompi_datatype_t type_t;
         if (mca_coll_mscclpp_native_serve(module, &call, &rc)) {                                                       \
             return rc;                                                                                                 \
         }                                                                                                              \
-        rc = mca_coll_mscclpp_stage_##name_(LIST args_, comm, base);                                                   \
+        rc = other_##name_(LIST args_, comm, module);                                                                  \
         mca_coll_mscclpp_native_leave(module);                                                                         \
         return rc;                                                                                                     \
     }                                                                                                                  \

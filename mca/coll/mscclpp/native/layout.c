@@ -1,7 +1,6 @@
 /* From buffers, counts and types to the bytes that are moved. */
 #include "mca/coll/mscclpp/native/native.h"
 
-#include <limits.h>
 #include <stdint.h>
 
 #include "mca/coll/mscclpp/native/pieces.h"
@@ -99,7 +98,7 @@ static void stretch(bounds_t *bounds, const elements_t *elements)
 
 /*
  * MPI lets blocks with displacements in bytes, and elements with holes, lie in several allocations, host memory among
- * them. True if they do, or if nothing is known of the allocation that the first byte is in.
+ * them. False where nothing is known of the allocation that the first byte is in.
  */
 static bool is_scattered(const bounds_t *bounds)
 {

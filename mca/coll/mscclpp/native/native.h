@@ -1,7 +1,7 @@
 /*
  * Blocking collectives other than all-reduce that kernels serve: what each says of its call, and the gate that all of
- * them go through. What the gate does not serve goes to staging (mca/coll/mscclpp/stage.h), which leaves host buffers
- * to the component that was there before.
+ * them go through. Device buffers that the gate does not serve go to staging (mca/coll/mscclpp/stage/stage.h), and host
+ * buffers to the component that was there before.
  */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
 #define MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
@@ -26,7 +26,7 @@ typedef struct {
     mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS];
 } mca_coll_mscclpp_native_t;
 
-/* Blocks of one buffer: those of `peers` ranks, each with a type of its own or all of one. */
+/* The blocks of one buffer, one for each rank: all of one type, or each of its own. */
 typedef struct {
     const void *address;
     mca_coll_mscclpp_counts_t counts;
@@ -65,7 +65,7 @@ size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t 
 
 /*
  * serve.c: serves the call, unless its buffers are host memory or it has to be staged. True if it is over, with
- * *rc_p as its result; else the caller calls the staging function, and `leave` after it.
+ * *rc_p as its result; else the caller has it staged or left to the component before, and calls `leave` after it.
  */
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
 void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module);

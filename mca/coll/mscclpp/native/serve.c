@@ -34,15 +34,14 @@ static bool is_device(const mca_coll_mscclpp_native_t *call)
     return mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
 }
 
-/* What the call is to be without kernels; true if it is over. */
-static bool on_host(mca_coll_mscclpp_module_t *module)
+/* Tells peers, and the watch, that this rank is about to be in the host call of another component. */
+static void begin_host_call(mca_coll_mscclpp_module_t *module)
 {
     if (NULL != module->team) {
         mscclpp_team_announce(module->team, module->calls, MSCCLPP_CALL_HOST);
     }
     /* The number of the call is written before: a watch that sees the flag sees its number. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
-    return false;
 }
 
 void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module)
@@ -95,7 +94,8 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
         device = device || call->touches ? mscclpp_team_decide(module->team, module->calls, device) : follow(module);
     }
     if (OPAL_LIKELY(!device)) {
-        return on_host(module);
+        begin_host_call(module);
+        return false;
     }
     if (OMPI_SUCCESS != call->rc) {
         *rc_p = call->rc;

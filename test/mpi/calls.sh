@@ -1,0 +1,161 @@
+# shellcheck shell=bash
+# The cases of what calls compute, for run.sh, which has the functions that run one, and sets what these read.
+# shellcheck disable=SC2154 # these
+
+cases_programs() {
+    local n
+    for n in 1 2 3 4; do
+        run "types_ops:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_types_ops"
+        run "counts:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_counts"
+        # By what serves within a node, spawned processes, too.
+        run_by "comms:$n" '[^n][a-z_]*' 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_verbose 3 \
+            "$bindir/test_comms" --spawn
+        run "memory:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_memory"
+        run "userop:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_userop"
+    done
+    run "finalize" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 10 "$bindir/test_finalize"
+    run "session" 60 -n 3 "${forced[@]}" "$bindir/test_session"
+    # Packets, in both ways, and what is too large for them, by turns.
+    run "counts:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
+        --mca coll_mscclpp_twophase_max 16k "$bindir/test_counts" quick
+    for n in 1 2 4; do
+        run "bitwise:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_bitwise"
+        run "errors:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_errors"
+        run "threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_threads"
+        # Threads that Open MPI lets spin leave the others too little of the processors to meet often.
+        run "threads:many:$n" 120 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_threads" --many
+    done
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        # More than the twin's memory has file descriptors for.
+        # shellcheck disable=SC2016 # each rank's own shell expands it
+        run_saying "many_comms:alive" '^150 communicators: 300 calls, [1-9][0-9]* served' 120 -n 2 "${forced[@]}" \
+            --mca coll_mscclpp_scratch_size 1m sh -c 'ulimit -n 192 && exec "$@"' sh "$bindir/test_many_comms" alive 150
+    fi
+    if [ "$long" = 1 ]; then
+        run "many_comms:10000" 1200 -n 2 "${forced[@]}" "$bindir/test_many_comms" 10000
+        run "counts:big" 600 -n 2 "${forced[@]}" "$bindir/test_counts" big
+    else
+        run "many_comms:300" 240 -n 3 "${forced[@]}" "$bindir/test_many_comms" 300
+        skip "counts:big" "needs 2 GiB of device memory a rank and minutes; set MSCCLPP_TEST_LONG=1"
+    fi
+}
+
+# What is staged through host memory.
+cases_stages() {
+    local n staged=("${forced[@]}" --mca coll_mscclpp_algorithm stage)
+    for n in 2 3 4; do
+        run "stage:$n" 240 -n "$n" "${staged[@]}" "$bindir/test_stage"
+        run "native:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_stage"
+        run "stage_async:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async"
+        run "stage_async:threads:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_async" --threads
+        run "stage_layout:$n" 120 -n "$n" "${staged[@]}" "$bindir/test_stage_layout"
+        run "native_layout:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_stage_layout"
+        run "native_layout:packets:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_alltoallw_algorithm packets \
+            "$bindir/test_stage_layout"
+        run "native_silent:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_silent"
+    done
+    cases_overflow
+    # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    for n in 2 3; do
+        if [ "$n" -gt 2 ] && [ "$long" != 1 ]; then
+            skip "stage_shared:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
+            skip "stage_shared:layout:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
+            continue
+        fi
+        # The first rank of each call decides for all of them, whatever kinds of memory they pass; or each call agrees.
+        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
+        run "native_shared:agreed:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+            --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_stage"
+        run "stage_shared:$n" 240 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
+        run "stage_shared:layout:$n" 120 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+            "$bindir/test_stage_layout"
+    done
+}
+
+# Sums that overflow do so alike, by kernels and staged, with Open MPI's vector code.
+cases_overflow() {
+    local -a with_vectors=("${launch[@]/#^avx/^none}")
+    local -a launch=("${with_vectors[@]}")
+    run "overflow:kernels" 60 -n 3 "${forced[@]}" "$bindir/test_overflow" served
+    run "overflow:staged" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_overflow" staged
+}
+
+# engines_for N: what serves N ranks that ask for engines. Those want a GPU without other processes for each of them.
+engines_for() {
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        echo engines
+    elif [ "$gpus" -gt 0 ] && [ "$1" -gt "$gpus" ]; then
+        echo zerocopy
+    elif [ "$gpus" -gt 0 ] && [ "$lanes" = 1 ]; then
+        echo engines
+    else
+        echo 'engines|zerocopy'
+    fi
+}
+
+# Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.
+cases_algorithms() {
+    local algorithm n by job most
+    for algorithm in oneshot twophase oneshot_put zerocopy engines scratch stage; do
+        by=$algorithm
+        most=3
+        job=("${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm")
+        case $MSCCLPP_TEST_DEVICE:$algorithm in
+        # So that ranks can map one another's buffers. Each call looks through all mappings of its process then.
+        host:zerocopy | host:engines)
+            job+=(--mca coll_mscclpp_twin_shared_only 1)
+            most=2
+            ;;
+        esac
+        for n in 1 2 3 4 5 8; do
+            [ "$algorithm" != engines ] || by=$(engines_for "$n")
+            # A single rank copies, and what is staged is no kernel's.
+            if [ "$n" = 1 ] || [ $algorithm = stage ]; then
+                run "algorithm:$algorithm:$n" 240 -n "$n" "${job[@]}" "$bindir/test_counts" quick
+            else
+                run_by "algorithm:$algorithm:$n" "$by" 240 -n "$n" "${job[@]}" --mca coll_mscclpp_verbose 3 \
+                    "$bindir/test_counts" quick
+            fi
+        done
+        [ "$algorithm" != engines ] || [ "$gpus" -ne 1 ] || skip "algorithm:engines:by engines" \
+            "needs 2 GPUs, since engines serve only ranks with a GPU of their own; zerocopy has taken their place"
+        run "algorithm:$algorithm:types_ops" 240 -n $most "${job[@]}" "$bindir/test_types_ops"
+        run "algorithm:$algorithm:bitwise" 120 -n 4 "${job[@]}" "$bindir/test_bitwise"
+    done
+    for n in 1 2 3 5 8; do
+        run "algorithm:oneshot-ll8:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
+            --mca coll_mscclpp_packet ll8 "$bindir/test_counts" quick
+    done
+    for n in 1 2 3 5 8; do
+        run "algorithm:twophase-ll128:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm twophase \
+            --mca coll_mscclpp_packet ll128 "$bindir/test_counts" quick
+    done
+    run_saying "algorithm:twophase-ll128:used" 'twophase, .* threads, LL128' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_algorithm twophase --mca coll_mscclpp_packet ll128 \
+        "$bindir/test_counts" quick
+    run_never_saying "algorithm:twophase-ll16:used" 'LL128' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_algorithm twophase --mca coll_mscclpp_packet ll16 \
+        "$bindir/test_counts" quick
+    # The epoch of the packets comes to its end again and again.
+    run "algorithm:oneshot:epoch_limit" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
+        --mca coll_mscclpp_epoch_limit 16 "$bindir/test_counts" quick
+    run "algorithm:twophase:epoch_limit" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm twophase \
+        --mca coll_mscclpp_epoch_limit 16 "$bindir/test_counts" quick
+    # Little scratch: large messages go through it in many pieces.
+    run "algorithm:scratch:small" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_algorithm scratch \
+        --mca coll_mscclpp_scratch_size 1m "$bindir/test_counts" quick
+}
+
+# Kernels, proxy and transports between processes; mscclpp_bench verifies what arrives.
+cases_ports() {
+    local n proxy local=shm program=$bindir/../../mscclpp_bench
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || local=cuda_ipc
+    for proxy in progress thread; do
+        for n in 2 3; do
+            run_saying "port:$proxy:$n" "^# transport $local\$" 120 -n "$n" "${forced[@]}" \
+                --mca coll_mscclpp_proxy "$proxy" "$program" --device "$MSCCLPP_TEST_DEVICE" --mode port \
+                --min 1 --max 3m --factor 37 --iterations 3 --rounds 1 --check 3
+        done
+    done
+}

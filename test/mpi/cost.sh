@@ -1,0 +1,68 @@
+# shellcheck shell=bash
+# The cases of what the component costs while nothing runs, and between calls, for run.sh, which has the functions that
+# run one, and sets what these read.
+# shellcheck disable=SC2154 # these
+
+# What communicators cost, of which the runs' own lines tell more. Times have limits that a busy machine keeps, too.
+cases_cost() {
+    local n
+    for n in 2 3 4; do
+        # Of each rank's scratch every rank maps less than 1 MiB.
+        run "cost:space:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_cost" space $((n * 1024))
+        run_saying "cost:dup:$n" 'ready with what an ended communicator has left' 120 -n "$n" "${forced[@]}" \
+            --mca coll_mscclpp_verbose 2 "$bindir/test_cost" dup 5000
+    done
+    run_never_saying "cost:dup, no reuse" 'what an ended communicator has left' 120 -n 2 "${forced[@]}" \
+        --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_reuse 0 "$bindir/test_cost" dup 0
+    run "cost:threads:3" 120 -n 3 "${forced[@]}" "$bindir/test_cost" threads 0
+}
+
+# Resting processes take no CPU time; a kernel of the twin that does not leave shows that the test would see it.
+cases_idle() {
+    local proxy shared=()
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || shared=(--mca coll_mscclpp_twin_shared_only 1)
+    for proxy in progress thread; do
+        run_saying "idle:$proxy" 'inter-node transport ' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_proxy "$proxy" \
+            --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_verbose 2 "$bindir/test_idle"
+    done
+    run "idle:one node" 60 -n 3 "${forced[@]}" "$bindir/test_idle"
+    run "idle:linger" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_idle"
+    run_by "idle:engines" "$(engines_for 2)" 60 -n 2 "${forced[@]}" ${shared[@]+"${shared[@]}"} \
+        --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_algorithm engines "$bindir/test_idle"
+    run "idle:stage" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_idle"
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        run_failing "idle:seen" 'test_idle.c:[0-9]+: after .* of CPU time' 60 -n 2 "${forced[@]}" \
+            --mca coll_mscclpp_linger on --mca coll_mscclpp_linger_window 1000000 \
+            --mca coll_mscclpp_linger_idle 1000000 "$bindir/test_idle"
+    else
+        skip "idle:seen" "a kernel that stays on a GPU takes no CPU time"
+    fi
+}
+
+# Lingering kernels: calls are served without launches, and nobody waits for the kernel longer than its window. Kernels
+# that hardly ever leave by themselves show who would wait for them.
+cases_linger() {
+    local n linger=(--mca coll_mscclpp_linger auto)
+    [ "$MSCCLPP_TEST_DEVICE" = cuda ] || linger=(--mca coll_mscclpp_linger on)
+    for n in 2 4; do
+        run "linger:rings:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 100000 \
+            --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" rings
+        run "linger:waits:$n" 240 -n "$n" "${forced[@]}" "${linger[@]}" "$bindir/test_linger" waits 1000
+        run "linger:waits, no idle time:$n" 240 -n "$n" "${forced[@]}" "${linger[@]}" \
+            --mca coll_mscclpp_linger_idle 1000000 --mca coll_mscclpp_linger_window 3000 \
+            "$bindir/test_linger" waits 3000
+        run "linger:gaps:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 3000 \
+            --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" gaps 1000
+    done
+    # Over several nodes.
+    for n in 2 3 4; do
+        run "linger:nodes:$n/1" 240 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+            --mca coll_mscclpp_transport network "$bindir/test_counts" quick
+    done
+    run "linger:nodes:5/2" 240 -n 5 "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_ranks_per_node 2 \
+        --mca coll_mscclpp_transport network \
+        --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_twin_threads 2 "$bindir/test_counts"
+    run "linger:nodes:rings" 120 -n 4 "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 100000 \
+        --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" rings
+    run "linger:off" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_linger off "$bindir/test_linger" off
+}

@@ -1,0 +1,161 @@
+# shellcheck shell=bash
+# How run.sh starts one job and judges how it ends. run.sh sets what these read and count.
+# shellcheck disable=SC2154,SC2034 # these
+
+wanted() {
+    local pattern
+    [ ${#patterns[@]} -gt 0 ] || return 0
+    for pattern in "${patterns[@]}"; do
+        # shellcheck disable=SC2254 # a pattern it is
+        case $1 in $pattern) return 0 ;; esac
+    done
+    return 1
+}
+
+report_failure() {
+    failed=$((failed + 1))
+    echo "FAIL $1: $2"
+    grep -avE '^-+$|^$' "$log" | tail -n 25 | sed 's/^/     /'
+}
+
+# Whether this case is to be run now.
+begin() {
+    if [ "${patterns[0]:-}" = --list ]; then
+        echo "$1"
+        return 1
+    fi
+    wanted "$1"
+}
+
+# launch LIMIT ARGUMENT...: the exit status of the job; 124 after LIMIT seconds.
+launch() {
+    local limit=$1 asked=()
+    shift
+    # Imitated nodes that share a GPU have kernels only where they are asked for, under MPS, too.
+    if [ "$mps" = 1 ] && [[ " $* " == *" coll_mscclpp_ranks_per_node "* ]] &&
+        [[ " $* " != *" coll_mscclpp_shared_gpu "* ]]; then
+        asked=(--mca coll_mscclpp_shared_gpu kernels)
+    fi
+    timeout -k 10 "$limit" "${launch[@]}" ${asked[@]+"${asked[@]}"} "$@" >"$log" 2>&1 </dev/null
+}
+
+# ranks_of [mpirun argument]...: how many they ask for.
+ranks_of() {
+    while [ $# -gt 1 ] && [ "$1" != -n ]; do shift; done
+    echo "${2:-1}"
+}
+
+# leave_out NAME [mpirun argument]...: true, and a skip, if these are too many ranks for the GPUs, or exchange between
+# nodes by what was not built in.
+leave_out() {
+    if [ "$(ranks_of "${@:2}")" -gt "$most_ranks" ]; then
+        if [ "$mps" = 1 ]; then
+            skip "$1" "more than 8 ranks on a GPU; set MSCCLPP_TEST_LONG=1"
+        else
+            skip "$1" "more than 4 ranks would take turns on a GPU, for minutes; use MPS or set MSCCLPP_TEST_LONG=1"
+        fi
+    elif [ "$ucx" = no ] &&
+        grep -Fx -A1 coll_mscclpp_transport < <(printf '%s\n' "${@:2}") | grep -Eqx 'ucx|network'; then
+        skip "$1" "built without UCX"
+    else
+        return 1
+    fi
+}
+
+# run NAME LIMIT [mpirun argument]... PROGRAM [argument]...: must pass.
+run() {
+    local name=$1 limit=$2 start=$SECONDS status
+    shift 2
+    leave_out "$name" "$@" && return 0
+    begin "$name" || return 0
+    launch "$limit" "$@"
+    status=$?
+    case $status in
+    0)
+        passed=$((passed + 1))
+        echo "ok   $name ($((SECONDS - start)) s)"
+        ;;
+    77)
+        skipped=$((skipped + 1))
+        echo "SKIP $name: $(sed -n 's/^skipped: //p' "$log" | head -n 1)"
+        ;;
+    124 | 137) report_failure "$name" "not at its end after $limit s" ;;
+    *) report_failure "$name" "exit status $status" ;;
+    esac
+}
+
+# The job must pass and print a line that matches.
+run_saying() {
+    local name=$1 expression=$2 before=$passed
+    shift 2
+    run "$name" "$@"
+    if [ "$passed" -gt "$before" ] && ! grep -aEq "$expression" "$log"; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but no line matches: $expression"
+    fi
+}
+
+# The job must pass and print no line that matches.
+run_never_saying() {
+    local name=$1 expression=$2 before=$passed
+    shift 2
+    run "$name" "$@"
+    if [ "$passed" -gt "$before" ] && grep -aEq "$expression" "$log"; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but a line matches: $expression"
+    fi
+}
+
+# The job must pass and print so many lines that match.
+run_counting() {
+    local name=$1 count=$2 expression=$3 before=$passed found
+    shift 3
+    run "$name" "$@"
+    [ "$passed" -gt "$before" ] || return 0
+    found=$(grep -aEc "$expression" "$log")
+    if [ "$found" -ne "$count" ]; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but $found lines in place of $count match: $expression"
+    fi
+}
+
+# The job must pass, and all calls that it tells of, of which there are some, must be served by algorithms that match.
+run_by() {
+    local name=$1 expression=$2 before=$passed served
+    shift 2
+    run "$name" "$@"
+    [ "$passed" -gt "$before" ] || return 0
+    served=$(grep -aEo 'call [0-9]+: [a-z_]+, ' "$log" | sed 's/.*: \(.*\), /\1/' | sort -u)
+    if [ -z "$served" ] || grep -Evxq "$expression" <<<"$served"; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but by $(paste -sd, <<<"${served:-no kernel}") in place of $expression"
+    fi
+}
+
+# The job must fail by itself within LIMIT, and print a line that matches; or, if any will do, not die of a signal.
+run_failing() {
+    local name=$1 expression=$2 limit=$3 start=$SECONDS status
+    shift 3
+    leave_out "$name" "$@" && return 0
+    begin "$name" || return 0
+    launch "$limit" "$@"
+    status=$?
+    if [ $status -eq 0 ]; then
+        report_failure "$name" "passed, but must end with an error"
+    elif [ $status -eq 124 ] || [ $status -eq 137 ]; then
+        report_failure "$name" "no error within $limit s"
+    elif ! grep -aEq "$expression" "$log"; then
+        report_failure "$name" "exit status $status, but no line matches: $expression"
+    elif [ -z "$expression" ] && grep -aq 'exited on signal' "$log"; then
+        report_failure "$name" "ended by a signal"
+    else
+        passed=$((passed + 1))
+        echo "ok   $name ($((SECONDS - start)) s)"
+    fi
+}
+
+skip() {
+    begin "$1" || return 0
+    skipped=$((skipped + 1))
+    echo "SKIP $1: $2"
+}

@@ -1,0 +1,79 @@
+# shellcheck shell=bash
+# The cases of ranks that come late or never, for run.sh, which has the functions that run one, and sets what these
+# read and count.
+# shellcheck disable=SC2154 # these
+
+# Some launchers end all ranks where one is killed, whatever they are told.
+lets_others_go_on() {
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    launch 30 --enable-recovery -n 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || kill -9 $$; sleep 1; echo alive'
+    grep -q alive "$log"
+}
+
+cases_late() {
+    local when named='ranks that have not (arrived|come): 2'
+    for when in later first; do
+        run_saying "late:warn:$when" "$named" 30 -n 3 "${forced[@]}" --mca coll_mscclpp_warn_after 1 \
+            "$bindir/test_late" warn 3 $when
+        run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+            "$bindir/test_late" timeout 5 $when
+    done
+    run_saying "late:warn:who waits" ': rank 0 has waited [0-9.]+ s; ranks that have not arrived: 2' 30 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
+    # Each rank calls three times more. Names reach the terminal without the characters that it obeys.
+    run_counting "late:broken, said once" 3 ': an earlier call failed' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later
+    run_saying "late:name" '\?\[31mred\?: all-reduce call' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_late" timeout 5 first
+    run_never_saying "late:name, as it is" $'\033\\[31m' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_late" timeout 5 later
+    if { wanted late:killed:first || wanted late:killed:later; } && ! lets_others_go_on; then
+        skip late:killed:first "this mpirun ends all ranks where one is killed"
+        skip late:killed:later "this mpirun ends all ranks where one is killed"
+    else
+        run_saying "late:killed:first" "$named" 60 -n 3 --enable-recovery "${forced[@]}" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first
+        run_saying "late:killed:later" 'all that are left have ended well' 60 -n 3 --enable-recovery "${forced[@]}" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5
+    fi
+    run_saying "late:timeout:spawned" 'ranks that have not come: 1' 60 -n 1 "${forced[@]}" \
+        --mca coll_mscclpp_timeout 1 "$bindir/test_late" spawned 3
+    # This layer of Open MPI keeps messages that a communicator has left behind for the next one with its id.
+    if "$ompi_info" --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then
+        UCX_TLS=tcp,self,sm run_saying "late:timeout:first:pml ucx" "$named" 60 -n 3 "${forced[@]}" \
+            --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca coll_mscclpp_timeout 2 \
+            "$bindir/test_late" timeout 5 first
+    else
+        skip "late:timeout:first:pml ucx" "Open MPI has no pml ucx"
+    fi
+    # Who waits for packets names whose they are.
+    for when in oneshot twophase; do
+        run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
+            --mca coll_mscclpp_algorithm $when "$bindir/test_late" timeout 5 later
+    done
+}
+
+# A rank is killed while kernels run. Under MPS the driver may then end the work of the others on its GPU with an error,
+# so that these cases come after all others; what it did is printed.
+cases_killed() {
+    local name before n=3 within=late:killed:within amid=late:killed:amid large=late:killed:amid:large
+    local next=late:killed:next_job
+    local -a busy
+    [ "$mps" = 0 ] || n=8
+    if { wanted $within || wanted $amid || wanted $large; } && ! lets_others_go_on; then
+        for name in $within $amid $large $next; do
+            skip "$name" "this mpirun ends all ranks where one is killed"
+        done
+        return
+    fi
+    for name in $within $amid $large; do
+        before=$passed
+        busy=(amid 100)
+        [ "$name" != $within ] || busy=(within 100)
+        [ "$name" != $large ] || busy=(amid 2000000)
+        run_saying "$name" 'all that are left have ended well' 60 -n "$n" --enable-recovery "${forced[@]}" \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 6 "${busy[@]}"
+        [ "$passed" -eq "$before" ] || grep -a '^note: ' "$log" | sort | sed 's/^/     /'
+    done
+    run $next 60 -n 2 "${forced[@]}" "$bindir/test_basic" served
+}
