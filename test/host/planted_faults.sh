@@ -369,8 +369,7 @@ plant done-relaxed barriers $barrier $launcher \
 plant oneshot-one-half schedule device/kern/allreduce/allreduce_oneshot.h $schedule \
     's/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant twophase-one-half schedule device/kern/allreduce/allreduce_twophase.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
-ll128=device/kern/allreduce/allreduce_twophase_ll128.h
-plant ll128-one-slot schedule $ll128 $schedule 's/\(uint64_t\)phase \* \(/(uint64_t)(phase * 0) * (/'
+plant ll128-one-slot schedule device/lib/packet.h $schedule 's/\(uint64_t\)phase \* \(/(uint64_t)(phase * 0) * (/'
 # The second half of each line first, with its flag, and the rest once others have run.
 plant ll128-torn lines device/shim/host.h $launcher \
     '/mscclpp_dev_bundle_st\(/,/^}/s/for \(i = line; .*/__atomic_store_n(\&to[line + 15], \
