@@ -295,6 +295,49 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     return status;
 }
 
+/* Which ranks are where, and in what number. */
+static void fill_places(const mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
+{
+    uint8_t members[MSCCLPP_DEV_MAX_RANKS] = {0};
+    uint32_t rank;
+
+    for (rank = 0; rank < args->nranks; ++rank) {
+        const int node = fabric->nodes.node_of[rank];
+
+        args->node_of[rank] = (uint8_t)node;
+        args->index_of[rank] = members[node]++;
+    }
+}
+
+mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
+                                         mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what)
+{
+    const mscclpp_dev_args_t common = args->nodes.common;
+    mscclpp_status_t status;
+    int node;
+
+    fill_args(fabric, &common, &args->nodes);
+    args->rank = (uint32_t)fabric->group->oob.rank;
+    args->nranks = (uint32_t)fabric->group->oob.size;
+    fill_places(fabric, args);
+    launch->args = args;
+    if (!fabric->owner) {
+        return mscclpp_runner_launch(fabric->runner, NULL, launch, what);
+    }
+    ++fabric->calls;
+    fabric->first_flag = 0;
+    status = run_with_proxy(fabric, launch, what, args->most);
+    if (status != MSCCLPP_OK) {
+        mscclpp_proxy_stop(fabric->proxy);
+    }
+    mscclpp_control_store(&fabric->group->control[fabric->group->rank].absent, 0);
+    for (node = 0; node < fabric->nodes.count; ++node) {
+        fabric->exchanges[node] += tiles;
+    }
+    __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
+    return status;
+}
+
 /* A kernel that meets all other ranks, and leaves what it combines, the node's own packets, as it is: nothing. */
 static mscclpp_status_t meet_nodes(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol)
 {

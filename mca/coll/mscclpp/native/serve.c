@@ -29,6 +29,25 @@ static bool follow(mca_coll_mscclpp_module_t *module)
     return device;
 }
 
+/* Ranks of other nodes see neither how large this one's blocks are nor that it has none at all. */
+static bool agrees_first(const mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
+{
+    return !call->args.known && have_board(module) && mscclpp_team_spans_nodes(module->team);
+}
+
+/* Yields on all ranks whether any of them passes device memory, and the size of the largest block. */
+static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *device_p)
+{
+    uint64_t mine[2] = {*device_p, call->args.most}, all[2] = {0, 0};
+    const int rc = module->previous.allreduce(mine, all, 2, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+                                              module->previous.allreduce_module);
+
+    *device_p = 0 != all[0];
+    call->args.most = all[1];
+    call->args.known = true;
+    return rc;
+}
+
 static bool is_device(const mca_coll_mscclpp_native_t *call)
 {
     return mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
@@ -85,7 +104,12 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 
     __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
     call->args.call = module->calls;
-    if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) {
+    if (agrees_first(module, call)) {
+        *rc_p = agree_on_exchange(module, call, &device);
+        if (OMPI_SUCCESS != *rc_p) {
+            return true;
+        }
+    } else if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) {
         *rc_p = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
