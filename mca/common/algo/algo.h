@@ -69,6 +69,7 @@ typedef struct {
     uint32_t nodes;        /* 0 or 1: all ranks are on one */
     uint32_t shards;       /* of several nodes: the fewest ranks that one has */
     uint32_t most;         /* of several nodes: the most ranks that one has */
+    uint32_t all;          /* of several nodes: the ranks of all */
     uint64_t slot_size;    /* of several nodes: bytes that a block exchanges at once */
     uint64_t packet_units; /* of several nodes: units that ranks exchange as packets at once; 0: they cannot */
     bool near;             /* of several nodes: all are on one host, and exchange through its memory */

@@ -76,10 +76,12 @@ typedef enum {
     MSCCLPP_COLL_BY_ZEROCOPY, /* kernels on mapped user buffers */
     MSCCLPP_COLL_BY_ENGINES,  /* copy engines on mapped user buffers, and no kernel */
     MSCCLPP_COLL_BY_SCRATCH,  /* tiles through the scratch, for buffers that cannot be mapped */
-    MSCCLPP_COLL_BY_LAST
+    MSCCLPP_COLL_BY_LAST,
+    MSCCLPP_COLL_BY_NODES =
+        MSCCLPP_COLL_BY_LAST /* whatever a parameter says: of ranks on several nodes, and no others */
 } mscclpp_coll_algo_t;
 
-/* The values of the parameters <name>_algorithm; NULL behind the last one. */
+/* The values of the parameters <name>_algorithm, and "nodes". */
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 
 /* Of a parameter's value: an algorithm, MSCCLPP_COLL_AUTO or MSCCLPP_COLL_STAGE. The value is one of the choices. */
@@ -93,6 +95,7 @@ typedef struct {
     uint32_t nblocks;
     uint32_t nthreads;
     uint64_t epochs;
+    uint64_t tile; /* between nodes: mscclpp_dev_coll_nodes_args_t */
 } mscclpp_coll_choice_t;
 
 /*

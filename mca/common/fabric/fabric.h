@@ -9,6 +9,7 @@
 #ifndef MCA_COMMON_FABRIC_FABRIC_H
 #define MCA_COMMON_FABRIC_FABRIC_H
 
+#include "device/types/coll_nodes.h"
 #include "mca/common/algo/algo.h"
 #include "mca/common/oob/topology.h"
 #include "mca/common/oob/oob.h"
@@ -36,6 +37,13 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
  */
 mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args);
+
+/*
+ * A collective other than all-reduce: `launch` has its kernel, and `args` its arguments, but for what the fabric knows.
+ * `tiles` is what all blocks of the grid go through together. Blocking.
+ */
+mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_team_t *team, mscclpp_dev_launch_t *launch,
+                                         mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what);
 
 /*
  * Clears what has come from other nodes as packets, and meets all their ranks, so that flags may begin again: part of

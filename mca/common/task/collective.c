@@ -7,11 +7,14 @@
 #include "mca/common/task/coll_task.h"
 #include "mca/common/team/grow.h"
 
+/* A team over several nodes looks at its control messages after so many calls. */
+#define NOTICE_CALLS 256u
+
 static mscclpp_status_t need_stream(mscclpp_coll_task_t *task)
 {
-    mscclpp_status_t status = mscclpp_team_take_stream(task->team);
+    mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
 
-    task->stream = task->team->stream;
+    task->stream = task->team->runner.stream;
     return status;
 }
 
@@ -19,7 +22,7 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes,
 {
     mscclpp_status_t status = need_stream(task);
 
-    return status == MSCCLPP_OK ? task->team->gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
+    return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
 }
 
 /* Device memory with a copy of the input, packed if it has holes. */
@@ -36,7 +39,7 @@ static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
         status = mscclpp_coll_pack(task, task->args->in_packs, task->args->in_pack_count, task->in_stand_in, false,
                                    task->in_far);
     } else if (status == MSCCLPP_OK) {
-        status = task->team->gpu->copy(task->stream, task->in_stand_in, task->in, span);
+        status = task->team->runner.gpu->copy(task->stream, task->in_stand_in, task->in, span);
     }
     task->in = task->in_stand_in;
     return status;
@@ -55,7 +58,7 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
     }
     status = make_stand_in(task, span, &task->out_stand_in);
     if (status == MSCCLPP_OK && task->args->out_pack_count == 0) {
-        status = task->team->gpu->copy(task->stream, task->out_stand_in, task->out, span);
+        status = task->team->runner.gpu->copy(task->stream, task->out_stand_in, task->out, span);
     }
     task->out = task->out_stand_in;
     return status;
@@ -72,10 +75,10 @@ static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task)
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (task->args->out != NULL) {
-        status = team->gpu->reach(team->device, task->args->out, &out);
+        status = team->runner.gpu->reach(team->runner.device, task->args->out, &out);
     }
     if (task->args->in != NULL && status == MSCCLPP_OK) {
-        status = team->gpu->reach(team->device, task->args->in, &in);
+        status = team->runner.gpu->reach(team->runner.device, task->args->in, &in);
     }
     task->release = out == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
     task->in_far = in == MSCCLPP_REACH_NONE || task->args->in_scattered;
@@ -97,7 +100,7 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
     /* Where the output begins that the own input is, of the blocks of all ranks. */
     const uint64_t own =
         shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
-            ? (uint64_t)task->team->group.rank * task->stride
+            ? (uint64_t)task->rank * task->stride
             : 0;
     uint64_t span = mscclpp_coll_span(task, false);
     mscclpp_status_t status = MSCCLPP_OK;
@@ -137,60 +140,59 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
     if (task->args->out_pack_count > 0) {
         status = mscclpp_coll_pack(task, task->args->out_packs, task->args->out_pack_count, task->out_stand_in, true,
                                    task->out_far);
-        return status == MSCCLPP_OK ? team->gpu->stream_sync(task->stream) : status;
+        return status == MSCCLPP_OK ? team->runner.gpu->stream_sync(task->stream) : status;
     }
     if (MSCCLPP_DEV_COMBINES(task->pattern)) {
         const uint64_t bytes = mscclpp_coll_result_bytes(task);
 
-        status = bytes > 0 ? team->gpu->copy(task->stream, home, task->out_stand_in, bytes) : MSCCLPP_OK;
+        status = bytes > 0 ? team->runner.gpu->copy(task->stream, home, task->out_stand_in, bytes) : MSCCLPP_OK;
     }
-    for (peer = 0; peer < team->group.size && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
+    for (peer = 0; peer < task->ranks && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
         const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
 
-        if (block.bytes > 0 && !(peer == team->group.rank && task->in_place)) {
-            status = team->gpu->copy(task->stream, home + block.offset, (char *)task->out_stand_in + block.offset,
-                                     block.bytes);
+        if (block.bytes > 0 && !(peer == task->rank && task->in_place)) {
+            status = team->runner.gpu->copy(task->stream, home + block.offset,
+                                            (char *)task->out_stand_in + block.offset, block.bytes);
         }
     }
-    return status == MSCCLPP_OK ? team->gpu->stream_sync(task->stream) : status;
+    return status == MSCCLPP_OK ? team->runner.gpu->stream_sync(task->stream) : status;
 }
 
 static mscclpp_status_t restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;
 
-    if (team->stuck) {
+    if (team->runner.stuck) {
         return status; /* the kernel may still use the stand-ins */
     }
     if (task->out_stand_in != NULL) {
         if (status == MSCCLPP_OK) {
             status = copy_home(task);
         }
-        team->gpu->temp_free(task->stream, task->out_stand_in);
+        team->runner.gpu->temp_free(task->stream, task->out_stand_in);
     }
     if (task->in_stand_in != NULL) {
-        team->gpu->temp_free(task->stream, task->in_stand_in);
+        team->runner.gpu->temp_free(task->stream, task->in_stand_in);
     }
     return status;
 }
 
-static void describe(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+static void describe(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
 {
-    const mscclpp_team_t *team = task->team;
-
     memset(input, 0, sizeof(*input));
     input->nodes = 1;
+    input->all = (uint32_t)team->group.oob.size;
     if (team->fabric != NULL) {
         mscclpp_fabric_describe(team->fabric, input);
     }
-    input->dtype = task->args->dtype;
+    input->dtype = dtype;
     input->nranks = (uint32_t)team->group.size;
     input->on_host = team->group.on_host;
     input->one_gpu = team->one_gpu;
-    input->engines = team->engines && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT;
-    input->block_limit = team->block_limit;
+    input->engines = team->engines && dtype < MSCCLPP_DTYPE_SHORT_INT;
+    input->block_limit = team->runner.block_limit;
     input->protocol = &team->protocol;
-    input->layout = &team->layout;
+    input->layout = &team->runner.layout;
 }
 
 static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
@@ -209,7 +211,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     mscclpp_dev_args_t *common = &blocks->coll.common;
     int peer;
 
-    mscclpp_team_fill_args(task->team, common);
+    mscclpp_runner_fill_args(&task->team->runner, common);
     common->in = task->in;
     common->out = task->out;
     common->bytes = task->bytes;
@@ -230,6 +232,39 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     }
 }
 
+/* The arguments of a kernel over several nodes, but for what the fabric knows. */
+static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
+{
+    mscclpp_dev_coll_nodes_args_t args;
+    mscclpp_dev_args_t *common = &args.nodes.common;
+    mscclpp_dev_launch_t launch;
+    int peer;
+
+    memset(&args, 0, sizeof(args));
+    mscclpp_runner_fill_args(&task->team->runner, common);
+    common->in = task->in;
+    common->out = task->out;
+    common->bytes = task->bytes;
+    common->dtype = (uint32_t)task->args->dtype;
+    common->op = (uint32_t)task->args->op;
+    args.stride = task->stride;
+    args.most = task->most;
+    args.tile = task->choice.tile;
+    args.pattern = (uint32_t)task->pattern;
+    args.root = (uint32_t)task->root;
+    args.in_place = task->in_place;
+    args.varied = task->args->varied;
+    for (peer = 0; peer < task->ranks && task->args->varied; ++peer) {
+        args.send[peer] = mscclpp_coll_send_block(task, peer);
+        args.recv[peer] = mscclpp_coll_recv_block(task, peer);
+    }
+    launch.kernel = task->choice.kernel;
+    launch.nblocks = task->choice.nblocks;
+    launch.nthreads = task->choice.nthreads;
+    return mscclpp_fabric_run_coll(task->team, &launch, &args, (task->most + args.tile - 1) / args.tile,
+                                   mscclpp_coll_algo_name(task->choice.algo));
+}
+
 static mscclpp_status_t launch(mscclpp_coll_task_t *task)
 {
     union {
@@ -239,14 +274,17 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     } args;
     mscclpp_dev_launch_t launch;
 
+    if (task->choice.algo == MSCCLPP_COLL_BY_NODES) {
+        return launch_on_nodes(task);
+    }
     memset(&args, 0, sizeof(args));
     launch.kernel = task->choice.kernel;
     if (task->strided) {
-        mscclpp_team_fill_args(task->team, &args.strided.common);
+        mscclpp_runner_fill_args(&task->team->runner, &args.strided.common);
         mscclpp_coll_fill_strided(task, &args.strided);
         launch.kernel = MSCCLPP_KERNEL_COLL_MOVE_STRIDED;
     } else if (task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
-        mscclpp_team_fill_args(task->team, &args.direct.common);
+        mscclpp_runner_fill_args(&task->team->runner, &args.direct.common);
         args.direct.common.dtype = (uint32_t)task->args->dtype;
         args.direct.common.op = (uint32_t)task->args->op;
         mscclpp_coll_fill_direct(task, &args.direct);
@@ -256,7 +294,7 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
     launch.args = &args;
-    return mscclpp_team_launch(task->team, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
+    return mscclpp_runner_launch(&task->team->runner, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
 }
 
 /* Everything after the choice. Any error breaks the team, since peers may be under way. */
@@ -268,7 +306,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
 
     /* Peers' engines, which have streams of their own, may be at work here once buffers are exchanged. */
     if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
-        status = team->gpu->stream_sync(task->stream);
+        status = team->runner.gpu->stream_sync(task->stream);
     }
     if (status == MSCCLPP_OK && needs_mapping(task)) {
         status = mscclpp_coll_exchange(task, &mapped);
@@ -313,10 +351,10 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     }
     status = need_stream(task);
     if (status == MSCCLPP_OK) {
-        status = task->team->gpu->copy(task->stream, (char *)args->out + (combines ? 0 : to.offset),
-                                       (const char *)args->in + from.offset, bytes);
+        status = task->team->runner.gpu->copy(task->stream, (char *)args->out + (combines ? 0 : to.offset),
+                                              (const char *)args->in + from.offset, bytes);
     }
-    return status == MSCCLPP_OK ? task->team->gpu->stream_sync(task->stream) : status;
+    return status == MSCCLPP_OK ? task->team->runner.gpu->stream_sync(task->stream) : status;
 }
 
 /*
@@ -346,13 +384,23 @@ static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t
     return status;
 }
 
+/* Lest control messages to a rank that never waits pile up. */
+static void look_at_notices(mscclpp_team_t *team)
+{
+    mscclpp_group_notice_t failed, host;
+
+    if (team->fabric != NULL && team->group.call % NOTICE_CALLS == 0) {
+        mscclpp_group_read_notices(&team->group, &failed, &host);
+    }
+}
+
 static mscclpp_status_t perform(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_select_input_t input;
     mscclpp_status_t status;
 
-    describe(task, &input);
+    describe(team, task->args->dtype, &input);
     status = choose(task, &input, true); /* equal on all ranks if it refuses: sizes take no part in that */
     if (status != MSCCLPP_OK) {
         return status;
@@ -360,10 +408,11 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     team->group.asked =
         mscclpp_control_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
-    mscclpp_team_release_mappings(team, false);
+    look_at_notices(team);
+    mscclpp_runner_release_mappings(&team->runner, false);
     status = look_at_buffers(task);
     /* Padding and holes have to stay as they are, which a copy of bytes does not see to. */
-    if (status == MSCCLPP_OK && team->group.size == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
+    if (status == MSCCLPP_OK && task->ranks == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
         task->args->in_pack_count + task->args->out_pack_count == 0) {
         status = copy_alone(task);
     } else if (status == MSCCLPP_OK) {
@@ -376,24 +425,12 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
         }
         status = restore_buffers(task, status);
     }
-    mscclpp_team_release_mappings(team, false);
-    mscclpp_team_give_stream(team);
+    mscclpp_runner_release_mappings(&team->runner, false);
+    mscclpp_runner_give_stream(&team->runner);
     /* Peers may be under way, so the call can no longer be left to another path. */
     return status == MSCCLPP_OK
                ? status
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
-}
-
-static int node_rank_of(const mscclpp_team_t *team, int rank)
-{
-    int i;
-
-    for (i = 0; i < team->group.size; ++i) {
-        if (team->group.members[i] == rank) {
-            return i;
-        }
-    }
-    return 0;
 }
 
 mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
@@ -415,13 +452,15 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_host)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    mscclpp_linger_note_call(team);
+    mscclpp_linger_note_call(&team->runner);
     /* Of an enqueued call, which nobody waited for. */
-    status = mscclpp_team_check_mailbox(team, team->last_algorithm);
+    status = mscclpp_runner_check_mailbox(&team->runner, team->last_algorithm);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    task.root = node_rank_of(team, args->root);
+    task.rank = team->group.oob.rank;
+    task.ranks = team->group.oob.size;
+    task.root = args->root;
     if (!args->varied && args->count > 0) {
         task.stride = args->count * mscclpp_dev_dtype_extent(args->dtype);
         task.bytes =
@@ -432,4 +471,13 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
         return MSCCLPP_OK;
     }
     return perform(&task);
+}
+
+bool mscclpp_collective_serves(const mscclpp_team_t *team, mscclpp_coll_t coll)
+{
+    mscclpp_select_input_t input;
+    mscclpp_coll_choice_t choice;
+
+    describe(team, MSCCLPP_DTYPE_UINT8, &input);
+    return mscclpp_coll_select(&input, coll, 1, false, true, &choice) == MSCCLPP_OK;
 }

@@ -32,6 +32,19 @@ static bool follow(mca_coll_mscclpp_module_t *module)
     return device;
 }
 
+/* Yields on all ranks whether any of them passes device memory, and the size of the largest block. */
+static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *device_p)
+{
+    uint64_t mine[2] = {*device_p, call->args.most}, all[2] = {0, 0};
+    const int rc = module->previous.allreduce(mine, all, 2, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+                                              module->previous.allreduce_module);
+
+    *device_p = 0 != all[0];
+    call->args.most = all[1];
+    call->args.known = true;
+    return rc;
+}
+
 /* Of a rank that passes some data only the buffers count that have any: another one may be any pointer. */
 static bool is_device(const mca_coll_mscclpp_native_t *call)
 {
@@ -41,14 +54,19 @@ static bool is_device(const mca_coll_mscclpp_native_t *call)
 
 /*
  * Where only the two ranks of a pair know its size, a rank that passes nothing cannot tell whether its peers pass
- * device memory. Once there is a team it looks at the board; but to make the team takes all ranks, so they agree on
- * that. A program that passes host memory only would pay for this in every call: after the first few of these calls,
- * only some are agreed upon, and in the others device memory is staged.
+ * device memory. On one node it looks at the team's board. But ranks of other nodes do not see it, and to make the team
+ * takes all ranks. A program that passes host memory only, and so never has a team, would pay in every call: after the
+ * first few, only some are agreed upon, and in the others device memory is staged.
  */
-static bool needs_agreement(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
+static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
-    if (call->args.known || call->ranks < 2 || MCA_COLL_MSCCLPP_TEAM_NONE != module->team_state ||
-        mca_coll_mscclpp_state.finalizing) {
+    if (call->args.known || call->ranks < 2) {
+        return false;
+    }
+    if (have_board(module)) {
+        return mscclpp_team_spans_nodes(module->team);
+    }
+    if (MCA_COLL_MSCCLPP_TEAM_NONE != module->team_state || mca_coll_mscclpp_state.finalizing) {
         return false;
     }
     ++module->calls_of_pairs;
@@ -110,8 +128,12 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 
     __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
     call->args.call = module->calls;
-    if ((OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) ||
-        OPAL_UNLIKELY(needs_agreement(module, call))) {
+    if (agrees_first(module, call)) {
+        *rc_p = agree_on_exchange(module, call, &device);
+        if (OMPI_SUCCESS != *rc_p) {
+            return true;
+        }
+    } else if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) {
         *rc_p = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
