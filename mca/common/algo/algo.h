@@ -1,7 +1,7 @@
 /*
  * The algorithms: what each is called, when the selector takes it, and which grid it runs on. To add one: a kernel body
  * in device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in mca/common/algo with
- * its mscclpp_algo_t, and its line in the registry (grid.c).
+ * its mscclpp_algo_t, and its line in registry.c.
  */
 #ifndef MCA_COMMON_ALGO_ALGO_H
 #define MCA_COMMON_ALGO_ALGO_H
@@ -10,7 +10,20 @@
 #include <stdint.h>
 
 #include "device/launch/launch.h"
-#include "mca/common/algo/rules.h"
+
+/* Most rules of one number of ranks on one kind of device. */
+#define MSCCLPP_RULES_MAX 24
+
+typedef struct {
+    uint64_t bytes;    /* of the largest message that it is for */
+    int64_t algorithm; /* index in the registry */
+} mscclpp_rule_t;
+
+/* Those of one number of ranks on one kind of device. Plain bytes without padding; what is not used is 0. */
+typedef struct {
+    uint64_t count;
+    mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
+} mscclpp_rule_set_t;
 
 /* Room for as many collectives besides all-reduce (mca/common/base/colls.h). */
 #define MSCCLPP_PROTOCOL_COLLS 16

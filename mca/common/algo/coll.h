@@ -9,6 +9,7 @@
 #include "device/types/coll.h"
 #include "mca/common/algo/algo.h"
 #include "mca/common/base/colls.h"
+#include "mca/common/base/status.h"
 
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll);
 

@@ -15,11 +15,11 @@
 #include "mca/common/oob/part.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/setup/common.h"
+#include "mca/common/setup/internal.h"
 #include "mca/common/setup/setup.h"
 #include "mca/common/task/collective.h"
 #include "mca/common/task/task.h"
 #include "mca/common/team/park.h"
-#include "mca/common/team/parts.h"
 #include "mca/common/oob/vote.h"
 
 /* Seconds in which the first all-reduce must have ended. */
@@ -179,7 +179,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
 
     *team_p = NULL;
     mscclpp_oob_part_table(part, nodes, &table);
-    status = mscclpp_team_create_on_node(params, &table, nodes, &own, team_p);
+    status = mscclpp_setup_node(params, &table, nodes, &own, team_p);
     finished = mscclpp_oob_part_finish(part);
     if (status == MSCCLPP_OK) {
         (*team_p)->group.oob = params->oob;
@@ -316,7 +316,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
     }
     if (status == MSCCLPP_OK && nodes.count == 1) {
         mscclpp_oob_part_destroy(part);
-        status = mscclpp_team_create_on_node(params, oob, NULL, &mine, team_p);
+        status = mscclpp_setup_node(params, oob, NULL, &mine, team_p);
         if (status == MSCCLPP_OK) {
             (*team_p)->park_key = key;
         }
@@ -327,7 +327,10 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
     }
     mscclpp_oob_part_destroy(part);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_fabric_create(team, params, &nodes, &team->fabric);
+        status = mscclpp_setup_align(team, params, &nodes, &config);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_fabric_create(&team->runner, &config, &nodes, &team->fabric);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_agree(oob, NULL, probe_all(team), "the first all-reduce between nodes");

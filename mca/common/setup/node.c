@@ -9,23 +9,21 @@
 #include <sys/random.h>
 
 #include "mca/common/algo/coll.h"
-#include "mca/common/base/clock.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/base/log.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/base/tool.h"
 #include "mca/common/gpu/users.h"
 #include "mca/common/oob/vote.h"
-#include "mca/common/team/parts.h"
+#include "mca/common/setup/internal.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
 #define PROTOCOL_VERSION 12u
 
 /*
- * Seconds in which the kernels of all ranks must have met, and the time of a meeting from which staging is the faster
- * way. The shortest of several meetings counts: processes that have just begun delay some.
+ * Seconds of a meeting of kernels from which staging is the faster way. The shortest of several meetings counts:
+ * processes that have just begun delay some.
  */
-#define PROBE_DEADLINE 10.0
 #define PROBE_SLOW 150e-6
 #define PROBE_ROUNDS 10
 
@@ -366,43 +364,6 @@ static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
     return blocking;
 }
 
-mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
-                                    mscclpp_dev_args_t *args, int rounds, double *seconds_p)
-{
-    const mscclpp_dev_launch_t launch = {kernel, 1, nthreads, args};
-    mscclpp_status_t status = MSCCLPP_OK;
-    double timeout = team->group.timeout, warn_after = team->group.warn_after;
-    int round;
-
-    *seconds_p = 0;
-    team->group.probing = true;
-    /* Waiting for room is waiting for other calls, for as long as those may take. */
-    status = mscclpp_group_meet(&team->group, 0);
-    team->group.timeout = PROBE_DEADLINE;
-    team->group.warn_after = 0;
-    mscclpp_runner_fill_args(&team->runner, args);
-    for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
-        const double started = mscclpp_now();
-        double took;
-
-        status = mscclpp_runner_launch(&team->runner, NULL, &launch, "probe");
-        took = mscclpp_now() - started;
-        /* The first round waits for the ranks to arrive. */
-        if (round == 1 || (round > 1 && took < *seconds_p)) {
-            *seconds_p = took;
-        }
-    }
-    mscclpp_group_give_room(&team->group);
-    if (status != MSCCLPP_OK) {
-        /* The peers' kernels would wait for this rank's until the deadline. */
-        (void)mscclpp_team_fail(team, status);
-    }
-    team->group.probing = false;
-    team->group.timeout = timeout;
-    team->group.warn_after = warn_after;
-    return status;
-}
-
 static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *own_p)
 {
     mscclpp_dev_args_t args;
@@ -416,8 +377,8 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memset(&args, 0, sizeof(args));
-    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_host ? 1 : 64, &args,
-                                team->runner.crowded ? PROBE_ROUNDS : 1, &seconds);
+    status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_host ? 1 : 64, &args,
+                                 team->runner.crowded ? PROBE_ROUNDS : 1, &seconds);
     if (status == MSCCLPP_OK && team->runner.crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
         mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",
@@ -428,9 +389,8 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
     return agree(team, status, "meeting of kernels");
 }
 
-mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                             const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p,
-                                             mscclpp_team_t **team_p)
+mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
+                                    const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p, mscclpp_team_t **team_p)
 {
     mscclpp_status_t status;
     mscclpp_team_t *team;
@@ -516,7 +476,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
         status = check_progress(team, own_p);
     }
     if (status == MSCCLPP_OK && nodes == NULL) {
-        status = mscclpp_team_try_ll128(team, hellos[0].uuid, sizeof(*hellos), team->runner.crowded, own_p);
+        status = mscclpp_setup_ll128(team, hellos[0].uuid, sizeof(*hellos), team->runner.crowded, own_p);
     }
     if (status != MSCCLPP_OK) {
         goto err_close;

@@ -261,7 +261,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     launch.kernel = task->choice.kernel;
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
-    return mscclpp_fabric_run_coll(task->team, &launch, &args, (task->most + args.tile - 1) / args.tile,
+    return mscclpp_fabric_run_coll(task->team->fabric, &launch, &args, (task->most + args.tile - 1) / args.tile,
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
 
