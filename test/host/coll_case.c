@@ -20,7 +20,7 @@ const char *const case_algos[CASE_ALGOS] = {
 #define AUTO_MORE 512
 
 /* Bytes of a block between nodes, where a turn takes the threads of all ranks long. */
-#define NODES_LARGEST 50000
+#define NODES_LARGEST 20000
 
 bool case_varies(int coll)
 {

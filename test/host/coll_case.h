@@ -52,7 +52,7 @@ typedef enum { KIND_DEVICE, KIND_EXACT, KIND_HOST, KIND_MIXED, KINDS } case_kind
 #define CASE_AUTO MSCCLPP_COLL_BY_LAST
 #define CASE_ALGOS (MSCCLPP_COLL_BY_LAST + 1)
 #define CASE_NOTHING MSCCLPP_COLL_BY_LAST /* served: there is nothing to do, or one rank does it alone */
-#define CASE_BY_NODES (CASE_NOTHING + 1)   /* served: by what serves ranks on several nodes */
+#define CASE_BY_NODES (CASE_NOTHING + 1)  /* served: by what serves ranks on several nodes */
 
 extern const char *const case_algos[CASE_ALGOS];
 

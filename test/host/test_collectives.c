@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "device/types/nodes.h"
 #include "test/host/coll_end.h"
 #include "test/host/covering.h"
 #include "test/host/elements.h"
@@ -137,11 +138,13 @@ static const covering_t nodes_matrix = {
 /* A tile or many; who drives the proxy; a FIFO that is often full. */
 static void configure_nodes(mscclpp_config_t *config, const case_choice_t *choice)
 {
-    const int draw = choice->ranks + choice->nodes + 64;
+    const int draw = choice->ranks + choice->nodes + 64, per = choice->nodes;
+    const int nodes = per > 0 ? (choice->ranks + per - 1) / per : choice->ranks < -per ? choice->ranks : -per;
+    const size_t slots = (size_t)MSCCLPP_DEV_NODES_SLOTS(nodes);
 
     config->ranks_per_node = choice->nodes;
     config->transport = "shm";
-    config->exchange_size = (size_t)(draw % 2 == 0 ? 256 : 4096) << 10;
+    config->exchange_size = slots * (draw % 2 == 0 ? 5000 : 40000);
     config->proxy = draw % 3 == 0 ? "thread" : "progress";
     config->fifo_size = draw % 5 == 0 ? 2 : 512;
 }
