@@ -53,13 +53,13 @@ static bool is_device(const mca_coll_mscclpp_native_t *call)
     return mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
 }
 
-/* Tells peers, and the watch, that this rank is about to be in the host call of another component. */
+/* Tells peers, and whoever looks for mixtures, that this rank is about to be in the host call of another component. */
 static void begin_host_call(mca_coll_mscclpp_module_t *module)
 {
     if (NULL != module->team) {
         mscclpp_team_announce(module->team, module->calls, MSCCLPP_CALL_HOST);
     }
-    /* The number of the call is written before: a watch that sees the flag sees its number. */
+    /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
 }
 
