@@ -211,10 +211,20 @@ def allreduce_switch(n=2):
     return plan("allreduce_switch", "allreduce", ranks, inplace=True)
 
 
+def as_max(plan_):
+    for gpu in plan_["gpus"]:
+        for block in gpu["threadblocks"]:
+            for op in block["ops"]:
+                if "reduce_op" in op:
+                    op["reduce_op"] = "max"
+    return plan_
+
+
 def all_plans():
     return {"allgather_put_2": allgather_put(2), "allgather_put_3": allgather_put(3),
             "allreduce_rres_2": allreduce_rres(2), "allreduce_rres_4": allreduce_rres(4),
             "allreduce_rres_2_groups": allreduce_rres(2, 3), "allreduce_oneshot_2": allreduce_oneshot(2),
             "allreduce_oneshot_4": allreduce_oneshot(4), "reducescatter_barrier_3": reducescatter_barrier(3),
             "alltoall_port_3": alltoall_port(3), "allreduce_pipeline": allreduce_pipeline(),
-            "allreduce_switch_4": allreduce_switch(4)}
+            "allreduce_switch_4": allreduce_switch(4),
+            "allreduce_max_3": as_max(allreduce_rres(3))}

@@ -457,3 +457,132 @@ def units_differ(plan):
 @plant("reuse", GET)
 def reuse_of_remote_buffers(plan):
     plan["reuse_resources"] = True
+
+
+# What only a run over all ranks shows.
+
+@plant("deadlock", GET, "deadlock")
+def everybody_waits_first(plan):
+    for rank in range(2):
+        ops(plan, rank)[0:2] = reversed(ops(plan, rank)[0:2])
+
+
+@plant("deadlock", plans.allreduce_pipeline, "deadlock")
+def no_credit(plan):
+    plan["gpus"][0]["semaphores"][0]["init_value"] = 0
+
+
+@plant("deadlock", lambda: plans.allreduce_oneshot(2), "deadlock")
+def packets_in_another_slot(plan):
+    find(plan, "ppkt")["dst_buff"][0]["index"] = 2
+
+
+@plant("deadlock", plans.reducescatter_barrier, "deadlock")
+def barrier_and_peer_cross(plan):
+    first = ops(plan)
+    first.insert(1, first.pop(first.index(find(plan, "barrier"))))
+    first = ops(plan, 1, 1)
+    first.insert(0, first.pop(first.index(find(plan, "barrier", 1, 1))))
+    for rank, block in ((0, 1), (1, 0)):
+        code = ops(plan, rank, block)
+        code.append(code.pop(code.index(find(plan, "barrier", rank, block))))
+
+
+@plant("packet-overwrite", lambda: plans.allreduce_oneshot(2, False), "deadlock")
+def packets_without_halves(_):
+    pass
+
+
+@plant("launch", GET, "race")
+def nobody_says_that_it_has_come(plan):
+    for rank in range(2):
+        del ops(plan, rank)[0:3]
+
+
+@plant("launch", GET, "race")
+def nobody_waits_for_the_end(plan):
+    for rank in range(2):
+        del ops(plan, rank)[5:]
+
+
+@plant("launch", plans.alltoall_port, "race")
+def no_flush(plan):
+    for rank in range(2):
+        ops(plan, rank).remove(find(plan, "flush", rank))
+
+
+@plant("hazard", plans.allreduce_pipeline, "race")
+def other_threads_read(plan):
+    plan["gpus"][0]["output_chunks"] = plan["gpus"][0]["input_chunks"] = 2
+    ops(plan)[:] = [{"name": "copy", "src_buff": [plans.local("i", 0, 2)], "dst_buff": [plans.local("o", 0, 2)]},
+                    {"name": "copy", "src_buff": [plans.local("o", 1)], "dst_buff": [plans.local("s", 0)]}]
+    ops(plan, 0, 1).clear()
+
+
+@plant("race", plans.allreduce_rres, "race")
+def signal_before_the_end(plan):
+    for rank in range(2):
+        code = ops(plan, rank)
+        del code[4]
+        code.insert(0, {"name": "nop"})
+    plan["gpus"][0]["output_chunks"] = 2
+    code = ops(plan)
+    code.append({"name": "copy", "src_buff": [plans.local("i", 1)], "dst_buff": [plans.local("i", 1)]})
+
+
+@plant("race", plans.allreduce_pipeline, "race")
+def no_word_that_it_is_full(plan):
+    for block in range(2):
+        body = ops(plan, 0, block)[0]["ops"]
+        body[:] = [op for op in body if op.get("semaphore_ids") != [1]]
+
+
+@plant("race", plans.reducescatter_barrier, "race")
+def no_barrier(plan):
+    # The parts of a group that copies two chunks, and of one that reads one of them, are not the same.
+    for rank in range(2):
+        for block in range(2):
+            ops(plan, rank, block).remove(find(plan, "barrier", rank, block))
+            get = find(plan, "get", rank, block)
+            get["src_buff"][0].update(index=0, size=2)
+            get["dst_buff"][0].update(index=0, size=2)
+            ops(plan, rank, block).insert(4, {"name": "nop"})
+
+
+@plant("two-waiters", lambda: plans.allreduce_rres(2, 2), "race")
+def two_blocks_wait_on_one_channel(plan):
+    plan["gpus"][0]["threadblocks"][1]["channels"][0]["channel_ids"] = [0]
+    plan["gpus"][1]["threadblocks"][1]["channels"][0]["channel_ids"] = [0]
+
+
+@plant("undefined", plans.reducescatter_barrier, "wrong result")
+def scratch_that_nobody_wrote(plan):
+    for block in range(2):
+        ops(plan, 0, block).remove(find(plan, "get", 0, block))
+
+
+@plant("undefined", GET, "wrong result")
+def output_read_first(plan):
+    ops(plan).insert(0, {"name": "copy", "src_buff": [plans.local("o", 0)], "dst_buff": [plans.local("o", 0)]})
+    ops(plan).insert(1, {"name": "nop"})
+
+
+@plant("result", lambda: plans.alltoall_port(3), "wrong result")
+def chunks_swapped(plan):
+    find(plan, "put")["src_buff"].reverse()
+
+
+@plant("result", lambda: plans.allreduce_rres(3), "wrong result")
+def one_source_missing(plan):
+    del find(plan, "rres")["src_buff"][2]
+
+
+@plant("result", lambda: plans.allreduce_rres(3), "wrong result")
+def one_source_twice(plan):
+    sources = find(plan, "rres")["src_buff"]
+    sources[2] = copy.deepcopy(sources[1])
+
+
+@plant("result", lambda: plans.as_max(plans.allreduce_rres(3)), "wrong result")
+def maximum_without_one_rank(plan):
+    del find(plan, "rres")["src_buff"][1]

@@ -1,5 +1,7 @@
 /* mscclpp_plan: reads, checks and shows execution plans. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/plan/plan_tool.h"
@@ -8,7 +10,7 @@ static const char help[] =
     "Usage: mscclpp_plan COMMAND [OPTION]... FILE...\n"
     "Execution plans are JSON files that say what each block of each GPU does in a collective call.\n"
     "\n"
-    "  check FILE...        says of each plan whether it keeps the rules of the format\n"
+    "  check FILE...        proves that each plan hangs, races and yields wrong results in no launch, or says why not\n"
     "  help                 this text\n"
     "  version\n"
     "\n"
@@ -19,6 +21,22 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {{"check", plan_tool_check}};
+
+bool plan_tool_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p)
+{
+    char *end = NULL;
+    unsigned long long number;
+
+    errno = 0;
+    number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < least || number > most) {
+        fprintf(stderr, "mscclpp_plan: %s is \"%s\"; allowed are whole numbers from %llu to %llu\n", option, text,
+                (unsigned long long)least, (unsigned long long)most);
+        return false;
+    }
+    *number_p = number;
+    return true;
+}
 
 int main(int argc, char **argv)
 {

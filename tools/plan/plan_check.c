@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mca/common/plan/check.h"
+#include "mca/common/plan/simulate.h"
 #include "mca/common/plan/words.h"
 #include "tools/plan/plan_tool.h"
 
@@ -16,15 +17,19 @@ static const char help[] = "Usage: mscclpp_plan check [OPTION]... FILE...\n"
                            "\n"
                            "Exit status: 0 if no plan is refused, 1 if one is or cannot be read, 2 for wrong usage.\n";
 
-enum { JSON = 256 };
+enum { JSON = 256, STATIC, LAUNCHES, SEED };
 
-static const struct option table[] = {{"json", no_argument, NULL, JSON},
+static const struct option table[] = {{"static", no_argument, NULL, STATIC},
+                                      {"launches", required_argument, NULL, LAUNCHES},
+                                      {"seed", required_argument, NULL, SEED},
+                                      {"json", no_argument, NULL, JSON},
                                       {"quiet", no_argument, NULL, 'q'},
                                       {"help", no_argument, NULL, 'h'},
                                       {NULL, 0, NULL, 0}};
 
 typedef struct {
-    bool json, quiet;
+    bool json, quiet, only_static;
+    mscclpp_plan_sim_options_t sim;
 } options_t;
 
 static void json_string(const char *text)
@@ -51,7 +56,8 @@ static void json_number(const char *name, int value)
     }
 }
 
-static void print_json(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report)
+static void print_json(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
+                       const mscclpp_plan_sim_stats_t *stats)
 {
     printf("  {\"file\": ");
     json_string(path);
@@ -62,6 +68,8 @@ static void print_json(const char *path, const mscclpp_plan_t *plan, const msccl
         printf(", \"collective\": \"%s\", \"ranks\": %u, \"digest\": \"%016llx\"",
                mscclpp_plan_collective_name(plan->collective), plan->rank_count, (unsigned long long)plan->digest);
     }
+    printf(", \"simulated\": {\"runs\": %d, \"sizes\": %d, \"steps\": %llu, \"results\": %s}", stats->runs,
+           stats->sizes, (unsigned long long)stats->steps, stats->runs > 0 && stats->checked ? "true" : "false");
     printf(", \"findings\": [");
     for (int i = 0; i < report->count; ++i) {
         const mscclpp_plan_finding_t *finding = &report->finding[i];
@@ -98,7 +106,22 @@ static void print_schedule(const char *schedule)
     }
 }
 
-static void print_text(const char *path, const mscclpp_plan_report_t *report, const options_t *options)
+static void print_verdict(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
+                          const mscclpp_plan_sim_stats_t *stats, const options_t *options)
+{
+    printf("%s: %s", path, mscclpp_plan_verdict(report));
+    if (report->faults == 0 && stats->runs > 0) {
+        printf(" (%s%s on %u rank%s, %d launches, %d sizes, %d runs)", mscclpp_plan_collective_name(plan->collective),
+               stats->checked ? "" : ", results not known,", plan->rank_count, plan->rank_count == 1 ? "" : "s",
+               options->sim.launches, stats->sizes, stats->runs);
+    } else if (report->faults == 0) {
+        printf(" (static checks only)");
+    }
+    putchar('\n');
+}
+
+static void print_text(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
+                       const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {
     char place[80];
     int kept = 0;
@@ -106,7 +129,7 @@ static void print_text(const char *path, const mscclpp_plan_report_t *report, co
     if (options->quiet && report->faults == 0) {
         return;
     }
-    printf("%s: %s\n", path, mscclpp_plan_verdict(report));
+    print_verdict(path, plan, report, stats, options);
     for (int i = 0; i < report->count; ++i) {
         const mscclpp_plan_finding_t *finding = &report->finding[i];
 
@@ -127,18 +150,20 @@ static void print_text(const char *path, const mscclpp_plan_report_t *report, co
 static bool check(const char *path, const options_t *options)
 {
     mscclpp_plan_report_t report;
+    mscclpp_plan_sim_stats_t stats = {0, 0, false, 0};
     mscclpp_plan_t *plan = NULL;
     bool fine;
 
     mscclpp_plan_report_init(&report);
-    fine = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report);
+    fine = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
+           (options->only_static || mscclpp_plan_simulate(plan, &options->sim, &report, &stats));
     if (report.no_memory) {
         mscclpp_plan_found(&report, MSCCLPP_PLAN_UNREAD, "memory", mscclpp_plan_nowhere, "no memory");
     }
     if (options->json) {
-        print_json(path, plan, &report);
+        print_json(path, plan, &report, &stats);
     } else {
-        print_text(path, &report, options);
+        print_text(path, plan, &report, &stats, options);
     }
     mscclpp_plan_free(plan);
     mscclpp_plan_report_destroy(&report);
@@ -147,7 +172,8 @@ static bool check(const char *path, const options_t *options)
 
 int plan_tool_check(int argc, char **argv)
 {
-    options_t options = {false, false};
+    options_t options = {false, false, false, {MSCCLPP_PLAN_LAUNCHES, 1}};
+    uint64_t number = 0;
     int option, status = PLAN_OK;
 
     optind = 1;
@@ -155,6 +181,20 @@ int plan_tool_check(int argc, char **argv)
         switch (option) {
         case JSON:
             options.json = true;
+            break;
+        case STATIC:
+            options.only_static = true;
+            break;
+        case LAUNCHES:
+            if (!plan_tool_number("--launches", optarg, 1, MSCCLPP_PLAN_MAX_LAUNCHES, &number)) {
+                return PLAN_USAGE;
+            }
+            options.sim.launches = (int)number;
+            break;
+        case SEED:
+            if (!plan_tool_number("--seed", optarg, 1, UINT32_MAX, &options.sim.seed)) {
+                return PLAN_USAGE;
+            }
             break;
         case 'q':
             options.quiet = true;

@@ -45,7 +45,7 @@ static void make_printable(char *text)
     }
 }
 
-void mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
+bool mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                         mscclpp_plan_place_t place, const char *format, ...)
 {
     mscclpp_plan_finding_t *finding;
@@ -53,13 +53,13 @@ void mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind,
     char *text = NULL;
 
     if (is_known(report, kind, rule, place)) {
-        return;
+        return false;
     }
     if (kind != MSCCLPP_PLAN_NOTE) {
         ++report->faults;
     }
     if (report->count == MSCCLPP_PLAN_FINDINGS) {
-        return;
+        return false;
     }
     va_start(arguments, format);
     if (vasprintf(&text, format, arguments) < 0) {
@@ -70,6 +70,7 @@ void mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind,
     make_printable(text);
     finding = &report->finding[report->count++];
     *finding = (mscclpp_plan_finding_t){kind, rule, place, text, NULL};
+    return true;
 }
 
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...)
@@ -99,7 +100,7 @@ void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...
 
 const char *mscclpp_plan_kind_name(mscclpp_plan_kind_t kind)
 {
-    static const char *const names[] = {"note", "race", "wrong result", "invalid", "deadlock", "parse error"};
+    static const char *const names[] = {"note", "wrong result", "race", "invalid", "deadlock", "parse error"};
 
     return names[kind];
 }

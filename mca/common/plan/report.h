@@ -8,8 +8,8 @@
 /* The worst of a report's findings is its verdict, so the order counts. */
 typedef enum {
     MSCCLPP_PLAN_NOTE,     /* worth knowing; the plan is not refused for it */
-    MSCCLPP_PLAN_RACE,     /* two accesses that nothing orders */
     MSCCLPP_PLAN_WRONG,    /* a result that its collective does not have */
+    MSCCLPP_PLAN_RACE,     /* two accesses that nothing orders */
     MSCCLPP_PLAN_INVALID,  /* a rule of the format is broken */
     MSCCLPP_PLAN_DEADLOCK, /* ranks that wait for ever */
     MSCCLPP_PLAN_UNREAD    /* no file, no JSON, or no plan of this generation */
@@ -43,11 +43,11 @@ typedef struct {
 void mscclpp_plan_report_init(mscclpp_plan_report_t *report);
 void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report);
 
-/* A finding of a rule and place that the report has already is left out. */
-void mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
+/* A finding of a rule and place that the report has already is left out. True if this one was kept. */
+bool mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                         mscclpp_plan_place_t place, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Adds a line to the schedule of the last finding, if it was kept. */
+/* Adds a line to the schedule of the last finding. */
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* "ok", or the kind of its worst finding: "race", "wrong result", "deadlock", "invalid", "parse error". */

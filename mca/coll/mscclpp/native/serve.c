@@ -4,6 +4,9 @@
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/common/base/log.h"
 
+#define AGREE_ALWAYS 16 /* calls whose sizes only pairs know, and that all agree upon, before there is a team */
+#define AGREE_EVERY 64  /* and then of so many calls one */
+
 /* Ranks of this node can agree on the way of a call once one on device buffers has made them a team. */
 static bool have_board(const mca_coll_mscclpp_module_t *module)
 {
@@ -29,12 +32,6 @@ static bool follow(mca_coll_mscclpp_module_t *module)
     return device;
 }
 
-/* Ranks of other nodes see neither how large this one's blocks are nor that it has none at all. */
-static bool agrees_first(const mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
-{
-    return !call->args.known && have_board(module) && mscclpp_team_spans_nodes(module->team);
-}
-
 /* Yields on all ranks whether any of them passes device memory, and the size of the largest block. */
 static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *device_p)
 {
@@ -48,9 +45,36 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     return rc;
 }
 
+/* Of a rank that passes some data only the buffers count that have any: another one may be any pointer. */
 static bool is_device(const mca_coll_mscclpp_native_t *call)
 {
-    return mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
+    return call->touches ? mca_coll_mscclpp_is_device(call->args.out) || mca_coll_mscclpp_is_device(call->args.in)
+                         : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
+}
+
+/*
+ * Where only the two ranks of a pair know its size, a rank that passes nothing cannot tell whether its peers pass
+ * device memory. On one node it looks at the team's board. But ranks of other nodes do not see it, and to make the team
+ * takes all ranks. A program that passes host memory only, and so never has a team, would pay in every call: after the
+ * first few, only some are agreed upon, and in the others device memory is staged.
+ */
+static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
+{
+    if (call->args.known || call->ranks < 2) {
+        return false;
+    }
+    if (have_board(module)) {
+        return mscclpp_team_spans_nodes(module->team);
+    }
+    if (MCA_COLL_MSCCLPP_TEAM_NONE != module->team_state || mca_coll_mscclpp_state.finalizing) {
+        return false;
+    }
+    ++module->calls_of_pairs;
+    if (module->calls_of_pairs <= AGREE_ALWAYS || 0 == module->calls_of_pairs % AGREE_EVERY) {
+        return true;
+    }
+    call->staged = true;
+    return false;
 }
 
 /* Tells peers, and whoever looks for mixtures, that this rank is about to be in the host call of another component. */
