@@ -58,7 +58,7 @@ static void test_one_host(void)
 /* Ranks that are dealt out to hosts one by one, as `--map-by node` does. */
 static void test_dealt_out(void)
 {
-    static const int leaders[] = {0, 1, 2, 0, 1, 2, 0, 1};
+    static const int leaders[] = {0, 1, 2, 0, 1, 2, 0, 1}, one_host[8];
     mscclpp_nodes_t nodes;
 
     CHECK(mscclpp_nodes_map(leaders, 8, 4, 0, &nodes) && is_sound(&nodes, 8, 4));
@@ -77,6 +77,14 @@ static void test_dealt_out(void)
     CHECK(mscclpp_nodes_map(leaders, 8, 6, 4, &nodes) && is_sound(&nodes, 8, 6));
     CHECK_EQ(nodes.count, 6);
     CHECK_EQ(nodes.shards, 1);
+    /* Imitated ones can be dealt out, too. */
+    CHECK(mscclpp_nodes_map(one_host, 8, 6, -3, &nodes) && is_sound(&nodes, 8, 6));
+    CHECK(nodes.one_host);
+    CHECK_EQ(nodes.count, 3);
+    CHECK_EQ(nodes.shards, 2);
+    CHECK_EQ(nodes.node, 0);
+    CHECK_EQ(nodes.rank, 2);
+    CHECK_EQ(nodes.members[1], 3);
 }
 
 static void test_contradictions(void)

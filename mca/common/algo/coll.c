@@ -156,9 +156,8 @@ static bool shape_nodes(const mscclpp_select_input_t *input, mscclpp_coll_t coll
                         mscclpp_coll_choice_t *choice)
 {
     const mscclpp_dev_pattern_t pattern = patterns[coll];
-    const uint64_t blocks = (uint64_t)MSCCLPP_DEV_COLL_NODES_CLIENTS(pattern, input->most, input->shards) *
-                            MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most);
-    const uint64_t rows = MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all, input->most, input->shards);
+    const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
+    const uint64_t rows = MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all, input->nodes, input->most, input->shards);
     const uint64_t room = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
     const uint64_t head = MSCCLPP_DEV_COLL_NODES_HEAD(blocks);
     const uint64_t sent = room > head ? (room - head) / blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;

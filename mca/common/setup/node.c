@@ -117,7 +117,7 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
  * What this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. All of it before
  * the first exchange, since making some of it may wait for kernels, which from then on may wait for this rank.
  */
-static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *config, bool whole, hello_t *hello)
+static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole, hello_t *hello)
 {
     mscclpp_gpu_info_t info;
     mscclpp_status_t status;
@@ -132,7 +132,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     }
     team->runner.mailbox = host;
     team->runner.device_mailbox = device;
-    mscclpp_team_lay_out(team, config, whole);
+    mscclpp_team_lay_out(team, params->config->scratch_size, params->oob.size);
     status =
         team->runner.gpu->device_alloc(team->runner.device, team->runner.layout.total, (void **)&team->runner.scratch);
     if (status != MSCCLPP_OK ||
@@ -152,7 +152,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
      * fabric's matter.
      */
     if (whole) {
-        status = mscclpp_ctrl_create(config->ucx, &team->group.oob, &team->group.ctrl);
+        status = mscclpp_ctrl_create(params->config->ucx, &team->group.oob, &team->group.ctrl);
         if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, hello->address, &length) == MSCCLPP_OK) {
             hello->address_length = length;
         } else if (status != MSCCLPP_OK && status != MSCCLPP_ERR_NOT_SUPPORTED) {
@@ -429,7 +429,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
 
     /* The last element of the array is what this rank sends. */
-    *own_p = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);
+    *own_p = prepare(team, params, nodes == NULL, &hellos[oob->size]);
     fill_protocol(&hellos[oob->size].protocol, params->config);
     if (nodes == NULL) {
         hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
