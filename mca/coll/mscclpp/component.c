@@ -10,6 +10,7 @@
 #include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/setup/setup.h"
 #include "mca/common/base/log.h"
+#include "mca/common/gpu/refusing.h"
 
 #ifndef MSCCLPP_VERSION_MAJOR
 #define MSCCLPP_VERSION_MAJOR 0
@@ -204,6 +205,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (MSCCLPP_OK != mscclpp_gpu_open_later(state->config.device, &gpu)) {
         return OMPI_ERR_NOT_AVAILABLE; /* silent for "auto", already reported otherwise */
     }
+    gpu = mscclpp_gpu_refusing(gpu);
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
