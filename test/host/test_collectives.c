@@ -344,8 +344,8 @@ int main(int argc, char **argv)
 
     unit_begin();
     (void)dim_names;
-    mscclpp_gpu_host_set_filter(user_is_host);
-    late_copies = mscclpp_gpu_host_ops;
+    mscclpp_gpu_twin_set_filter(user_is_host);
+    late_copies = mscclpp_gpu_twin_ops;
     late_copies.copy = late_copies.put;
     base_seed = seed != NULL ? strtoull(seed, NULL, 10) : base_seed;
     if (one != NULL) {

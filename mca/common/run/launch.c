@@ -81,14 +81,14 @@ static mscclpp_status_t start(mscclpp_runner_t *runner, const mscclpp_dev_launch
     uint32_t tellers;
 
     turn.status = MSCCLPP_OK;
-    if (runner->group->on_host) {
+    if (runner->group->on_twin) {
         turn.runner = runner;
         mscclpp_group_wait_init(&turn.wait, runner->group, what, args->bytes);
         turn.wait.pumped = runner->pump != NULL;
         runner->gpu->set_progress(inline_turn, &turn);
     }
     status = mscclpp_linger_start(runner, launch, &tellers);
-    if (runner->group->on_host) {
+    if (runner->group->on_twin) {
         runner->gpu->set_progress(NULL, NULL);
     }
     if (status != MSCCLPP_OK) {
@@ -116,7 +116,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
     mscclpp_group_wait_init(&wait, runner->group, what, args->bytes);
     wait.pumped = runner->pump != NULL;
     while (!mscclpp_runner_has_ended(runner)) {
-        double look = wait.next_look;
+        double look = wait.next_check;
 
         ++polls;
         if (runner->pump != NULL) {
@@ -124,14 +124,14 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
         }
         if (status != MSCCLPP_OK) {
             /* The pump's own; below it tells the kernel to leave. */
-        } else if ((polls % MISS_POLLS == 0 || runner->group->on_host) && mscclpp_linger_missed(runner)) {
+        } else if ((polls % MISS_POLLS == 0 || runner->group->on_twin) && mscclpp_linger_missed(runner)) {
             status = start_again(runner, launch, what);
-        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && !runner->group->on_host) {
+        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && !runner->group->on_twin) {
             continue;
         } else {
             status = mscclpp_group_wait_turn(&wait);
-            if (status == MSCCLPP_OK && wait.next_look > look && mscclpp_group_may_ask(&wait)) {
-                status = mscclpp_runner_look_at_kernel(runner, what);
+            if (status == MSCCLPP_OK && wait.next_check > look && mscclpp_group_may_ask(&wait)) {
+                status = mscclpp_runner_check_kernel(runner, what);
             }
         }
         if (status != MSCCLPP_OK) {
