@@ -29,6 +29,7 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
     }
     /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
+    mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce);
     rc = call_previous(module, sendbuf, recvbuf, count, datatype, op);
     __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);
     return rc;
@@ -79,7 +80,7 @@ static int call_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf
     if (mca_coll_mscclpp_have_team(module, sendbuf, recvbuf, &status)) {
         status = mscclpp_allreduce(module->team, &args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
-            mca_coll_mscclpp_count_served(module);
+            mca_coll_mscclpp_count_served(module, MSCCLPP_COLL_LAST);
             return OMPI_SUCCESS;
         }
         if (MSCCLPP_ERR_NOT_SUPPORTED == status) {

@@ -22,9 +22,11 @@ typedef struct ompi_datatype_t type_t;
 #define NATIVE(name_, id_, params_, args_)                                                                             \
     static int other_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_mscclpp_module_t *module)        \
     {                                                                                                                  \
-        return mca_coll_mscclpp_state.stage_others                                                                     \
-                   ? mca_coll_mscclpp_stage_##name_(LIST args_, comm, &module->super)                                  \
-                   : module->previous.name_(LIST args_, comm, module->previous.name_##_module);                        \
+        if (mca_coll_mscclpp_state.stage_others) {                                                                     \
+            return mca_coll_mscclpp_stage_##name_(LIST args_, comm, &module->super);                                   \
+        }                                                                                                              \
+        mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_);                                               \
+        return module->previous.name_(LIST args_, comm, module->previous.name_##_module);                              \
     }                                                                                                                  \
                                                                                                                        \
     static int call_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)              \
