@@ -88,6 +88,10 @@ OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_con
         MCA_COLL_MSCCLPP_PREVIOUS_RETAIN(module->previous.slot_##_module);                                             \
     }
 
+#define SAVE_BOTH(slot_)                                                                                               \
+    SAVE(slot_)                                                                                                        \
+    SAVE(i##slot_)
+
 #define INSTALL(slot_, function_)                                                                                      \
     if (NULL != module->previous.slot_ && NULL != (function_)) {                                                       \
         module->own.slot_ = (function_);                                                                               \
@@ -117,7 +121,8 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         MCA_COLL_MSCCLPP_ALL(SAVE)
     } else {
         SAVE(allreduce)
-        MCA_COLL_MSCCLPP_NATIVE(SAVE)
+        SAVE(iallreduce)
+        MCA_COLL_MSCCLPP_NATIVE(SAVE_BOTH)
     }
     if (mca_coll_mscclpp_state.stage_others) {
 #define INSTALL_STAGE(slot_) INSTALL(slot_, mca_coll_mscclpp_stage_##slot_)
@@ -126,7 +131,10 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     }
     if (intra) {
         INSTALL(allreduce, mca_coll_mscclpp_allreduce)
-#define INSTALL_NATIVE(slot_) INSTALL(slot_, mca_coll_mscclpp_native_##slot_)
+        INSTALL(iallreduce, mca_coll_mscclpp_iallreduce)
+#define INSTALL_NATIVE(slot_)                                                                                          \
+    INSTALL(slot_, mca_coll_mscclpp_native_##slot_)                                                                    \
+    INSTALL(i##slot_, mca_coll_mscclpp_native_i##slot_)
         MCA_COLL_MSCCLPP_NATIVE(INSTALL_NATIVE)
 #undef INSTALL_NATIVE
     }

@@ -278,7 +278,7 @@ static void settle_until(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, dou
     mscclpp_status_t status;
 
     while ((status = team->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
-        team->group.oob.progress(team->group.oob.context);
+        mscclpp_group_progress(&team->group);
     }
     team->stuck = team->stuck || status != MSCCLPP_OK;
 }

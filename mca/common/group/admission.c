@@ -74,6 +74,24 @@ bool mscclpp_room_take(mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
     return took;
 }
 
+bool mscclpp_room_enter(mscclpp_room_t *room, uint32_t blocks, uint32_t limit)
+{
+    bool entered;
+
+    pthread_mutex_lock(&room->lock);
+    entered = room->early == 0 || room->early + blocks <= limit;
+    room->early += entered ? blocks : 0;
+    pthread_mutex_unlock(&room->lock);
+    return entered;
+}
+
+void mscclpp_room_exit(mscclpp_room_t *room, uint32_t blocks)
+{
+    pthread_mutex_lock(&room->lock);
+    room->early -= blocks;
+    pthread_mutex_unlock(&room->lock);
+}
+
 void mscclpp_room_give(mscclpp_room_t *room)
 {
     pthread_mutex_lock(&room->lock);

@@ -22,6 +22,7 @@ typedef struct mscclpp_room_guest {
 typedef struct {
     pthread_mutex_t lock;
     bool taken;
+    uint32_t early; /* blocks of kernels that nobody waits for yet */
     mscclpp_room_guest_t *guests;
 } mscclpp_room_t;
 
@@ -42,6 +43,13 @@ bool mscclpp_room_is_first(mscclpp_room_t *room, const mscclpp_room_guest_t *gue
 
 /* False if it is taken, or another guest comes first. */
 bool mscclpp_room_take(mscclpp_room_t *room, const mscclpp_room_guest_t *guest);
+
+/*
+ * Kernels that start before anybody waits for them have a room of their own in it, of `limit` blocks. False if there is
+ * none for so many more. The first one always has.
+ */
+bool mscclpp_room_enter(mscclpp_room_t *room, uint32_t blocks, uint32_t limit);
+void mscclpp_room_exit(mscclpp_room_t *room, uint32_t blocks);
 
 /* Gives back what was taken. */
 void mscclpp_room_give(mscclpp_room_t *room);

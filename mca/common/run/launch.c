@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mca/common/base/clock.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/fabric/fabric.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
@@ -69,6 +70,16 @@ void mscclpp_team_give_stream(mscclpp_team_t *team)
     team->stream = NULL;
 }
 
+mscclpp_status_t mscclpp_team_await_stream(mscclpp_team_t *team)
+{
+    mscclpp_status_t status = MSCCLPP_IN_PROGRESS;
+
+    while (mscclpp_fiber_inside() && (status = team->gpu->stream_query(team->stream)) == MSCCLPP_IN_PROGRESS) {
+        (void)mscclpp_fiber_yield();
+    }
+    return status < 0 ? status : team->gpu->stream_sync(team->stream);
+}
+
 /* What a launch in the caller's thread does while it waits; the first failure tells the kernel to leave. */
 typedef struct {
     mscclpp_team_t *team;
@@ -83,6 +94,8 @@ static void inline_turn(void *context)
     if (turn->status == MSCCLPP_OK) {
         mscclpp_team_t *team = turn->team;
 
+        /* The kernel knows this function by now. Others may be launched in this thread before it is gone on with. */
+        team->gpu->set_progress(NULL, NULL);
         turn->status = team->pump != NULL ? team->pump(team) : MSCCLPP_OK;
         if (turn->status == MSCCLPP_OK) {
             turn->status = mscclpp_group_wait_turn(&turn->wait);
@@ -105,7 +118,7 @@ static void await_leaving(mscclpp_team_t *team)
             team->stuck = true;
             return;
         }
-        team->group.oob.progress(team->group.oob.context);
+        mscclpp_group_progress(&team->group);
     }
 }
 
@@ -178,6 +191,7 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
     mscclpp_group_wait_t wait;
+    const bool spins = !team->group.on_host && !mscclpp_fiber_inside();
     mscclpp_status_t status = MSCCLPP_OK;
     uint32_t polls = 0;
 
@@ -192,9 +206,9 @@ static mscclpp_status_t await_end(mscclpp_team_t *team, const mscclpp_dev_launch
         }
         if (status != MSCCLPP_OK) {
             /* The pump's own; below it tells the kernel to leave. */
-        } else if ((polls % MISS_POLLS == 0 || team->group.on_host) && mscclpp_linger_missed(team)) {
+        } else if ((polls % MISS_POLLS == 0 || !spins) && mscclpp_linger_missed(team)) {
             status = start_again(team, launch, what);
-        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && !team->group.on_host) {
+        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && spins) {
             continue;
         } else {
             status = mscclpp_group_wait_turn(&wait);

@@ -125,7 +125,7 @@ static void settle(const engines_t *engines)
 
     for (i = 0; i < engines->count; ++i) {
         while ((status = team->gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
-            team->group.oob.progress(team->group.oob.context);
+            mscclpp_group_progress(&team->group);
         }
         team->stuck = team->stuck || status != MSCCLPP_OK;
     }

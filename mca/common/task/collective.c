@@ -129,7 +129,7 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
 /* Copies home what is there now, block by block. */
 static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 {
-    const mscclpp_team_t *team = task->team;
+    mscclpp_team_t *team = task->team;
     char *home = task->args->out;
     mscclpp_status_t status = MSCCLPP_OK;
     int peer;
@@ -137,7 +137,7 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
     if (task->args->out_pack_count > 0) {
         status = mscclpp_coll_pack(task, task->args->out_packs, task->args->out_pack_count, task->out_stand_in, true,
                                    task->out_far);
-        return status == MSCCLPP_OK ? team->gpu->stream_sync(task->stream) : status;
+        return status == MSCCLPP_OK ? mscclpp_team_await_stream(team) : status;
     }
     if (MSCCLPP_DEV_COMBINES(task->pattern)) {
         const uint64_t bytes = mscclpp_coll_result_bytes(task);
@@ -152,7 +152,7 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
                                      block.bytes);
         }
     }
-    return status == MSCCLPP_OK ? team->gpu->stream_sync(task->stream) : status;
+    return status == MSCCLPP_OK ? mscclpp_team_await_stream(team) : status;
 }
 
 static mscclpp_status_t restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status)
@@ -174,6 +174,12 @@ static mscclpp_status_t restore_buffers(mscclpp_coll_task_t *task, mscclpp_statu
     return status;
 }
 
+/* Nobody waits for the call yet, and nobody has asked for what lets hosts wait for one another. */
+static bool is_early(const mscclpp_coll_task_t *task)
+{
+    return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
+}
+
 static void describe(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     const mscclpp_team_t *team = task->team;
@@ -187,15 +193,17 @@ static void describe(const mscclpp_coll_task_t *task, mscclpp_select_input_t *in
     input->nranks = (uint32_t)team->group.size;
     input->on_host = team->group.on_host;
     input->one_gpu = team->one_gpu;
-    input->engines = team->engines && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT;
-    input->block_limit = team->block_limit;
+    input->engines = team->engines && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT && !is_early(task);
+    input->early = task->args->early;
+    input->block_limit = task->args->early ? mscclpp_team_early_blocks(team) : team->block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->layout;
 }
 
 static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
 {
-    return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied, mapped, &task->choice);
+    return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied, mapped && !is_early(task),
+                               &task->choice);
 }
 
 static bool needs_mapping(const mscclpp_coll_task_t *task)
@@ -259,6 +267,18 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     return mscclpp_team_launch(task->team, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
 }
 
+static mscclpp_status_t launch_early(mscclpp_coll_task_t *task)
+{
+    const uint32_t blocks = task->choice.nblocks;
+    mscclpp_status_t status = mscclpp_team_enter_early(task->team, blocks, task->most);
+
+    if (status == MSCCLPP_OK) {
+        status = launch(task);
+        mscclpp_team_leave_early(task->team, blocks);
+    }
+    return status;
+}
+
 /* Everything after the choice. Any error breaks the team, since peers may be under way. */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
@@ -268,7 +288,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
 
     /* Peers' engines, which have streams of their own, may be at work here once buffers are exchanged. */
     if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
-        status = team->gpu->stream_sync(task->stream);
+        status = mscclpp_team_await_stream(team);
     }
     if (status == MSCCLPP_OK && needs_mapping(task)) {
         status = mscclpp_coll_exchange(task, &mapped);
@@ -293,7 +313,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = mscclpp_group_meet(&team->group, task->most);
     }
     if (status == MSCCLPP_OK) {
-        status = launch(task);
+        status = task->args->early ? launch_early(task) : launch(task);
     }
     mscclpp_group_give_room(&team->group);
     return status;
@@ -316,7 +336,7 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
         status = task->team->gpu->copy(task->stream, (char *)args->out + (combines ? 0 : to.offset),
                                        (const char *)args->in + from.offset, bytes);
     }
-    return status == MSCCLPP_OK ? task->team->gpu->stream_sync(task->stream) : status;
+    return status == MSCCLPP_OK ? mscclpp_team_await_stream(task->team) : status;
 }
 
 /*

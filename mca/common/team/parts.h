@@ -119,6 +119,19 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
 mscclpp_status_t mscclpp_team_take_stream(mscclpp_team_t *team);
 void mscclpp_team_give_stream(mscclpp_team_t *team);
 
+/* Until all that has been queued in the stream taken has ended. In a fiber others go on meanwhile. */
+mscclpp_status_t mscclpp_team_await_stream(mscclpp_team_t *team);
+
+/*
+ * Blocks of a kernel that nobody waits for yet, at most: those of a few communicators run beside one that somebody does
+ * wait for. 0: there is no limit.
+ */
+uint32_t mscclpp_team_early_blocks(const mscclpp_team_t *team);
+
+/* Waits until there is room for so many blocks of such a kernel beside the others', and gives it back. */
+mscclpp_status_t mscclpp_team_enter_early(mscclpp_team_t *team, uint32_t blocks, uint64_t bytes);
+void mscclpp_team_leave_early(const mscclpp_team_t *team, uint32_t blocks);
+
 /* The kernel arguments that all calls share. */
 void mscclpp_team_fill_args(const mscclpp_team_t *team, mscclpp_dev_args_t *args);
 
