@@ -382,7 +382,7 @@ plant ll128-untried lines mca/common/setup/ll128.c mca/common/setup/ll128.c \
 # In the memory of the other formats.
 plant ll128-area-shared lines device/types/launch.h $launcher \
     's/(define MSCCLPP_DEV_LL128_OFFSET\(packet_half_\)) .*/\1 (MSCCLPP_DEV_PACKET_OFFSET + 0 * (packet_half_))/'
-plant ll128-no-clearing lines mca/common/run/launch.c mca/common/run/launch.c \
+plant ll128-no-clearing lines mca/common/team/renew.c mca/common/team/renew.c \
     's/size = 3 \* team/size = 2 * team/'
 plant oneshot-last-epoch-short schedule device/kern/allreduce/allreduce_oneshot.h $schedule \
     's/(u|thread) (<|>=) epoch->chunk/\1 \2 (epoch->chunk * 16ull < epoch->bytes ? epoch->chunk : epoch->bytes \/ 16)/'
@@ -419,7 +419,8 @@ plant engine-end-early engines $engine $engine 's/all && least\(team, word\) >= 
 plant engine-event-early engines $engine $engine \
     '/event_record\(engine->operand/s/\[k % MSCCLPP_DEV_ENGINE_DEPTH/[(k + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
 plant engine-unsettled unsettled $engine $engine 's/^ *settle_all\(team\);$//'
-plant engine-mappings-held engines $engine $engine 's/(mscclpp_team_keep_mappings\(team,) team->stuck\)/\1 true)/'
+plant engine-mappings-held engines $engine $engine \
+    's/(mscclpp_runner_keep_mappings\(&team->runner,) team->runner.stuck\)/\1 true)/'
 plant queue-mark-early engines $launcher $launcher 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
 nodes=device/kern/allreduce/allreduce_nodes.h
 tile=device/kern/allreduce/allreduce_nodes_tile.h
@@ -462,7 +463,7 @@ plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
     }\
     for (i = 0; i < words; ++i) {\
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
-plant renewal-second-meeting renewal mca/common/run/launch.c mca/common/run/launch.c \
+plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
 
 # Collectives other than all-reduce.
@@ -482,7 +483,7 @@ plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting
 
 # That a missed ring is seen takes a race that the twin hardly ever runs; contrib/models finds that fault.
 linger=device/kern/linger.h
-launch=mca/common/run/launch.c
+launch=mca/common/run/runner.c
 plant linger-bell-acquire linger $linger $launcher 's/ld_acquire_sys_u64\(&bell/ld_relaxed_sys_u64(\&bell/'
 plant linger-relay-release linger $linger $launcher \
     's/mscclpp_dev_st_relay_gpu_u64\((&.*relay\[w\])/mscclpp_dev_st_relaxed_sys_u64(\1/'
@@ -503,7 +504,7 @@ plant linger-bystander-sync storms $linger $launcher \
 plant linger-set-unknown linger mca/common/run/linger.c mca/common/run/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
 plant linger-few-blocks linger mca/common/run/linger.c mca/common/run/linger.c \
-    's/least > 1 && least < team->linger\.wide_blocks/least > 1/'
+    's/least > 1 && least < runner->linger\.wide_blocks/least > 1/'
 plant linger-first-word-alone linger mca/common/base/mailbox.h $launch 's/b = 0; b < blocks/b = 0; b < 1/'
 plant proxy-first-word-alone stream mca/common/base/mailbox.h mca/common/port/proxy.c \
     's/b = 0; b < blocks/b = 0; b < 1/'

@@ -191,9 +191,9 @@ static void run_many(rank_t *rank)
             ++rank->failures;
         }
         /* Whether the rank had a chunk to reduce or not. */
-        if (traffic.team->hold_count != 0) {
+        if (traffic.team->runner.hold_count != 0) {
             fprintf(stderr, "    call %d of %llu numbers leaves %d mappings held\n", i, (unsigned long long)count,
-                    traffic.team->hold_count);
+                    traffic.team->runner.hold_count);
             ++rank->failures;
         }
         if (meet_any(rank, rank->failures != 0)) {

@@ -26,9 +26,12 @@ static const char *const own_names[] = {
 /* All words that strings with a choice may be, as strings of their own: a configuration holds pointers to such. */
 #define WORDS_SIZE 8192
 
-static pthread_once_t words_once = PTHREAD_ONCE_INIT;
+/* What is the same for every configuration, worked out once: every new communicator asks. */
+static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 static char words[WORDS_SIZE];
 static size_t words_begin[MSCCLPP_SETTINGS_MAX];
+static bool is_common[MSCCLPP_SETTINGS_MAX];
+static uint64_t names_digest;
 
 static void make_words(void)
 {
@@ -56,13 +59,11 @@ static void make_words(void)
     }
 }
 
-/* The word with this number, or NULL. */
+/* The word with this number, or NULL. With the table made. */
 static const char *word_of(const mscclpp_param_t *param, uint64_t number)
 {
-    const char *word;
+    const char *word = words + words_begin[param - mscclpp_params];
 
-    pthread_once(&words_once, make_words);
-    word = words + words_begin[param - mscclpp_params];
     for (; number > 0 && *word != '\0'; --number) {
         word += strlen(word) + 1;
     }
@@ -71,13 +72,11 @@ static const char *word_of(const mscclpp_param_t *param, uint64_t number)
 
 static uint64_t number_of(const mscclpp_param_t *param, const char *text)
 {
+    const char *word = words + words_begin[param - mscclpp_params];
     uint64_t number;
-    const char *word;
 
-    for (number = 0; (word = word_of(param, number)) != NULL; ++number) {
-        if (strcmp(word, text) == 0) {
-            break;
-        }
+    for (number = 0; *word != '\0' && strcmp(word, text) != 0; ++number) {
+        word += strlen(word) + 1;
     }
     return number;
 }
@@ -116,15 +115,11 @@ static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t
     return 0;
 }
 
-/* FNV-1a, of the bytes of a number from the lowest up. */
+/* The product's high bits depend on all of the number, so they are mixed into the low ones for the next product. */
 static uint64_t add_number(uint64_t digest, uint64_t number)
 {
-    int byte;
-
-    for (byte = 0; byte < 8; ++byte) {
-        digest = (digest ^ (number >> 8 * byte & 255)) * UINT64_C(0x100000001b3);
-    }
-    return digest;
+    digest = (digest ^ number) * UINT64_C(0x9e3779b97f4a7c15);
+    return digest ^ digest >> 32;
 }
 
 static uint64_t add_text(uint64_t digest, const char *text)
@@ -149,14 +144,26 @@ static uint64_t digest_names(void)
     return digest;
 }
 
+static void make_table(void)
+{
+    int i;
+
+    make_words();
+    names_digest = digest_names();
+    for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX; ++i) {
+        is_common[i] = mscclpp_param_is_common(&mscclpp_params[i]);
+    }
+}
+
 void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *settings_p)
 {
     int i;
 
+    pthread_once(&table_once, make_table);
     memset(settings_p, 0, sizeof(*settings_p));
-    settings_p->names = digest_names();
+    settings_p->names = names_digest;
     for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX; ++i) {
-        if (mscclpp_param_is_common(&mscclpp_params[i])) {
+        if (is_common[i]) {
             settings_p->values[i] = read_value(config, &mscclpp_params[i]);
         }
     }
@@ -167,6 +174,7 @@ void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *par
     void *field = (char *)config + param->offset;
     const char *word;
 
+    pthread_once(&table_once, make_table);
     switch (param->type) {
     case MSCCLPP_PARAM_BOOL:
         *(bool *)field = value != 0;
@@ -190,8 +198,10 @@ void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *par
 
 void mscclpp_settings_text(const mscclpp_param_t *param, uint64_t value, char *text, size_t size)
 {
-    const char *word = param->type == MSCCLPP_PARAM_STRING ? word_of(param, value) : NULL;
+    const char *word;
 
+    pthread_once(&table_once, make_table);
+    word = param->type == MSCCLPP_PARAM_STRING ? word_of(param, value) : NULL;
     if (word != NULL) {
         snprintf(text, size, "%s", word);
     } else {

@@ -55,10 +55,10 @@ static mscclpp_status_t send_operand(const mscclpp_team_t *team, int owner)
     mscclpp_gpu_stream_t *stream = stream_of(team, owner);
     char *slot = engine->mapped[owner] + slot_of(engine, team->group.rank, owner, k);
     mscclpp_status_t status =
-        size > 0 ? team->gpu->put(stream, slot, (const char *)engine->args->in + first, size) : MSCCLPP_OK;
+        size > 0 ? team->runner.gpu->put(stream, slot, (const char *)engine->args->in + first, size) : MSCCLPP_OK;
 
     if (status == MSCCLPP_OK) {
-        status = team->gpu->event_record(engine->operand[owner][k % MSCCLPP_DEV_ENGINE_DEPTH], stream);
+        status = team->runner.gpu->event_record(engine->operand[owner][k % MSCCLPP_DEV_ENGINE_DEPTH], stream);
     }
     engine->peer[owner].sent = k + 1;
     return status;
@@ -70,12 +70,12 @@ static mscclpp_status_t return_result(const mscclpp_team_t *team, int peer)
     const uint64_t k = engine->peer[peer].returned;
     uint64_t first, size = chunk_of(engine, team->group.rank, k, &first);
     mscclpp_gpu_stream_t *stream = stream_of(team, peer);
-    mscclpp_status_t status =
-        size > 0 ? team->gpu->put(stream, engine->peer_out[peer] + first, (const char *)engine->args->out + first, size)
-                 : MSCCLPP_OK;
+    mscclpp_status_t status = size > 0 ? team->runner.gpu->put(stream, engine->peer_out[peer] + first,
+                                                               (const char *)engine->args->out + first, size)
+                                       : MSCCLPP_OK;
 
     if (status == MSCCLPP_OK && k + 1 == engine->plan.chunks) {
-        status = team->gpu->event_record(engine->result[peer], stream);
+        status = team->runner.gpu->event_record(engine->result[peer], stream);
     }
     engine->peer[peer].returned = k + 1;
     return status;
@@ -100,10 +100,10 @@ static mscclpp_status_t reduce(mscclpp_team_t *team)
                      k % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         launch.args = &args;
-        mscclpp_linger_clear(team);
-        status = team->gpu->launch(team->stream, &launch);
+        mscclpp_linger_clear(&team->runner);
+        status = team->runner.gpu->launch(team->runner.stream, &launch);
         if (status == MSCCLPP_OK) {
-            mscclpp_team_note_launch(team, launch.nblocks);
+            mscclpp_runner_note_launch(&team->runner, launch.nblocks);
         }
         ++engine->kernels;
     }
@@ -115,7 +115,7 @@ static mscclpp_status_t reduce(mscclpp_team_t *team)
 static uint64_t reduced_chunks(const mscclpp_team_t *team)
 {
     const mscclpp_engine_t *engine = team->engine;
-    const uint64_t done = mscclpp_mailbox_count(team->mailbox, engine->launch.nblocks);
+    const uint64_t done = mscclpp_mailbox_count(team->runner.mailbox, engine->launch.nblocks);
     const uint64_t ended = done > engine->launches ? done - engine->launches : 0; /* before, what a stream holds */
 
     return ended == engine->kernels ? engine->begun : ended;
@@ -139,7 +139,7 @@ static uint64_t least(const mscclpp_team_t *team, const uint64_t *word)
 /* MSCCLPP_OK or an error: one that has not passed yet is no reason to stop. */
 static mscclpp_status_t look(const mscclpp_team_t *team, mscclpp_gpu_event_t *event, bool *passed_p)
 {
-    mscclpp_status_t status = team->gpu->event_query(event);
+    mscclpp_status_t status = team->runner.gpu->event_query(event);
 
     *passed_p = status == MSCCLPP_OK;
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
@@ -265,7 +265,7 @@ static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
             status = mscclpp_group_wait_turn(&wait);
         }
         if (status == MSCCLPP_OK && wait.next_look > next && mscclpp_group_may_ask(&wait)) {
-            status = mscclpp_team_look_at_kernel(team, what);
+            status = mscclpp_runner_look_at_kernel(&team->runner, what);
         }
         if (status != MSCCLPP_OK) {
             return status;
@@ -277,10 +277,10 @@ static void settle_until(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, dou
 {
     mscclpp_status_t status;
 
-    while ((status = team->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
+    while ((status = team->runner.gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
         mscclpp_group_progress(&team->group);
     }
-    team->stuck = team->stuck || status != MSCCLPP_OK;
+    team->runner.stuck = team->runner.stuck || status != MSCCLPP_OK;
 }
 
 void mscclpp_engine_settle(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
@@ -297,8 +297,8 @@ static void settle_all(mscclpp_team_t *team)
     for (i = 0; i < engine->stream_count; ++i) {
         settle_until(team, engine->streams[i], until);
     }
-    if (team->stream != NULL) {
-        settle_until(team, team->stream, until);
+    if (team->runner.stream != NULL) {
+        settle_until(team, team->runner.stream, until);
     }
 }
 
@@ -307,11 +307,11 @@ static mscclpp_status_t take_streams(mscclpp_team_t *team)
     mscclpp_engine_t *engine = team->engine;
     int limit = team->group.on_host ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
     int wanted = team->group.size - 1 < limit ? team->group.size - 1 : limit;
-    mscclpp_status_t status = mscclpp_team_take_stream(team);
+    mscclpp_status_t status = mscclpp_runner_take_stream(&team->runner);
 
     engine->stream_count = 0;
     while (engine->stream_count < wanted && status == MSCCLPP_OK) {
-        status = mscclpp_stream_get(team->gpu, team->device, &engine->streams[engine->stream_count]);
+        status = mscclpp_stream_get(team->runner.gpu, team->runner.device, &engine->streams[engine->stream_count]);
         engine->stream_count += status == MSCCLPP_OK;
     }
     return status;
@@ -321,8 +321,8 @@ static void give_streams(mscclpp_team_t *team)
 {
     mscclpp_engine_t *engine = team->engine;
 
-    while (engine->stream_count > 0 && !team->stuck) {
-        mscclpp_stream_put(team->gpu, team->device, engine->streams[--engine->stream_count], false);
+    while (engine->stream_count > 0 && !team->runner.stuck) {
+        mscclpp_stream_put(team->runner.gpu, team->runner.device, engine->streams[--engine->stream_count], false);
     }
 }
 
@@ -342,9 +342,10 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t
     engine->launch.nblocks = choice->nblocks;
     engine->launch.nthreads = choice->nthreads;
     engine->begun = 0;
-    engine->launches = team->launches;
+    engine->launches = team->runner.launches;
     engine->kernels = 0;
-    mscclpp_team_keep_mappings(team, true); /* until no engine writes there any more, which no launch tells */
+    mscclpp_runner_keep_mappings(&team->runner,
+                                 true); /* until no engine writes there any more, which no launch tells */
     status = take_streams(team);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",
                   team->group.oob.label, (unsigned long long)team->group.call, (unsigned long long)engine->plan.chunks,
@@ -354,13 +355,13 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t
     }
     if (status == MSCCLPP_OK) {
         engine->base += engine->plan.chunks;
-        mscclpp_linger_note_end(team);
-        status = mscclpp_team_check_mailbox(team, choice->algo->name);
+        mscclpp_linger_note_end(&team->runner);
+        status = mscclpp_runner_check_mailbox(&team->runner, choice->algo->name);
     }
     if (status != MSCCLPP_OK) {
         settle_all(team);
     }
-    mscclpp_team_keep_mappings(team, team->stuck);
+    mscclpp_runner_keep_mappings(&team->runner, team->runner.stuck);
     give_streams(team);
     return status;
 }

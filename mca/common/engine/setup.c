@@ -18,10 +18,10 @@ static void destroy_events(mscclpp_team_t *team, mscclpp_engine_t *engine)
 
     for (rank = 0; rank < team->group.size; ++rank) {
         for (slot = 0; slot < MSCCLPP_DEV_ENGINE_DEPTH; ++slot) {
-            team->gpu->event_destroy(engine->operand[rank][slot]);
+            team->runner.gpu->event_destroy(engine->operand[rank][slot]);
             engine->operand[rank][slot] = NULL;
         }
-        team->gpu->event_destroy(engine->result[rank]);
+        team->runner.gpu->event_destroy(engine->result[rank]);
         engine->result[rank] = NULL;
     }
 }
@@ -36,10 +36,10 @@ static mscclpp_status_t create_events(mscclpp_team_t *team, mscclpp_engine_t *en
             continue;
         }
         for (slot = 0; slot < MSCCLPP_DEV_ENGINE_DEPTH && status == MSCCLPP_OK; ++slot) {
-            status = team->gpu->event_create(team->device, &engine->operand[rank][slot]);
+            status = team->runner.gpu->event_create(team->runner.device, &engine->operand[rank][slot]);
         }
         if (status == MSCCLPP_OK) {
-            status = team->gpu->event_create(team->device, &engine->result[rank]);
+            status = team->runner.gpu->event_create(team->runner.device, &engine->result[rank]);
         }
     }
     return status;
@@ -56,7 +56,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, mscclpp_engine_t *engine)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    status = team->gpu->device_alloc(team->device, MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk, &memory);
+    status = team->runner.gpu->device_alloc(team->runner.device, MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk, &memory);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -82,24 +82,26 @@ static mscclpp_status_t attach(mscclpp_team_t *team, mscclpp_engine_t *engine)
     for (rank = 0; rank < team->group.size; ++rank) {
         words[rank] = test_value(team, team->group.rank, rank);
     }
-    status = team->gpu->copy(team->stream, engine->memory->words, words, sizeof(words[0]) * (size_t)team->group.size);
+    status = team->runner.gpu->copy(team->runner.stream, engine->memory->words, words,
+                                    sizeof(words[0]) * (size_t)team->group.size);
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
         if (rank != team->group.rank) {
             engine->handle[rank] = mscclpp_group_exchanged(&team->group, rank)->out;
-            status = team->gpu->import_memory(team->device, &engine->handle[rank], &base);
+            status = team->runner.gpu->import_memory(team->runner.device, &engine->handle[rank], &base);
             if (status != MSCCLPP_OK) {
                 break;
             }
             engine->mapped[rank] = (char *)base + engine->handle[rank].offset;
         }
-        status = team->gpu->put(team->stream, &((mscclpp_dev_engine_t *)engine->mapped[rank])->tested[team->group.rank],
-                                &engine->memory->words[rank], sizeof(words[0]));
+        status = team->runner.gpu->put(team->runner.stream,
+                                       &((mscclpp_dev_engine_t *)engine->mapped[rank])->tested[team->group.rank],
+                                       &engine->memory->words[rank], sizeof(words[0]));
     }
     if (status == MSCCLPP_OK) {
-        status = team->gpu->stream_sync(team->stream);
+        status = team->runner.gpu->stream_sync(team->runner.stream);
     }
     if (status != MSCCLPP_OK) {
-        mscclpp_engine_settle(team, team->stream);
+        mscclpp_engine_settle(team, team->runner.stream);
     }
     return status;
 }
@@ -110,9 +112,9 @@ static bool is_written(mscclpp_team_t *team, const mscclpp_engine_t *engine)
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];
     int rank;
 
-    if (team->gpu->copy(team->stream, words, engine->memory->tested, sizeof(words)) != MSCCLPP_OK ||
-        team->gpu->stream_sync(team->stream) != MSCCLPP_OK) {
-        mscclpp_engine_settle(team, team->stream);
+    if (team->runner.gpu->copy(team->runner.stream, words, engine->memory->tested, sizeof(words)) != MSCCLPP_OK ||
+        team->runner.gpu->stream_sync(team->runner.stream) != MSCCLPP_OK) {
+        mscclpp_engine_settle(team, team->runner.stream);
         return false;
     }
     for (rank = 0; rank < team->group.size; ++rank) {
@@ -131,8 +133,8 @@ static void close_peers(mscclpp_team_t *team, mscclpp_engine_t *engine)
 
     for (rank = 0; rank < team->group.size; ++rank) {
         if (rank != team->group.rank && engine->mapped[rank] != NULL) {
-            team->gpu->close_memory(team->device, &engine->handle[rank],
-                                    engine->mapped[rank] - engine->handle[rank].offset);
+            team->runner.gpu->close_memory(team->runner.device, &engine->handle[rank],
+                                           engine->mapped[rank] - engine->handle[rank].offset);
             engine->mapped[rank] = NULL;
         }
     }
@@ -144,7 +146,7 @@ static mscclpp_status_t abandon(mscclpp_team_t *team, mscclpp_engine_t *engine)
     mscclpp_status_t status;
     bool all;
 
-    if (team->stuck) {
+    if (team->runner.stuck) {
         return MSCCLPP_ERR_DEVICE;
     }
     close_peers(team, engine);
@@ -154,7 +156,7 @@ static mscclpp_status_t abandon(mscclpp_team_t *team, mscclpp_engine_t *engine)
         status = mscclpp_group_end_exchange(&team->group, "end of copy engines", 0, true, &all);
     }
     if (status == MSCCLPP_OK && engine->memory != NULL) {
-        team->gpu->device_free(team->device, engine->memory);
+        team->runner.gpu->device_free(team->runner.device, engine->memory);
         engine->memory = NULL;
     }
     destroy_events(team, engine);
@@ -169,7 +171,7 @@ static mscclpp_status_t set_up(mscclpp_team_t *team, mscclpp_engine_t *engine)
     bool all = true;
     int rank;
 
-    mine->exportable = own == MSCCLPP_OK && team->gpu->export_memory(engine->memory, &mine->out) == MSCCLPP_OK;
+    mine->exportable = own == MSCCLPP_OK && team->runner.gpu->export_memory(engine->memory, &mine->out) == MSCCLPP_OK;
     status = mscclpp_group_meet_exchange(&team->group, "set-up of copy engines", 0);
     if (status != MSCCLPP_OK) {
         return status;

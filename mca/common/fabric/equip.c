@@ -46,7 +46,7 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric, mscclpp_team_t *
                                            .gpu = fabric->gpu,
                                            .device = fabric->device,
                                            .label = fabric->label,
-                                           .mailbox = team->mailbox};
+                                           .mailbox = team->runner.mailbox};
     mscclpp_dev_port_channel_t *channels = calloc(numbers, sizeof(*channels));
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
     void *memory;
@@ -69,11 +69,11 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric, mscclpp_team_t *
     if (status == MSCCLPP_OK) {
         status = create_channels(fabric, channels);
     }
-    if (status == MSCCLPP_OK && (status = mscclpp_team_take_stream(team)) == MSCCLPP_OK) {
-        status = fabric->gpu->copy(team->stream, fabric->channels, channels, table);
+    if (status == MSCCLPP_OK && (status = mscclpp_runner_take_stream(&team->runner)) == MSCCLPP_OK) {
+        status = fabric->gpu->copy(team->runner.stream, fabric->channels, channels, table);
     }
     if (status == MSCCLPP_OK) {
-        status = fabric->gpu->stream_sync(team->stream);
+        status = fabric->gpu->stream_sync(team->runner.stream);
     }
     free(channels);
     return status;

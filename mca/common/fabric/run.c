@@ -164,9 +164,10 @@ void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric)
 }
 
 /* The proxy's own failure tells the kernel; here it becomes that of the call. */
-static mscclpp_status_t pump(mscclpp_team_t *team)
+static mscclpp_status_t pump(void *context)
 {
-    mscclpp_status_t status = mscclpp_proxy_progress(team->fabric->proxy);
+    const mscclpp_fabric_t *fabric = context;
+    mscclpp_status_t status = mscclpp_proxy_progress(fabric->proxy);
 
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
@@ -230,9 +231,10 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
 static mscclpp_status_t enqueue(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch,
                                 const char *what)
 {
-    mscclpp_status_t status = mscclpp_proxy_begin_launch(team->fabric->proxy, team->launches + 1, launch->nblocks);
+    mscclpp_status_t status =
+        mscclpp_proxy_begin_launch(team->fabric->proxy, team->runner.launches + 1, launch->nblocks);
 
-    return status == MSCCLPP_OK ? mscclpp_team_launch(team, stream, launch, what) : status;
+    return status == MSCCLPP_OK ? mscclpp_runner_launch(&team->runner, stream, launch, what) : status;
 }
 
 /* A call whose kernel has the proxy work. The caller says when the fabric is in no call any more. */
@@ -244,9 +246,10 @@ static mscclpp_status_t run_with_proxy(mscclpp_team_t *team, const mscclpp_dev_l
 
     __atomic_store_n(&fabric->in_call, true, __ATOMIC_RELEASE);
     mscclpp_proxy_begin(fabric->proxy);
-    team->pump = pump;
-    status = mscclpp_team_launch(team, NULL, launch, what);
-    team->pump = NULL;
+    team->runner.pump = pump;
+    team->runner.pump_context = fabric;
+    status = mscclpp_runner_launch(&team->runner, NULL, launch, what);
+    team->runner.pump = NULL;
     if (status == MSCCLPP_OK) {
         status = hand_over(team, bytes);
     }
@@ -272,7 +275,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
     launch.nthreads = choice->nthreads;
     launch.args = &kernel_args;
     if (!fabric->owner || (stream != NULL && stored)) {
-        return mscclpp_team_launch(team, stream, &launch, choice->algo->name);
+        return mscclpp_runner_launch(&team->runner, stream, &launch, choice->algo->name);
     }
     if (stream != NULL) {
         status = enqueue(team, stream, &launch, choice->algo->name);
@@ -280,9 +283,9 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
         return status;
     }
     ++fabric->calls;
-    fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(team->epochs - choice->epochs) + 1;
+    fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(team->runner.epochs - choice->epochs) + 1;
     if (stored) {
-        status = mscclpp_team_launch(team, NULL, &launch, choice->algo->name);
+        status = mscclpp_runner_launch(&team->runner, NULL, &launch, choice->algo->name);
     } else {
         status = run_with_proxy(team, &launch, choice->algo->name, args->bytes);
     }
@@ -305,7 +308,7 @@ static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
 
     memset(&input, 0, sizeof(input));
     mscclpp_fabric_describe(team->fabric, &input);
-    mscclpp_team_fill_args(team, &args);
+    mscclpp_runner_fill_args(&team->runner, &args);
     args.in = args.out = args.scratch[args.rank] + MSCCLPP_DEV_PACKET_OFFSET;
     args.bytes = sizeof(uint32_t);
     args.dtype = MSCCLPP_DTYPE_UINT32;
@@ -314,9 +317,9 @@ static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
     input.dtype = MSCCLPP_DTYPE_UINT32;
     input.nranks = args.nranks;
     input.on_host = team->group.on_host;
-    input.block_limit = team->block_limit;
+    input.block_limit = team->runner.block_limit;
     input.protocol = &team->protocol;
-    input.layout = &team->layout;
+    input.layout = &team->runner.layout;
     status = mscclpp_select_shape(&input, &mscclpp_algo_allreduce_nodes, &choice);
     return status == MSCCLPP_OK ? mscclpp_fabric_run(team, NULL, &choice, &args) : status;
 }

@@ -11,7 +11,7 @@
 #include "device/types/coll.h"
 #include "device/types/linger.h"
 #include "mca/common/base/log.h"
-#include "mca/common/team/parts.h"
+#include "mca/common/run/runner.h"
 
 #define DEVICES 64
 #define NS_PER_US 1000.0
@@ -40,7 +40,7 @@ _Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_
 
 /* The team whose kernel lingers on each device. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mscclpp_team_t *owners[DEVICES];
+static mscclpp_runner_t *owners[DEVICES];
 static bool side_by_side;
 
 /* Kernels of this process may wait for other ranks in streams of the application. */
@@ -60,58 +60,61 @@ void mscclpp_linger_share_devices(bool share)
     pthread_mutex_unlock(&lock);
 }
 
-static uint32_t limit_blocks(const mscclpp_team_t *team, uint32_t blocks)
+static uint32_t limit_blocks(const mscclpp_runner_t *runner, uint32_t blocks)
 {
     blocks = blocks > MSCCLPP_DEV_LINGER_BLOCKS ? MSCCLPP_DEV_LINGER_BLOCKS : blocks;
-    return team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
+    return runner->block_limit != 0 && blocks > runner->block_limit ? runner->block_limit : blocks;
 }
 
-void mscclpp_linger_init(mscclpp_team_t *team, const mscclpp_config_t *config, bool turns, bool spans)
+void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool turns, bool spans)
 {
-    mscclpp_linger_t *linger = &team->linger;
-    uint32_t blocks = team->group.on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
+    mscclpp_linger_t *linger = &runner->linger;
+    uint32_t blocks = runner->group->on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
 
     linger->always = strcmp(config->linger, "on") == 0;
-    linger->allowed = team->device >= 0 && team->device < DEVICES && (team->group.size > 1 || spans) &&
+    linger->allowed = runner->device >= 0 && runner->device < DEVICES && (runner->group->size > 1 || spans) &&
                       strcmp(config->linger, "off") != 0 &&
-                      (linger->always || (!team->group.on_host && !turns && !team->group.watched));
+                      (linger->always || (!runner->group->on_host && !turns && !runner->group->watched));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
-    linger->single_max = team->group.on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
+    linger->single_max = runner->group->on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
     /* The twin's operations have all blocks that it has; packets do with fewer, so that there are kernels of both. */
-    linger->wide_blocks = limit_blocks(team, team->group.on_host && blocks > 2 ? blocks - 1 : blocks);
+    linger->wide_blocks = limit_blocks(runner, runner->group->on_host && blocks > 2 ? blocks - 1 : blocks);
     /* Where others use the GPU, kernels that take half of it end with their operation. */
-    linger->most_blocks = limit_blocks(team, team->group.on_host ? blocks : team->crowded ? 2 * blocks : 4 * blocks);
-    linger->nthreads = team->group.on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
+    linger->most_blocks = limit_blocks(runner, runner->group->on_host ? blocks
+                                               : runner->crowded      ? 2 * blocks
+                                                                      : 4 * blocks);
+    linger->nthreads = runner->group->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
      * A cluster starts only where it finds all its processors free side by side, while shared GPUs count processors
      * wherever they are: kernels of other ranks or threads, which wait for theirs to begin elsewhere, might
      * leave enough of them and yet no place. Otherwise, but for kernels queued by this process, after which no cluster
      * is asked for, what may be on the device is work that waits for no other rank, so that a place comes.
      */
-    linger->cluster = config->linger_cluster && !team->group.meet_first && !team->crowded;
+    linger->cluster = config->linger_cluster && !runner->group->meet_first && !runner->crowded;
     mscclpp_linger_history_init(&linger->history);
-    mscclpp_debug("%s: kernels of small calls %s", team->group.oob.label, linger->allowed ? "linger" : "do not linger");
+    mscclpp_debug("%s: kernels of small calls %s", runner->group->oob.label,
+                  linger->allowed ? "linger" : "do not linger");
 }
 
 /* With the lock held. */
-static void dismiss(mscclpp_team_t *team)
+static void dismiss(mscclpp_runner_t *runner)
 {
-    uint64_t number = __atomic_exchange_n(&team->linger.number, 0, __ATOMIC_RELAXED);
+    uint64_t number = __atomic_exchange_n(&runner->linger.number, 0, __ATOMIC_RELAXED);
 
     if (number != 0) {
-        __atomic_store_n(&team->mailbox->bell[MSCCLPP_DEV_BELL_LEAVE], number, __ATOMIC_RELAXED);
+        __atomic_store_n(&runner->mailbox->bell[MSCCLPP_DEV_BELL_LEAVE], number, __ATOMIC_RELAXED);
     }
 }
 
 /* Makes `next` (NULL: nobody) the one whose kernel lingers on the team's device. */
-static void hand_over(mscclpp_team_t *team, mscclpp_team_t *next)
+static void hand_over(mscclpp_runner_t *runner, mscclpp_runner_t *next)
 {
-    mscclpp_team_t **owner = &owners[team->device];
+    mscclpp_runner_t **owner = &owners[runner->device];
 
     pthread_mutex_lock(&lock);
-    dismiss(team);
+    dismiss(runner);
     if (!side_by_side) {
         if (*owner != NULL) {
             dismiss(*owner);
@@ -121,29 +124,29 @@ static void hand_over(mscclpp_team_t *team, mscclpp_team_t *next)
     pthread_mutex_unlock(&lock);
 }
 
-void mscclpp_linger_clear(mscclpp_team_t *team)
+void mscclpp_linger_clear(mscclpp_runner_t *runner)
 {
-    if (__atomic_load_n(&team->linger.number, __ATOMIC_RELAXED) != 0 ||
-        (team->device >= 0 && team->device < DEVICES &&
-         __atomic_load_n(&owners[team->device], __ATOMIC_RELAXED) != NULL)) {
-        hand_over(team, NULL);
+    if (__atomic_load_n(&runner->linger.number, __ATOMIC_RELAXED) != 0 ||
+        (runner->device >= 0 && runner->device < DEVICES &&
+         __atomic_load_n(&owners[runner->device], __ATOMIC_RELAXED) != NULL)) {
+        hand_over(runner, NULL);
     }
 }
 
 /* The kernel of that number is on its way: it may be rung for, unless somebody has wanted the device meanwhile. */
-static void settle(mscclpp_team_t *team, uint64_t number)
+static void settle(mscclpp_runner_t *runner, uint64_t number)
 {
     pthread_mutex_lock(&lock);
-    __atomic_store_n(&team->linger.number, number, __ATOMIC_RELAXED);
-    if (!side_by_side && owners[team->device] != team) {
-        dismiss(team);
+    __atomic_store_n(&runner->linger.number, number, __ATOMIC_RELAXED);
+    if (!side_by_side && owners[runner->device] != runner) {
+        dismiss(runner);
     }
     pthread_mutex_unlock(&lock);
 }
 
-static uint64_t left(const mscclpp_team_t *team)
+static uint64_t left(const mscclpp_runner_t *runner)
 {
-    return __atomic_load_n(&team->mailbox->left, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -151,14 +154,14 @@ static uint64_t left(const mscclpp_team_t *team)
  * ranks may differ in it. In other operations the blocks of all ranks meet, and there must be as many everywhere; such
  * an operation has those that were chosen for it, and the kernel at least as many.
  */
-static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
     const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
     const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     uint64_t shard;
 
-    if (!team->linger.allowed || args->bytes > team->linger.max_bytes) {
+    if (!runner->linger.allowed || args->bytes > runner->linger.max_bytes) {
         return false;
     }
     switch (launch->kernel) {
@@ -170,16 +173,16 @@ static bool can_serve(const mscclpp_team_t *team, const mscclpp_dev_launch_t *la
         return (units + args->nranks - 1) / args->nranks <=
                MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
-        return launch->nblocks <= team->linger.most_blocks;
+        return launch->nblocks <= runner->linger.most_blocks;
     case MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY:
-        return launch->nblocks <= team->linger.most_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
+        return launch->nblocks <= runner->linger.most_blocks && args->nranks <= MSCCLPP_DEV_LINGER_PEERS;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
         shard = (units + nodes->shards - 1) / nodes->shards;
-        return launch->nblocks <= team->linger.most_blocks &&
+        return launch->nblocks <= runner->linger.most_blocks &&
                shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /* Of many blocks the kernel for the very type is the faster one, launch included; the twin has none. */
-        return launch->nblocks <= (team->group.on_host ? team->linger.most_blocks : 1);
+        return launch->nblocks <= (runner->group->on_host ? runner->linger.most_blocks : 1);
     default:
         return false;
     }
@@ -208,7 +211,7 @@ static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
 }
 
 /* How many blocks an operation takes at least. */
-static uint32_t blocks_for(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+static uint32_t blocks_for(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
 
@@ -216,18 +219,18 @@ static uint32_t blocks_for(const mscclpp_team_t *team, const mscclpp_dev_launch_
         return launch->nblocks;
     }
     /* Of other collectives a rank has a block for each peer. */
-    return (is_coll(launch) ? args->bytes * (args->nranks - 1) : args->bytes) > team->linger.single_max &&
-                   team->linger.wide_blocks > 1
+    return (is_coll(launch) ? args->bytes * (args->nranks - 1) : args->bytes) > runner->linger.single_max &&
+                   runner->linger.wide_blocks > 1
                ? 2
                : 1;
 }
 
 /* How many a kernel has that is launched for an operation, and lingers. */
-static uint32_t kernel_blocks(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
-    const uint32_t least = blocks_for(team, launch);
+    const uint32_t least = blocks_for(runner, launch);
 
-    return least > 1 && least < team->linger.wide_blocks ? team->linger.wide_blocks : least;
+    return least > 1 && least < runner->linger.wide_blocks ? runner->linger.wide_blocks : least;
 }
 
 /*
@@ -256,10 +259,10 @@ static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_ar
 }
 
 /* What the operation's code says besides of what only its kind has. */
-static uint32_t find_variant(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch)
+static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
-        return find_set(&team->linger, launch->args);
+        return find_set(&runner->linger, launch->args);
     }
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES) {
         return ((const mscclpp_dev_nodes_args_t *)launch->args)->pattern;
@@ -268,11 +271,11 @@ static uint32_t find_variant(mscclpp_team_t *team, const mscclpp_dev_launch_t *l
 }
 
 /* `nblocks`: of the kernel. */
-static uint32_t encode(const mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant,
+static uint32_t encode(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                        uint32_t nblocks)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    const uint32_t least = blocks_for(team, launch);
+    const uint32_t least = blocks_for(runner, launch);
 
     return MSCCLPP_DEV_BELL_ENCODE(launch->kernel, args->dtype, args->op,
                                    is_packets(launch) && least > 1 ? nblocks : least, args->release, variant);
@@ -284,10 +287,10 @@ static uint32_t tellers(const mscclpp_linger_t *linger, uint32_t code)
     return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
 }
 
-static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t code, uint32_t coll)
+static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t code, uint32_t coll)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    uint64_t flag = (team->launches + 1) << 32;
+    uint64_t flag = (runner->launches + 1) << 32;
     uint64_t in = (uintptr_t)args->in, out = (uintptr_t)args->out;
     uint64_t words[MSCCLPP_DEV_BELL_WORDS];
     int w;
@@ -300,22 +303,22 @@ static void ring(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint3
     words[MSCCLPP_DEV_BELL_CODE] = code;
     words[MSCCLPP_DEV_BELL_COLL] = coll;
     for (w = 0; w < MSCCLPP_DEV_BELL_WORDS; ++w) {
-        __atomic_store_n(&team->mailbox->bell[w], flag | words[w], __ATOMIC_RELEASE);
+        __atomic_store_n(&runner->mailbox->bell[w], flag | words[w], __ATOMIC_RELEASE);
     }
 }
 
 /*
  * Waits until the team's last lingering kernel has left, at most so many seconds. Its blocks use the relay until then.
  */
-static bool await_left(const mscclpp_team_t *team, double seconds)
+static bool await_left(const mscclpp_runner_t *runner, double seconds)
 {
     double until;
 
-    if (left(team) >= team->linger.started) {
+    if (left(runner) >= runner->linger.started) {
         return true;
     }
     until = mscclpp_now() + seconds;
-    while (left(team) < team->linger.started) {
+    while (left(runner) < runner->linger.started) {
         if (mscclpp_now() > until) {
             return false;
         }
@@ -324,9 +327,9 @@ static bool await_left(const mscclpp_team_t *team, double seconds)
     return true;
 }
 
-void mscclpp_linger_note_call(mscclpp_team_t *team)
+void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 {
-    mscclpp_linger_t *linger = &team->linger;
+    mscclpp_linger_t *linger = &runner->linger;
 
     if (linger->allowed && linger->ended > 0) {
         const double gap_ns = 1e9 * (mscclpp_now() - linger->ended);
@@ -357,42 +360,42 @@ static bool pays(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *lau
            (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown < 2);
 }
 
-static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t variant,
+static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *tellers_p)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    mscclpp_linger_t *linger = &team->linger;
+    mscclpp_linger_t *linger = &runner->linger;
     mscclpp_dev_linger_args_t linger_args;
     mscclpp_dev_launch_t lingering;
     mscclpp_status_t status;
 
-    linger_args.spans = team->fabric != NULL;
+    linger_args.spans = runner->group->spans;
     if (linger_args.spans) {
         linger_args.nodes = *(const mscclpp_dev_nodes_args_t *)launch->args;
     } else {
         linger_args.common = *args;
     }
     memcpy(linger_args.sets, linger->sets, sizeof(linger_args.sets));
-    linger_args.number = team->launches + 1;
+    linger_args.number = runner->launches + 1;
     linger_args.window_ns = linger->window_ns;
     linger_args.cluster = linger->cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
-    lingering.nblocks = kernel_blocks(team, launch);
+    lingering.nblocks = kernel_blocks(runner, launch);
     linger_args.idle_ns = linger->idle_ns;
     linger_args.coll = coll_word(launch);
-    linger_args.code = encode(team, launch, variant, lingering.nblocks);
+    linger_args.code = encode(runner, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
-    hand_over(team, team);
-    if (!await_left(team, SOON)) {
-        mscclpp_linger_clear(team);
-        return mscclpp_repeats_launch(&team->repeats, team->gpu, team->device, team->stream, launch);
+    hand_over(runner, runner);
+    if (!await_left(runner, SOON)) {
+        mscclpp_linger_clear(runner);
+        return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
     }
     /* Words that lie there since 2^32 operations before would be taken for the next one's. */
-    __atomic_store_n(&team->mailbox->bell[0], linger_args.number << 32, __ATOMIC_RELAXED);
-    status = team->gpu->launch(team->stream, &lingering);
+    __atomic_store_n(&runner->mailbox->bell[0], linger_args.number << 32, __ATOMIC_RELAXED);
+    status = runner->gpu->launch(runner->stream, &lingering);
     if (status != MSCCLPP_OK) {
-        mscclpp_linger_clear(team);
+        mscclpp_linger_clear(runner);
         return status;
     }
     linger->new_sets = 0;
@@ -401,15 +404,15 @@ static mscclpp_status_t launch_lingering(mscclpp_team_t *team, const mscclpp_dev
     linger->stayed_at = linger->rings;
     linger->nblocks = lingering.nblocks;
     *tellers_p = tellers(linger, linger_args.code);
-    settle(team, linger_args.number);
+    settle(runner, linger_args.number);
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, uint32_t *tellers_p)
+mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t *tellers_p)
 {
-    mscclpp_linger_t *linger = &team->linger;
-    const bool suitable = can_serve(team, launch);
-    const uint32_t variant = suitable ? find_variant(team, launch) : 0;
+    mscclpp_linger_t *linger = &runner->linger;
+    const bool suitable = can_serve(runner, launch);
+    const uint32_t variant = suitable ? find_variant(runner, launch) : 0;
     /* The kernel that is there knows the operation's buffers. */
     const bool known = launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || (linger->new_sets >> variant & 1) == 0;
     uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
@@ -419,65 +422,66 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_team_t *team, const mscclpp_dev_la
     linger->rung = 0;
     *tellers_p = launch->nblocks;
     /* What the team's stream holds already must come first. */
-    if (suitable && known && team->stream == NULL && number != 0 && left(team) < number &&
-        linger->nblocks >= blocks_for(team, launch)) {
-        const uint32_t code = encode(team, launch, variant, linger->nblocks);
+    if (suitable && known && runner->stream == NULL && number != 0 && left(runner) < number &&
+        linger->nblocks >= blocks_for(runner, launch)) {
+        const uint32_t code = encode(runner, launch, variant, linger->nblocks);
 
-        ring(team, launch, code, coll_word(launch));
+        ring(runner, launch, code, coll_word(launch));
         linger->rung = number;
         *tellers_p = tellers(linger, code);
         return MSCCLPP_OK;
     }
-    status = mscclpp_team_take_stream(team);
+    status = mscclpp_runner_take_stream(runner);
     if (status != MSCCLPP_OK) {
         return status;
     }
     note_kernel(linger, missed);
     if (suitable && pays(linger, launch)) {
-        return launch_lingering(team, launch, variant, tellers_p);
+        return launch_lingering(runner, launch, variant, tellers_p);
     }
-    mscclpp_linger_clear(team);
-    return mscclpp_repeats_launch(&team->repeats, team->gpu, team->device, team->stream, launch);
+    mscclpp_linger_clear(runner);
+    return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
 }
 
-bool mscclpp_linger_present(const mscclpp_team_t *team)
+bool mscclpp_linger_present(const mscclpp_runner_t *runner)
 {
-    return team->linger.started != 0 && left(team) < team->linger.started;
+    return runner->linger.started != 0 && left(runner) < runner->linger.started;
 }
 
-bool mscclpp_linger_missed(const mscclpp_team_t *team)
+bool mscclpp_linger_missed(const mscclpp_runner_t *runner)
 {
-    const mscclpp_linger_t *linger = &team->linger;
+    const mscclpp_linger_t *linger = &runner->linger;
 
-    return linger->rung != 0 && left(team) >= linger->rung && !mscclpp_team_has_ended(team);
+    return linger->rung != 0 && left(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
 }
 
-void mscclpp_linger_note_end(mscclpp_team_t *team)
+void mscclpp_linger_note_end(mscclpp_runner_t *runner)
 {
-    team->linger.rings += team->linger.rung != 0;
-    team->linger.rung = 0;
-    team->linger.ended = mscclpp_now();
+    runner->linger.rings += runner->linger.rung != 0;
+    runner->linger.rung = 0;
+    runner->linger.ended = mscclpp_now();
 }
 
-mscclpp_status_t mscclpp_linger_end(mscclpp_team_t *team)
+mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)
 {
-    if (!team->linger.allowed) {
+    if (!runner->linger.allowed) {
         return MSCCLPP_OK;
     }
     pthread_mutex_lock(&lock);
-    dismiss(team);
-    if (owners[team->device] == team) {
-        __atomic_store_n(&owners[team->device], NULL, __ATOMIC_RELAXED);
+    dismiss(runner);
+    if (owners[runner->device] == runner) {
+        __atomic_store_n(&owners[runner->device], NULL, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&lock);
-    if (!await_left(team, LEAVE_TIME)) {
-        mscclpp_error("%s: a lingering kernel of rank %d does not leave", team->group.oob.label, team->group.rank);
+    if (!await_left(runner, LEAVE_TIME)) {
+        mscclpp_error("%s: a lingering kernel of rank %d does not leave", runner->group->oob.label,
+                      runner->group->rank);
         return MSCCLPP_ERR_DEVICE;
     }
     return MSCCLPP_OK;
 }
 
-uint64_t mscclpp_linger_rings(const mscclpp_team_t *team)
+uint64_t mscclpp_linger_rings(const mscclpp_runner_t *runner)
 {
-    return team->linger.rings;
+    return runner->linger.rings;
 }

@@ -16,7 +16,7 @@
 #include "mca/common/run/linger_history.h"
 #include "mca/common/base/status.h"
 
-struct mscclpp_team;
+typedef struct mscclpp_runner mscclpp_runner_t;
 
 /* Of one team; its fields are linger.c's own. */
 typedef struct {
@@ -51,35 +51,35 @@ typedef struct {
  * Before the team's first call. `turns`: processes take turns on a device of the team's. `spans`: the team is that of a
  * node, and there are others.
  */
-void mscclpp_linger_init(struct mscclpp_team *team, const mscclpp_config_t *config, bool turns, bool spans);
+void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool turns, bool spans);
 
 /* A blocking call begins. */
-void mscclpp_linger_note_call(struct mscclpp_team *team);
+void mscclpp_linger_note_call(mscclpp_runner_t *runner);
 
 /*
  * Starts an operation that the host waits for: rings, or launches a kernel in the team's stream, which lingers where
  * that is likely to pay. *tellers_p: how many blocks tell of the operation's end. The caller notes the launch.
  */
-mscclpp_status_t mscclpp_linger_start(struct mscclpp_team *team, const mscclpp_dev_launch_t *launch,
+mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                       uint32_t *tellers_p);
 
 /* A lingering kernel of the team has not left yet. */
-bool mscclpp_linger_present(const struct mscclpp_team *team);
+bool mscclpp_linger_present(const mscclpp_runner_t *runner);
 
 /* The kernel that was rung for the operation in hand left without having heard it. */
-bool mscclpp_linger_missed(const struct mscclpp_team *team);
+bool mscclpp_linger_missed(const mscclpp_runner_t *runner);
 
 /* The operation in hand has ended. */
-void mscclpp_linger_note_end(struct mscclpp_team *team);
+void mscclpp_linger_note_end(mscclpp_runner_t *runner);
 
 /* Sends away whatever lingers on the team's device, this team's kernel or another's; returns at once. */
-void mscclpp_linger_clear(struct mscclpp_team *team);
+void mscclpp_linger_clear(mscclpp_runner_t *runner);
 
 /*
  * Sends the team's kernel away and waits until it has left. MSCCLPP_ERR_DEVICE if it does not. To be called before
  * anything that it uses is freed.
  */
-mscclpp_status_t mscclpp_linger_end(struct mscclpp_team *team);
+mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner);
 
 /*
  * A kernel is about to be queued in a stream of the application. It may wait for a rank that first waits for a kernel
@@ -88,7 +88,7 @@ mscclpp_status_t mscclpp_linger_end(struct mscclpp_team *team);
 void mscclpp_linger_note_enqueue(void);
 
 /* How many operations of a team were served without a launch. */
-uint64_t mscclpp_linger_rings(const struct mscclpp_team *team);
+uint64_t mscclpp_linger_rings(const mscclpp_runner_t *runner);
 
 /* Testing: teams of ranks that are threads of one process do not send one another's kernels away. */
 void mscclpp_linger_share_devices(bool share);

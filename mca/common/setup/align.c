@@ -94,9 +94,9 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *shared_p = turns;
-    team->crowded = most > 1 || known > 1;
-    team->block_limit = team->block_limit / (known > most ? known : most);
-    team->block_limit = team->block_limit == 0 && !team->group.on_host ? 1 : team->block_limit;
+    team->runner.crowded = most > 1 || known > 1;
+    team->runner.block_limit = team->runner.block_limit / (known > most ? known : most);
+    team->runner.block_limit = team->runner.block_limit == 0 && !team->group.on_host ? 1 : team->runner.block_limit;
     return MSCCLPP_OK;
 }
 
@@ -158,7 +158,7 @@ static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, co
     own->version = PROTOCOL_VERSION;
     own->on_host = team->group.on_host;
     own->meet_first = team->group.meet_first;
-    own->block_limit = team->block_limit;
+    own->block_limit = team->runner.block_limit;
     own->threaded = params->concurrent && !team->group.on_host;
     own->blocking = !team->group.on_host && mscclpp_tool_blocks_launches();
     own->users = team->gpu_users;
@@ -189,14 +189,15 @@ static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, co
     fabric->config.exchange_size = cards[0].exchange_size;
     for (rank = 0; rank < oob->size; ++rank) {
         team->group.meet_first = team->group.meet_first || cards[rank].meet_first;
-        team->block_limit = cards[rank].block_limit < team->block_limit ? cards[rank].block_limit : team->block_limit;
+        team->runner.block_limit =
+            cards[rank].block_limit < team->runner.block_limit ? cards[rank].block_limit : team->runner.block_limit;
     }
     status = refuse_waits(oob, cards);
     if (status == MSCCLPP_OK) {
         status = share_gpus(team, oob, &fabric->nodes, cards, &shared);
     }
     if (status == MSCCLPP_OK) {
-        mscclpp_linger_init(team, params->config, shared, true);
+        mscclpp_linger_init(&team->runner, params->config, shared, true);
     }
     return status;
 }

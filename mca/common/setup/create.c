@@ -310,7 +310,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_agree(oob, NULL, probe_all(team), "the first all-reduce between nodes");
-        mscclpp_team_give_stream(team);
+        mscclpp_runner_give_stream(&team->runner);
     }
     if (status != MSCCLPP_OK) {
         mscclpp_team_destroy(team);

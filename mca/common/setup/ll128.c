@@ -20,9 +20,9 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
 {
     int peer;
 
-    for (peer = 0; peer < team->group.size && team->gpu->keeps_lines != NULL; ++peer) {
+    for (peer = 0; peer < team->group.size && team->runner.gpu->keeps_lines != NULL; ++peer) {
         if (team->protocol.packet_width != 128 &&
-            !team->gpu->keeps_lines(team->device, uuids + (size_t)peer * stride)) {
+            !team->runner.gpu->keeps_lines(team->runner.device, uuids + (size_t)peer * stride)) {
             mscclpp_info("%s: rank %d: no NVLink to the GPU of rank %d, or it is not visible: no packets of 128 bytes",
                          team->group.oob.label, team->group.members[team->group.rank], team->group.members[peer]);
             return false;
@@ -33,7 +33,7 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
 
 static mscclpp_status_t try_lines(mscclpp_team_t *team, bool shared)
 {
-    const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(team->layout.packet_half, team->group.size);
+    const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size);
     const uint32_t lanes = team->group.on_host ? 1 : WARP;
     const uint32_t most = team->group.on_host ? 1 : MSCCLPP_DEV_MAX_THREADS;
     mscclpp_dev_ll128_probe_args_t args;
@@ -42,10 +42,10 @@ static mscclpp_status_t try_lines(mscclpp_team_t *team, bool shared)
 
     memset(&args, 0, sizeof(args));
     args.rounds = team->group.on_host || shared ? FEW_ROUNDS : ROUNDS;
-    team->epochs += args.rounds;
+    team->runner.epochs += args.rounds;
     status = mscclpp_team_probe(team, MSCCLPP_KERNEL_LL128_PROBE,
                                 capacity * lanes < most ? (uint32_t)capacity * lanes : most, &args.common, 1, &seconds);
-    if (status == MSCCLPP_OK && team->mailbox->torn != 0) {
+    if (status == MSCCLPP_OK && team->runner.mailbox->torn != 0) {
         mscclpp_log(team->protocol.packet_width == 128 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                     "%s: rank %d: stores of 128 bytes arrived in parts: no packets of 128 bytes", team->group.oob.label,
                     team->group.members[team->group.rank]);
@@ -62,7 +62,7 @@ mscclpp_status_t mscclpp_team_try_ll128(mscclpp_team_t *team, const unsigned cha
     mscclpp_vote_t vote;
 
     if (team->group.size == 1 || (width != 0 && width != 128) || (shared && width == 0) ||
-        MSCCLPP_DEV_LL128_CAPACITY(team->layout.packet_half, team->group.size) == 0) {
+        MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size) == 0) {
         return MSCCLPP_OK;
     }
     /* Who knows better takes part all the same: the peers' kernels wait for this rank's. */

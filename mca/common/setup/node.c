@@ -99,20 +99,20 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
     mscclpp_status_t status;
 
     memset(&args, 0, sizeof(args));
-    mscclpp_team_fill_args(team, &args);
+    mscclpp_runner_fill_args(&team->runner, &args);
     args.rank = 0;
     args.nranks = 1;
-    args.scratch[0] = team->scratch;
+    args.scratch[0] = team->runner.scratch;
     launch.kernel = MSCCLPP_KERNEL_BARRIER;
     launch.nblocks = 1;
     launch.nthreads = team->group.on_host ? 1 : 64;
     launch.args = &args;
-    status = team->gpu->launch(team->stream, &launch);
+    status = team->runner.gpu->launch(team->runner.stream, &launch);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    mscclpp_team_note_launch(team, launch.nblocks);
-    return team->gpu->stream_sync(team->stream);
+    mscclpp_runner_note_launch(&team->runner, launch.nblocks);
+    return team->runner.gpu->stream_sync(team->runner.stream);
 }
 
 /*
@@ -126,17 +126,19 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     size_t length = sizeof(hello->address);
     void *host, *device;
 
-    if ((status = team->gpu->device_info(team->device, &info)) != MSCCLPP_OK ||
-        (status = team->gpu->preload(team->device)) != MSCCLPP_OK ||
-        (status = mscclpp_team_take_stream(team)) != MSCCLPP_OK ||
-        (status = team->gpu->host_alloc(sizeof(*team->mailbox), &host, &device)) != MSCCLPP_OK) {
+    if ((status = team->runner.gpu->device_info(team->runner.device, &info)) != MSCCLPP_OK ||
+        (status = team->runner.gpu->preload(team->runner.device)) != MSCCLPP_OK ||
+        (status = mscclpp_runner_take_stream(&team->runner)) != MSCCLPP_OK ||
+        (status = team->runner.gpu->host_alloc(sizeof(*team->runner.mailbox), &host, &device)) != MSCCLPP_OK) {
         return status;
     }
-    team->mailbox = host;
-    team->device_mailbox = device;
+    team->runner.mailbox = host;
+    team->runner.device_mailbox = device;
     mscclpp_team_lay_out(team, config, whole);
-    status = team->gpu->device_alloc(team->device, team->layout.total, (void **)&team->scratch);
-    if (status != MSCCLPP_OK || (status = team->gpu->export_memory(team->scratch, &hello->scratch)) != MSCCLPP_OK ||
+    status =
+        team->runner.gpu->device_alloc(team->runner.device, team->runner.layout.total, (void **)&team->runner.scratch);
+    if (status != MSCCLPP_OK ||
+        (status = team->runner.gpu->export_memory(team->runner.scratch, &hello->scratch)) != MSCCLPP_OK ||
         (status = warm_up(team)) != MSCCLPP_OK) {
         return status;
     }
@@ -190,8 +192,8 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
         if (!hello->ready && rank == team->group.rank && mscclpp_status_is_shortage(own)) {
             mscclpp_warn("%s: rank %d: what a team needs, %llu bytes of device memory among it: %s: device buffers are "
                          "staged",
-                         team->group.oob.label, team->group.members[rank], (unsigned long long)team->layout.total,
-                         mscclpp_status_string(own));
+                         team->group.oob.label, team->group.members[rank],
+                         (unsigned long long)team->runner.layout.total, mscclpp_status_string(own));
             return false;
         }
         if (!hello->ready) {
@@ -225,15 +227,15 @@ static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
     team->group.control = mscclpp_shmseg_base(team->group.control_segment);
     for (rank = 0; rank < team->group.size; ++rank) {
         if (rank == team->group.rank) {
-            team->peer_scratch[rank] = team->scratch;
+            team->runner.peer_scratch[rank] = team->runner.scratch;
             continue;
         }
-        status = team->gpu->import_memory(team->device, &hellos[rank].scratch, &base);
+        status = team->runner.gpu->import_memory(team->runner.device, &hellos[rank].scratch, &base);
         if (status != MSCCLPP_OK) {
             return status;
         }
-        team->peer_handle[rank] = hellos[rank].scratch;
-        team->peer_scratch[rank] = (char *)base + hellos[rank].scratch.offset;
+        team->runner.peer_handle[rank] = hellos[rank].scratch;
+        team->runner.peer_scratch[rank] = (char *)base + hellos[rank].scratch.offset;
     }
     if (team->group.ctrl == NULL) {
         return MSCCLPP_OK;
@@ -339,7 +341,7 @@ static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
     for (rank = 0; rank < team->group.size; ++rank) {
         concurrent = concurrent || hellos[rank].concurrent != 0;
     }
-    return concurrent || team->crowded;
+    return concurrent || team->runner.crowded;
 }
 
 static bool is_threaded(const mscclpp_team_t *team, const hello_t *hellos)
@@ -378,12 +380,12 @@ mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t k
     status = mscclpp_group_meet(&team->group, 0);
     team->group.timeout = PROBE_DEADLINE;
     team->group.warn_after = 0;
-    mscclpp_team_fill_args(team, args);
+    mscclpp_runner_fill_args(&team->runner, args);
     for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
         const double started = mscclpp_now();
         double took;
 
-        status = mscclpp_team_launch(team, NULL, &launch, "probe");
+        status = mscclpp_runner_launch(&team->runner, NULL, &launch, "probe");
         took = mscclpp_now() - started;
         /* The first round waits for the ranks to arrive. */
         if (round == 1 || (round > 1 && took < *seconds_p)) {
@@ -407,7 +409,7 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
     mscclpp_status_t status;
     double seconds;
 
-    if (team->crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
+    if (team->runner.crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
         mscclpp_info("%s: processes share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
                      team->group.oob.label);
         *own_p = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -415,8 +417,8 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
     }
     memset(&args, 0, sizeof(args));
     status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_host ? 1 : 64, &args,
-                                team->crowded ? PROBE_ROUNDS : 1, &seconds);
-    if (status == MSCCLPP_OK && team->crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
+                                team->runner.crowded ? PROBE_ROUNDS : 1, &seconds);
+    if (status == MSCCLPP_OK && team->runner.crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
         mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",
                      team->group.oob.label, 1e6 * seconds);
@@ -449,9 +451,10 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
         return status;
     }
     mscclpp_group_notices_init(&team->group);
-    team->gpu = params->gpu;
+    team->runner.gpu = params->gpu;
+    team->runner.group = &team->group;
     team->group.oob = *oob;
-    team->device = params->device;
+    team->runner.device = params->device;
     team->group.rank = oob->rank;
     team->group.size = oob->size;
     for (i = 0; i < team->group.size; ++i) {
@@ -461,7 +464,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->group.timeout = params->config->timeout;
     team->group.warn_after = params->config->warn_after;
     team->group.checks_calls = params->config->check_calls;
-    team->mapping_limit = mscclpp_mapping_limit(params->config);
+    team->runner.mapping_limit = mscclpp_mapping_limit(params->config);
     team->last_algorithm = "none";
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
 
@@ -491,11 +494,11 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     }
     team->protocol = hellos[0].protocol;
     team->group.id = hellos[0].team_id;
-    team->block_limit = find_block_limit(team, hellos, nodes == NULL);
-    team->crowded = shares_gpu(team, hellos);
+    team->runner.block_limit = find_block_limit(team, hellos, nodes == NULL);
+    team->runner.crowded = shares_gpu(team, hellos);
     team->group.meet_first = must_meet_first(team, hellos);
-    team->one_gpu =
-        team->crowded && team->group.size > 1 && count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->group.size;
+    team->one_gpu = team->runner.crowded && team->group.size > 1 &&
+                    count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->group.size;
     team->group.watched = !team->group.on_host && mscclpp_tool_watches_kernels();
     if (hellos[oob->size].concurrent) {
         team->group.room = params->room != NULL ? params->room : mscclpp_room_process();
@@ -504,7 +507,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
      * Their memory is allocated in the middle of a call, which may wait for kernels of other threads; where launches
      * wait for their kernels, copies wait for one another; and within a GPU kernels are the faster ones.
      */
-    team->engines = !team->group.meet_first && !is_threaded(team, hellos) && !team->crowded && nodes == NULL &&
+    team->engines = !team->group.meet_first && !is_threaded(team, hellos) && !team->runner.crowded && nodes == NULL &&
                     !launches_block(team, hellos);
     *own_p = attach(team, hellos);
     status = agree(team, *own_p, "what peers share");
@@ -513,19 +516,19 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
         status = check_progress(team, own_p);
     }
     if (status == MSCCLPP_OK && nodes == NULL) {
-        status = mscclpp_team_try_ll128(team, hellos[0].uuid, sizeof(*hellos), team->crowded, own_p);
+        status = mscclpp_team_try_ll128(team, hellos[0].uuid, sizeof(*hellos), team->runner.crowded, own_p);
     }
     if (status != MSCCLPP_OK) {
         goto err_close;
     }
     if (nodes == NULL) {
-        mscclpp_linger_init(team, params->config, takes_turns(team, hellos), false);
+        mscclpp_linger_init(&team->runner, params->config, takes_turns(team, hellos), false);
     }
     mscclpp_log(nodes == NULL ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                 "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->group.rank,
-                team->group.size, team->gpu->name, team->device,
+                team->group.size, team->runner.gpu->name, team->runner.device,
                 team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "shared memory");
-    mscclpp_team_give_stream(team);
+    mscclpp_runner_give_stream(&team->runner);
     free(hellos);
     *team_p = team;
     return MSCCLPP_OK;
@@ -535,9 +538,9 @@ err_close:
      * Once all have met here nobody maps anybody's scratch, so it can be freed without the count in the control
      * segment. If they cannot meet, a peer may still map it.
      */
-    mscclpp_team_close_peers(team);
+    mscclpp_runner_close_peers(&team->runner);
     if (status != MSCCLPP_ERR_NOT_SUPPORTED || agree(team, MSCCLPP_OK, "letting go") != MSCCLPP_OK) {
-        team->stuck = true;
+        team->runner.stuck = true;
     }
     team->group.control = NULL;
 

@@ -40,7 +40,7 @@ static mscclpp_status_t take_streams(engines_t *engines, int wanted)
     engines->count = 0;
     wanted = wanted < 1 ? 1 : wanted > limit ? limit : wanted;
     while (engines->count < wanted && status == MSCCLPP_OK) {
-        status = mscclpp_stream_get(team->gpu, team->device, &engines->stream[engines->count]);
+        status = mscclpp_stream_get(team->runner.gpu, team->runner.device, &engines->stream[engines->count]);
         engines->count += status == MSCCLPP_OK;
     }
     return status;
@@ -51,8 +51,8 @@ static void give_streams(engines_t *engines)
 {
     const mscclpp_team_t *team = engines->task->team;
 
-    while (engines->count > 0 && !team->stuck) {
-        mscclpp_stream_put(team->gpu, team->device, engines->stream[--engines->count], false);
+    while (engines->count > 0 && !team->runner.stuck) {
+        mscclpp_stream_put(team->runner.gpu, team->runner.device, engines->stream[--engines->count], false);
     }
 }
 
@@ -63,8 +63,8 @@ static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct
     uint32_t i;
 
     for (i = 0; i < direct->count && status == MSCCLPP_OK; ++i) {
-        status = team->gpu->put(engines->stream[i % (uint32_t)engines->count], direct->to[i], direct->from[i],
-                                direct->bytes[i]);
+        status = team->runner.gpu->put(engines->stream[i % (uint32_t)engines->count], direct->to[i], direct->from[i],
+                                       direct->bytes[i]);
     }
     return status;
 }
@@ -88,9 +88,10 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
         mscclpp_gpu_stream_t *stream = engines->stream[begin / PIECE % (uint64_t)engines->count];
         char *own = direct->to[index] + begin;
 
-        status = team->gpu->put(stream, own, direct->from[0] + begin, size);
+        status = team->runner.gpu->put(stream, own, direct->from[0] + begin, size);
         for (i = 1; i < direct->count && status == MSCCLPP_OK; ++i) {
-            status = team->gpu->put(stream, direct->to[((uint32_t)index + i) % direct->count] + begin, own, size);
+            status =
+                team->runner.gpu->put(stream, direct->to[((uint32_t)index + i) % direct->count] + begin, own, size);
         }
     }
     return status;
@@ -105,7 +106,7 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 
     mscclpp_group_wait_init(&wait, &team->group, "copies", engines->task->most);
     for (i = 0; i < engines->count && status == MSCCLPP_OK; ++i) {
-        while ((status = team->gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS) {
+        while ((status = team->runner.gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS) {
             status = mscclpp_group_wait_turn(&wait);
             if (status != MSCCLPP_OK) {
                 return status;
@@ -124,10 +125,11 @@ static void settle(const engines_t *engines)
     int i;
 
     for (i = 0; i < engines->count; ++i) {
-        while ((status = team->gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
+        while ((status = team->runner.gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS &&
+               mscclpp_now() < until) {
             mscclpp_group_progress(&team->group);
         }
-        team->stuck = team->stuck || status != MSCCLPP_OK;
+        team->runner.stuck = team->runner.stuck || status != MSCCLPP_OK;
     }
 }
 
@@ -140,7 +142,8 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
 
     memset(&direct, 0, sizeof(direct));
     mscclpp_coll_fill_direct(task, &direct);
-    mscclpp_team_keep_mappings(team, true); /* until no engine writes there any more, which no launch tells */
+    mscclpp_runner_keep_mappings(&team->runner,
+                                 true); /* until no engine writes there any more, which no launch tells */
     status = direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
     if (status == MSCCLPP_OK) {
         status = await_copies(&engines);
@@ -151,7 +154,7 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
     if (status != MSCCLPP_OK) {
         settle(&engines);
     }
-    mscclpp_team_keep_mappings(team, team->stuck);
+    mscclpp_runner_keep_mappings(&team->runner, team->runner.stuck);
     give_streams(&engines);
     return status;
 }

@@ -73,10 +73,10 @@ static mscclpp_status_t tell(mscclpp_coll_task_t *task)
     mine->in_place = 0;
     mine->most = task->most;
     if (in != NULL) {
-        exportable = team->gpu->export_memory(in, &mine->in) == MSCCLPP_OK;
+        exportable = team->runner.gpu->export_memory(in, &mine->in) == MSCCLPP_OK;
     }
     if (out != NULL && exportable) {
-        exportable = team->gpu->export_memory(out, &mine->out) == MSCCLPP_OK;
+        exportable = team->runner.gpu->export_memory(out, &mine->out) == MSCCLPP_OK;
     }
     mine->exportable = exportable;
     for (peer = 0; peer < team->group.size && task->args->varied && task->args->recv != NULL; ++peer) {
@@ -94,8 +94,8 @@ static mscclpp_status_t tell(mscclpp_coll_task_t *task)
 static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mappings,
                             int *count, char **address_p)
 {
-    mscclpp_status_t status =
-        mscclpp_mapping_get(team->gpu, team->device, handle, team->mapping_limit, &mappings[*count]);
+    mscclpp_status_t status = mscclpp_mapping_get(team->runner.gpu, team->runner.device, handle,
+                                                  team->runner.mapping_limit, &mappings[*count]);
 
     if (status == MSCCLPP_OK) {
         *address_p = (char *)mscclpp_mapping_base(mappings[(*count)++]) + handle->offset;
@@ -162,7 +162,7 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
     status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->most,
                                         exportable && mapping == MSCCLPP_OK, &mapped);
     if (status == MSCCLPP_OK && mapped) {
-        mscclpp_team_hold_mappings(team, mappings, count);
+        mscclpp_runner_hold_mappings(&team->runner, mappings, count);
     } else {
         while (count > 0) {
             mscclpp_mapping_put(mappings[--count]);

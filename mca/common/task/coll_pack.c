@@ -30,7 +30,7 @@ static mscclpp_status_t launch(mscclpp_team_t *team, const mscclpp_dev_pack_args
     launch.nblocks = team->group.on_host ? 1 : wanted < PACK_BLOCKS ? (uint32_t)wanted : PACK_BLOCKS;
     launch.nthreads = team->group.on_host ? 1 : MSCCLPP_DEV_MAX_THREADS;
     launch.args = args;
-    return team->gpu->launch(team->stream, &launch);
+    return team->runner.gpu->launch(team->runner.stream, &launch);
 }
 
 /* Run by run, where kernels cannot touch the buffer, or not all of it. */
@@ -50,12 +50,12 @@ static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_
                 char *spread =
                     pack->spread + (int64_t)element * pack->extent + piece->offset + (int64_t)run * piece->stride;
 
-                status = team->gpu->settle(spread);
+                status = team->runner.gpu->settle(spread);
                 if (status != MSCCLPP_OK) {
                     break;
                 }
-                status = unpack ? team->gpu->copy(team->stream, spread, to, piece->length)
-                                : team->gpu->copy(team->stream, to, spread, piece->length);
+                status = unpack ? team->runner.gpu->copy(team->runner.stream, spread, to, piece->length)
+                                : team->runner.gpu->copy(team->runner.stream, to, spread, piece->length);
             }
         }
     }

@@ -9,9 +9,9 @@
 
 static mscclpp_status_t need_stream(mscclpp_coll_task_t *task)
 {
-    mscclpp_status_t status = mscclpp_team_take_stream(task->team);
+    mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
 
-    task->stream = task->team->stream;
+    task->stream = task->team->runner.stream;
     return status;
 }
 
@@ -19,7 +19,7 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes,
 {
     mscclpp_status_t status = need_stream(task);
 
-    return status == MSCCLPP_OK ? task->team->gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
+    return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
 }
 
 /* Device memory with a copy of the input, packed if it has holes. */
@@ -36,7 +36,7 @@ static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
         status = mscclpp_coll_pack(task, task->args->in_packs, task->args->in_pack_count, task->in_stand_in, false,
                                    task->in_far);
     } else if (status == MSCCLPP_OK) {
-        status = task->team->gpu->copy(task->stream, task->in_stand_in, task->in, span);
+        status = task->team->runner.gpu->copy(task->stream, task->in_stand_in, task->in, span);
     }
     task->in = task->in_stand_in;
     return status;
@@ -55,7 +55,7 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
     }
     status = make_stand_in(task, span, &task->out_stand_in);
     if (status == MSCCLPP_OK && task->args->out_pack_count == 0) {
-        status = task->team->gpu->copy(task->stream, task->out_stand_in, task->out, span);
+        status = task->team->runner.gpu->copy(task->stream, task->out_stand_in, task->out, span);
     }
     task->out = task->out_stand_in;
     return status;
@@ -72,10 +72,10 @@ static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task)
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (task->args->out != NULL) {
-        status = team->gpu->reach(team->device, task->args->out, &out);
+        status = team->runner.gpu->reach(team->runner.device, task->args->out, &out);
     }
     if (task->args->in != NULL && status == MSCCLPP_OK) {
-        status = team->gpu->reach(team->device, task->args->in, &in);
+        status = team->runner.gpu->reach(team->runner.device, task->args->in, &in);
     }
     task->release = out == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
     task->in_far = in == MSCCLPP_REACH_NONE || task->args->in_scattered;
@@ -137,39 +137,39 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
     if (task->args->out_pack_count > 0) {
         status = mscclpp_coll_pack(task, task->args->out_packs, task->args->out_pack_count, task->out_stand_in, true,
                                    task->out_far);
-        return status == MSCCLPP_OK ? mscclpp_team_await_stream(team) : status;
+        return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&team->runner) : status;
     }
     if (MSCCLPP_DEV_COMBINES(task->pattern)) {
         const uint64_t bytes = mscclpp_coll_result_bytes(task);
 
-        status = bytes > 0 ? team->gpu->copy(task->stream, home, task->out_stand_in, bytes) : MSCCLPP_OK;
+        status = bytes > 0 ? team->runner.gpu->copy(task->stream, home, task->out_stand_in, bytes) : MSCCLPP_OK;
     }
     for (peer = 0; peer < team->group.size && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
         const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
 
         if (block.bytes > 0 && !(peer == team->group.rank && task->in_place)) {
-            status = team->gpu->copy(task->stream, home + block.offset, (char *)task->out_stand_in + block.offset,
-                                     block.bytes);
+            status = team->runner.gpu->copy(task->stream, home + block.offset,
+                                            (char *)task->out_stand_in + block.offset, block.bytes);
         }
     }
-    return status == MSCCLPP_OK ? mscclpp_team_await_stream(team) : status;
+    return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&team->runner) : status;
 }
 
 static mscclpp_status_t restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;
 
-    if (team->stuck) {
+    if (team->runner.stuck) {
         return status; /* the kernel may still use the stand-ins */
     }
     if (task->out_stand_in != NULL) {
         if (status == MSCCLPP_OK) {
             status = copy_home(task);
         }
-        team->gpu->temp_free(task->stream, task->out_stand_in);
+        team->runner.gpu->temp_free(task->stream, task->out_stand_in);
     }
     if (task->in_stand_in != NULL) {
-        team->gpu->temp_free(task->stream, task->in_stand_in);
+        team->runner.gpu->temp_free(task->stream, task->in_stand_in);
     }
     return status;
 }
@@ -195,9 +195,9 @@ static void describe(const mscclpp_coll_task_t *task, mscclpp_select_input_t *in
     input->one_gpu = team->one_gpu;
     input->engines = team->engines && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT && !is_early(task);
     input->early = task->args->early;
-    input->block_limit = task->args->early ? mscclpp_team_early_blocks(team) : team->block_limit;
+    input->block_limit = task->args->early ? mscclpp_runner_early_blocks(&team->runner) : team->runner.block_limit;
     input->protocol = &team->protocol;
-    input->layout = &team->layout;
+    input->layout = &team->runner.layout;
 }
 
 static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
@@ -217,7 +217,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     mscclpp_dev_args_t *common = &blocks->coll.common;
     int peer;
 
-    mscclpp_team_fill_args(task->team, common);
+    mscclpp_runner_fill_args(&task->team->runner, common);
     common->in = task->in;
     common->out = task->out;
     common->bytes = task->bytes;
@@ -250,11 +250,11 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     memset(&args, 0, sizeof(args));
     launch.kernel = task->choice.kernel;
     if (task->strided) {
-        mscclpp_team_fill_args(task->team, &args.strided.common);
+        mscclpp_runner_fill_args(&task->team->runner, &args.strided.common);
         mscclpp_coll_fill_strided(task, &args.strided);
         launch.kernel = MSCCLPP_KERNEL_COLL_MOVE_STRIDED;
     } else if (task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
-        mscclpp_team_fill_args(task->team, &args.direct.common);
+        mscclpp_runner_fill_args(&task->team->runner, &args.direct.common);
         args.direct.common.dtype = (uint32_t)task->args->dtype;
         args.direct.common.op = (uint32_t)task->args->op;
         mscclpp_coll_fill_direct(task, &args.direct);
@@ -264,17 +264,17 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
     launch.args = &args;
-    return mscclpp_team_launch(task->team, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
+    return mscclpp_runner_launch(&task->team->runner, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
 }
 
 static mscclpp_status_t launch_early(mscclpp_coll_task_t *task)
 {
     const uint32_t blocks = task->choice.nblocks;
-    mscclpp_status_t status = mscclpp_team_enter_early(task->team, blocks, task->most);
+    mscclpp_status_t status = mscclpp_runner_enter_early(&task->team->runner, blocks, task->most);
 
     if (status == MSCCLPP_OK) {
         status = launch(task);
-        mscclpp_team_leave_early(task->team, blocks);
+        mscclpp_runner_leave_early(&task->team->runner, blocks);
     }
     return status;
 }
@@ -288,7 +288,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
 
     /* Peers' engines, which have streams of their own, may be at work here once buffers are exchanged. */
     if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
-        status = mscclpp_team_await_stream(team);
+        status = mscclpp_runner_await_stream(&team->runner);
     }
     if (status == MSCCLPP_OK && needs_mapping(task)) {
         status = mscclpp_coll_exchange(task, &mapped);
@@ -333,10 +333,10 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     }
     status = need_stream(task);
     if (status == MSCCLPP_OK) {
-        status = task->team->gpu->copy(task->stream, (char *)args->out + (combines ? 0 : to.offset),
-                                       (const char *)args->in + from.offset, bytes);
+        status = task->team->runner.gpu->copy(task->stream, (char *)args->out + (combines ? 0 : to.offset),
+                                              (const char *)args->in + from.offset, bytes);
     }
-    return status == MSCCLPP_OK ? mscclpp_team_await_stream(task->team) : status;
+    return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
 /*
@@ -380,7 +380,7 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     team->group.asked =
         mscclpp_control_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
-    mscclpp_team_release_mappings(team, false);
+    mscclpp_runner_release_mappings(&team->runner, false);
     status = look_at_buffers(task);
     /* Padding and holes have to stay as they are, which a copy of bytes does not see to. */
     if (status == MSCCLPP_OK && team->group.size == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
@@ -396,8 +396,8 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
         }
         status = restore_buffers(task, status);
     }
-    mscclpp_team_release_mappings(team, false);
-    mscclpp_team_give_stream(team);
+    mscclpp_runner_release_mappings(&team->runner, false);
+    mscclpp_runner_give_stream(&team->runner);
     /* Peers may be under way, so the call can no longer be left to another path. */
     return status == MSCCLPP_OK
                ? status
@@ -435,9 +435,9 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_host)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    mscclpp_linger_note_call(team);
+    mscclpp_linger_note_call(&team->runner);
     /* Of an enqueued call, which nobody waited for. */
-    status = mscclpp_team_check_mailbox(team, team->last_algorithm);
+    status = mscclpp_runner_check_mailbox(&team->runner, team->last_algorithm);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }

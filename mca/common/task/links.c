@@ -10,7 +10,7 @@
 
 uint64_t mscclpp_ring_max(const mscclpp_team_t *team)
 {
-    return team->layout.bulk_size / 2;
+    return team->runner.layout.bulk_size / 2;
 }
 
 mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
@@ -31,7 +31,7 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
         return MSCCLPP_ERR_INVALID;
     }
     memset(&args, 0, sizeof(args));
-    mscclpp_team_fill_args(team, &args.common);
+    mscclpp_runner_fill_args(&team->runner, &args.common);
     args.common.in = in;
     args.common.out = out;
     args.common.bytes = bytes;
@@ -39,7 +39,7 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
     args.get = get;
     blocks = blocks == 0 ? 1 : blocks;
     blocks = blocks > MSCCLPP_DEV_CHANNEL_BLOCKS ? MSCCLPP_DEV_CHANNEL_BLOCKS : blocks;
-    blocks = team->block_limit != 0 && blocks > team->block_limit ? team->block_limit : blocks;
+    blocks = team->runner.block_limit != 0 && blocks > team->runner.block_limit ? team->runner.block_limit : blocks;
     launch.kernel = MSCCLPP_KERNEL_CHANNEL_RING;
     launch.nblocks = team->group.on_host ? team->protocol.twin_blocks : (uint32_t)blocks;
     launch.nthreads = team->group.on_host ? team->protocol.twin_threads : THREADS;
@@ -50,10 +50,10 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
     started = mscclpp_now();
     status = mscclpp_group_meet(&team->group, bytes);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_team_launch(team, NULL, &launch, "ring");
+        status = mscclpp_runner_launch(&team->runner, NULL, &launch, "ring");
     }
     mscclpp_group_give_room(&team->group);
-    mscclpp_team_give_stream(team);
+    mscclpp_runner_give_stream(&team->runner);
     if (status == MSCCLPP_OK) {
         *seconds_p = mscclpp_now() - started;
         return MSCCLPP_OK;

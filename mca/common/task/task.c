@@ -50,9 +50,9 @@ static uint64_t span(const mscclpp_allreduce_args_t *args)
 /* A stream for work besides the kernel. A kernel that is started afterwards follows it. */
 static mscclpp_status_t need_stream(task_t *task)
 {
-    mscclpp_status_t status = mscclpp_team_take_stream(task->team);
+    mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
 
-    task->stream = task->team->stream;
+    task->stream = task->team->runner.stream;
     return status;
 }
 
@@ -61,7 +61,7 @@ static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
 {
     mscclpp_status_t status = need_stream(task);
 
-    return status == MSCCLPP_OK ? task->team->gpu->temp_alloc(task->stream, task->bytes, stand_in_p) : status;
+    return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, task->bytes, stand_in_p) : status;
 }
 
 /*
@@ -72,11 +72,11 @@ static mscclpp_status_t look_at_buffers(task_t *task)
 {
     const mscclpp_team_t *team = task->team;
     const mscclpp_allreduce_args_t *args = task->args;
-    mscclpp_status_t status = team->gpu->reach(team->device, args->recvbuf, &task->out_reach);
+    mscclpp_status_t status = team->runner.gpu->reach(team->runner.device, args->recvbuf, &task->out_reach);
 
     task->in_reach = task->out_reach;
     if (status == MSCCLPP_OK && args->sendbuf != args->recvbuf) {
-        status = team->gpu->reach(team->device, args->sendbuf, &task->in_reach);
+        status = team->runner.gpu->reach(team->runner.device, args->sendbuf, &task->in_reach);
     }
     return status;
 }
@@ -100,7 +100,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
         task->out = task->out_stand_in;
         /* Padding between elements is not written by the kernel, so it must be there to be copied back. */
         if (status == MSCCLPP_OK && (in_place || !is_dense(args->dtype))) {
-            status = team->gpu->copy(task->stream, task->out, args->recvbuf, task->bytes);
+            status = team->runner.gpu->copy(task->stream, task->out, args->recvbuf, task->bytes);
         }
     }
     if (in_place) {
@@ -109,7 +109,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
         status = make_stand_in(task, &task->in_stand_in);
         task->in = task->in_stand_in;
         if (status == MSCCLPP_OK) {
-            status = team->gpu->copy(task->stream, task->in_stand_in, args->sendbuf, task->bytes);
+            status = team->runner.gpu->copy(task->stream, task->in_stand_in, args->sendbuf, task->bytes);
         }
     }
     return status;
@@ -120,20 +120,20 @@ static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;
 
-    if (team->stuck) {
+    if (team->runner.stuck) {
         return status; /* the kernel may still use the stand-ins */
     }
     if (task->out_stand_in != NULL) {
         if (status == MSCCLPP_OK) {
-            status = team->gpu->copy(task->stream, task->args->recvbuf, task->out_stand_in, task->bytes);
+            status = team->runner.gpu->copy(task->stream, task->args->recvbuf, task->out_stand_in, task->bytes);
         }
         if (status == MSCCLPP_OK) {
-            status = mscclpp_team_await_stream(team);
+            status = mscclpp_runner_await_stream(&team->runner);
         }
-        team->gpu->temp_free(task->stream, task->out_stand_in);
+        team->runner.gpu->temp_free(task->stream, task->out_stand_in);
     }
     if (task->in_stand_in != NULL) {
-        team->gpu->temp_free(task->stream, task->in_stand_in);
+        team->runner.gpu->temp_free(task->stream, task->in_stand_in);
     }
     return status;
 }
@@ -162,9 +162,9 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->ll128 = team->ll128;
     input->queued = task->app_stream != NULL;
     input->early = task->args->early;
-    input->block_limit = task->args->early ? mscclpp_team_early_blocks(team) : team->block_limit;
+    input->block_limit = task->args->early ? mscclpp_runner_early_blocks(&team->runner) : team->runner.block_limit;
     input->protocol = &team->protocol;
-    input->layout = &team->layout;
+    input->layout = &team->runner.layout;
     return mscclpp_select_allreduce(input, &task->choice);
 }
 
@@ -184,8 +184,8 @@ static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_selec
 static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input_t *input)
 {
     bool usable = false;
-    mscclpp_status_t status = mscclpp_team_exchange(task->team, task->out, task->out, task->bytes,
-                                                    task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
+    mscclpp_status_t status = mscclpp_runner_exchange(&task->team->runner, task->out, task->out, task->bytes,
+                                                      task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
 
     if (status == MSCCLPP_OK && usable) {
         status = need_stream(task);
@@ -208,8 +208,8 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
     if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers || task->choice.algo->engines) {
         return status;
     }
-    status = mscclpp_team_exchange(task->team, task->in, task->out, task->bytes, task->kernel_args.peer_in,
-                                   task->kernel_args.peer_out, &mapped);
+    status = mscclpp_runner_exchange(&task->team->runner, task->in, task->out, task->bytes, task->kernel_args.peer_in,
+                                     task->kernel_args.peer_out, &mapped);
     while (status == MSCCLPP_OK && !mapped && task->choice.algo->maps_buffers) {
         status = mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
     }
@@ -221,7 +221,7 @@ static mscclpp_status_t launch(task_t *task)
     mscclpp_dev_args_t *args = &task->kernel_args.common;
     mscclpp_dev_launch_t launch;
 
-    mscclpp_team_fill_args(task->team, args);
+    mscclpp_runner_fill_args(&task->team->runner, args);
     args->in = task->in;
     args->out = task->out;
     if (!task->choice.algo->maps_buffers && !task->choice.algo->spans_nodes) {
@@ -242,7 +242,7 @@ static mscclpp_status_t launch(task_t *task)
         mscclpp_status_t status = MSCCLPP_OK;
 
         if (task->in_stand_in != NULL || task->out_stand_in != NULL) {
-            status = mscclpp_team_await_stream(task->team); /* engines have streams of their own */
+            status = mscclpp_runner_await_stream(&task->team->runner); /* engines have streams of their own */
         }
         return status != MSCCLPP_OK ? status
                                     : mscclpp_engine_run(task->team, &task->choice, args, task->kernel_args.peer_out);
@@ -250,17 +250,17 @@ static mscclpp_status_t launch(task_t *task)
     if (task->choice.algo->spans_nodes) {
         return mscclpp_fabric_run(task->team, task->app_stream, &task->choice, args);
     }
-    return mscclpp_team_launch(task->team, task->app_stream, &launch, task->choice.algo->name);
+    return mscclpp_runner_launch(&task->team->runner, task->app_stream, &launch, task->choice.algo->name);
 }
 
 static mscclpp_status_t launch_early(task_t *task)
 {
     const uint32_t blocks = task->choice.nblocks;
-    mscclpp_status_t status = mscclpp_team_enter_early(task->team, blocks, task->bytes);
+    mscclpp_status_t status = mscclpp_runner_enter_early(&task->team->runner, blocks, task->bytes);
 
     if (status == MSCCLPP_OK) {
         status = launch(task);
-        mscclpp_team_leave_early(task->team, blocks);
+        mscclpp_runner_leave_early(&task->team->runner, blocks);
     }
     return status;
 }
@@ -277,8 +277,8 @@ static mscclpp_status_t copy_alone(task_t *task)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    status = task->team->gpu->copy(task->stream, task->args->recvbuf, task->args->sendbuf, task->bytes);
-    return status == MSCCLPP_OK ? mscclpp_team_await_stream(task->team) : status;
+    status = task->team->runner.gpu->copy(task->stream, task->args->recvbuf, task->args->sendbuf, task->bytes);
+    return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
 /* An algorithm that was asked for by name and does not serve is said aloud, once a process. */
@@ -313,7 +313,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     }
     team->last_algorithm = task->choice.algo->name;
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
-    mscclpp_team_release_mappings(team, false);
+    mscclpp_runner_release_mappings(&team->runner, false);
     status = MSCCLPP_OK;
     if (mscclpp_team_wants_more(team, task->bytes, !wait)) {
         status = mscclpp_team_grow(team, task->bytes);
@@ -341,7 +341,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     mscclpp_group_give_room(&team->group);
     if (wait) {
         status = restore_buffers(task, status);
-        mscclpp_team_release_mappings(team, false);
+        mscclpp_runner_release_mappings(&team->runner, false);
     }
     /* Peers may be under way, so the call can no longer be left to another path. */
     return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
@@ -360,10 +360,10 @@ static mscclpp_status_t run(task_t *task)
         return MSCCLPP_ERR_PEER;
     }
     if (task->app_stream == NULL) {
-        mscclpp_linger_note_call(team);
+        mscclpp_linger_note_call(&team->runner);
     }
     /* Of an enqueued call, which nobody waited for. */
-    status = mscclpp_team_check_mailbox(team, team->last_algorithm);
+    status = mscclpp_runner_check_mailbox(&team->runner, team->last_algorithm);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
@@ -387,7 +387,7 @@ static mscclpp_status_t run(task_t *task)
     } else {
         status = perform(task, &input);
     }
-    mscclpp_team_give_stream(team);
+    mscclpp_runner_give_stream(&team->runner);
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
 
@@ -421,6 +421,7 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
     /* Where kernels of several streams share a GPU, there is room for one of each stream only. */
-    task.release = team->group.meet_first || team->crowded ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
+    task.release =
+        team->group.meet_first || team->runner.crowded ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
     return run(&task);
 }

@@ -7,8 +7,8 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
         return status;
     }
     team->group.broken = true;
-    __atomic_store_n(&team->mailbox->abort, 1, __ATOMIC_RELAXED);
-    mscclpp_linger_clear(team);
+    __atomic_store_n(&team->runner.mailbox->abort, 1, __ATOMIC_RELAXED);
+    mscclpp_linger_clear(&team->runner);
     if (team->fabric != NULL) {
         mscclpp_fabric_stop(team->fabric);
     }

@@ -22,9 +22,9 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, const mscclpp_config_t *config, 
 {
     const bool small = is_small(config, whole);
 
-    mscclpp_layout_init(&team->layout, small ? SMALL_SIZE : config->scratch_size);
+    mscclpp_layout_init(&team->runner.layout, small ? SMALL_SIZE : config->scratch_size);
     team->full_size = small ? config->scratch_size : 0;
-    team->small_max = small ? team->layout.packet_half / (uint64_t)team->group.size / PACKET_FACTOR : 0;
+    team->small_max = small ? team->runner.layout.packet_half / (uint64_t)team->group.size / PACKET_FACTOR : 0;
 }
 
 bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool queued)
@@ -46,7 +46,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *l
 {
     mscclpp_dev_progress_t first[MSCCLPP_DEV_MAX_BLOCKS];
     mscclpp_dev_state_t *state;
-    mscclpp_status_t status = team->gpu->device_alloc(team->device, layout->total, (void **)scratch_p);
+    mscclpp_status_t status = team->runner.gpu->device_alloc(team->runner.device, layout->total, (void **)scratch_p);
     int b;
 
     if (status != MSCCLPP_OK) {
@@ -55,14 +55,14 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *l
     }
     memset(first, 0, sizeof(first));
     for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
-        first[b].launches = team->launches;
+        first[b].launches = team->runner.launches;
     }
     state = (mscclpp_dev_state_t *)(void *)(*scratch_p + layout->state_offset);
-    status = mscclpp_team_take_stream(team);
+    status = mscclpp_runner_take_stream(&team->runner);
     if (status == MSCCLPP_OK) {
-        status = team->gpu->copy(team->stream, state->progress, first, sizeof(first));
+        status = team->runner.gpu->copy(team->runner.stream, state->progress, first, sizeof(first));
     }
-    return status == MSCCLPP_OK ? team->gpu->stream_sync(team->stream) : status;
+    return status == MSCCLPP_OK ? team->runner.gpu->stream_sync(team->runner.stream) : status;
 }
 
 static void close_all(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_handle_t *handles)
@@ -71,7 +71,7 @@ static void close_all(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_ha
 
     for (rank = 0; rank < team->group.size; ++rank) {
         if (rank != team->group.rank && scratch[rank] != NULL) {
-            team->gpu->close_memory(team->device, &handles[rank], scratch[rank] - handles[rank].offset);
+            team->runner.gpu->close_memory(team->runner.device, &handles[rank], scratch[rank] - handles[rank].offset);
             scratch[rank] = NULL;
         }
     }
@@ -91,7 +91,7 @@ static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch,
             status = MSCCLPP_ERR_PEER;
         } else if (rank == team->group.rank) {
             scratch[rank] = own;
-        } else if ((status = team->gpu->import_memory(team->device, &theirs->out, &base)) == MSCCLPP_OK) {
+        } else if ((status = team->runner.gpu->import_memory(team->runner.device, &theirs->out, &base)) == MSCCLPP_OK) {
             handles[rank] = theirs->out;
             scratch[rank] = (char *)base + theirs->out.offset;
         }
@@ -110,7 +110,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
 
     memset(scratch, 0, sizeof(scratch));
     /* A kernel that stays would go on with the old one. */
-    if (mscclpp_linger_end(team) != MSCCLPP_OK) {
+    if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
     mscclpp_layout_init(&layout, team->full_size);
@@ -119,7 +119,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     mine->asked = team->group.asked;
     mine->in_place = 0;
     if (own == MSCCLPP_OK) {
-        own = team->gpu->export_memory(grown, &mine->out);
+        own = team->runner.gpu->export_memory(grown, &mine->out);
     }
     mine->exportable = own == MSCCLPP_OK;
     team->given_up = grown; /* if this ends badly peers may map it */
@@ -132,14 +132,14 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     }
     status = mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, own == MSCCLPP_OK, &all);
     if (status == MSCCLPP_OK && all) {
-        close_all(team, team->peer_scratch, team->peer_handle);
-        given_up = team->scratch;
-        team->scratch = grown;
-        memcpy(team->peer_scratch, scratch, sizeof(scratch));
-        memcpy(team->peer_handle, handles, sizeof(handles));
-        team->layout = layout;
-        team->epochs = 0;
-        mscclpp_repeats_clear(&team->repeats, team->gpu);
+        close_all(team, team->runner.peer_scratch, team->runner.peer_handle);
+        given_up = team->runner.scratch;
+        team->runner.scratch = grown;
+        memcpy(team->runner.peer_scratch, scratch, sizeof(scratch));
+        memcpy(team->runner.peer_handle, handles, sizeof(handles));
+        team->runner.layout = layout;
+        team->runner.epochs = 0;
+        mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
     } else {
         close_all(team, scratch, handles);
         given_up = grown;
@@ -152,7 +152,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    team->gpu->device_free(team->device, given_up);
+    team->runner.gpu->device_free(team->runner.device, given_up);
     team->given_up = NULL;
     if (!all) {
         mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,

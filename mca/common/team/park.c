@@ -85,21 +85,21 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 /* Nothing of it is under way, nothing has failed, and it holds no more than a small team does. */
 static bool is_fit(mscclpp_team_t *team)
 {
-    return team->park_key != 0 && team->layout.total <= PARKED_BYTES && team->fabric == NULL && team->engine == NULL &&
-           !team->group.broken && !team->stuck && team->mailbox != NULL && team->group.control != NULL &&
-           __atomic_load_n(&team->mailbox->failed, __ATOMIC_RELAXED) == 0 &&
-           __atomic_load_n(&team->mailbox->abort, __ATOMIC_RELAXED) == 0 &&
-           (team->launches == 0 || mscclpp_team_has_ended(team));
+    return team->park_key != 0 && team->runner.layout.total <= PARKED_BYTES && team->fabric == NULL &&
+           team->engine == NULL && !team->group.broken && !team->runner.stuck && team->runner.mailbox != NULL &&
+           team->group.control != NULL && __atomic_load_n(&team->runner.mailbox->failed, __ATOMIC_RELAXED) == 0 &&
+           __atomic_load_n(&team->runner.mailbox->abort, __ATOMIC_RELAXED) == 0 &&
+           (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));
 }
 
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
 {
     *evicted_p = NULL;
-    if (!is_fit(team) || mscclpp_linger_end(team) != MSCCLPP_OK) {
+    if (!is_fit(team) || mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return false;
     }
-    mscclpp_team_give_stream(team);
-    mscclpp_team_release_mappings(team, true);
+    mscclpp_runner_give_stream(&team->runner);
+    mscclpp_runner_release_mappings(&team->runner, true);
     /* Calls are counted anew. Nobody looks at this rank's word any more before the team is taken over. */
     mscclpp_control_store(&team->group.control[team->group.rank].call, 0);
     team->group.oob = nobody;

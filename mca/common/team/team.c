@@ -53,9 +53,9 @@ static bool reap(bool all)
     /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
     while ((remains = freed) != NULL) {
         freed = remains->next_remains;
-        remains->gpu->device_free(remains->device, remains->scratch);
-        remains->gpu->device_free(remains->device, remains->engine_memory);
-        remains->gpu->device_free(remains->device, remains->given_up);
+        remains->runner.gpu->device_free(remains->runner.device, remains->runner.scratch);
+        remains->runner.gpu->device_free(remains->runner.device, remains->engine_memory);
+        remains->runner.gpu->device_free(remains->runner.device, remains->given_up);
         mscclpp_shmseg_detach(remains->group.control_segment);
         free(remains);
     }
@@ -76,54 +76,41 @@ static void bury(mscclpp_team_t *team)
     pthread_mutex_unlock(&remains_lock);
 }
 
-void mscclpp_team_close_peers(mscclpp_team_t *team)
-{
-    int rank;
-
-    for (rank = 0; rank < team->group.size; ++rank) {
-        if (rank != team->group.rank && team->peer_scratch[rank] != NULL) {
-            team->gpu->close_memory(team->device, &team->peer_handle[rank],
-                                    team->peer_scratch[rank] - team->peer_handle[rank].offset);
-            team->peer_scratch[rank] = NULL;
-        }
-    }
-}
-
 /* For good. */
 static void destroy(mscclpp_team_t *team)
 {
-    if (mscclpp_linger_end(team) != MSCCLPP_OK) {
-        team->stuck = true;
+    if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
+        team->runner.stuck = true;
     }
-    if (team->stuck) {
+    if (team->runner.stuck) {
         mscclpp_fabric_abandon(team->fabric);
         mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->group.oob.label);
         return;
     }
-    mscclpp_team_give_stream(team);
-    mscclpp_repeats_clear(&team->repeats, team->gpu);
+    mscclpp_runner_give_stream(&team->runner);
+    mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
     team->group.look = NULL;
     mscclpp_fabric_destroy(team->fabric);
-    if (team->mailbox != NULL) {
-        mscclpp_team_release_mappings(team, true);
+    if (team->runner.mailbox != NULL) {
+        mscclpp_runner_release_mappings(&team->runner, true);
     }
-    free(team->holds);
+    free(team->runner.holds);
     mscclpp_ctrl_destroy(team->group.ctrl);
     mscclpp_group_notices_fini(&team->group);
-    mscclpp_team_close_peers(team);
+    mscclpp_runner_close_peers(&team->runner);
     team->engine_memory = mscclpp_engine_close(team);
     if (team->group.control != NULL) {
         mscclpp_control_store(&team->group.control[team->group.rank].closed, 1);
     }
-    if (team->mailbox != NULL) {
-        team->gpu->host_free(team->mailbox);
+    if (team->runner.mailbox != NULL) {
+        team->runner.gpu->host_free(team->runner.mailbox);
     }
-    if (team->scratch != NULL && team->group.control != NULL) {
+    if (team->runner.scratch != NULL && team->group.control != NULL) {
         bury(team);
     } else {
         /* A bring-up that failed: no peer has it mapped any more. */
-        if (team->scratch != NULL) {
-            team->gpu->device_free(team->device, team->scratch);
+        if (team->runner.scratch != NULL) {
+            team->runner.gpu->device_free(team->runner.device, team->runner.scratch);
         }
         mscclpp_shmseg_detach(team->group.control_segment);
         free(team);
@@ -201,7 +188,7 @@ bool mscclpp_team_keeps_lines(const mscclpp_team_t *team)
 
 uint64_t mscclpp_team_rings(const mscclpp_team_t *team)
 {
-    return mscclpp_linger_rings(team);
+    return mscclpp_linger_rings(&team->runner);
 }
 
 void mscclpp_team_progress_all(void)

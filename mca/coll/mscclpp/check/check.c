@@ -134,7 +134,7 @@ static mscclpp_status_t advance(check_t *check)
         status = post(check);
     }
     if (MSCCLPP_OK == status) {
-        status = mca_coll_mscclpp_oob_advance(check->oob);
+        status = mca_coll_mscclpp_oob_advance(check->oob, MCA_COLL_MSCCLPP_OOB_ANY);
     }
     message = MSCCLPP_OK == status
                   ? mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number)

@@ -199,10 +199,13 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
     return status;
 }
 
-/* Begins to receive every message that has arrived. */
-static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob)
+/*
+ * Begins to receive what has arrived, `most` messages of it. To look for one more than there are costs a turn of Open
+ * MPI's progress, which gives the processor away where ranks outnumber processors.
+ */
+static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
 {
-    for (;;) {
+    for (int begun = 0; begun < most; ++begun) {
         ompi_status_public_t status;
         mca_coll_mscclpp_oob_message_t *message;
         int matched = 0;
@@ -237,6 +240,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob)
         }
         queue_append(&oob->receives, message);
     }
+    return MSCCLPP_OK;
 }
 
 static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
@@ -275,12 +279,12 @@ static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
     return status;
 }
 
-mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob)
+mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int most)
 {
     mscclpp_status_t status = advance_sends(oob);
 
     if (MSCCLPP_OK == status) {
-        status = begin_receives(oob);
+        status = begin_receives(oob, most);
     }
     return MSCCLPP_OK == status ? end_receives(oob) : status;
 }

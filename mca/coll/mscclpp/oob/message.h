@@ -6,6 +6,8 @@
 #ifndef MCA_COLL_MSCCLPP_OOB_MESSAGE_H
 #define MCA_COLL_MSCCLPP_OOB_MESSAGE_H
 
+#include <limits.h>
+
 #include "mca/coll/mscclpp/ompi/module.h"
 
 typedef enum {
@@ -85,8 +87,12 @@ mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer
 mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                uint64_t number, uint64_t call, const void *data, size_t length);
 
-/* Frees what has been sent, and moves what has come into the inbox, in the order in which each peer sent it. */
-mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob);
+/*
+ * Frees what has been sent, and moves what has come into the inbox, in the order in which each peer sent it; `most`
+ * messages of it, MCA_COLL_MSCCLPP_OOB_ANY for all.
+ */
+#define MCA_COLL_MSCCLPP_OOB_ANY INT_MAX
+mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int most);
 
 /*
  * Takes the first message of a kind out of the inbox whose number (OOB_GATHER, OOB_ABSTAIN, OOB_CHECK*) or call

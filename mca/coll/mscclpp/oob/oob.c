@@ -104,7 +104,7 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
 static mscclpp_status_t gather_step(oob_gather_t *gather)
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;
-    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob);
+    mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, gather->missing);
     mca_coll_mscclpp_oob_message_t *message;
 
     while (MSCCLPP_OK == status &&
@@ -219,7 +219,7 @@ static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *messa
     mscclpp_status_t status;
 
     pthread_mutex_lock(&oob->lock);
-    status = mca_coll_mscclpp_oob_advance(oob);
+    status = mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY);
     if (MSCCLPP_OK == status) {
         taken = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_CONTROL, 0);
     }
@@ -329,7 +329,7 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     if (NULL == oob || 0 != pthread_mutex_trylock(&oob->lock)) {
         return -1;
     }
-    if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob)) {
+    if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY)) {
         for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; NULL != message; message = message->next) {
             if (MCA_COLL_MSCCLPP_OOB_GATHER != message->header.kind || call != message->header.call) {
                 continue;

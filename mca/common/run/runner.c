@@ -1,0 +1,104 @@
+/* What all that starts kernels needs: their arguments, their stream, and their ends. */
+#include "mca/common/run/runner.h"
+
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/base/mailbox.h"
+#include "mca/common/gpu/streams.h"
+
+void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
+{
+    args->rank = (uint32_t)runner->group->rank;
+    args->nranks = (uint32_t)runner->group->size;
+    /* A waiting host's deadline comes first; the kernel's own is for a host that is stopped, or does not wait. */
+    args->timeout_ns = runner->group->timeout > 0 ? (uint64_t)((runner->group->timeout + 1) * 1e9) : 0;
+    args->packet_half = runner->layout.packet_half;
+    args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
+    args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
+    args->ll128_capacity = (uint32_t)MSCCLPP_DEV_LL128_CAPACITY(args->packet_half, args->nranks);
+    args->put_capacity = (uint32_t)MSCCLPP_DEV_PUT_CAPACITY(runner->layout.put_size, args->nranks);
+    args->release = MSCCLPP_DEV_RELEASE_SYSTEM;
+    args->bulk_offset = runner->layout.bulk_offset;
+    args->bulk_size = runner->layout.bulk_size;
+    args->put_offset = runner->layout.put_offset;
+    args->state = (mscclpp_dev_state_t *)(runner->scratch + runner->layout.state_offset);
+    args->mailbox = runner->device_mailbox;
+    memcpy(args->scratch, runner->peer_scratch, sizeof(args->scratch[0]) * (size_t)runner->group->size);
+}
+
+bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner)
+{
+    return mscclpp_mailbox_says(runner->mailbox, runner->tellers, runner->launches);
+}
+
+void mscclpp_runner_note_launch(mscclpp_runner_t *runner, uint32_t blocks)
+{
+    ++runner->launches;
+    runner->tellers = blocks;
+}
+
+mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
+{
+    return runner->stream != NULL ? MSCCLPP_OK : mscclpp_stream_get(runner->gpu, runner->device, &runner->stream);
+}
+
+/* The kernel that was rung for runs in a stream that may be another team's by now; a device that failed fails in all.
+ */
+static mscclpp_status_t look_at_device(const mscclpp_runner_t *runner)
+{
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status = mscclpp_stream_get(runner->gpu, runner->device, &stream);
+
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->stream_query(stream);
+        mscclpp_stream_put(runner->gpu, runner->device, stream, status == MSCCLPP_IN_PROGRESS);
+    }
+    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
+}
+
+mscclpp_status_t mscclpp_runner_look_at_kernel(const mscclpp_runner_t *runner, const char *what)
+{
+    mscclpp_status_t status;
+
+    if (runner->stream == NULL) {
+        return look_at_device(runner);
+    }
+    status = runner->gpu->stream_query(runner->stream);
+    if (status == MSCCLPP_OK && !mscclpp_runner_has_ended(runner)) {
+        mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a word", runner->group->oob.label,
+                      runner->group->collective, (unsigned long long)runner->group->call, what,
+                      runner->group->members[runner->group->rank]);
+        return MSCCLPP_ERR_DEVICE;
+    }
+    return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
+}
+
+mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what)
+{
+    uint64_t failed = __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED);
+    uint64_t peer; /* ranks of other nodes are named behind all of this one's */
+
+    if (failed == 0) {
+        return MSCCLPP_OK;
+    }
+    peer = failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)runner->group->members[failed - 1]
+                                              : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
+    mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu",
+                  runner->group->oob.label, runner->group->collective, (unsigned long long)runner->group->call, what,
+                  runner->group->members[runner->group->rank], (unsigned long long)peer);
+    return MSCCLPP_ERR_TIMEOUT;
+}
+
+void mscclpp_runner_close_peers(mscclpp_runner_t *runner)
+{
+    int rank;
+
+    for (rank = 0; rank < runner->group->size; ++rank) {
+        if (rank != runner->group->rank && runner->peer_scratch[rank] != NULL) {
+            runner->gpu->close_memory(runner->device, &runner->peer_handle[rank],
+                                      runner->peer_scratch[rank] - runner->peer_handle[rank].offset);
+            runner->peer_scratch[rank] = NULL;
+        }
+    }
+}

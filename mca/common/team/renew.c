@@ -1,0 +1,73 @@
+/* The life of a team's packet flags. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
+
+/* All ranks have reached this point, and all their packets have been received. */
+static mscclpp_status_t meet(mscclpp_team_t *team)
+{
+    uint64_t *mine = &team->group.control[team->group.rank].met;
+
+    mscclpp_control_store(mine, ++team->group.meetings);
+    return mscclpp_group_wait_words(&team->group, "renewal of packet flags", 0, mine, team->group.meetings);
+}
+
+mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
+{
+    const uint64_t size = 3 * team->runner.layout.packet_half; /* LL128 included */
+    mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->runner.scratch + team->runner.layout.state_offset);
+    mscclpp_dev_progress_t first[MSCCLPP_DEV_MAX_BLOCKS];
+    mscclpp_status_t status;
+    void *zeros;
+    int b;
+
+    if (team->runner.epochs + epochs <= team->protocol.epoch_limit) {
+        team->runner.epochs += epochs;
+        return MSCCLPP_OK;
+    }
+    mscclpp_linger_clear(&team->runner);
+    if (stream == NULL) {
+        mscclpp_status_t taken = mscclpp_runner_take_stream(&team->runner);
+
+        if (taken != MSCCLPP_OK) {
+            return taken;
+        }
+        stream = team->runner.stream;
+    }
+    mscclpp_debug("%s: packet flags begin again after %llu epochs", team->group.oob.label,
+                  (unsigned long long)team->runner.epochs);
+    zeros = calloc(1, size);
+    if (zeros == NULL) {
+        mscclpp_error("%s: no memory for %llu bytes", team->group.oob.label, (unsigned long long)size);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    status = team->runner.gpu->stream_sync(stream);
+    if (status == MSCCLPP_OK) {
+        status = meet(team);
+    }
+    if (status == MSCCLPP_OK) {
+        status = team->runner.gpu->copy(stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
+    }
+    if (status == MSCCLPP_OK) {
+        for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
+            first[b] = (mscclpp_dev_progress_t){.launches = team->runner.launches};
+        }
+        status = team->runner.gpu->copy(stream, state->progress, first, sizeof(first));
+    }
+    if (status == MSCCLPP_OK) {
+        status = team->runner.gpu->stream_sync(stream);
+    }
+    if (status == MSCCLPP_OK && team->fabric != NULL) {
+        status = mscclpp_fabric_renew(team, stream);
+    }
+    if (status == MSCCLPP_OK) {
+        status = meet(team);
+    }
+    free(zeros);
+    if (status == MSCCLPP_OK) {
+        team->runner.epochs = epochs;
+    }
+    return status;
+}
