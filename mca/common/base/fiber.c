@@ -191,8 +191,8 @@ static mscclpp_fiber_t *make(void)
     if (fiber == NULL) {
         return NULL;
     }
-    fiber->stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK,
-                        -1, 0);
+    fiber->stack =
+        mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (fiber->stack == MAP_FAILED) {
         free(fiber);
         return NULL;

@@ -1,6 +1,7 @@
 /*
- * Fibers: a function on a stack of its own that goes back to whoever runs it wherever it would wait, and is gone on with
- * later, by any thread. So what is written as one blocking call after the other serves a request that nobody waits for.
+ * Fibers: a function on a stack of its own that goes back to whoever runs it wherever it would wait, and is gone on
+ * with later, by any thread. So what is written as one blocking call after the other serves a request that nobody waits
+ * for.
  */
 #ifndef MCA_COMMON_BASE_FIBER_H
 #define MCA_COMMON_BASE_FIBER_H

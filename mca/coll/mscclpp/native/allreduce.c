@@ -1,5 +1,6 @@
 #include "mca/coll/mscclpp/native/gate.h"
 
+#include "mca/coll/mscclpp/check/check.h"
 #include "mca/coll/mscclpp/native/native.h"
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/coll/mscclpp/stage/stage.h"
@@ -158,22 +159,28 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
     int rc;
 
     return serve_on_device(request->module, MCA_COLL_MSCCLPP_KEPT(request, PASSED), true, &rc) ? rc
-                                                                                              : hand_over(request);
+                                                                                               : hand_over(request);
 }
 
-int mca_coll_mscclpp_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
-                                struct ompi_datatype_t *type, struct ompi_op_t *op, struct ompi_communicator_t *comm,
-                                ompi_request_t **request_p, mca_coll_base_module_t *base)
+/*
+ * Open MPI itself calls this function while it makes communicators, with integers of the host and not at the same point
+ * on all ranks: calls on host memory do not count. To the twin all memory is the device's.
+ */
+static bool is_applications(const mca_coll_mscclpp_module_t *module, const void *caller)
+{
+    return !mca_coll_mscclpp_state.gpu->twin || module->comparing || mca_coll_mscclpp_check_wanted(module, caller);
+}
+
+static int start(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
+                 struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
+                 mca_coll_base_module_t *base)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
     mca_coll_mscclpp_request_t *request;
-    /*
-     * Open MPI itself calls this function with integers of the host while it makes communicators, and not at the same
-     * point on all ranks: calls on host memory do not count.
-     */
     const bool device = 0 != count && ompi_datatype_is_predefined(type) &&
                         (mca_coll_mscclpp_is_device(rbuf) || mca_coll_mscclpp_is_device(sbuf)) &&
-                        !mca_coll_mscclpp_state.config.mixed_buffers;
+                        !mca_coll_mscclpp_state.config.mixed_buffers &&
+                        is_applications(module, __builtin_return_address(0));
 
     (void)comm;
     if (!device && mca_coll_mscclpp_request_none(module)) {
@@ -186,3 +193,19 @@ int mca_coll_mscclpp_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_c
     MCA_COLL_MSCCLPP_KEEP(request, PASSED);
     return mca_coll_mscclpp_request_submit(request, request_p);
 }
+
+static int make(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
+                struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,
+                ompi_request_t **request_p, mca_coll_base_module_t *base)
+{
+    mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
+
+    mca_coll_mscclpp_request_await(module);
+    return mca_coll_mscclpp_state.stage_others
+               ? mca_coll_mscclpp_stage_allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p, base)
+               : module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
+                                                 module->previous.allreduce_init_module);
+}
+
+const mca_coll_mscclpp_fn_t(iallreduce) mca_coll_mscclpp_native_iallreduce = start;
+const mca_coll_mscclpp_fn_t(allreduce_init) mca_coll_mscclpp_native_allreduce_init = make;

@@ -100,7 +100,20 @@ typedef struct ompi_datatype_t type_t;
         MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
         return mca_coll_mscclpp_request_submit(request, request_p);                                                    \
     }                                                                                                                  \
-    const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_
+                                                                                                                       \
+    static int make_##name_(LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,                  \
+                            ompi_request_t **request_p, mca_coll_base_module_t *base)                                  \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+                                                                                                                       \
+        mca_coll_mscclpp_request_await(module);                                                                        \
+        return mca_coll_mscclpp_state.stage_others                                                                     \
+                   ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                    \
+                   : module->previous.name_##_init(LIST args_, comm, info, request_p,                                  \
+                                                   module->previous.name_##_init_module);                              \
+    }                                                                                                                  \
+    const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_;                            \
+    const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = make_##name_
 
 /* The beginning of element `index` of a buffer. */
 static char *element(const void *buffer, ptrdiff_t index, type_t *type)

@@ -101,19 +101,31 @@ bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, con
     X(scan)                                                                                                            \
     X(exscan)
 
+/* pass.c: those that wait for nobody of the rest, which kernels do not serve. */
+#define MCA_COLL_MSCCLPP_PASSED_ON(X)                                                                                  \
+    X(neighbor_allgather)                                                                                              \
+    X(neighbor_allgatherv)                                                                                             \
+    X(neighbor_alltoall)                                                                                               \
+    X(neighbor_alltoallv)                                                                                              \
+    X(neighbor_alltoallw)                                                                                              \
+    X(barrier)
+
 #define MCA_COLL_MSCCLPP_NATIVE_DECLARE(name_)                                                                         \
-    extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_;                                         \
-    extern const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_;
+    extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_;
+#define MCA_COLL_MSCCLPP_LATER_DECLARE(name_)                                                                          \
+    extern const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_;                                     \
+    extern const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init;
 MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_NATIVE_DECLARE)
+MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_LATER_DECLARE)
+MCA_COLL_MSCCLPP_PASSED_ON(MCA_COLL_MSCCLPP_LATER_DECLARE)
+MCA_COLL_MSCCLPP_LATER_DECLARE(allreduce)
 #undef MCA_COLL_MSCCLPP_NATIVE_DECLARE
+#undef MCA_COLL_MSCCLPP_LATER_DECLARE
 
 /* allreduce.c */
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                                mca_coll_base_module_t *module);
-int mca_coll_mscclpp_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
-                                struct ompi_datatype_t *type, struct ompi_op_t *op, struct ompi_communicator_t *comm,
-                                ompi_request_t **request_p, mca_coll_base_module_t *module);
 
 /* native/watch.c: finds the ranks that wait in a host all-reduce for peers which passed device memory. */
 int mca_coll_mscclpp_watch_init(void);

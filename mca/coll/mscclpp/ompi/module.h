@@ -93,19 +93,25 @@
     MCA_COLL_MSCCLPP_COLLECTIVES(X)                                                                                    \
     X(reduce_local)
 
+/* All slots that a module may fill; those of the barrier for the order of calls alone. */
+#define MCA_COLL_MSCCLPP_SLOTS(X)                                                                                      \
+    MCA_COLL_MSCCLPP_ALL(X)                                                                                            \
+    X(ibarrier)                                                                                                        \
+    X(barrier_init)
+
 /* The functions that were in the communicator's table before this module, and their modules (retained). */
 typedef struct {
 #define MCA_COLL_MSCCLPP_PREVIOUS(name_)                                                                               \
     mca_coll_mscclpp_fn_t(name_) name_;                                                                                \
     mca_coll_base_module_t *name_##_module;
-    MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_PREVIOUS)
+    MCA_COLL_MSCCLPP_SLOTS(MCA_COLL_MSCCLPP_PREVIOUS)
 #undef MCA_COLL_MSCCLPP_PREVIOUS
 } mca_coll_mscclpp_previous_t;
 
 /* The functions of this module; NULL for what it leaves to those before it. */
 typedef struct {
 #define MCA_COLL_MSCCLPP_OWN(name_) mca_coll_mscclpp_fn_t(name_) name_;
-    MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_OWN)
+    MCA_COLL_MSCCLPP_SLOTS(MCA_COLL_MSCCLPP_OWN)
 #undef MCA_COLL_MSCCLPP_OWN
 } mca_coll_mscclpp_own_t;
 
@@ -150,9 +156,9 @@ typedef struct mca_coll_mscclpp_module_t {
     uint64_t calls;              /* shared, atomic: calls that kernels may serve, host and device buffers alike */
     uint64_t in_hand;            /* number of the one that is carried out, for messages; calls may be started ahead */
     mca_coll_mscclpp_queue_t queue;
-    int in_host_call;            /* shared, atomic: not 0 while the previous component serves a call on host buffers */
-    int watchers;                /* shared, atomic: not 0 while another thread may look at the fields above */
-    uint64_t watched_call;       /* native/watch.c: the host call it last met, and when */
+    int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
+    int watchers;          /* shared, atomic: not 0 while another thread may look at the fields above */
+    uint64_t watched_call; /* native/watch.c: the host call it last met, and when */
     double watched_since;
     uint64_t served; /* device calls served by a kernel */
     uint64_t rung;   /* of those, without a launch */

@@ -162,8 +162,8 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
 
     pthread_mutex_lock(&oob->lock);
     gather.number = ++oob->gathers;
-    status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->in_hand, sendbuf,
-                                           length);
+    status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->in_hand,
+                                           sendbuf, length);
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_ERR_NO_MEMORY == status) {
         /* Nobody has anything of this rank, so nobody comes through this all-gather: all end it alike. */
@@ -207,7 +207,8 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
         return MSCCLPP_ERR_INVALID;
     }
     pthread_mutex_lock(&oob->lock);
-    status = mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->in_hand, message, length);
+    status =
+        mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->in_hand, message, length);
     pthread_mutex_unlock(&oob->lock);
     return status;
 }
