@@ -17,6 +17,9 @@ AC_DEFUN([MSCCLPP_SUMMARY], [
     AS_IF([test "x$mscclpp_have_verbs" = xyes],
         [mscclpp_say_verbs="yes: the transport verbs, where libibverbs and an HCA are at run time"],
         [mscclpp_say_verbs="no: no transport verbs"])
+    AS_IF([test "x$mscclpp_have_yajl" = xyes],
+        [mscclpp_say_yajl="yes: mscclpp_plan reads and checks execution plans"],
+        [mscclpp_say_yajl="no: no execution plans, no mscclpp_plan (Debian, Ubuntu: libyajl-dev)"])
     AS_IF([test "x$enable_debug" = xyes],
         [mscclpp_say_debug="debug, with assertions"],
         [mscclpp_say_debug="optimised, without assertions"])
@@ -30,6 +33,7 @@ coll/mscclpp $PACKAGE_VERSION
   host twin     yes: --mca coll_mscclpp_device host runs the same algorithms on the CPU
   UCX           $mscclpp_say_ucx
   verbs         $mscclpp_say_verbs
+  yajl          $mscclpp_say_yajl
   sanitizers    $enable_sanitizers
   build         $mscclpp_say_debug ($CC)
 

@@ -2,6 +2,7 @@
 #include "device/launch/cuda_coll.h"
 
 #include "device/kern/coll/direct.h"
+#include "device/kern/coll/nodes.h"
 #include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/strided.h"
@@ -103,6 +104,16 @@ static __global__ void __launch_bounds__(THREADS) pack_kernel(const __grid_const
     mscclpp_dev_coll_pack(&ctx, &args);
 }
 
+/* What the network takes is longer than what a kernel for each type would save. */
+static __global__ void __launch_bounds__(THREADS)
+    nodes_kernel(const __grid_constant__ mscclpp_dev_coll_nodes_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_nodes(&ctx, &args, (int)args.nodes.common.dtype, (int)args.nodes.common.op);
+}
+
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {
@@ -120,6 +131,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)move_strided_kernel;
     case MSCCLPP_KERNEL_COLL_PACK:
         return (const void *)pack_kernel;
+    case MSCCLPP_KERNEL_COLL_NODES:
+        return (const void *)nodes_kernel;
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
         return (const void *)combine_direct_kernel<DTYPE, OP>;
     default:

@@ -2,6 +2,7 @@
 #include "device/launch/launch.h"
 
 #include "device/types/coll.h"
+#include "device/types/coll_nodes.h"
 #include "device/types/linger.h"
 #include "device/types/nodes.h"
 #include "device/types/reduce.h"
@@ -85,6 +86,8 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
         return sizeof(mscclpp_dev_strided_args_t);
     case MSCCLPP_KERNEL_COLL_PACK:
         return sizeof(mscclpp_dev_pack_args_t);
+    case MSCCLPP_KERNEL_COLL_NODES:
+        return sizeof(mscclpp_dev_coll_nodes_args_t);
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
         return sizeof(mscclpp_dev_direct_args_t);

@@ -14,6 +14,7 @@
 #include "device/kern/allreduce/allreduce_twophase_ll128.h"
 #include "device/kern/allreduce/allreduce_zerocopy.h"
 #include "device/kern/coll/direct.h"
+#include "device/kern/coll/nodes.h"
 #include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/strided.h"
@@ -59,6 +60,7 @@ typedef struct job {
         mscclpp_dev_direct_args_t direct;
         mscclpp_dev_strided_args_t strided;
         mscclpp_dev_pack_args_t pack;
+        mscclpp_dev_coll_nodes_args_t coll_nodes;
     } args;
 } job_t;
 
@@ -170,6 +172,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_COLL_PACK:
         mscclpp_dev_coll_pack(ctx, args);
+        break;
+    case MSCCLPP_KERNEL_COLL_NODES:
+        mscclpp_dev_coll_nodes(ctx, args, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -47,6 +47,12 @@
 /* Bytes from one unit of a row to the next. */
 #define MSCCLPP_DEV_PACKET_STEP 16
 
+/* Peer number `i` of this rank, from 1. Each rank begins with the next one, so that not all send to one at once. */
+MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i)
+{
+    return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
+}
+
 MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t v, uint32_t flag, int width)
 {
     char *p = (char *)slot;
@@ -119,6 +125,16 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         return false;
     }
     return true;
+}
+
+/* Where `sender` puts bundle `b` of a phase, of `capacity` bundles. A receiver has no slot for itself. */
+MSCCLPP_DEV char *mscclpp_dev_bundle_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender, int phase,
+                                          uint64_t capacity, uint64_t b)
+{
+    const uint64_t slot = (uint64_t)phase * (args->nranks - 1) + (sender < receiver ? sender : sender - 1);
+
+    return args->scratch[receiver] + MSCCLPP_DEV_LL128_OFFSET(args->packet_half) +
+           (slot * capacity + b) * MSCCLPP_DEV_BUNDLE_BYTES;
 }
 
 #endif

@@ -369,8 +369,7 @@ plant done-relaxed barriers $barrier $launcher \
 plant oneshot-one-half schedule device/kern/allreduce/allreduce_oneshot.h $schedule \
     's/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant twophase-one-half schedule device/kern/allreduce/allreduce_twophase.h $schedule 's/\(flag & 1\)/(flag \& 0)/'
-ll128=device/kern/allreduce/allreduce_twophase_ll128.h
-plant ll128-one-slot schedule $ll128 $schedule 's/\(uint64_t\)phase \* \(/(uint64_t)(phase * 0) * (/'
+plant ll128-one-slot schedule device/lib/packet.h $schedule 's/\(uint64_t\)phase \* \(/(uint64_t)(phase * 0) * (/'
 # The second half of each line first, with its flag, and the rest once others have run.
 plant ll128-torn lines device/shim/host.h $launcher \
     '/mscclpp_dev_bundle_st\(/,/^}/s/for \(i = line; .*/__atomic_store_n(\&to[line + 15], \
@@ -415,12 +414,12 @@ plant engine-reduced-early engines $engine $engine 's/(return) ended == engine->
 plant engine-empty-chunks engines $engine $engine 's/(return) ended == engine->kernels .*/\1 ended;/'
 plant engine-result-early engines $engine $engine 's/(peer->returned) < reduced/\1 <= reduced/'
 plant engine-returned-early engines $engine $engine '/status = look\(team, engine->result/d'
-plant engine-end-early engines $engine $engine 's/all && least\(team, word\) >= .*\) \{/all) {/'
+plant engine-end-early engines $engine $engine 's/all && least\(engine, word\) >= .*\) \{/all) {/'
 plant engine-event-early engines $engine $engine \
     '/event_record\(engine->operand/s/\[k % MSCCLPP_DEV_ENGINE_DEPTH/[(k + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
-plant engine-unsettled unsettled $engine $engine 's/^ *settle_all\(team\);$//'
+plant engine-unsettled unsettled $engine $engine 's/^ *settle_all\(engine\);$//'
 plant engine-mappings-held engines $engine $engine \
-    's/(mscclpp_runner_keep_mappings\(&team->runner,) team->runner.stuck\)/\1 true)/'
+    's/(mscclpp_runner_keep_mappings\(engine->runner,) engine->runner->stuck\)/\1 true)/'
 plant queue-mark-early engines $launcher $launcher 's/(passed = queue->ended) >= mark/\1 + 1 >= mark/'
 nodes=device/kern/allreduce/allreduce_nodes.h
 tile=device/kern/allreduce/allreduce_nodes_tile.h
@@ -456,7 +455,7 @@ plant packets-no-wait packets $packets $launcher 's/if \(!there\[i\]\)/if (false
 plant packets-no-clearing storms mca/common/fabric/run.c mca/common/fabric/run.c \
     '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'
 plant packets-no-meeting storms mca/common/fabric/run.c mca/common/fabric/run.c \
-    's/\? meet_nodes\(team\) : status/? MSCCLPP_OK : status/'
+    's/\? meet_nodes\(fabric, protocol\) : status/? MSCCLPP_OK : status/'
 # The flags of the packets first, then their data.
 plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
     '/__atomic_store_n\(/s/.*/        ((volatile uint32_t *)target)[2 * i + 1] = ((const uint32_t *)from)[2 * i + 1];\

@@ -117,8 +117,9 @@ static bool has_sent_bundles(const actor_t *actor)
     while (b % schedule->threads != actor->tid) {
         --b;
     }
-    mscclpp_dev_bundle_ld(&ctx, mscclpp_dev_ll128_slot(&epoch, schedule->ranks - 1, actor->rank, 1, b), epoch.flag,
-                          &bundle);
+    mscclpp_dev_bundle_ld(&ctx,
+                          mscclpp_dev_bundle_slot(args, schedule->ranks - 1, actor->rank, 1, args->ll128_capacity, b),
+                          epoch.flag, &bundle);
     return mscclpp_dev_bundle_has(&ctx, &bundle, epoch.flag);
 }
 

@@ -80,15 +80,17 @@ cases_stages() {
     # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     for n in 2 3; do
+        # The first rank of each call decides for all of them, whatever kinds of memory they pass; or each call agrees.
+        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
+        run "native_shared:agreed:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+            --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_stage"
+        run "native_silent:shared:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+            "$bindir/test_silent"
         if [ "$n" -gt 2 ] && [ "$long" != 1 ]; then
             skip "stage_shared:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
             skip "stage_shared:layout:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
             continue
         fi
-        # The first rank of each call decides for all of them, whatever kinds of memory they pass; or each call agrees.
-        run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
-        run "native_shared:agreed:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
-            --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_stage"
         run "stage_shared:$n" 240 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
         run "stage_shared:layout:$n" 120 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             "$bindir/test_stage_layout"

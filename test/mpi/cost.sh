@@ -17,6 +17,11 @@ cases_cost() {
         run_saying "cost:reuse:$n" 'ready with what an ended communicator has left' 120 -n "$n" "${forced[@]}" \
             --mca coll_mscclpp_verbose 2 "$bindir/test_cost" dup 0
     done
+    # Over nodes, what travels between them is besides.
+    run "cost:space:named algorithm" 60 -n 4 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
+        --mca coll_mscclpp_bcast_algorithm packets "$bindir/test_cost" space 4096
+    run "cost:space:nodes" 60 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
+        --mca coll_mscclpp_exchange_size 1m "$bindir/test_cost" space 8192
     run_never_saying "cost:dup, no reuse" 'what an ended communicator has left' 120 -n 2 "${forced[@]}" \
         --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_reuse 0 "$bindir/test_cost" dup 0
     run "cost:threads:3" 120 -n 3 "${forced[@]}" "$bindir/test_cost" threads 0

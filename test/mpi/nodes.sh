@@ -120,6 +120,30 @@ cases_nodes_algorithms() {
     done
 }
 
+# The other collectives, which kernels have to serve, between nodes of one rank, of two, and of different sizes.
+cases_nodes_collectives() {
+    local n per shape transport
+    local -a nodes
+    for shape in 2/1/ucx 3/2/ucx 4/2/shm 4/3/ucx 5/2/shm; do
+        IFS=/ read -r n per transport <<<"$shape"
+        nodes=(-n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per"
+            --mca coll_mscclpp_transport "$transport")
+        run "nodes:native:$shape" 120 "${nodes[@]}" "$bindir/test_stage"
+        [[ $shape == @(4/3/ucx|5/2/shm) ]] || continue
+        run "nodes:native_layout:$shape" 120 "${nodes[@]}" "$bindir/test_stage_layout"
+        run "nodes:native_silent:$shape" 120 "${nodes[@]}" "$bindir/test_silent"
+    done
+    # Little room: many turns; and a grid of several blocks.
+    nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    run_saying "nodes:native:small" 'of the other blocking collectives all are served between nodes' 120 -n 3 \
+        "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
+        --mca coll_mscclpp_verbose 2 "$bindir/test_stage"
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        run "nodes:native:grid" 120 -n 3 "${nodes[@]}" --mca coll_mscclpp_twin_blocks 3 \
+            --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_proxy thread "$bindir/test_stage"
+    fi
+}
+
 # Ranks of other nodes that do not come.
 cases_nodes_late() {
     local when nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)

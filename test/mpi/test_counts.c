@@ -101,9 +101,28 @@ static void beyond_two_gib(void)
     mt_buffer_free(&buffer, "buffer beyond 2 GiB");
 }
 
+/* A communicator's first large message lets its memory grow; flags of packets that came before must not be found again.
+ */
+static void small_after_large(void)
+{
+    static const int counts[] = {4, 3, 100000, 2, 4, 1, 4};
+    mt_call_t call;
+    MPI_Comm comm;
+
+    for (size_t first = 0; first <= 2; ++first) {
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        for (size_t i = first; i < sizeof(counts) / sizeof(counts[0]); ++i) {
+            call = mt_call(comm, counts[i], (int)(10 * first + i));
+            mt_verify(&call);
+        }
+        MT_MPI(MPI_Comm_free(&comm));
+    }
+}
+
 static void run(bool quick)
 {
     zero_count();
+    small_after_large();
     every_count(MPI_UNSIGNED_CHAR);
     every_count(MPI_DOUBLE);
     every_alignment(MPI_INT, 37, quick ? 5 : 1);

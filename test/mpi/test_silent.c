@@ -12,6 +12,8 @@
 #define ROUNDS 1500
 #define COUNT_MAX 5
 #define RANKS_MAX 64
+#define FIRST_COMMS 12
+#define HOST_ROUNDS 100
 
 /* Elements that `from` has for `to` in a round; most ranks have none. */
 static int count_of(int round, int from, int to)
@@ -58,7 +60,7 @@ static void plan(plan_t *p, int round, int sender, int receiver)
     }
 }
 
-static void one_round(int round, mt_buffer_t *send, mt_buffer_t *recv, int *host)
+static void one_round(MPI_Comm comm, int round, mt_buffer_t *send, mt_buffer_t *recv, int *host)
 {
     const int kind = round % 3, root = round / 3 % mt_size;
     void *from, *to;
@@ -75,11 +77,11 @@ static void one_round(int round, mt_buffer_t *send, mt_buffer_t *recv, int *host
     to = p.received > 0 ? recv->data : NULL;
     come_late(round);
     if (0 == kind) {
-        MT_MPI(MPI_Gatherv(from, p.sent, MPI_INT, to, p.in, p.in_at, MPI_INT, root, MPI_COMM_WORLD));
+        MT_MPI(MPI_Gatherv(from, p.sent, MPI_INT, to, p.in, p.in_at, MPI_INT, root, comm));
     } else if (1 == kind) {
-        MT_MPI(MPI_Scatterv(from, p.out, p.out_at, MPI_INT, to, p.received, MPI_INT, root, MPI_COMM_WORLD));
+        MT_MPI(MPI_Scatterv(from, p.out, p.out_at, MPI_INT, to, p.received, MPI_INT, root, comm));
     } else {
-        MT_MPI(MPI_Alltoallv(from, p.out, p.out_at, MPI_INT, to, p.in, p.in_at, MPI_INT, MPI_COMM_WORLD));
+        MT_MPI(MPI_Alltoallv(from, p.out, p.out_at, MPI_INT, to, p.in, p.in_at, MPI_INT, comm));
     }
     mt_buffer_get(recv, host, sizeof(int) * (size_t)(p.received > 0 ? p.received : 1));
     for (int rank = 0; rank < mt_size; ++rank) {
@@ -88,6 +90,40 @@ static void one_round(int round, mt_buffer_t *send, mt_buffer_t *recv, int *host
                      rank, host[p.in_at[rank] + i]);
         }
     }
+}
+
+/* Communicators whose first calls are of these kinds, with nobody yet to look at: some ranks pass nothing. */
+static void first_calls(mt_buffer_t *send, mt_buffer_t *recv, int *host)
+{
+    for (int first = 0; first < FIRST_COMMS; ++first) {
+        MPI_Comm comm;
+
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        for (int round = first; round < first + 4; ++round) {
+            one_round(comm, round, send, recv, host);
+        }
+        MT_MPI(MPI_Comm_free(&comm));
+    }
+}
+
+/* A communicator that is passed host memory, call after call, and then device memory, still comes to be served. */
+static void late_device(mt_buffer_t *send, mt_buffer_t *recv, int *host)
+{
+    mt_buffer_t plain[2] = {mt_buffer_alloc(MT_HOST, send->size, 0), mt_buffer_alloc(MT_HOST, send->size, 0)};
+    MPI_Comm comm;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    for (int round = 0; round < HOST_ROUNDS; ++round) {
+        one_round(comm, round, &plain[0], &plain[1], host);
+    }
+    for (int round = 0; round < HOST_ROUNDS; ++round) {
+        one_round(comm, round, send, recv, host);
+    }
+    MT_CHECK(mt_size < 2 || mt_served(comm) > HOST_ROUNDS / 8, "%llu calls served, after host memory",
+             (unsigned long long)mt_served(comm));
+    MT_MPI(MPI_Comm_free(&comm));
+    mt_buffer_free(&plain[0], "a host buffer");
+    mt_buffer_free(&plain[1], "a host buffer");
 }
 
 int main(int argc, char **argv)
@@ -102,11 +138,13 @@ int main(int argc, char **argv)
     send = mt_buffer_alloc(MT_DEVICE, size, 0);
     recv = mt_buffer_alloc(MT_DEVICE, size, 0);
     host = mt_host_alloc(size);
+    first_calls(&send, &recv, host);
+    late_device(&send, &recv, host);
     /* Those that pass something make the ranks a team. */
     mt_buffer_put(&send, &one, sizeof(one));
     MT_MPI(MPI_Allreduce(send.data, recv.data, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     for (int round = 0; round < ROUNDS; ++round) {
-        one_round(round, &send, &recv, host);
+        one_round(MPI_COMM_WORLD, round, &send, &recv, host);
     }
     MT_CHECK(mt_served(MPI_COMM_WORLD) > ROUNDS / 4, "%llu calls served",
              (unsigned long long)mt_served(MPI_COMM_WORLD));

@@ -1,4 +1,5 @@
 /* The selector: a pure function of the message, the ranks, the settings and the rules. */
+#include "mca/common/algo/allreduce/thresholds.h"
 #include "mca/common/algo/select.h"
 #include "device/types/nodes.h"
 #include "test/unit/select_input.h"

@@ -1,6 +1,7 @@
 /* Shapes and layouts: within what kernels and scratch can take, for everything they can be asked. */
 #include "device/types/nodes.h"
-#include "mca/common/engine/engine.h"
+#include "device/types/reduce.h"
+#include "mca/common/algo/shape/engine_plan.h"
 #include "mca/common/algo/select.h"
 #include "test/unit/select_input.h"
 #include "test/unit/unit.h"

@@ -31,11 +31,6 @@ typedef struct {
     uint32_t flag;
 } mscclpp_dev_twophase_t;
 
-MSCCLPP_DEV uint32_t mscclpp_dev_twophase_peer(const mscclpp_dev_args_t *args, uint32_t i)
-{
-    return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
-}
-
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twophase_t *epoch, uint32_t owner, uint64_t u)
 {
     if (epoch->base + u >= epoch->shard) {
@@ -86,14 +81,14 @@ MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, 
 
     MSCCLPP_DEV_UNROLL
     for (i = 1; i < n; ++i) {
-        v[i] = mscclpp_dev_twophase_load(epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), u);
+        v[i] = mscclpp_dev_twophase_load(epoch, mscclpp_dev_peer(args, (uint32_t)i), u);
     }
     MSCCLPP_DEV_UNROLL
     for (i = 1; i < n; ++i) {
-        mscclpp_dev_twophase_put(epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), 0, u, v[i]);
+        mscclpp_dev_twophase_put(epoch, mscclpp_dev_peer(args, (uint32_t)i), 0, u, v[i]);
     }
     for (r = 1; n == 0 && r < args->nranks; ++r) {
-        const uint32_t peer = mscclpp_dev_twophase_peer(args, r);
+        const uint32_t peer = mscclpp_dev_peer(args, r);
 
         mscclpp_dev_twophase_put(epoch, peer, 0, u, mscclpp_dev_twophase_load(epoch, peer, u));
     }
@@ -159,11 +154,11 @@ MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscc
 
     MSCCLPP_DEV_UNROLL
     for (i = 1; i < n; ++i) {
-        there[i] = mscclpp_dev_twophase_poll(epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), 1, u, &v[i]);
+        there[i] = mscclpp_dev_twophase_poll(epoch, mscclpp_dev_peer(args, (uint32_t)i), 1, u, &v[i]);
     }
     MSCCLPP_DEV_UNROLL
     for (i = 1; i < n; ++i) {
-        const uint32_t peer = mscclpp_dev_twophase_peer(args, (uint32_t)i);
+        const uint32_t peer = mscclpp_dev_peer(args, (uint32_t)i);
 
         if (!there[i]) {
             mscclpp_dev_twophase_get(ctx, epoch, peer, 1, u, &v[i]);
@@ -171,7 +166,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscc
         mscclpp_dev_twophase_store(ctx, epoch, peer, u, v[i], mask);
     }
     for (r = 1; n == 0 && r < args->nranks; ++r) {
-        const uint32_t peer = mscclpp_dev_twophase_peer(args, r);
+        const uint32_t peer = mscclpp_dev_peer(args, r);
 
         mscclpp_dev_twophase_get(ctx, epoch, peer, 1, u, &v[0]);
         mscclpp_dev_twophase_store(ctx, epoch, peer, u, v[0], mask);
@@ -196,7 +191,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
         const mscclpp_dev_vec_t v = mscclpp_dev_twophase_combine(ctx, epoch, n, hot, dtype, op, u);
 
         for (i = 1; i < args->nranks && !ctx->failed; ++i) {
-            mscclpp_dev_twophase_put(epoch, mscclpp_dev_twophase_peer(args, i), 1, u, v);
+            mscclpp_dev_twophase_put(epoch, mscclpp_dev_peer(args, i), 1, u, v);
         }
         mscclpp_dev_twophase_store(ctx, epoch, args->rank, u, v, mask);
     }

@@ -30,17 +30,6 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ll128_nth(const mscclpp_dev_ll128_batch_t *batc
     return b < batch->chunk ? b : batch->first;
 }
 
-/* Where `sender` puts bundle `b`; epoch->capacity is in bundles. A receiver has no slot for itself. */
-MSCCLPP_DEV char *mscclpp_dev_ll128_slot(const mscclpp_dev_twophase_t *epoch, uint32_t receiver, uint32_t sender,
-                                         int phase, uint64_t b)
-{
-    const mscclpp_dev_args_t *args = epoch->args;
-    const uint64_t slot = (uint64_t)phase * (args->nranks - 1) + (sender < receiver ? sender : sender - 1);
-
-    return args->scratch[receiver] + MSCCLPP_DEV_LL128_OFFSET(args->packet_half) +
-           (slot * epoch->capacity + b) * MSCCLPP_DEV_BUNDLE_BYTES;
-}
-
 MSCCLPP_DEV void mscclpp_dev_ll128_load(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                         uint32_t owner, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
@@ -69,14 +58,16 @@ MSCCLPP_DEV void mscclpp_dev_ll128_store(const mscclpp_dev_ctx_t *ctx, const msc
 MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t b, const mscclpp_dev_bundle_t *bundle)
 {
-    mscclpp_dev_bundle_st(ctx, mscclpp_dev_ll128_slot(epoch, peer, epoch->args->rank, phase, b), bundle);
+    mscclpp_dev_bundle_st(ctx, mscclpp_dev_bundle_slot(epoch->args, peer, epoch->args->rank, phase, epoch->capacity, b),
+                          bundle);
 }
 
 /* Asks for a bundle; mscclpp_dev_bundle_has says whether it had come. The warp's lanes have to be together. */
 MSCCLPP_DEV void mscclpp_dev_ll128_ask(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
-    mscclpp_dev_bundle_ld(ctx, mscclpp_dev_ll128_slot(epoch, epoch->args->rank, peer, phase, b), epoch->flag, bundle);
+    mscclpp_dev_bundle_ld(ctx, mscclpp_dev_bundle_slot(epoch->args, epoch->args->rank, peer, phase, epoch->capacity, b),
+                          epoch->flag, bundle);
 }
 
 /* Waits for one bundle and opens it. */
@@ -101,7 +92,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send_any(const mscclpp_dev_ctx_t *ctx, const 
     uint32_t r;
 
     for (r = 1; r < epoch->args->nranks; ++r) {
-        const uint32_t peer = mscclpp_dev_twophase_peer(epoch->args, r);
+        const uint32_t peer = mscclpp_dev_peer(epoch->args, r);
 
         mscclpp_dev_ll128_load(ctx, epoch, peer, b, &v);
         mscclpp_dev_bundle_close(ctx, &v, epoch->flag);
@@ -123,7 +114,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
         MSCCLPP_DEV_UNROLL
         for (i = 1; i < n; ++i) {
             if (b < batch->chunk) {
-                mscclpp_dev_ll128_load(ctx, epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), b, &v[j * n + i]);
+                mscclpp_dev_ll128_load(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)i), b, &v[j * n + i]);
             }
         }
     }
@@ -135,7 +126,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
         for (i = 1; i < n; ++i) {
             if (b < batch->chunk) {
                 mscclpp_dev_bundle_close(ctx, &v[j * n + i], epoch->flag);
-                mscclpp_dev_ll128_put(ctx, epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), 0, b, &v[j * n + i]);
+                mscclpp_dev_ll128_put(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)i), 0, b, &v[j * n + i]);
             }
         }
     }
@@ -173,7 +164,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const ms
     if (!ctx->failed) {
         MSCCLPP_DEV_UNROLL
         for (i = 1; i < nranks; ++i) {
-            mscclpp_dev_ll128_put(ctx, epoch, mscclpp_dev_twophase_peer(args, i), 1, b, &closed);
+            mscclpp_dev_ll128_put(ctx, epoch, mscclpp_dev_peer(args, i), 1, b, &closed);
         }
     }
     mscclpp_dev_ll128_store(ctx, epoch, args->rank, b, &result, mask);
@@ -262,7 +253,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const msc
     uint32_t r;
 
     for (r = 1; r < epoch->args->nranks; ++r) {
-        const uint32_t peer = mscclpp_dev_twophase_peer(epoch->args, r);
+        const uint32_t peer = mscclpp_dev_peer(epoch->args, r);
 
         mscclpp_dev_ll128_get(ctx, epoch, peer, 1, b, &v);
         mscclpp_dev_ll128_store(ctx, epoch, peer, b, &v, mask);
@@ -284,14 +275,14 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
             if (i % n != 0) {
-                mscclpp_dev_ll128_ask(ctx, epoch, mscclpp_dev_twophase_peer(args, (uint32_t)(i % n)), 1,
+                mscclpp_dev_ll128_ask(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)(i % n)), 1,
                                       mscclpp_dev_ll128_nth(batch, i / n), &v[i]);
             }
         }
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_LL128_OPERANDS; ++i) {
             if (i % n != 0 && !mscclpp_dev_bundle_has(ctx, &v[i], epoch->flag)) {
-                late = mscclpp_dev_twophase_peer(args, (uint32_t)(i % n));
+                late = mscclpp_dev_peer(args, (uint32_t)(i % n));
             }
         }
     } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
@@ -303,8 +294,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
         for (i = 1; i < n; ++i) {
             if (b < batch->chunk) {
                 mscclpp_dev_bundle_open(ctx, &v[j * n + i]);
-                mscclpp_dev_ll128_store(ctx, epoch, mscclpp_dev_twophase_peer(args, (uint32_t)i), b, &v[j * n + i],
-                                        mask);
+                mscclpp_dev_ll128_store(ctx, epoch, mscclpp_dev_peer(args, (uint32_t)i), b, &v[j * n + i], mask);
             }
         }
     }

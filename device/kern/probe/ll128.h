@@ -10,7 +10,8 @@
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_LL128_H
 #define MSCCLPP_DEVICE_KERN_PROBE_LL128_H
 
-#include "device/kern/allreduce/allreduce_twophase_ll128.h"
+#include "device/lib/barrier.h"
+#include "device/lib/packet.h"
 
 /* What `sender` sends in an epoch, closed. */
 MSCCLPP_DEV void mscclpp_dev_ll128_pattern(const mscclpp_dev_ctx_t *ctx, uint32_t sender, uint32_t flag,
@@ -47,31 +48,31 @@ MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     const uint32_t before = mscclpp_dev_last_epoch(ctx, args), last = before + probe->rounds;
     mscclpp_dev_bundle_t sent, got;
-    mscclpp_dev_twophase_t epoch;
+    const uint64_t bundle = ctx->tid / MSCCLPP_DEV_WARP, capacity = args->ll128_capacity;
     bool torn = false;
-    uint32_t r;
+    uint32_t flag = before, r;
 
-    epoch.args = args;
-    epoch.shard = epoch.base = 0;
-    epoch.capacity = args->ll128_capacity;
-    for (epoch.flag = before; epoch.flag != last && !ctx->failed;) {
-        ++epoch.flag;
-        mscclpp_dev_ll128_pattern(ctx, args->rank, epoch.flag, &sent);
+    while (flag != last && !ctx->failed) {
+        const int phase = (int)(++flag & 1);
+
+        mscclpp_dev_ll128_pattern(ctx, args->rank, flag, &sent);
         for (r = 1; r < args->nranks; ++r) {
-            mscclpp_dev_ll128_put(ctx, &epoch, mscclpp_dev_twophase_peer(args, r), (int)(epoch.flag & 1),
-                                  ctx->tid / MSCCLPP_DEV_WARP, &sent);
+            mscclpp_dev_bundle_st(
+                ctx, mscclpp_dev_bundle_slot(args, mscclpp_dev_peer(args, r), args->rank, phase, capacity, bundle),
+                &sent);
         }
         for (r = 1; r < args->nranks; ++r) {
-            const uint32_t peer = mscclpp_dev_twophase_peer(args, r);
+            const uint32_t peer = mscclpp_dev_peer(args, r);
             mscclpp_dev_wait_t wait = {0, 0};
             uint32_t late;
 
             mscclpp_dev_warp_meet();
             do {
-                mscclpp_dev_ll128_ask(ctx, &epoch, peer, (int)(epoch.flag & 1), ctx->tid / MSCCLPP_DEV_WARP, &got);
-                late = mscclpp_dev_bundle_has(ctx, &got, epoch.flag) ? MSCCLPP_DEV_NOT_LATE : peer;
+                mscclpp_dev_bundle_ld(ctx, mscclpp_dev_bundle_slot(args, args->rank, peer, phase, capacity, bundle),
+                                      flag, &got);
+                late = mscclpp_dev_bundle_has(ctx, &got, flag) ? MSCCLPP_DEV_NOT_LATE : peer;
             } while (mscclpp_dev_bundle_wait(ctx, args, &wait, late));
-            mscclpp_dev_ll128_pattern(ctx, peer, epoch.flag, &sent);
+            mscclpp_dev_ll128_pattern(ctx, peer, flag, &sent);
             torn = torn || (!ctx->failed && mscclpp_dev_ll128_differs(&got, &sent));
         }
     }

@@ -1,7 +1,7 @@
 /*
  * The algorithms: what each is called, when the selector takes it, and which grid it runs on. To add one: a kernel body
  * in device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in mca/common/algo with
- * its mscclpp_algo_t, and its line in the registry (grid.c).
+ * its mscclpp_algo_t, and its line in registry.c.
  */
 #ifndef MCA_COMMON_ALGO_ALGO_H
 #define MCA_COMMON_ALGO_ALGO_H
@@ -10,7 +10,20 @@
 #include <stdint.h>
 
 #include "device/launch/launch.h"
-#include "mca/common/algo/rules.h"
+
+/* Most rules of one number of ranks on one kind of device. */
+#define MSCCLPP_RULES_MAX 24
+
+typedef struct {
+    uint64_t bytes;    /* of the largest message that it is for */
+    int64_t algorithm; /* index in the registry */
+} mscclpp_rule_t;
+
+/* Those of one number of ranks on one kind of device. Plain bytes without padding; what is not used is 0. */
+typedef struct {
+    uint64_t count;
+    mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
+} mscclpp_rule_set_t;
 
 /* Room for as many collectives besides all-reduce (mca/common/base/colls.h). */
 #define MSCCLPP_PROTOCOL_COLLS 16
@@ -69,6 +82,7 @@ typedef struct {
     uint32_t nodes;        /* 0 or 1: all ranks are on one */
     uint32_t shards;       /* of several nodes: the fewest ranks that one has */
     uint32_t most;         /* of several nodes: the most ranks that one has */
+    uint32_t all;          /* of several nodes: the ranks of all */
     uint64_t slot_size;    /* of several nodes: bytes that a block exchanges at once */
     uint64_t packet_units; /* of several nodes: units that ranks exchange as packets at once; 0: they cannot */
     bool near;             /* of several nodes: all are on one host, and exchange through its memory */

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "device/types/coll_nodes.h"
+
 #define KIB ((uint64_t)1024)
 #define MIB (1024 * KIB)
 #define NEVER UINT64_MAX
@@ -12,6 +14,9 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 #define PACKET_BLOCKS 32u
 #define DIRECT_BLOCKS 64u
 #define TILE_BLOCKS 32u
+
+/* Between nodes, what a block should have of a block of data at least: a turn costs proxies some microseconds. */
+#define NODES_BLOCK_MIN (64 * KIB)
 
 /* On the twin a tile has to be worth its barrier. */
 #define TWIN_TILE_BLOCKS 1u
@@ -74,7 +79,7 @@ mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll)
 
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo)
 {
-    return algo < MSCCLPP_COLL_BY_LAST ? algo_names[algo] : NULL;
+    return algo == MSCCLPP_COLL_BY_NODES ? "nodes" : algo_names[algo];
 }
 
 int mscclpp_coll_algo_find(const char *name)
@@ -143,6 +148,42 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t most, ms
     return MSCCLPP_DEV_COLL_TILE(input->layout->bulk_size, choice->nblocks, input->nranks) != 0;
 }
 
+/*
+ * Tiles as large as what an owner puts to another node at once has room for, and the rows of the scratch. Whether there
+ * is room at all does not depend on the size, as one block has more than several.
+ */
+static bool shape_nodes(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
+                        mscclpp_coll_choice_t *choice)
+{
+    const mscclpp_dev_pattern_t pattern = patterns[coll];
+    const uint64_t blocks = (uint64_t)MSCCLPP_DEV_COLL_NODES_CLIENTS(pattern, input->most, input->shards) *
+                            MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most);
+    const uint64_t rows = MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all, input->most, input->shards);
+    const uint64_t room = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
+    const uint64_t head = MSCCLPP_DEV_COLL_NODES_HEAD(blocks);
+    const uint64_t sent = room > head ? (room - head) / blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
+    uint64_t wanted = input->on_host ? MSCCLPP_DEV_NODES_BLOCKS : most / NODES_BLOCK_MIN;
+    uint64_t pitch;
+    mscclpp_choice_t grid;
+
+    wanted = wanted == 0 ? 1 : wanted > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : wanted;
+    if (!mscclpp_algo_grid(input, units_of(most), (uint32_t)wanted, 0, false, &grid)) {
+        return false;
+    }
+    grid.nblocks = grid.nblocks > wanted ? (uint32_t)wanted : grid.nblocks;
+    while ((pitch = MSCCLPP_DEV_COLL_NODES_PITCH(input->layout->bulk_size, grid.nblocks, rows)) <= MSCCLPP_DEV_UNIT &&
+           grid.nblocks > 1) {
+        grid.nblocks /= 2;
+    }
+    choice->algo = MSCCLPP_COLL_BY_NODES;
+    choice->kernel = MSCCLPP_KERNEL_COLL_NODES;
+    choice->nblocks = grid.nblocks;
+    choice->nthreads = grid.nthreads;
+    choice->epochs = 0;
+    choice->tile = pitch <= MSCCLPP_DEV_UNIT ? 0 : pitch - MSCCLPP_DEV_UNIT < sent ? pitch - MSCCLPP_DEV_UNIT : sent;
+    return choice->tile != 0;
+}
+
 static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
 {
@@ -178,8 +219,15 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
     mscclpp_coll_choice_t choice;
     int algo = forced;
 
-    if (forced == MSCCLPP_COLL_STAGE || input->nodes > 1) {
+    if (forced == MSCCLPP_COLL_STAGE) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (input->nodes > 1) {
+        if (!shape_nodes(input, coll, most, &choice)) {
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+        *choice_p = choice;
+        return MSCCLPP_OK;
     }
     if (forced == MSCCLPP_COLL_AUTO) {
         algo = load <= builtin->packets_max  ? MSCCLPP_COLL_BY_PACKETS

@@ -9,6 +9,7 @@
 #include "device/types/coll.h"
 #include "mca/common/algo/algo.h"
 #include "mca/common/base/colls.h"
+#include "mca/common/base/status.h"
 
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll);
 
@@ -77,10 +78,12 @@ typedef enum {
     MSCCLPP_COLL_BY_ZEROCOPY, /* kernels on mapped user buffers */
     MSCCLPP_COLL_BY_ENGINES,  /* copy engines on mapped user buffers, and no kernel */
     MSCCLPP_COLL_BY_SCRATCH,  /* tiles through the scratch, for buffers that cannot be mapped */
-    MSCCLPP_COLL_BY_LAST
+    MSCCLPP_COLL_BY_LAST,
+    MSCCLPP_COLL_BY_NODES =
+        MSCCLPP_COLL_BY_LAST /* whatever a parameter says: of ranks on several nodes, and no others */
 } mscclpp_coll_algo_t;
 
-/* The values of the parameters <name>_algorithm; NULL behind the last one. */
+/* The values of the parameters <name>_algorithm, and "nodes". */
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 
 /* Of a parameter's value: an algorithm, MSCCLPP_COLL_AUTO or MSCCLPP_COLL_STAGE. The value is one of the choices. */
@@ -94,6 +97,7 @@ typedef struct {
     uint32_t nblocks;
     uint32_t nthreads;
     uint64_t epochs;
+    uint64_t tile; /* between nodes: mscclpp_dev_coll_nodes_args_t */
 } mscclpp_coll_choice_t;
 
 /*

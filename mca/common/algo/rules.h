@@ -14,21 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "mca/common/algo/algo.h"
 #include "mca/common/base/status.h"
-
-/* Most rules of one number of ranks on one kind of device. */
-#define MSCCLPP_RULES_MAX 24
-
-typedef struct {
-    uint64_t bytes;    /* of the largest message that it is for */
-    int64_t algorithm; /* index in the registry (mca/common/algo/algo.h) */
-} mscclpp_rule_t;
-
-/* Those of one number of ranks on one kind of device. Plain bytes without padding; what is not used is 0. */
-typedef struct {
-    uint64_t count;
-    mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
-} mscclpp_rule_set_t;
 
 /* Everything that a file says. */
 typedef struct mscclpp_rules mscclpp_rules_t;

@@ -12,7 +12,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
 mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,
                                       mscclpp_choice_t *choice_p);
 
-/* Whether two-phase packets of this call are LL128. */
-bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
+/* The same for a call that no rank of any node ends before all of them have begun it, and that uses no packets. */
+mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 
 #endif

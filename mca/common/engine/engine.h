@@ -25,29 +25,11 @@
 #define MCA_COMMON_ENGINE_ENGINE_H
 
 #include "device/types/reduce.h"
-#include "mca/common/algo/algo.h"
-#include "mca/common/gpu/gpu.h"
-#include "mca/common/team/team.h"
+#include "mca/common/algo/shape/engine_plan.h"
+#include "mca/common/run/runner.h"
 
 /* Streams of a call at most. Beyond them peers share. */
 #define MSCCLPP_ENGINE_STREAMS 16
-
-/*
- * The message is cut into a shard for each rank, its owner, and each shard into chunks; the last ones may be shorter or
- * empty. Both are multiples of MSCCLPP_DEV_ENGINE_GRAIN, and equal on all ranks.
- */
-typedef struct {
-    uint64_t shard;  /* bytes */
-    uint64_t chunk;  /* bytes */
-    uint64_t chunks; /* of a shard, 1 at least */
-} mscclpp_engine_plan_t;
-
-/* Pure. False if engines cannot carry such a message. Two ranks at least. */
-bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
-                         mscclpp_engine_plan_t *plan_p);
-
-/* Bytes of the largest chunk that a team's slots hold; 0: there is no room for any. Pure. */
-uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *protocol);
 
 /* What one call needs to know of a peer. */
 typedef struct {
@@ -57,7 +39,10 @@ typedef struct {
 } mscclpp_engine_peer_t;
 
 /* What a team keeps for its copy engines. Used only by the thread that has the team's task in hand. */
-typedef struct mscclpp_engine {
+typedef struct {
+    mscclpp_runner_t *runner;
+    mscclpp_group_t *group;                             /* the runner's */
+    const mscclpp_protocol_t *protocol;                 /* the team's, which outlives this */
     bool usable;                                        /* agreed by all ranks */
     mscclpp_dev_engine_t *memory;                       /* this rank's; NULL: none */
     char *mapped[MSCCLPP_DEV_MAX_RANKS];                /* that of all ranks, mapped; the own one included */
@@ -83,27 +68,28 @@ typedef struct mscclpp_engine {
 
 /*
  * Makes sure that the team has its engine memory, mapped by all ranks and tried out. Collective; blocking at the first
- * call only, which allocates. *usable_p is agreed by all ranks, for the team's life.
+ * call only, which allocates: *engine_p is NULL before it. *usable_p is agreed by all ranks, for the team's life.
  */
-mscclpp_status_t mscclpp_engine_open(mscclpp_team_t *team, bool *usable_p);
+mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol,
+                                     mscclpp_engine_t **engine_p, bool *usable_p);
 
 /*
- * Closes the mappings of the peers' memory. Returns the own memory, which the peers may still map, or NULL; it is the
- * caller's to free. The team has no engines after it.
+ * Closes the mappings of the peers' memory and frees the engine; NULL is allowed. Returns the own memory, which the
+ * peers may still map, or NULL; it is the caller's to free.
  */
-void *mscclpp_engine_close(mscclpp_team_t *team);
+void *mscclpp_engine_close(mscclpp_engine_t *engine);
 
 /*
  * Performs one call, blocking, with buffers that were exchanged: `peer_out` are the mapped outputs of all ranks. `args`
- * have all fields filled in. After an error no engine of this rank works on any buffer, or the team is stuck.
+ * have all fields filled in. After an error no engine of this rank works on any buffer, or the runner is stuck.
  */
-mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t *choice,
+mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out);
 
 /*
- * After a failure: waits for what is in a stream, which ends by itself. If it does not, the team is stuck, and nothing
- * that it uses is ever freed.
+ * After a failure: waits for what is in a stream, which ends by itself. If it does not, the runner is stuck, and
+ * nothing that it uses is ever freed.
  */
-void mscclpp_engine_settle(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream);
+void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream);
 
 #endif

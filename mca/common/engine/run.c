@@ -8,7 +8,6 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
 #include "mca/common/gpu/streams.h"
-#include "mca/common/team/parts.h"
 
 /* How long what is under way may take to end after a failure, in seconds. */
 #define SETTLE_TIME 10.0
@@ -40,53 +39,49 @@ static uint64_t slot_of(const mscclpp_engine_t *engine, int sender, int owner, u
            (place * MSCCLPP_DEV_ENGINE_DEPTH + k % MSCCLPP_DEV_ENGINE_DEPTH) * engine->plan.chunk;
 }
 
-static mscclpp_gpu_stream_t *stream_of(const mscclpp_team_t *team, int peer)
+static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 {
-    const mscclpp_engine_t *engine = team->engine;
-
-    return engine->streams[(peer - team->group.rank + team->group.size - 1) % team->group.size % engine->stream_count];
+    return engine
+        ->streams[(peer - engine->group->rank + engine->group->size - 1) % engine->group->size % engine->stream_count];
 }
 
-static mscclpp_status_t send_operand(const mscclpp_team_t *team, int owner)
+static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 {
-    mscclpp_engine_t *engine = team->engine;
     const uint64_t k = engine->peer[owner].sent;
     uint64_t first, size = chunk_of(engine, owner, k, &first);
-    mscclpp_gpu_stream_t *stream = stream_of(team, owner);
-    char *slot = engine->mapped[owner] + slot_of(engine, team->group.rank, owner, k);
+    mscclpp_gpu_stream_t *stream = stream_of(engine, owner);
+    char *slot = engine->mapped[owner] + slot_of(engine, engine->group->rank, owner, k);
     mscclpp_status_t status =
-        size > 0 ? team->runner.gpu->put(stream, slot, (const char *)engine->args->in + first, size) : MSCCLPP_OK;
+        size > 0 ? engine->runner->gpu->put(stream, slot, (const char *)engine->args->in + first, size) : MSCCLPP_OK;
 
     if (status == MSCCLPP_OK) {
-        status = team->runner.gpu->event_record(engine->operand[owner][k % MSCCLPP_DEV_ENGINE_DEPTH], stream);
+        status = engine->runner->gpu->event_record(engine->operand[owner][k % MSCCLPP_DEV_ENGINE_DEPTH], stream);
     }
     engine->peer[owner].sent = k + 1;
     return status;
 }
 
-static mscclpp_status_t return_result(const mscclpp_team_t *team, int peer)
+static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 {
-    mscclpp_engine_t *engine = team->engine;
     const uint64_t k = engine->peer[peer].returned;
-    uint64_t first, size = chunk_of(engine, team->group.rank, k, &first);
-    mscclpp_gpu_stream_t *stream = stream_of(team, peer);
-    mscclpp_status_t status = size > 0 ? team->runner.gpu->put(stream, engine->peer_out[peer] + first,
-                                                               (const char *)engine->args->out + first, size)
+    uint64_t first, size = chunk_of(engine, engine->group->rank, k, &first);
+    mscclpp_gpu_stream_t *stream = stream_of(engine, peer);
+    mscclpp_status_t status = size > 0 ? engine->runner->gpu->put(stream, engine->peer_out[peer] + first,
+                                                                  (const char *)engine->args->out + first, size)
                                        : MSCCLPP_OK;
 
     if (status == MSCCLPP_OK && k + 1 == engine->plan.chunks) {
-        status = team->runner.gpu->event_record(engine->result[peer], stream);
+        status = engine->runner->gpu->event_record(engine->result[peer], stream);
     }
     engine->peer[peer].returned = k + 1;
     return status;
 }
 
 /* Starts the reduction of the next chunk of the own shard, whose operands are all there. */
-static mscclpp_status_t reduce(mscclpp_team_t *team)
+static mscclpp_status_t reduce(mscclpp_engine_t *engine)
 {
-    mscclpp_engine_t *engine = team->engine;
     const uint64_t k = engine->begun;
-    uint64_t first, size = chunk_of(engine, team->group.rank, k, &first);
+    uint64_t first, size = chunk_of(engine, engine->group->rank, k, &first);
     mscclpp_dev_reduce_args_t args;
     mscclpp_dev_launch_t launch = engine->launch;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -96,14 +91,14 @@ static mscclpp_status_t reduce(mscclpp_team_t *team)
         args.common.in = (const char *)engine->args->in + first;
         args.common.out = (char *)engine->args->out + first;
         args.common.bytes = size;
-        args.slots = engine->mapped[team->group.rank] + MSCCLPP_DEV_ENGINE_SLOTS +
+        args.slots = engine->mapped[engine->group->rank] + MSCCLPP_DEV_ENGINE_SLOTS +
                      k % MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         args.stride = MSCCLPP_DEV_ENGINE_DEPTH * engine->plan.chunk;
         launch.args = &args;
-        mscclpp_linger_clear(&team->runner);
-        status = team->runner.gpu->launch(team->runner.stream, &launch);
+        mscclpp_linger_clear(engine->runner);
+        status = engine->runner->gpu->launch(engine->runner->stream, &launch);
         if (status == MSCCLPP_OK) {
-            mscclpp_runner_note_launch(&team->runner, launch.nblocks);
+            mscclpp_runner_note_launch(engine->runner, launch.nblocks);
         }
         ++engine->kernels;
     }
@@ -112,24 +107,23 @@ static mscclpp_status_t reduce(mscclpp_team_t *team)
 }
 
 /* Own chunks that are reduced, empty ones included, which come last. */
-static uint64_t reduced_chunks(const mscclpp_team_t *team)
+static uint64_t reduced_chunks(const mscclpp_engine_t *engine)
 {
-    const mscclpp_engine_t *engine = team->engine;
-    const uint64_t done = mscclpp_mailbox_count(team->runner.mailbox, engine->launch.nblocks);
+    const uint64_t done = mscclpp_mailbox_count(engine->runner->mailbox, engine->launch.nblocks);
     const uint64_t ended = done > engine->launches ? done - engine->launches : 0; /* before, what a stream holds */
 
     return ended == engine->kernels ? engine->begun : ended;
 }
 
 /* The least that the other ranks say in one of their words. */
-static uint64_t least(const mscclpp_team_t *team, const uint64_t *word)
+static uint64_t least(const mscclpp_engine_t *engine, const uint64_t *word)
 {
     uint64_t all = UINT64_MAX;
     int i;
 
-    for (i = 1; i < team->group.size; ++i) {
-        const uint64_t theirs =
-            mscclpp_control_load(mscclpp_group_word_of(&team->group, word, (team->group.rank + i) % team->group.size));
+    for (i = 1; i < engine->group->size; ++i) {
+        const uint64_t theirs = mscclpp_control_load(
+            mscclpp_group_word_of(engine->group, word, (engine->group->rank + i) % engine->group->size));
 
         all = theirs < all ? theirs : all;
     }
@@ -137,30 +131,29 @@ static uint64_t least(const mscclpp_team_t *team, const uint64_t *word)
 }
 
 /* MSCCLPP_OK or an error: one that has not passed yet is no reason to stop. */
-static mscclpp_status_t look(const mscclpp_team_t *team, mscclpp_gpu_event_t *event, bool *passed_p)
+static mscclpp_status_t look(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
 {
-    mscclpp_status_t status = team->runner.gpu->event_query(event);
+    mscclpp_status_t status = engine->runner->gpu->event_query(event);
 
     *passed_p = status == MSCCLPP_OK;
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
 /* Tells the peers how far this rank's operands have come. */
-static mscclpp_status_t tell_sent(mscclpp_team_t *team)
+static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
 {
-    mscclpp_engine_t *engine = team->engine;
-    uint64_t *word = &team->group.control[team->group.rank].engine.sent;
+    uint64_t *word = &engine->group->control[engine->group->rank].engine.sent;
     uint64_t all = engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
-    for (i = 1; i < team->group.size && status == MSCCLPP_OK; ++i) {
-        const int rank = (team->group.rank + i) % team->group.size;
+    for (i = 1; i < engine->group->size && status == MSCCLPP_OK; ++i) {
+        const int rank = (engine->group->rank + i) % engine->group->size;
         mscclpp_engine_peer_t *peer = &engine->peer[rank];
         bool passed = false;
 
         if (peer->landed < peer->sent) {
-            status = look(team, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
+            status = look(engine, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
         }
         peer->landed += passed;
         all = peer->landed < all ? peer->landed : all;
@@ -179,53 +172,51 @@ static mscclpp_status_t tell_sent(mscclpp_team_t *team)
  * has the results of the call before, so the owners have reduced it. A chunk is reduced when all operands have arrived
  * everywhere; those sent to other ranks take no longer than those sent here.
  */
-static mscclpp_status_t progress(mscclpp_team_t *team)
+static mscclpp_status_t progress(mscclpp_engine_t *engine)
 {
-    mscclpp_engine_t *engine = team->engine;
-    mscclpp_control_line_t *mine = &team->group.control[team->group.rank];
-    const uint64_t chunks = engine->plan.chunks, reduced = reduced_chunks(team);
-    mscclpp_status_t status = tell_sent(team);
+    mscclpp_control_line_t *mine = &engine->group->control[engine->group->rank];
+    const uint64_t chunks = engine->plan.chunks, reduced = reduced_chunks(engine);
+    mscclpp_status_t status = tell_sent(engine);
     int i;
 
     if (mscclpp_control_load(&mine->engine.reduced) != engine->base + reduced) {
         mscclpp_control_store(&mine->engine.reduced, engine->base + reduced);
     }
     if (status == MSCCLPP_OK && engine->begun < chunks &&
-        least(team, &mine->engine.sent) > engine->base + engine->begun) {
-        status = reduce(team);
+        least(engine, &mine->engine.sent) > engine->base + engine->begun) {
+        status = reduce(engine);
     }
-    for (i = 1; i < team->group.size && status == MSCCLPP_OK; ++i) {
-        const int rank = (team->group.rank + i) % team->group.size;
+    for (i = 1; i < engine->group->size && status == MSCCLPP_OK; ++i) {
+        const int rank = (engine->group->rank + i) % engine->group->size;
         const mscclpp_engine_peer_t *peer = &engine->peer[rank];
 
         if (peer->sent < chunks &&
             engine->base + peer->sent <
-                mscclpp_control_load(&team->group.control[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
-            status = send_operand(team, rank);
+                mscclpp_control_load(&engine->group->control[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
+            status = send_operand(engine, rank);
         }
         if (status == MSCCLPP_OK && peer->returned < chunks && peer->returned < reduced) {
-            status = return_result(team, rank);
+            status = return_result(engine, rank);
         }
     }
     return status;
 }
 
 /* True in *all_p once this rank's engines have brought all results of the call to all peers, who are told. */
-static mscclpp_status_t tell_returned(mscclpp_team_t *team, bool *all_p)
+static mscclpp_status_t tell_returned(mscclpp_engine_t *engine, bool *all_p)
 {
-    mscclpp_engine_t *engine = team->engine;
-    uint64_t *word = &team->group.control[team->group.rank].engine.returned;
+    uint64_t *word = &engine->group->control[engine->group->rank].engine.returned;
     const uint64_t end = engine->base + engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     bool all = true;
     int rank;
 
     if (mscclpp_control_load(word) != end) {
-        for (rank = 0; rank < team->group.size && all && status == MSCCLPP_OK; ++rank) {
-            if (rank != team->group.rank) {
+        for (rank = 0; rank < engine->group->size && all && status == MSCCLPP_OK; ++rank) {
+            if (rank != engine->group->rank) {
                 all = engine->peer[rank].returned == engine->plan.chunks;
                 if (all) {
-                    status = look(team, engine->result[rank], &all);
+                    status = look(engine, engine->result[rank], &all);
                 }
             }
         }
@@ -238,34 +229,33 @@ static mscclpp_status_t tell_returned(mscclpp_team_t *team, bool *all_p)
 }
 
 /* Until all results of all ranks are where they belong. */
-static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
+static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
 {
-    const mscclpp_engine_t *engine = team->engine;
-    const uint64_t *word = &team->group.control[team->group.rank].engine.returned;
+    const uint64_t *word = &engine->group->control[engine->group->rank].engine.returned;
     const uint64_t end = engine->base + engine->plan.chunks;
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
     uint32_t turns = 0;
     bool all;
 
-    mscclpp_group_wait_init(&wait, &team->group, what, engine->args->bytes);
+    mscclpp_group_wait_init(&wait, engine->group, what, engine->args->bytes);
     wait.words = word;
     wait.target = end;
     for (;;) {
         const double next = wait.next_look;
 
-        status = progress(team);
+        status = progress(engine);
         if (status == MSCCLPP_OK) {
-            status = tell_returned(team, &all);
+            status = tell_returned(engine, &all);
         }
-        if (status == MSCCLPP_OK && all && least(team, word) >= end) {
+        if (status == MSCCLPP_OK && all && least(engine, word) >= end) {
             return MSCCLPP_OK;
         }
-        if (status == MSCCLPP_OK && (team->group.on_host || ++turns % TURNS == 0)) {
+        if (status == MSCCLPP_OK && (engine->group->on_host || ++turns % TURNS == 0)) {
             status = mscclpp_group_wait_turn(&wait);
         }
         if (status == MSCCLPP_OK && wait.next_look > next && mscclpp_group_may_ask(&wait)) {
-            status = mscclpp_runner_look_at_kernel(&team->runner, what);
+            status = mscclpp_runner_look_at_kernel(engine->runner, what);
         }
         if (status != MSCCLPP_OK) {
             return status;
@@ -273,66 +263,63 @@ static mscclpp_status_t carry_out(mscclpp_team_t *team, const char *what)
     }
 }
 
-static void settle_until(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, double until)
+static void settle_until(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double until)
 {
     mscclpp_status_t status;
 
-    while ((status = team->runner.gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
-        mscclpp_group_progress(&team->group);
+    while ((status = engine->runner->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
+        mscclpp_group_progress(engine->group);
     }
-    team->runner.stuck = team->runner.stuck || status != MSCCLPP_OK;
+    engine->runner->stuck = engine->runner->stuck || status != MSCCLPP_OK;
 }
 
-void mscclpp_engine_settle(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
+void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream)
 {
-    settle_until(team, stream, mscclpp_now() + SETTLE_TIME);
+    settle_until(engine, stream, mscclpp_now() + SETTLE_TIME);
 }
 
-static void settle_all(mscclpp_team_t *team)
+static void settle_all(const mscclpp_engine_t *engine)
 {
-    const mscclpp_engine_t *engine = team->engine;
     const double until = mscclpp_now() + SETTLE_TIME;
     int i;
 
     for (i = 0; i < engine->stream_count; ++i) {
-        settle_until(team, engine->streams[i], until);
+        settle_until(engine, engine->streams[i], until);
     }
-    if (team->runner.stream != NULL) {
-        settle_until(team, team->runner.stream, until);
+    if (engine->runner->stream != NULL) {
+        settle_until(engine, engine->runner->stream, until);
     }
 }
 
-static mscclpp_status_t take_streams(mscclpp_team_t *team)
+static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
 {
-    mscclpp_engine_t *engine = team->engine;
-    int limit = team->group.on_host ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
-    int wanted = team->group.size - 1 < limit ? team->group.size - 1 : limit;
-    mscclpp_status_t status = mscclpp_runner_take_stream(&team->runner);
+    int limit = engine->group->on_host ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
+    int wanted = engine->group->size - 1 < limit ? engine->group->size - 1 : limit;
+    mscclpp_status_t status = mscclpp_runner_take_stream(engine->runner);
 
     engine->stream_count = 0;
     while (engine->stream_count < wanted && status == MSCCLPP_OK) {
-        status = mscclpp_stream_get(team->runner.gpu, team->runner.device, &engine->streams[engine->stream_count]);
+        status =
+            mscclpp_stream_get(engine->runner->gpu, engine->runner->device, &engine->streams[engine->stream_count]);
         engine->stream_count += status == MSCCLPP_OK;
     }
     return status;
 }
 
-static void give_streams(mscclpp_team_t *team)
+static void give_streams(mscclpp_engine_t *engine)
 {
-    mscclpp_engine_t *engine = team->engine;
 
-    while (engine->stream_count > 0 && !team->runner.stuck) {
-        mscclpp_stream_put(team->runner.gpu, team->runner.device, engine->streams[--engine->stream_count], false);
+    while (engine->stream_count > 0 && !engine->runner->stuck) {
+        mscclpp_stream_put(engine->runner->gpu, engine->runner->device, engine->streams[--engine->stream_count], false);
     }
 }
 
-mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t *choice,
+mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out)
 {
-    mscclpp_engine_t *engine = team->engine;
     mscclpp_status_t status;
 
-    if (!mscclpp_engine_plan(args->bytes, args->nranks, &team->protocol, &engine->plan)) {
+    if (!mscclpp_engine_plan(args->bytes, args->nranks, engine->protocol, &engine->plan)) {
         return MSCCLPP_ERR_DEVICE;
     }
     engine->args = args;
@@ -342,26 +329,27 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_team_t *team, const mscclpp_choice_t
     engine->launch.nblocks = choice->nblocks;
     engine->launch.nthreads = choice->nthreads;
     engine->begun = 0;
-    engine->launches = team->runner.launches;
+    engine->launches = engine->runner->launches;
     engine->kernels = 0;
-    mscclpp_runner_keep_mappings(&team->runner,
+    mscclpp_runner_keep_mappings(engine->runner,
                                  true); /* until no engine writes there any more, which no launch tells */
-    status = take_streams(team);
+    status = take_streams(engine);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",
-                  team->group.oob.label, (unsigned long long)team->group.call, (unsigned long long)engine->plan.chunks,
-                  (unsigned long long)engine->plan.chunk, MSCCLPP_DEV_ENGINE_DEPTH, engine->stream_count);
+                  engine->group->oob.label, (unsigned long long)engine->group->call,
+                  (unsigned long long)engine->plan.chunks, (unsigned long long)engine->plan.chunk,
+                  MSCCLPP_DEV_ENGINE_DEPTH, engine->stream_count);
     if (status == MSCCLPP_OK) {
-        status = carry_out(team, choice->algo->name);
+        status = carry_out(engine, choice->algo->name);
     }
     if (status == MSCCLPP_OK) {
         engine->base += engine->plan.chunks;
-        mscclpp_linger_note_end(&team->runner);
-        status = mscclpp_runner_check_mailbox(&team->runner, choice->algo->name);
+        mscclpp_linger_note_end(engine->runner);
+        status = mscclpp_runner_check_mailbox(engine->runner, choice->algo->name);
     }
     if (status != MSCCLPP_OK) {
-        settle_all(team);
+        settle_all(engine);
     }
-    mscclpp_runner_keep_mappings(&team->runner, team->runner.stuck);
-    give_streams(team);
+    mscclpp_runner_keep_mappings(engine->runner, engine->runner->stuck);
+    give_streams(engine);
     return status;
 }

@@ -3,7 +3,6 @@
 
 #include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
-#include "mca/common/team/parts.h"
 
 static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, mscclpp_dev_port_channel_t *channels)
 {
@@ -37,7 +36,7 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, mscclpp_dev_po
     return status;
 }
 
-mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric, mscclpp_team_t *team)
+mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
 {
     const size_t numbers = (size_t)MSCCLPP_DEV_NODES_BLOCKS * (size_t)fabric->nodes.count;
     const size_t words = (numbers + MSCCLPP_DEV_NODES_BLOCKS) * sizeof(uint64_t);
@@ -46,7 +45,7 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric, mscclpp_team_t *
                                            .gpu = fabric->gpu,
                                            .device = fabric->device,
                                            .label = fabric->label,
-                                           .mailbox = team->runner.mailbox};
+                                           .mailbox = fabric->runner->mailbox};
     mscclpp_dev_port_channel_t *channels = calloc(numbers, sizeof(*channels));
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
     void *memory;
@@ -69,11 +68,11 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric, mscclpp_team_t *
     if (status == MSCCLPP_OK) {
         status = create_channels(fabric, channels);
     }
-    if (status == MSCCLPP_OK && (status = mscclpp_runner_take_stream(&team->runner)) == MSCCLPP_OK) {
-        status = fabric->gpu->copy(team->runner.stream, fabric->channels, channels, table);
+    if (status == MSCCLPP_OK && (status = mscclpp_runner_take_stream(fabric->runner)) == MSCCLPP_OK) {
+        status = fabric->gpu->copy(fabric->runner->stream, fabric->channels, channels, table);
     }
     if (status == MSCCLPP_OK) {
-        status = fabric->gpu->stream_sync(team->runner.stream);
+        status = fabric->gpu->stream_sync(fabric->runner->stream);
     }
     free(channels);
     return status;

@@ -9,19 +9,19 @@
 #ifndef MCA_COMMON_FABRIC_FABRIC_H
 #define MCA_COMMON_FABRIC_FABRIC_H
 
+#include "device/types/coll_nodes.h"
 #include "mca/common/algo/algo.h"
 #include "mca/common/oob/topology.h"
-#include "mca/common/oob/oob.h"
-#include "mca/common/team/team.h"
+#include "mca/common/run/runner.h"
 
 typedef struct mscclpp_fabric mscclpp_fabric_t;
 
 /*
- * Collective over all ranks of `oob`, with the node's team made. Ends on all ranks alike: MSCCLPP_OK,
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason logged, or the error of the exchange. Settings and limits that have to be
- * equal on all nodes are, from then on.
+ * Joins the nodes of a communicator, of which each has its group and runner. `config` is copied; what has to be equal
+ * on all nodes is. Collective over all ranks of the communicator. Ends on all of them alike: MSCCLPP_OK,
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason logged, or the error of the exchange.
  */
-mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_params_t *params,
+mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config,
                                        const mscclpp_nodes_t *nodes, mscclpp_fabric_t **fabric_p);
 
 /* Local; after all kernels have ended. NULL is allowed. */
@@ -34,14 +34,22 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
  * An all-reduce with the arguments filled in. Returns when it has ended and all that the peers need has left, or, with
  * a stream of an application, when it is queued there: the proxy then has a thread from the first such call on.
  */
-mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_choice_t *choice,
-                                    const mscclpp_dev_args_t *args);
+mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
+                                    const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args);
 
 /*
- * Clears what has come from other nodes as packets, and meets all their ranks, so that flags may begin again: part of
- * mscclpp_team_reserve_epochs, called once the node's own packets are cleared. `stream` is done with when it returns.
+ * A collective other than all-reduce: `launch` has its kernel, and `args` its arguments, but for what the fabric knows.
+ * `tiles` is what all blocks of the grid go through together. Blocking.
  */
-mscclpp_status_t mscclpp_fabric_renew(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
+                                         mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what);
+
+/*
+ * Clears what has come from other nodes as packets, and meets all their ranks, so that flags may begin again. Called
+ * once the node's own packets are cleared. `stream` is done with when it returns.
+ */
+mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
+                                      mscclpp_gpu_stream_t *stream);
 
 /* Nothing is sent any more; kernels that wait give up. */
 void mscclpp_fabric_stop(mscclpp_fabric_t *fabric);

@@ -22,6 +22,8 @@ typedef struct {
 struct mscclpp_fabric {
     mscclpp_fabric_t *next; /* in the list of those that mscclpp_fabric_progress_all serves */
     mscclpp_fabric_t **link;
+    mscclpp_runner_t *runner; /* of the ranks of this node */
+    mscclpp_group_t *group;   /* the runner's */
     mscclpp_nodes_t nodes;
     mscclpp_config_t config; /* of the transport, which keeps its address */
     const mscclpp_gpu_ops_t *gpu;
@@ -48,7 +50,7 @@ struct mscclpp_fabric {
     bool maps;                                        /* kernels reach other nodes' slots for packets */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED];           /* as they see them */
     mscclpp_proxy_t *proxy;
-    mscclpp_ctrl_t *ctrl; /* the team's, which outlives this; NULL: none */
+    mscclpp_ctrl_t *ctrl; /* the group's, which outlives this; NULL: none */
     bool in_call;         /* atomic */
     bool failed;          /* atomic: nothing is sent any more but notices of that */
 
@@ -68,19 +70,12 @@ struct mscclpp_fabric {
     uint64_t calls;       /* so far, the one in hand included */
 };
 
-/*
- * setup/align.c: makes all nodes' settings rank 0's, and limits the tightest, and connects control messages.
- * Collective over all ranks. MSCCLPP_ERR_NOT_SUPPORTED, equal on all ranks, if the nodes cannot work together.
- */
-mscclpp_status_t mscclpp_fabric_align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *team,
-                                            const mscclpp_team_params_t *params);
-
 /* fabric/view.c: what it needs to look at the tokens. */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
 
 /* fabric/equip.c: makes the proxy, its channels, and what kernels keep between calls. */
-mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric, mscclpp_team_t *team);
+mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric);
 
 /* fabric/memory.c: zeroed memory at such a place. Freeing what was not allocated, or has been freed, is allowed. */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,

@@ -10,7 +10,6 @@
 #include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
 #include "mca/common/algo/select.h"
-#include "mca/common/team/parts.h"
 
 #define DELIVERY_SECONDS 1.0 /* for what is under way when a communicator ends */
 
@@ -127,6 +126,7 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
         return;
     }
     delist(fabric);
+    fabric->group->look = NULL;
     await_delivery(fabric);
     mscclpp_proxy_destroy(fabric->proxy);
     mscclpp_fabric_close_view(fabric);
@@ -177,13 +177,13 @@ static mscclpp_status_t pump(void *context)
  * until the network has it. That it has arrived need not be known. The kernels' own protocol says when the places it is
  * read from may be written again, and what is lost on the way breaks the connection, which the next call finds.
  */
-static mscclpp_status_t hand_over(mscclpp_team_t *team, uint64_t bytes)
+static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
 {
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
 
-    mscclpp_group_wait_init(&wait, &team->group, "delivery to other nodes", bytes);
-    while ((status = mscclpp_proxy_hand_over(team->fabric->proxy)) == MSCCLPP_IN_PROGRESS) {
+    mscclpp_group_wait_init(&wait, fabric->group, "delivery to other nodes", bytes);
+    while ((status = mscclpp_proxy_hand_over(fabric->proxy)) == MSCCLPP_IN_PROGRESS) {
         status = mscclpp_group_wait_turn(&wait);
         if (status != MSCCLPP_OK) {
             return status;
@@ -228,39 +228,36 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
 }
 
 /* Nobody waits for the kernel, so the proxy's thread serves it to its end. */
-static mscclpp_status_t enqueue(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch,
-                                const char *what)
+static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
+                                const mscclpp_dev_launch_t *launch, const char *what)
 {
-    mscclpp_status_t status =
-        mscclpp_proxy_begin_launch(team->fabric->proxy, team->runner.launches + 1, launch->nblocks);
+    mscclpp_status_t status = mscclpp_proxy_begin_launch(fabric->proxy, fabric->runner->launches + 1, launch->nblocks);
 
-    return status == MSCCLPP_OK ? mscclpp_runner_launch(&team->runner, stream, launch, what) : status;
+    return status == MSCCLPP_OK ? mscclpp_runner_launch(fabric->runner, stream, launch, what) : status;
 }
 
 /* A call whose kernel has the proxy work. The caller says when the fabric is in no call any more. */
-static mscclpp_status_t run_with_proxy(mscclpp_team_t *team, const mscclpp_dev_launch_t *launch, const char *what,
+static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, const char *what,
                                        uint64_t bytes)
 {
-    mscclpp_fabric_t *fabric = team->fabric;
     mscclpp_status_t status;
 
     __atomic_store_n(&fabric->in_call, true, __ATOMIC_RELEASE);
     mscclpp_proxy_begin(fabric->proxy);
-    team->runner.pump = pump;
-    team->runner.pump_context = fabric;
-    status = mscclpp_runner_launch(&team->runner, NULL, launch, what);
-    team->runner.pump = NULL;
+    fabric->runner->pump = pump;
+    fabric->runner->pump_context = fabric;
+    status = mscclpp_runner_launch(fabric->runner, NULL, launch, what);
+    fabric->runner->pump = NULL;
     if (status == MSCCLPP_OK) {
-        status = hand_over(team, bytes);
+        status = hand_over(fabric, bytes);
     }
     mscclpp_proxy_end(fabric->proxy);
     return status;
 }
 
-mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const mscclpp_choice_t *choice,
-                                    const mscclpp_dev_args_t *args)
+mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
+                                    const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
-    mscclpp_fabric_t *fabric = team->fabric;
     /* Its kernel asks the proxy for nothing. What earlier calls have left to that, the progress of all fabrics does. */
     const bool stored = fabric->maps && choice->epochs != 0;
     mscclpp_dev_nodes_args_t kernel_args;
@@ -275,31 +272,74 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_team_t *team, mscclpp_gpu_stream_t *
     launch.nthreads = choice->nthreads;
     launch.args = &kernel_args;
     if (!fabric->owner || (stream != NULL && stored)) {
-        return mscclpp_runner_launch(&team->runner, stream, &launch, choice->algo->name);
+        return mscclpp_runner_launch(fabric->runner, stream, &launch, choice->algo->name);
     }
     if (stream != NULL) {
-        status = enqueue(team, stream, &launch, choice->algo->name);
+        status = enqueue(fabric, stream, &launch, choice->algo->name);
         count_exchanges(fabric, choice, args);
         return status;
     }
     ++fabric->calls;
-    fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(team->runner.epochs - choice->epochs) + 1;
+    fabric->first_flag = choice->epochs == 0 ? 0 : (uint32_t)(fabric->runner->epochs - choice->epochs) + 1;
     if (stored) {
-        status = mscclpp_runner_launch(&team->runner, NULL, &launch, choice->algo->name);
+        status = mscclpp_runner_launch(fabric->runner, NULL, &launch, choice->algo->name);
     } else {
-        status = run_with_proxy(team, &launch, choice->algo->name, args->bytes);
+        status = run_with_proxy(fabric, &launch, choice->algo->name, args->bytes);
     }
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }
-    mscclpp_control_store(&team->group.control[team->group.rank].absent, 0);
+    mscclpp_control_store(&fabric->group->control[fabric->group->rank].absent, 0);
     count_exchanges(fabric, choice, args);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
 }
 
+/* Which ranks are where, and in what number. */
+static void fill_places(const mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
+{
+    uint8_t members[MSCCLPP_DEV_MAX_RANKS] = {0};
+    uint32_t rank;
+
+    for (rank = 0; rank < args->nranks; ++rank) {
+        const int node = fabric->nodes.node_of[rank];
+
+        args->node_of[rank] = (uint8_t)node;
+        args->index_of[rank] = members[node]++;
+    }
+}
+
+mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
+                                         mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what)
+{
+    const mscclpp_dev_args_t common = args->nodes.common;
+    mscclpp_status_t status;
+    int node;
+
+    fill_args(fabric, &common, &args->nodes);
+    args->rank = (uint32_t)fabric->group->oob.rank;
+    args->nranks = (uint32_t)fabric->group->oob.size;
+    fill_places(fabric, args);
+    launch->args = args;
+    if (!fabric->owner) {
+        return mscclpp_runner_launch(fabric->runner, NULL, launch, what);
+    }
+    ++fabric->calls;
+    fabric->first_flag = 0;
+    status = run_with_proxy(fabric, launch, what, args->most);
+    if (status != MSCCLPP_OK) {
+        mscclpp_proxy_stop(fabric->proxy);
+    }
+    mscclpp_control_store(&fabric->group->control[fabric->group->rank].absent, 0);
+    for (node = 0; node < fabric->nodes.count; ++node) {
+        fabric->exchanges[node] += tiles;
+    }
+    __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
+    return status;
+}
+
 /* A kernel that meets all other ranks, and leaves what it combines, the node's own packets, as it is: nothing. */
-static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
+static mscclpp_status_t meet_nodes(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol)
 {
     mscclpp_select_input_t input;
     mscclpp_dev_args_t args;
@@ -307,8 +347,8 @@ static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
     mscclpp_status_t status;
 
     memset(&input, 0, sizeof(input));
-    mscclpp_fabric_describe(team->fabric, &input);
-    mscclpp_runner_fill_args(&team->runner, &args);
+    mscclpp_fabric_describe(fabric, &input);
+    mscclpp_runner_fill_args(fabric->runner, &args);
     args.in = args.out = args.scratch[args.rank] + MSCCLPP_DEV_PACKET_OFFSET;
     args.bytes = sizeof(uint32_t);
     args.dtype = MSCCLPP_DTYPE_UINT32;
@@ -316,19 +356,19 @@ static mscclpp_status_t meet_nodes(mscclpp_team_t *team)
     input.bytes = args.bytes;
     input.dtype = MSCCLPP_DTYPE_UINT32;
     input.nranks = args.nranks;
-    input.on_host = team->group.on_host;
-    input.block_limit = team->runner.block_limit;
-    input.protocol = &team->protocol;
-    input.layout = &team->runner.layout;
-    status = mscclpp_select_shape(&input, &mscclpp_algo_allreduce_nodes, &choice);
-    return status == MSCCLPP_OK ? mscclpp_fabric_run(team, NULL, &choice, &args) : status;
+    input.on_host = fabric->group->on_host;
+    input.block_limit = fabric->runner->block_limit;
+    input.protocol = protocol;
+    input.layout = &fabric->runner->layout;
+    status = mscclpp_select_meeting(&input, &choice);
+    return status == MSCCLPP_OK ? mscclpp_fabric_run(fabric, NULL, &choice, &args) : status;
 }
 
-mscclpp_status_t mscclpp_fabric_renew(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream)
+mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
+                                      mscclpp_gpu_stream_t *stream)
 {
-    mscclpp_fabric_t *fabric = team->fabric;
     /* Packets order nothing but themselves: only a signal after them says that no put of them is under way. */
-    mscclpp_status_t status = meet_nodes(team);
+    mscclpp_status_t status = meet_nodes(fabric, protocol);
     uint64_t size;
     void *zeros;
 
@@ -345,5 +385,5 @@ mscclpp_status_t mscclpp_fabric_renew(mscclpp_team_t *team, mscclpp_gpu_stream_t
         }
         free(zeros);
     }
-    return status == MSCCLPP_OK ? meet_nodes(team) : status;
+    return status == MSCCLPP_OK ? meet_nodes(fabric, protocol) : status;
 }

@@ -8,7 +8,6 @@
 
 #include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
-#include "mca/common/team/parts.h"
 #include "mca/common/oob/vote.h"
 
 /* Where slots begin, if they are not smaller than that. */
@@ -26,9 +25,8 @@ typedef struct {
     unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
 } address_t;
 
-static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
-                                  const mscclpp_transport_ops_t *ops, mscclpp_transport_place_t place,
-                                  uint32_t *flags_p)
+static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
+                                  mscclpp_transport_place_t place, uint32_t *flags_p)
 {
     const uint64_t tokens = (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count;
     mscclpp_transport_params_t transport;
@@ -41,8 +39,8 @@ static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_p
     transport.config = &fabric->config;
     transport.gpu = fabric->gpu;
     transport.device = fabric->device;
-    transport.rank = params->oob.rank;
-    transport.size = params->oob.size;
+    transport.rank = fabric->group->oob.rank;
+    transport.size = fabric->group->oob.size;
     transport.one_host = fabric->nodes.one_host;
     transport.label = fabric->label;
     transport.tokens = fabric->tokens.host;
@@ -63,19 +61,18 @@ static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_team_p
  * nothing of data that takes another way into the other kind. Device memory where the transport can do both, unless it
  * is the CPU that moves bytes.
  */
-static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params,
-                                       const mscclpp_transport_ops_t *ops)
+static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
 {
     const uint32_t both = MSCCLPP_DEVICE_TOKENS | MSCCLPP_DEVICE_REGIONS;
     const char *wanted = fabric->config.exchange_memory;
     const bool host = strcmp(wanted, "host") == 0, device = strcmp(wanted, "device") == 0;
     uint32_t flags = 0;
-    mscclpp_status_t status = open_with(fabric, params, ops, ops->place, &flags);
+    mscclpp_status_t status = open_with(fabric, ops, ops->place, &flags);
 
     if (status == MSCCLPP_OK && !fabric->tokens.on_device && (flags & both) == both && !host &&
         (device || ops->place != MSCCLPP_PLACE_SHARED)) {
         mscclpp_fabric_close_transport(fabric);
-        status = open_with(fabric, params, ops, MSCCLPP_PLACE_DEVICE, &flags);
+        status = open_with(fabric, ops, MSCCLPP_PLACE_DEVICE, &flags);
     }
     if (status == MSCCLPP_OK && (fabric->tokens.on_device ? host : device)) {
         mscclpp_info("%s: no transport %s: coll_mscclpp_exchange_memory is %s", fabric->label, ops->name, wanted);
@@ -117,10 +114,10 @@ static bool is_asked_for(const mscclpp_fabric_t *fabric)
 }
 
 /* The first one from number *next_p on; *next_p: the one behind it. */
-static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params, int *next_p)
+static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
 {
     static bool told;
-    const mscclpp_oob_t *oob = &params->oob;
+    const mscclpp_oob_t *oob = &fabric->group->oob;
     mscclpp_vote_t vote;
     bool aloud;
 
@@ -129,7 +126,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, const mscclpp
         mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
 
         if (may_take(fabric, ops)) {
-            status = fabric->owner ? open_transport(fabric, params, ops) : MSCCLPP_OK;
+            status = fabric->owner ? open_transport(fabric, ops) : MSCCLPP_OK;
         }
         status = mscclpp_vote(oob, status, &vote);
         if (status != MSCCLPP_OK) {
@@ -303,13 +300,13 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
 }
 
 /* Whether ranks reach one another is known only once they have tried; if not, there may be another way. */
-static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp_team_params_t *params)
+static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status;
     int next = 0;
 
-    while ((status = choose_transport(fabric, params, &next)) == MSCCLPP_OK) {
-        status = connect_nodes(fabric, &params->oob);
+    while ((status = choose_transport(fabric, &next)) == MSCCLPP_OK) {
+        status = connect_nodes(fabric, &fabric->group->oob);
         if (status != MSCCLPP_ERR_NOT_SUPPORTED) {
             break;
         }
@@ -340,10 +337,11 @@ static uint64_t look(void *context, bool may_ask)
     return mscclpp_fabric_absent(context, may_ask);
 }
 
-mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_params_t *params,
+mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config,
                                        const mscclpp_nodes_t *nodes, mscclpp_fabric_t **fabric_p)
 {
-    const mscclpp_oob_t *oob = &params->oob;
+    mscclpp_group_t *group = runner->group;
+    const mscclpp_oob_t *oob = &group->oob;
     mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric));
     mscclpp_status_t status = fabric != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
 
@@ -355,30 +353,29 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_team_t *team, const mscclpp_team_
         free(fabric);
         return status;
     }
+    fabric->runner = runner;
+    fabric->group = group;
     fabric->nodes = *nodes;
-    fabric->config = *params->config;
-    fabric->gpu = params->gpu;
-    fabric->device = params->device;
+    fabric->config = *config;
+    fabric->gpu = runner->gpu;
+    fabric->device = runner->device;
     fabric->label = oob->label;
     fabric->owner = nodes->rank < nodes->shards;
-    status = mscclpp_fabric_align_nodes(fabric, team, params);
+    cut_area(fabric);
+    status = open_and_connect(fabric);
     if (status == MSCCLPP_OK) {
-        cut_area(fabric);
-        status = open_and_connect(fabric, params);
-    }
-    if (status == MSCCLPP_OK) {
-        status = mscclpp_agree(oob, NULL, fabric->owner ? mscclpp_fabric_equip(fabric, team) : MSCCLPP_OK,
+        status = mscclpp_agree(oob, NULL, fabric->owner ? mscclpp_fabric_equip(fabric) : MSCCLPP_OK,
                                "setting port channels up");
     }
     if (status != MSCCLPP_OK) {
         mscclpp_fabric_destroy(fabric);
         return status;
     }
-    fabric->ctrl = team->group.ctrl;
+    fabric->ctrl = group->ctrl;
     mscclpp_fabric_enlist(fabric);
-    team->group.spans = true;
-    team->group.look = look;
-    team->group.look_context = fabric;
+    group->spans = true;
+    group->look = look;
+    group->look_context = fabric;
     *fabric_p = fabric;
     return MSCCLPP_OK;
 }

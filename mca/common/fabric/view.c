@@ -1,7 +1,6 @@
 /* Which nodes have sent nothing yet, as the host of a waiting rank sees it. */
 #include "mca/common/base/clock.h"
 #include "mca/common/fabric/internal.h"
-#include "mca/common/team/parts.h"
 
 /* Seconds between two looks into device memory. */
 #define VIEW_PERIOD 0.25

@@ -6,11 +6,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
-#include "mca/common/team/parts.h"
 #include "mca/common/base/tool.h"
 #include "mca/common/oob/vote.h"
+#include "mca/common/setup/internal.h"
 
 /* Changes with every change of what ranks of different nodes exchange. */
 #define PROTOCOL_VERSION 8u
@@ -145,8 +144,8 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const card_t *cards)
 }
 
 /* `cards`: room for one more than there are ranks. */
-static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                              card_t *cards)
+static mscclpp_status_t align(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
+                              mscclpp_config_t *config, card_t *cards)
 {
     const mscclpp_oob_t *oob = &params->oob;
     card_t *own = &cards[oob->size];
@@ -165,12 +164,12 @@ static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, co
     own->strangers = team->gpu_strangers;
     own->server = team->server;
     memcpy(own->uuid, team->uuid, sizeof(own->uuid));
-    own->exchange_size = fabric->config.exchange_size;
+    own->exchange_size = config->exchange_size;
     own->protocol = team->protocol;
     if (getrandom(&own->team_id, sizeof(own->team_id), 0) != (ssize_t)sizeof(own->team_id)) {
-        own->team_id = (uint64_t)(uintptr_t)fabric;
+        own->team_id = (uint64_t)(uintptr_t)team;
     }
-    mine = mscclpp_ctrl_create(fabric->config.ucx, oob, &team->group.ctrl);
+    mine = mscclpp_ctrl_create(config->ucx, oob, &team->group.ctrl);
     if (mine == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, own->address, &length) == MSCCLPP_OK) {
         own->address_length = length;
     }
@@ -186,7 +185,7 @@ static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, co
         return status;
     }
     team->protocol = cards[0].protocol;
-    fabric->config.exchange_size = cards[0].exchange_size;
+    config->exchange_size = cards[0].exchange_size;
     for (rank = 0; rank < oob->size; ++rank) {
         team->group.meet_first = team->group.meet_first || cards[rank].meet_first;
         team->runner.block_limit =
@@ -194,16 +193,16 @@ static mscclpp_status_t align(mscclpp_fabric_t *fabric, mscclpp_team_t *team, co
     }
     status = refuse_waits(oob, cards);
     if (status == MSCCLPP_OK) {
-        status = share_gpus(team, oob, &fabric->nodes, cards, &shared);
+        status = share_gpus(team, oob, nodes, cards, &shared);
     }
     if (status == MSCCLPP_OK) {
-        mscclpp_linger_init(&team->runner, params->config, shared, true);
+        mscclpp_linger_init(&team->runner, config, shared, true);
     }
     return status;
 }
 
-mscclpp_status_t mscclpp_fabric_align_nodes(mscclpp_fabric_t *fabric, mscclpp_team_t *team,
-                                            const mscclpp_team_params_t *params)
+mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
+                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config)
 {
     const mscclpp_oob_t *oob = &params->oob;
     card_t *cards = calloc((size_t)oob->size + 1, sizeof(*cards));
@@ -214,7 +213,7 @@ mscclpp_status_t mscclpp_fabric_align_nodes(mscclpp_fabric_t *fabric, mscclpp_te
     }
     status = mscclpp_agree(oob, NULL, status, "memory for an exchange between nodes");
     if (status == MSCCLPP_OK) {
-        status = align(fabric, team, params, cards);
+        status = align(team, params, nodes, config, cards);
     }
     free(cards);
     return status;

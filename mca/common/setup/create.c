@@ -4,6 +4,7 @@
  * as one of them may have been told to imitate several. Last, an all-reduce is tried: what a transport promises is no
  * proof.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +15,11 @@
 #include "mca/common/oob/part.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/setup/common.h"
+#include "mca/common/setup/internal.h"
 #include "mca/common/setup/setup.h"
+#include "mca/common/task/collective.h"
 #include "mca/common/task/task.h"
 #include "mca/common/team/park.h"
-#include "mca/common/team/parts.h"
 #include "mca/common/oob/vote.h"
 
 /* Seconds in which the first all-reduce must have ended. */
@@ -177,7 +179,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
 
     *team_p = NULL;
     mscclpp_oob_part_table(part, nodes, &table);
-    status = mscclpp_team_create_on_node(params, &table, nodes, &own, team_p);
+    status = mscclpp_setup_node(params, &table, nodes, &own, team_p);
     finished = mscclpp_oob_part_finish(part);
     if (status == MSCCLPP_OK) {
         (*team_p)->group.oob = params->oob;
@@ -250,6 +252,25 @@ static mscclpp_status_t probe_all(mscclpp_team_t *team)
     return status;
 }
 
+/* Which collectives besides all-reduce kernels serve between nodes; what they do not is staged. */
+static void report_collectives(const mscclpp_team_t *team)
+{
+    char staged[256] = "";
+    size_t used = 0;
+    int coll;
+
+    for (coll = 0; coll < MSCCLPP_COLL_LAST && used < sizeof(staged); ++coll) {
+        if (!mscclpp_collective_serves(team, (mscclpp_coll_t)coll)) {
+            used +=
+                (size_t)snprintf(staged + used, sizeof(staged) - used, " %s", mscclpp_coll_name((mscclpp_coll_t)coll));
+        }
+    }
+    if (team->group.oob.rank == 0) {
+        mscclpp_info("%s: of the other blocking collectives %s%s", team->group.oob.label,
+                     used == 0 ? "all are served between nodes" : "these are staged:", staged);
+    }
+}
+
 /* Those that were not taken over. */
 static void return_offers(mscclpp_team_t **offers)
 {
@@ -295,7 +316,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
     }
     if (status == MSCCLPP_OK && nodes.count == 1) {
         mscclpp_oob_part_destroy(part);
-        status = mscclpp_team_create_on_node(params, oob, NULL, &mine, team_p);
+        status = mscclpp_setup_node(params, oob, NULL, &mine, team_p);
         if (status == MSCCLPP_OK) {
             (*team_p)->park_key = key;
         }
@@ -306,7 +327,10 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
     }
     mscclpp_oob_part_destroy(part);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_fabric_create(team, params, &nodes, &team->fabric);
+        status = mscclpp_setup_align(team, params, &nodes, &config);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_fabric_create(&team->runner, &config, &nodes, &team->fabric);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_agree(oob, NULL, probe_all(team), "the first all-reduce between nodes");
@@ -318,6 +342,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
     }
     mscclpp_info("%s: rank %d of %d ready on node %d of %d, control messages over %s", oob->label, oob->rank, oob->size,
                  nodes.node, nodes.count, team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "nothing");
+    report_collectives(team);
     *team_p = team;
     return MSCCLPP_OK;
 }

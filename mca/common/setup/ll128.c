@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "mca/common/base/log.h"
-#include "mca/common/team/parts.h"
+#include "mca/common/setup/internal.h"
 #include "mca/common/oob/vote.h"
 
 /*
@@ -43,8 +43,9 @@ static mscclpp_status_t try_lines(mscclpp_team_t *team, bool shared)
     memset(&args, 0, sizeof(args));
     args.rounds = team->group.on_host || shared ? FEW_ROUNDS : ROUNDS;
     team->runner.epochs += args.rounds;
-    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_LL128_PROBE,
-                                capacity * lanes < most ? (uint32_t)capacity * lanes : most, &args.common, 1, &seconds);
+    status =
+        mscclpp_setup_probe(team, MSCCLPP_KERNEL_LL128_PROBE,
+                            capacity * lanes < most ? (uint32_t)capacity * lanes : most, &args.common, 1, &seconds);
     if (status == MSCCLPP_OK && team->runner.mailbox->torn != 0) {
         mscclpp_log(team->protocol.packet_width == 128 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                     "%s: rank %d: stores of 128 bytes arrived in parts: no packets of 128 bytes", team->group.oob.label,
@@ -54,8 +55,8 @@ static mscclpp_status_t try_lines(mscclpp_team_t *team, bool shared)
     return status;
 }
 
-mscclpp_status_t mscclpp_team_try_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
-                                        mscclpp_status_t *own_p)
+mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
+                                     mscclpp_status_t *own_p)
 {
     const int32_t width = team->protocol.packet_width;
     mscclpp_status_t own, status;

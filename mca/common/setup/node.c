@@ -9,23 +9,21 @@
 #include <sys/random.h>
 
 #include "mca/common/algo/coll.h"
-#include "mca/common/base/clock.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/base/log.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/base/tool.h"
 #include "mca/common/gpu/users.h"
 #include "mca/common/oob/vote.h"
-#include "mca/common/team/parts.h"
+#include "mca/common/setup/internal.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
 #define PROTOCOL_VERSION 12u
 
 /*
- * Seconds in which the kernels of all ranks must have met, and the time of a meeting from which staging is the faster
- * way. The shortest of several meetings counts: processes that have just begun delay some.
+ * Seconds of a meeting of kernels from which staging is the faster way. The shortest of several meetings counts:
+ * processes that have just begun delay some.
  */
-#define PROBE_DEADLINE 10.0
 #define PROBE_SLOW 150e-6
 #define PROBE_ROUNDS 10
 
@@ -119,7 +117,7 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
  * What this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the control segment. All of it before
  * the first exchange, since making some of it may wait for kernels, which from then on may wait for this rank.
  */
-static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *config, bool whole, hello_t *hello)
+static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole, hello_t *hello)
 {
     mscclpp_gpu_info_t info;
     mscclpp_status_t status;
@@ -134,7 +132,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
     }
     team->runner.mailbox = host;
     team->runner.device_mailbox = device;
-    mscclpp_team_lay_out(team, config, whole);
+    mscclpp_team_lay_out(team, params->config->scratch_size, params->oob.size);
     status =
         team->runner.gpu->device_alloc(team->runner.device, team->runner.layout.total, (void **)&team->runner.scratch);
     if (status != MSCCLPP_OK ||
@@ -154,7 +152,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_config_t *co
      * fabric's matter.
      */
     if (whole) {
-        status = mscclpp_ctrl_create(config->ucx, &team->group.oob, &team->group.ctrl);
+        status = mscclpp_ctrl_create(params->config->ucx, &team->group.oob, &team->group.ctrl);
         if (status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, hello->address, &length) == MSCCLPP_OK) {
             hello->address_length = length;
         } else if (status != MSCCLPP_OK && status != MSCCLPP_ERR_NOT_SUPPORTED) {
@@ -366,43 +364,6 @@ static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
     return blocking;
 }
 
-mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
-                                    mscclpp_dev_args_t *args, int rounds, double *seconds_p)
-{
-    const mscclpp_dev_launch_t launch = {kernel, 1, nthreads, args};
-    mscclpp_status_t status = MSCCLPP_OK;
-    double timeout = team->group.timeout, warn_after = team->group.warn_after;
-    int round;
-
-    *seconds_p = 0;
-    team->group.probing = true;
-    /* Waiting for room is waiting for other calls, for as long as those may take. */
-    status = mscclpp_group_meet(&team->group, 0);
-    team->group.timeout = PROBE_DEADLINE;
-    team->group.warn_after = 0;
-    mscclpp_runner_fill_args(&team->runner, args);
-    for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
-        const double started = mscclpp_now();
-        double took;
-
-        status = mscclpp_runner_launch(&team->runner, NULL, &launch, "probe");
-        took = mscclpp_now() - started;
-        /* The first round waits for the ranks to arrive. */
-        if (round == 1 || (round > 1 && took < *seconds_p)) {
-            *seconds_p = took;
-        }
-    }
-    mscclpp_group_give_room(&team->group);
-    if (status != MSCCLPP_OK) {
-        /* The peers' kernels would wait for this rank's until the deadline. */
-        (void)mscclpp_team_fail(team, status);
-    }
-    team->group.probing = false;
-    team->group.timeout = timeout;
-    team->group.warn_after = warn_after;
-    return status;
-}
-
 static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *own_p)
 {
     mscclpp_dev_args_t args;
@@ -416,8 +377,8 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memset(&args, 0, sizeof(args));
-    status = mscclpp_team_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_host ? 1 : 64, &args,
-                                team->runner.crowded ? PROBE_ROUNDS : 1, &seconds);
+    status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_host ? 1 : 64, &args,
+                                 team->runner.crowded ? PROBE_ROUNDS : 1, &seconds);
     if (status == MSCCLPP_OK && team->runner.crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
         mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",
@@ -428,9 +389,8 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
     return agree(team, status, "meeting of kernels");
 }
 
-mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                             const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p,
-                                             mscclpp_team_t **team_p)
+mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
+                                    const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p, mscclpp_team_t **team_p)
 {
     mscclpp_status_t status;
     mscclpp_team_t *team;
@@ -469,7 +429,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
 
     /* The last element of the array is what this rank sends. */
-    *own_p = prepare(team, params->config, nodes == NULL, &hellos[oob->size]);
+    *own_p = prepare(team, params, nodes == NULL, &hellos[oob->size]);
     fill_protocol(&hellos[oob->size].protocol, params->config);
     if (nodes == NULL) {
         hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_host);
@@ -516,7 +476,7 @@ mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params
         status = check_progress(team, own_p);
     }
     if (status == MSCCLPP_OK && nodes == NULL) {
-        status = mscclpp_team_try_ll128(team, hellos[0].uuid, sizeof(*hellos), team->runner.crowded, own_p);
+        status = mscclpp_setup_ll128(team, hellos[0].uuid, sizeof(*hellos), team->runner.crowded, own_p);
     }
     if (status != MSCCLPP_OK) {
         goto err_close;

@@ -25,7 +25,7 @@ mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int
     if (task->args->varied) {
         return task->args->send != NULL ? task->args->send[peer] : block;
     }
-    block.bytes = sends(task, task->team->group.rank, peer) ? task->bytes : 0;
+    block.bytes = sends(task, task->rank, peer) ? task->bytes : 0;
     if (MSCCLPP_DEV_COLL_SENDS_MANY(task->pattern)) {
         block.offset = (uint64_t)peer * task->stride;
     }
@@ -39,7 +39,7 @@ mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int
     if (task->args->varied) {
         return task->args->recv != NULL ? task->args->recv[peer] : block;
     }
-    block.bytes = sends(task, peer, task->team->group.rank) ? task->bytes : 0;
+    block.bytes = sends(task, peer, task->rank) ? task->bytes : 0;
     if (MSCCLPP_DEV_COLL_RECVS_MANY(task->pattern)) {
         block.offset = (uint64_t)peer * task->stride;
     }
@@ -48,7 +48,7 @@ mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int
 
 uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
 {
-    const int rank = task->team->group.rank;
+    const int rank = task->rank;
 
     if (task->args->varied) {
         return mscclpp_coll_recv_block(task, rank).bytes;
@@ -65,7 +65,7 @@ uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
     uint64_t span = !input && combines ? mscclpp_coll_result_bytes(task) : 0;
     int peer;
 
-    for (peer = 0; peer < task->team->group.size && (input || !combines); ++peer) {
+    for (peer = 0; peer < task->ranks && (input || !combines); ++peer) {
         const mscclpp_dev_block_t block =
             input ? mscclpp_coll_send_block(task, peer) : mscclpp_coll_recv_block(task, peer);
 

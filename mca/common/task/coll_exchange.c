@@ -10,6 +10,21 @@ mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
     return mscclpp_group_meet_exchange(&task->team->group, what, task->most);
 }
 
+/* Among the ranks of several nodes, who do not look at one another's memory. Blocks with holes are packed there. */
+static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
+{
+    const mscclpp_oob_t *oob = &task->team->group.oob;
+    uint64_t all[MSCCLPP_DEV_MAX_RANKS];
+    const mscclpp_status_t status = oob->allgather(oob->context, &task->args->most, all, sizeof(all[0]));
+    int rank;
+
+    task->strided = false;
+    for (rank = 0; rank < task->ranks && status == MSCCLPP_OK; ++rank) {
+        task->most = all[rank] > task->most ? all[rank] : task->most;
+    }
+    return status;
+}
+
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -18,6 +33,9 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     bool holes = false;
     int rank;
 
+    if (team->fabric != NULL) {
+        return agree_between_nodes(task);
+    }
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->most = task->args->most;
     mine->strided = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far

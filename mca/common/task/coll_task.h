@@ -7,12 +7,14 @@
 
 /*
  * One call. `in` and `out` are what kernels and engines use: the caller's buffers, or device memory in their place.
- * Ranks are numbered as on the node.
+ * Ranks are numbered as the communicator numbers them, which on one node is how the node does.
  */
 typedef struct {
     mscclpp_team_t *team;
     const mscclpp_coll_args_t *args;
     mscclpp_dev_pattern_t pattern;
+    int rank;
+    int ranks;
     int root;
     bool strided;    /* agreed by all ranks: blocks with holes are moved as they lie */
     bool in_place;   /* the own block lies in the output, where it is to be */

@@ -7,6 +7,9 @@
 #include "mca/common/task/coll_task.h"
 #include "mca/common/team/grow.h"
 
+/* A team over several nodes looks at its control messages after so many calls. */
+#define NOTICE_CALLS 256u
+
 static mscclpp_status_t need_stream(mscclpp_coll_task_t *task)
 {
     mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
@@ -97,7 +100,7 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
     /* Where the output begins that the own input is, of the blocks of all ranks. */
     const uint64_t own =
         shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
-            ? (uint64_t)task->team->group.rank * task->stride
+            ? (uint64_t)task->rank * task->stride
             : 0;
     uint64_t span = mscclpp_coll_span(task, false);
     mscclpp_status_t status = MSCCLPP_OK;
@@ -144,10 +147,10 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 
         status = bytes > 0 ? team->runner.gpu->copy(task->stream, home, task->out_stand_in, bytes) : MSCCLPP_OK;
     }
-    for (peer = 0; peer < team->group.size && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
+    for (peer = 0; peer < task->ranks && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
         const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
 
-        if (block.bytes > 0 && !(peer == team->group.rank && task->in_place)) {
+        if (block.bytes > 0 && !(peer == task->rank && task->in_place)) {
             status = team->runner.gpu->copy(task->stream, home + block.offset,
                                             (char *)task->out_stand_in + block.offset, block.bytes);
         }
@@ -180,22 +183,20 @@ static bool is_early(const mscclpp_coll_task_t *task)
     return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
 }
 
-static void describe(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+static void describe(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
 {
-    const mscclpp_team_t *team = task->team;
-
     memset(input, 0, sizeof(*input));
     input->nodes = 1;
+    input->all = (uint32_t)team->group.oob.size;
     if (team->fabric != NULL) {
         mscclpp_fabric_describe(team->fabric, input);
     }
-    input->dtype = task->args->dtype;
+    input->dtype = dtype;
     input->nranks = (uint32_t)team->group.size;
     input->on_host = team->group.on_host;
     input->one_gpu = team->one_gpu;
-    input->engines = team->engines && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT && !is_early(task);
-    input->early = task->args->early;
-    input->block_limit = task->args->early ? mscclpp_runner_early_blocks(&team->runner) : team->runner.block_limit;
+    input->engines = team->engines && dtype < MSCCLPP_DTYPE_SHORT_INT;
+    input->block_limit = team->runner.block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->runner.layout;
 }
@@ -238,6 +239,39 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     }
 }
 
+/* The arguments of a kernel over several nodes, but for what the fabric knows. */
+static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
+{
+    mscclpp_dev_coll_nodes_args_t args;
+    mscclpp_dev_args_t *common = &args.nodes.common;
+    mscclpp_dev_launch_t launch;
+    int peer;
+
+    memset(&args, 0, sizeof(args));
+    mscclpp_runner_fill_args(&task->team->runner, common);
+    common->in = task->in;
+    common->out = task->out;
+    common->bytes = task->bytes;
+    common->dtype = (uint32_t)task->args->dtype;
+    common->op = (uint32_t)task->args->op;
+    args.stride = task->stride;
+    args.most = task->most;
+    args.tile = task->choice.tile;
+    args.pattern = (uint32_t)task->pattern;
+    args.root = (uint32_t)task->root;
+    args.in_place = task->in_place;
+    args.varied = task->args->varied;
+    for (peer = 0; peer < task->ranks && task->args->varied; ++peer) {
+        args.send[peer] = mscclpp_coll_send_block(task, peer);
+        args.recv[peer] = mscclpp_coll_recv_block(task, peer);
+    }
+    launch.kernel = task->choice.kernel;
+    launch.nblocks = task->choice.nblocks;
+    launch.nthreads = task->choice.nthreads;
+    return mscclpp_fabric_run_coll(task->team->fabric, &launch, &args, (task->most + args.tile - 1) / args.tile,
+                                   mscclpp_coll_algo_name(task->choice.algo));
+}
+
 static mscclpp_status_t launch(mscclpp_coll_task_t *task)
 {
     union {
@@ -247,6 +281,9 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     } args;
     mscclpp_dev_launch_t launch;
 
+    if (task->choice.algo == MSCCLPP_COLL_BY_NODES) {
+        return launch_on_nodes(task);
+    }
     memset(&args, 0, sizeof(args));
     launch.kernel = task->choice.kernel;
     if (task->strided) {
@@ -366,13 +403,28 @@ static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t
     return status;
 }
 
+/* Lest control messages to a rank that never waits pile up. */
+static void look_at_notices(mscclpp_team_t *team)
+{
+    mscclpp_group_notice_t failed, host;
+
+    if (team->fabric != NULL && team->group.call % NOTICE_CALLS == 0) {
+        mscclpp_group_read_notices(&team->group, &failed, &host);
+    }
+}
+
 static mscclpp_status_t perform(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_select_input_t input;
     mscclpp_status_t status;
 
-    describe(task, &input);
+    describe(team, task->args->dtype, &input);
+    if (task->args->early) {
+        input.early = true;
+        input.engines = input.engines && !is_early(task);
+        input.block_limit = mscclpp_runner_early_blocks(&team->runner);
+    }
     status = choose(task, &input, true); /* equal on all ranks if it refuses: sizes take no part in that */
     if (status != MSCCLPP_OK) {
         return status;
@@ -380,10 +432,11 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     team->group.asked =
         mscclpp_control_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
+    look_at_notices(team);
     mscclpp_runner_release_mappings(&team->runner, false);
     status = look_at_buffers(task);
     /* Padding and holes have to stay as they are, which a copy of bytes does not see to. */
-    if (status == MSCCLPP_OK && team->group.size == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
+    if (status == MSCCLPP_OK && task->ranks == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
         task->args->in_pack_count + task->args->out_pack_count == 0) {
         status = copy_alone(task);
     } else if (status == MSCCLPP_OK) {
@@ -402,18 +455,6 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK
                ? status
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
-}
-
-static int node_rank_of(const mscclpp_team_t *team, int rank)
-{
-    int i;
-
-    for (i = 0; i < team->group.size; ++i) {
-        if (team->group.members[i] == rank) {
-            return i;
-        }
-    }
-    return 0;
 }
 
 mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
@@ -441,7 +482,9 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    task.root = node_rank_of(team, args->root);
+    task.rank = team->group.oob.rank;
+    task.ranks = team->group.oob.size;
+    task.root = args->root;
     if (!args->varied && args->count > 0) {
         task.stride = args->count * mscclpp_dev_dtype_extent(args->dtype);
         task.bytes =
@@ -452,4 +495,13 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
         return MSCCLPP_OK;
     }
     return perform(&task);
+}
+
+bool mscclpp_collective_serves(const mscclpp_team_t *team, mscclpp_coll_t coll)
+{
+    mscclpp_select_input_t input;
+    mscclpp_coll_choice_t choice;
+
+    describe(team, MSCCLPP_DTYPE_UINT8, &input);
+    return mscclpp_coll_select(&input, coll, 1, false, true, &choice) == MSCCLPP_OK;
 }

@@ -191,7 +191,7 @@ static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input
         status = need_stream(task);
     }
     if (status == MSCCLPP_OK && usable) {
-        status = mscclpp_engine_open(task->team, &usable);
+        status = mscclpp_engine_open(&task->team->runner, &task->team->protocol, &task->team->engine, &usable);
     }
     return status != MSCCLPP_OK || usable ? status : choose_without_engines(task, input);
 }
@@ -244,11 +244,12 @@ static mscclpp_status_t launch(task_t *task)
         if (task->in_stand_in != NULL || task->out_stand_in != NULL) {
             status = mscclpp_runner_await_stream(&task->team->runner); /* engines have streams of their own */
         }
-        return status != MSCCLPP_OK ? status
-                                    : mscclpp_engine_run(task->team, &task->choice, args, task->kernel_args.peer_out);
+        return status != MSCCLPP_OK
+                   ? status
+                   : mscclpp_engine_run(task->team->engine, &task->choice, args, task->kernel_args.peer_out);
     }
     if (task->choice.algo->spans_nodes) {
-        return mscclpp_fabric_run(task->team, task->app_stream, &task->choice, args);
+        return mscclpp_fabric_run(task->team->fabric, task->app_stream, &task->choice, args);
     }
     return mscclpp_runner_launch(&task->team->runner, task->app_stream, &launch, task->choice.algo->name);
 }

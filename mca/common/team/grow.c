@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/oob/vote.h"
 
 /* As a scratch_size. What comes of it, with the kernels' state, is less than 1 MiB. */
 #define SMALL_SIZE ((uint64_t)384 * 1024)
@@ -10,21 +11,14 @@
 /* Of the slot that a packet area has for a message of each rank, a packet takes twice its data. */
 #define PACKET_FACTOR 2u
 
-/* Where somebody has chosen among algorithms, or their limits, sizes are what that is about. */
-static bool is_small(const mscclpp_config_t *config, bool whole)
+void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks)
 {
-    return whole && config->scratch_size > 1024 * 1024 && strcmp(config->algorithm, "auto") == 0 &&
-           strcmp(config->packet, "auto") == 0 && config->oneshot_max == 0 && config->twophase_max == 0 &&
-           config->put_max == 0 && config->lines_min == 0;
-}
+    const bool small = scratch_size > 1024 * 1024;
 
-void mscclpp_team_lay_out(mscclpp_team_t *team, const mscclpp_config_t *config, bool whole)
-{
-    const bool small = is_small(config, whole);
-
-    mscclpp_layout_init(&team->runner.layout, small ? SMALL_SIZE : config->scratch_size);
-    team->full_size = small ? config->scratch_size : 0;
-    team->small_max = small ? team->runner.layout.packet_half / (uint64_t)team->group.size / PACKET_FACTOR : 0;
+    mscclpp_layout_init(&team->runner.layout, small ? SMALL_SIZE : scratch_size);
+    team->full_size = small ? scratch_size : 0;
+    /* Of nodes with fewer ranks each has more room, but all have to grow at the same call. */
+    team->small_max = small ? team->runner.layout.packet_half / (uint64_t)ranks / PACKET_FACTOR : 0;
 }
 
 bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool queued)
@@ -56,6 +50,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *l
     memset(first, 0, sizeof(first));
     for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
         first[b].launches = team->runner.launches;
+        first[b].epoch = (uint32_t)team->runner.epochs; /* other nodes' packets stay where they are */
     }
     state = (mscclpp_dev_state_t *)(void *)(*scratch_p + layout->state_offset);
     status = mscclpp_runner_take_stream(&team->runner);
@@ -99,6 +94,20 @@ static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch,
     return status;
 }
 
+/* The node's ranks have agreed; those of other nodes have to have the same room. */
+static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own, bool *all_p)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status;
+
+    if (team->fabric == NULL) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_vote(&team->group.oob, *all_p ? MSCCLPP_OK : own != MSCCLPP_OK ? own : MSCCLPP_ERR_PEER, &vote);
+    *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
+    return status;
+}
+
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
 {
     mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
@@ -131,6 +140,9 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
         own = map_all(team, grown, scratch, handles);
     }
     status = mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, own == MSCCLPP_OK, &all);
+    if (status == MSCCLPP_OK) {
+        status = agree_with_nodes(team, own, &all);
+    }
     if (status == MSCCLPP_OK && all) {
         close_all(team, team->runner.peer_scratch, team->runner.peer_handle);
         given_up = team->runner.scratch;
@@ -138,7 +150,6 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
         memcpy(team->runner.peer_scratch, scratch, sizeof(scratch));
         memcpy(team->runner.peer_handle, handles, sizeof(handles));
         team->runner.layout = layout;
-        team->runner.epochs = 0;
         mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
     } else {
         close_all(team, scratch, handles);

@@ -7,8 +7,8 @@
 
 #include "mca/common/team/parts.h"
 
-/* Lays out the scratch that a team begins with. `whole`: it has all ranks of the communicator. Equal on all ranks. */
-void mscclpp_team_lay_out(mscclpp_team_t *team, const mscclpp_config_t *config, bool whole);
+/* Lays out the scratch that a team begins with. `ranks`: of the communicator, those of other nodes included. */
+void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks);
 
 /* Whether a call of so many bytes is for a larger scratch than the team has. `queued`: nobody waits for it. */
 bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool queued);

@@ -38,30 +38,6 @@ struct mscclpp_team {
 /* team.c: frees scratch of ended teams that every peer has closed. */
 void mscclpp_team_reap(void);
 
-/*
- * setup/node.c: the team of the ranks of `oob`, which are on one node. `nodes` NULL: it is whole; else it becomes a
- * part of one over several nodes. *own_p, written in any case, is this rank's own trouble, if it has any.
- */
-mscclpp_status_t mscclpp_team_create_on_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                             const mscclpp_nodes_t *nodes, mscclpp_status_t *own_p,
-                                             mscclpp_team_t **team_p);
-
-/*
- * Lets a kernel of one block on each rank meet those of the others, `rounds` times, and says how long the shortest
- * meeting but the first took if there are several. Fills in the arguments that all calls share. For bring-up: a failure
- * tells the peers.
- */
-mscclpp_status_t mscclpp_team_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
-                                    mscclpp_dev_args_t *args, int rounds, double *seconds_p);
-
-/*
- * setup/ll128.c: finds out whether two-phase packets may be LL128, the last step of bring-up; called by all ranks
- * alike. `uuids` are those of the ranks' GPUs, so many bytes apart; `shared`: ranks may have to take turns on one. A
- * link that cannot carry LL128 is no failure. *own_p is this rank's own trouble.
- */
-mscclpp_status_t mscclpp_team_try_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
-                                        mscclpp_status_t *own_p);
-
 /* fail.c: marks the team as broken and tells the peers why, once. Returns the status. */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status);
 

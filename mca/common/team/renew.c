@@ -60,7 +60,7 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
         status = team->runner.gpu->stream_sync(stream);
     }
     if (status == MSCCLPP_OK && team->fabric != NULL) {
-        status = mscclpp_fabric_renew(team, stream);
+        status = mscclpp_fabric_renew(team->fabric, &team->protocol, stream);
     }
     if (status == MSCCLPP_OK) {
         status = meet(team);

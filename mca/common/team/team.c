@@ -89,7 +89,6 @@ static void destroy(mscclpp_team_t *team)
     }
     mscclpp_runner_give_stream(&team->runner);
     mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
-    team->group.look = NULL;
     mscclpp_fabric_destroy(team->fabric);
     if (team->runner.mailbox != NULL) {
         mscclpp_runner_release_mappings(&team->runner, true);
@@ -98,7 +97,7 @@ static void destroy(mscclpp_team_t *team)
     mscclpp_ctrl_destroy(team->group.ctrl);
     mscclpp_group_notices_fini(&team->group);
     mscclpp_runner_close_peers(&team->runner);
-    team->engine_memory = mscclpp_engine_close(team);
+    team->engine_memory = mscclpp_engine_close(team->engine);
     if (team->group.control != NULL) {
         mscclpp_control_store(&team->group.control[team->group.rank].closed, 1);
     }

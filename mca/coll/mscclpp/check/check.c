@@ -411,6 +411,18 @@ static mscclpp_status_t compare_now(check_t *check)
     return status;
 }
 
+/*
+ * A call that ends at once, whatever the others do. Those of them that have not met the error yet compare it with
+ * theirs, and what they send may never be received.
+ */
+static void only_tell(check_t *check)
+{
+    pthread_mutex_lock(&check->oob->lock);
+    (void)post(check);
+    pthread_mutex_unlock(&check->oob->lock);
+    mca_coll_mscclpp_oob_break_off(check->module);
+}
+
 bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller)
 {
     Dl_info mpi, found;
@@ -453,6 +465,11 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
         push(check);
         (void)progress(); /* which sends what is to be compared, unless it is below in the stack */
         return OMPI_SUCCESS;
+    }
+    if (call->hopeless) {
+        only_tell(check);
+        discard(check);
+        return OMPI_SUCCESS; /* it is for the call to say what is wrong */
     }
     status = compare_now(check);
     if (MSCCLPP_OK != status && MSCCLPP_ERR_INVALID != status) {

@@ -36,6 +36,7 @@ typedef struct {
     uint64_t size;
     bool same_to; /* all ranks have the same `to` for each peer */
     mca_coll_mscclpp_check_pair_t *pairs;
+    bool hopeless; /* an earlier call has broken the communicator for the memory that this rank passes */
 } mca_coll_mscclpp_check_call_t;
 
 /*

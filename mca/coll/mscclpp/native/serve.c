@@ -4,6 +4,9 @@
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/common/base/log.h"
 
+#define AGREE_ALWAYS 16 /* calls whose sizes only pairs know, and that all agree upon, before there is a team */
+#define AGREE_EVERY 64  /* and then of so many calls one */
+
 /* Ranks of this node can agree on the way of a call once one on device buffers has made them a team. */
 static bool have_board(const mca_coll_mscclpp_module_t *module)
 {
@@ -29,9 +32,73 @@ static bool follow(mca_coll_mscclpp_module_t *module)
     return device;
 }
 
+/* The maxima of all ranks, of a nonblocking call by one that does not block either. */
+static int agree(mca_coll_mscclpp_module_t *module, const uint64_t *mine, uint64_t *all, int count)
+{
+    ompi_request_t *request;
+    int rc;
+
+    if (!mscclpp_fiber_inside()) {
+        return module->previous.allreduce(mine, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+                                          module->previous.allreduce_module);
+    }
+    rc = module->previous.iallreduce(mine, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+                                     &request, module->previous.iallreduce_module);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    while (!REQUEST_COMPLETE(request)) {
+        mca_coll_mscclpp_progress();
+    }
+    opal_atomic_rmb();
+    rc = request->req_status.MPI_ERROR;
+    (void)ompi_request_free(&request);
+    return rc;
+}
+
+/* Yields on all ranks whether any of them passes device memory, and the size of the largest block. */
+static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *device_p)
+{
+    const uint64_t mine[2] = {*device_p, call->args.most};
+    uint64_t all[2] = {0, 0};
+    const int rc = agree(module, mine, all, 2);
+
+    *device_p = 0 != all[0];
+    call->args.most = all[1];
+    call->args.known = true;
+    return rc;
+}
+
+/* Of a rank that passes some data only the buffers count that have any: another one may be any pointer. */
 static bool is_device(const mca_coll_mscclpp_native_t *call)
 {
-    return mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
+    return call->touches ? mca_coll_mscclpp_is_device(call->args.out) || mca_coll_mscclpp_is_device(call->args.in)
+                         : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
+}
+
+/*
+ * Where only the two ranks of a pair know its size, a rank that passes nothing cannot tell whether its peers pass
+ * device memory. On one node it looks at the team's board. But ranks of other nodes do not see it, and to make the team
+ * takes all ranks. A program that passes host memory only, and so never has a team, would pay in every call: after the
+ * first few, only some are agreed upon, and in the others device memory is staged.
+ */
+static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
+{
+    if (call->args.known || call->ranks < 2) {
+        return false;
+    }
+    if (have_board(module)) {
+        return mscclpp_team_spans_nodes(module->team);
+    }
+    if (MCA_COLL_MSCCLPP_TEAM_NONE != module->team_state || mca_coll_mscclpp_state.finalizing) {
+        return false;
+    }
+    ++module->calls_of_pairs;
+    if (module->calls_of_pairs <= AGREE_ALWAYS || 0 == module->calls_of_pairs % AGREE_EVERY) {
+        return true;
+    }
+    call->staged = true;
+    return false;
 }
 
 static void announce_host(mca_coll_mscclpp_module_t *module)
@@ -102,7 +169,13 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_take_in_hand(module);
     call->args.call = module->in_hand;
-    if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) {
+    if (agrees_first(module, call)) {
+        device = is_device(call);
+        *rc_p = agree_on_exchange(module, call, &device);
+        if (OMPI_SUCCESS != *rc_p) {
+            return true;
+        }
+    } else if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) {
         device = is_device(call);
         *rc_p = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != *rc_p) {
@@ -124,9 +197,19 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
+    bool device = is_device(call);
+
     call->args.call = module->in_hand;
     call->args.early = true;
-    if (!takes_device(module, call)) {
+    if (agrees_first(module, call)) {
+        *rc_p = agree_on_exchange(module, call, &device);
+        if (OMPI_SUCCESS != *rc_p) {
+            return true;
+        }
+    } else {
+        device = takes_device(module, call);
+    }
+    if (!device) {
         announce_host(module);
         return false;
     }
@@ -147,6 +230,9 @@ bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, con
 {
     if (NULL != __atomic_load_n(&module->team, __ATOMIC_ACQUIRE) || is_device(call)) {
         return false;
+    }
+    if (!call->args.known && call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state) {
+        return false; /* others may pass device memory, and ask this rank */
     }
     mca_coll_mscclpp_take_in_hand(module);
     return true;

@@ -187,6 +187,13 @@ static void fill(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_msccl
     }
 }
 
+static bool is_device(const mca_coll_mscclpp_stage_argument_t *argument)
+{
+    const char *address;
+
+    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_state.gpu->is_device, &address);
+}
+
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
                                  const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view)
 {
@@ -204,6 +211,8 @@ int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_msc
     check.has_root = view->rooted;
     check.root = view->root;
     fill(call, view, module->comm, &check);
+    check.hopeless =
+        MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state && (is_device(&call->recv) || is_device(&call->send));
     rc = mca_coll_mscclpp_check_call(module, &check);
     free(check.pairs);
     return rc;

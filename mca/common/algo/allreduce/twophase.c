@@ -1,6 +1,6 @@
 /* Host side of the two-phase packet all-reduce (device/kern/allreduce/allreduce_twophase.h). */
 #include "mca/common/algo/algo.h"
-#include "mca/common/algo/select.h"
+#include "mca/common/algo/allreduce/thresholds.h"
 
 #define MAX_BLOCKS 64u
 

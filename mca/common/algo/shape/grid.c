@@ -1,7 +1,5 @@
 #include "mca/common/algo/algo.h"
 
-#include <string.h>
-
 #define WARP 32u
 #define DEFAULT_THREADS MSCCLPP_DEV_MAX_THREADS
 
@@ -11,40 +9,6 @@
  */
 #define SMALL_UNITS 256u
 #define FINE_THREADS 128u
-
-const mscclpp_algo_t *const mscclpp_algos[] = {
-    &mscclpp_algo_allreduce_oneshot,       &mscclpp_algo_allreduce_twophase,    &mscclpp_algo_allreduce_oneshot_put,
-    &mscclpp_algo_allreduce_zerocopy,      &mscclpp_algo_allreduce_engines,     &mscclpp_algo_allreduce_scratch,
-    &mscclpp_algo_allreduce_nodes,         &mscclpp_algo_allreduce_nodes_split, &mscclpp_algo_allreduce_nodes_ring,
-    &mscclpp_algo_allreduce_nodes_packets,
-};
-
-const int mscclpp_algo_count = (int)(sizeof(mscclpp_algos) / sizeof(mscclpp_algos[0]));
-
-int mscclpp_algo_find(const char *name)
-{
-    int i;
-
-    for (i = 0; i < mscclpp_algo_count; ++i) {
-        if (strcmp(mscclpp_algos[i]->name, name) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size)
-{
-    const uint64_t page = 4096;
-
-    layout->packet_half = scratch_size / 4 / page * page;
-    layout->bulk_offset = MSCCLPP_DEV_LL128_OFFSET(layout->packet_half) + layout->packet_half;
-    layout->bulk_size = scratch_size / 2 / page * page;
-    layout->put_offset = layout->bulk_offset + layout->bulk_size;
-    layout->put_size = scratch_size / page * page;
-    layout->state_offset = layout->put_offset + layout->put_size;
-    layout->total = layout->state_offset + (sizeof(mscclpp_dev_state_t) + page - 1) / page * page;
-}
 
 static uint64_t at_most(uint64_t a, uint64_t b)
 {

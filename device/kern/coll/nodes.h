@@ -1,0 +1,589 @@
+/*
+ * The collectives other than all-reduce over several nodes. Each block of the grid meets its namesakes of the own node,
+ * and those of one rank of each other node only. It goes through its tiles of all blocks of data in turns of two steps:
+ *
+ *   give   every rank stores its blocks for ranks of its own node into rows of these ranks' scratch; an owner lays what
+ *          goes to other nodes into its exchange area, what other ranks of its node have given it for that included,
+ *          and has it put to its namesakes there;
+ *   take   the owner waits for what other nodes have sent, and hands it to the ranks of its node, into rows of their
+ *          scratch; barrier of the node; every rank moves what lies in its rows to its output, or combines it.
+ *
+ * The next turn is given before one is taken, so that the links have something to carry meanwhile. A block that goes to
+ * several ranks of a node crosses the network once. Each rank combines in the order of all ranks, as on one node, so it
+ * gets the same bits as there.
+ *
+ * Each owner signals each other node in each turn, even if it has sent nothing. So a turn is an exchange as those of an
+ * all-reduce are, its sets of slots take turns with theirs, and for the same reasons they are enough
+ * (kern/allreduce/allreduce_nodes.h): between give e and give e + 5 of a block it takes e + 3, whose sender gave it
+ * after it had taken e + 1 at least.
+ *
+ * Why three sets of rows are enough. Others write the rows of turn t + 3, and what an owner is given to send then, once
+ * they have taken t + 1, since the steps follow one another as give t + 2, take t + 1, give t + 3. The rank whose rows
+ * these are has entered the barrier of take t + 1 after it has read those of turn t, and what it had to send in it. The
+ * barrier at the beginning says that all ranks of the node have ended what used the bulk area before.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_H
+#define MSCCLPP_DEVICE_KERN_COLL_NODES_H
+
+#include "device/kern/coll/blocks.h"
+#include "device/lib/barrier.h"
+#include "device/lib/port_channel.h"
+#include "device/lib/reduce.h"
+#include "device/types/coll_nodes.h"
+
+typedef struct {
+    const mscclpp_dev_coll_nodes_args_t *args;
+    uint64_t turns;     /* of this block of the grid */
+    uint64_t exchanged; /* before the first one */
+    uint64_t barriers;
+    uint64_t rows;
+    uint64_t room;
+    uint32_t index; /* of this rank in its node */
+    bool many;      /* each rank has a block for each; else one for all that it is sent to */
+    bool relays;    /* owners of this node are given what they send for others */
+    bool owner;
+} mscclpp_dev_cn_block_t;
+
+/* What a turn moves: so many bytes of each block of data from `begin` on. */
+typedef struct {
+    uint64_t index;
+    uint64_t begin;
+    uint64_t set;   /* of slots in the exchange area, offset in bytes */
+    uint32_t owner; /* that sends in this turn, where they take turns */
+} mscclpp_dev_cn_turn_t;
+
+MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                                      uint64_t index)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
+    const uint32_t set = (uint32_t)((b->exchanged + index) % MSCCLPP_DEV_NODES_SETS);
+    mscclpp_dev_cn_turn_t turn;
+
+    turn.index = index;
+    turn.begin = (ctx->block + index * ctx->nblocks) * b->args->tile;
+    turn.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
+    turn.owner = (uint32_t)((ctx->block + index) % nodes->shards);
+    return turn;
+}
+
+/* ---- Which bytes ---- */
+
+MSCCLPP_DEV bool mscclpp_dev_cn_sends(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t receiver)
+{
+    return MSCCLPP_DEV_COLL_SENDS(args->pattern, args->root, sender, receiver);
+}
+
+/* The part of a block that the turn moves. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_cut(const mscclpp_dev_coll_nodes_args_t *args,
+                                                   const mscclpp_dev_cn_turn_t *turn, mscclpp_dev_block_t block)
+{
+    const uint64_t left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
+
+    block.offset += turn->begin;
+    block.bytes = left < args->tile ? left : args->tile;
+    return block;
+}
+
+/* This rank's block for `peer`. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_send_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
+{
+    mscclpp_dev_block_t block;
+
+    if (args->varied != 0) {
+        return args->send[peer];
+    }
+    block.offset = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern) ? peer * args->stride : 0;
+    block.bytes = mscclpp_dev_cn_sends(args, args->rank, peer) ? args->nodes.common.bytes : 0;
+    return block;
+}
+
+/* Where the block of `peer` goes. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_recv_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
+{
+    mscclpp_dev_block_t block;
+
+    if (args->varied != 0) {
+        return args->recv[peer];
+    }
+    block.offset = MSCCLPP_DEV_COLL_RECVS_MANY(args->pattern) ? peer * args->stride : 0;
+    block.bytes = mscclpp_dev_cn_sends(args, peer, args->rank) ? args->nodes.common.bytes : 0;
+    return block;
+}
+
+/* Bytes of the result of a pattern that combines; 0: this rank gets none. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_result_bytes(const mscclpp_dev_coll_nodes_args_t *args)
+{
+    if (args->varied != 0) {
+        return args->recv[args->rank].bytes;
+    }
+    if (args->pattern == MSCCLPP_DEV_EXSCAN) {
+        return args->rank == 0 ? 0 : args->nodes.common.bytes;
+    }
+    return mscclpp_dev_cn_sends(args, args->rank, args->rank) ? args->nodes.common.bytes : 0;
+}
+
+/* The block that goes to all ranks that this one sends to, or nothing if none of them is on another node. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_coll_nodes_args_t *args)
+{
+    mscclpp_dev_block_t block = {0, 0};
+    uint32_t p;
+
+    for (p = 0; p < args->nranks && block.bytes == 0; ++p) {
+        if (args->node_of[p] != args->nodes.node) {
+            block = mscclpp_dev_cn_send_block(args, p);
+        }
+    }
+    return block;
+}
+
+/* True if some rank of a node is sent blocks of `sender`, as far as the pattern says. */
+MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t node)
+{
+    bool any = false;
+    uint32_t p;
+
+    for (p = 0; p < args->nranks && !any; ++p) {
+        any = args->node_of[p] == node && mscclpp_dev_cn_sends(args, sender, p);
+    }
+    return any;
+}
+
+/* ---- Who sends for whom ---- */
+
+/* The owner, as its node numbers it, that sends the blocks of `sender` to other nodes. */
+MSCCLPP_DEV uint32_t mscclpp_dev_cn_owner_of(const mscclpp_dev_coll_nodes_args_t *args,
+                                             const mscclpp_dev_cn_turn_t *turn, uint32_t sender)
+{
+    return MSCCLPP_DEV_COLL_TURNS(args->pattern) ? turn->owner : args->index_of[sender] % args->nodes.shards;
+}
+
+/* True if `sender` is one of those whose blocks owner `owner` of node `node` sends in this turn. */
+MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
+                                          uint32_t sender, uint32_t node, uint32_t owner)
+{
+    return args->node_of[sender] == node && (!MSCCLPP_DEV_COLL_TURNS(args->pattern) || sender == args->root) &&
+           mscclpp_dev_cn_owner_of(args, turn, sender) == owner;
+}
+
+/* A row of a rank of this node; in its head it may have the size of what follows. */
+MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                     const mscclpp_dev_cn_turn_t *turn, uint32_t index, uint64_t row)
+{
+    const mscclpp_dev_args_t *common = &b->args->nodes.common;
+    const uint32_t set =
+        ctx->block * MSCCLPP_DEV_COLL_NODES_SETS + (uint32_t)(turn->index % MSCCLPP_DEV_COLL_NODES_SETS);
+    const uint64_t number = set * b->rows + row;
+
+    return common->scratch[index] + common->bulk_offset + number * (b->args->tile + MSCCLPP_DEV_UNIT);
+}
+
+/* The row in which an owner is given the block of `sender` for `receiver`, which counts only if each has its own. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_block_t *b, uint32_t sender, uint32_t receiver)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const uint64_t client = MSCCLPP_DEV_COLL_TURNS(args->pattern) ? 0 : args->index_of[sender] / args->nodes.shards - 1;
+
+    return args->nranks + (b->many ? client * args->nranks + receiver : client);
+}
+
+/* How many blocks owner `owner` of node `from` sends to node `to` in this turn. */
+MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
+                                          uint32_t from, uint32_t owner, uint32_t to)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    uint32_t clients = 0, receivers = 0, p;
+
+    for (p = 0; p < args->nranks; ++p) {
+        clients += mscclpp_dev_cn_is_client(args, turn, p, from, owner);
+        receivers += args->node_of[p] == to;
+    }
+    return b->many ? clients * receivers : clients;
+}
+
+/* Places in a set, offsets in the exchange area: what goes to node `k`, and what comes from there. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
+                                             uint32_t k)
+{
+    return turn->set + (b->many ? k * b->room : 0);
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
+                                             uint32_t k)
+{
+    return turn->set + ((b->many ? b->args->nodes.nnodes : 1) + (uint64_t)k) * b->room;
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
+{
+    return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
+}
+
+/* ---- Give ---- */
+
+/* Stores this rank's block for a rank of its node. */
+MSCCLPP_DEV void mscclpp_dev_cn_give_near(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                          const mscclpp_dev_cn_turn_t *turn, uint32_t peer)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, peer));
+
+    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, b, turn, args->index_of[peer], args->rank) + MSCCLPP_DEV_UNIT,
+                          (const char *)args->nodes.common.in + part.offset, part.bytes, ctx->tid, ctx->nthreads);
+}
+
+/* Stores a block, and its size, for the owner that sends it. */
+MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                      const mscclpp_dev_cn_turn_t *turn, mscclpp_dev_block_t block, uint32_t receiver)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, block);
+    char *row = mscclpp_dev_cn_row(ctx, b, turn, mscclpp_dev_cn_owner_of(args, turn, args->rank),
+                                   mscclpp_dev_cn_relay_row(b, args->rank, receiver));
+
+    if (ctx->tid == 0) {
+        *(uint64_t *)row = part.bytes;
+    }
+    mscclpp_dev_coll_copy(row + MSCCLPP_DEV_UNIT, (const char *)args->nodes.common.in + part.offset, part.bytes,
+                          ctx->tid, ctx->nthreads);
+}
+
+/* This rank's blocks, but for what it sends to other nodes itself. */
+MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                         const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const uint32_t owner = mscclpp_dev_cn_owner_of(args, turn, args->rank);
+    const bool relays = owner != b->index && mscclpp_dev_cn_is_client(args, turn, args->rank, args->nodes.node, owner);
+    uint32_t i;
+
+    /* Each rank begins with the next one, so that not all meet at one rank at once. */
+    for (i = 1; i < args->nranks; ++i) {
+        const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
+
+        if (args->node_of[peer] == args->nodes.node) {
+            mscclpp_dev_cn_give_near(ctx, b, turn, peer);
+        } else if (relays && b->many) {
+            mscclpp_dev_cn_relay(ctx, b, turn, mscclpp_dev_cn_send_block(args, peer), peer);
+        }
+    }
+    if (relays && !b->many) {
+        mscclpp_dev_cn_relay(ctx, b, turn, mscclpp_dev_cn_common_block(args), 0);
+    }
+}
+
+/*
+ * Lays a block of `sender` for `receiver` into the exchange area, and its size into the head. Yields where the next one
+ * goes.
+ */
+MSCCLPP_DEV char *mscclpp_dev_cn_lay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                     const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
+                                     uint32_t *head, char *to)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    mscclpp_dev_block_t part;
+    const char *from;
+
+    if (sender == args->rank) {
+        part = mscclpp_dev_cn_cut(
+            args, turn, b->many ? mscclpp_dev_cn_send_block(args, receiver) : mscclpp_dev_cn_common_block(args));
+        from = (const char *)args->nodes.common.in + part.offset;
+    } else {
+        from = mscclpp_dev_cn_row(ctx, b, turn, b->index, mscclpp_dev_cn_relay_row(b, sender, receiver));
+        part.bytes = *(const uint64_t *)from;
+        from += MSCCLPP_DEV_UNIT;
+    }
+    if (ctx->tid == 0) {
+        *head = (uint32_t)part.bytes;
+    }
+    mscclpp_dev_coll_copy(to, from, part.bytes, ctx->tid, ctx->nthreads);
+    return to + mscclpp_dev_cn_padded(part.bytes);
+}
+
+/* All that this owner sends to node `k`, or, where all nodes are sent the same, to any. */
+MSCCLPP_DEV void mscclpp_dev_cn_lay_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                        const mscclpp_dev_cn_turn_t *turn, uint32_t k)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const uint32_t count = mscclpp_dev_cn_count(b, turn, args->nodes.node, b->index, k);
+    char *slot = args->nodes.exchange + mscclpp_dev_cn_outgoing(b, turn, k);
+    char *to = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
+    uint32_t *head = (uint32_t *)slot;
+    uint32_t a, p;
+
+    for (a = 0; a < args->nranks; ++a) {
+        if (!mscclpp_dev_cn_is_client(args, turn, a, args->nodes.node, b->index)) {
+            continue;
+        }
+        if (!b->many) {
+            to = mscclpp_dev_cn_lay(ctx, b, turn, a, 0, head++, to);
+        }
+        for (p = 0; p < args->nranks && b->many; ++p) {
+            if (args->node_of[p] == k) {
+                to = mscclpp_dev_cn_lay(ctx, b, turn, a, p, head++, to);
+            }
+        }
+    }
+}
+
+/* Bytes of what was laid out for node `k`; 0: nothing that it needs. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_laid(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn, uint32_t k)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const uint32_t count = mscclpp_dev_cn_count(b, turn, args->nodes.node, b->index, k);
+    const uint32_t *head = (const uint32_t *)(args->nodes.exchange + mscclpp_dev_cn_outgoing(b, turn, k));
+    uint64_t bytes = MSCCLPP_DEV_COLL_NODES_HEAD(count);
+    bool reaches = false;
+    uint32_t i;
+
+    for (i = 0; i < args->nranks && !reaches; ++i) {
+        reaches =
+            mscclpp_dev_cn_is_client(args, turn, i, args->nodes.node, b->index) && mscclpp_dev_cn_reaches(args, i, k);
+    }
+    for (i = 0; i < count && reaches; ++i) {
+        bytes += mscclpp_dev_cn_padded(head[i]);
+    }
+    return reaches ? bytes : 0;
+}
+
+MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_block_t *b,
+                                     const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
+    uint32_t i;
+
+    mscclpp_dev_cn_give_own(ctx, b, turn);
+    if (b->relays) {
+        mscclpp_dev_barrier(ctx, &nodes->common, ++b->barriers);
+    }
+    if (!b->owner || ctx->failed) {
+        return;
+    }
+    for (i = 1; i < nodes->nnodes && (b->many || i == 1); ++i) {
+        mscclpp_dev_cn_lay_out(ctx, b, turn, (nodes->node + i) % nodes->nnodes);
+    }
+    mscclpp_dev_block_sync(ctx);
+    for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
+        const uint32_t k = (nodes->node + i) % nodes->nnodes;
+
+        mscclpp_dev_port_put_with_signal(ctx, &nodes->common,
+                                         &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
+                                         mscclpp_dev_cn_incoming(b, turn, nodes->node),
+                                         mscclpp_dev_cn_outgoing(b, turn, k), mscclpp_dev_cn_laid(b, turn, k));
+    }
+}
+
+/* ---- Take ---- */
+
+/* Waits for this turn's signal of each other node. */
+MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                      const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
+    uint32_t i;
+
+    for (i = 1 + ctx->tid; i < nodes->nnodes && !ctx->failed; i += ctx->nthreads) {
+        const uint32_t k = (nodes->node + nodes->nnodes - i) % nodes->nnodes;
+
+        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
+                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],
+                                    turn->index + 1);
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+/* Hands a block of `sender` that has come to a rank of this node. */
+MSCCLPP_DEV void mscclpp_dev_cn_hand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                     const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
+                                     const char *from, uint32_t bytes)
+{
+    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, b, turn, b->args->index_of[receiver], sender) + MSCCLPP_DEV_UNIT,
+                          from, bytes, ctx->tid, ctx->nthreads);
+}
+
+/* All that has come from node `k`. */
+MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                         const mscclpp_dev_cn_turn_t *turn, uint32_t k)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const uint32_t count = mscclpp_dev_cn_count(b, turn, k, b->index, args->nodes.node);
+    const char *slot = args->nodes.exchange + mscclpp_dev_cn_incoming(b, turn, k);
+    const char *from = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
+    const uint32_t *head = (const uint32_t *)slot;
+    bool reaches = false;
+    uint32_t a, p;
+
+    for (a = 0; a < args->nranks && !reaches; ++a) {
+        reaches =
+            mscclpp_dev_cn_is_client(args, turn, a, k, b->index) && mscclpp_dev_cn_reaches(args, a, args->nodes.node);
+    }
+    for (a = 0; a < args->nranks && reaches; ++a) {
+        if (!mscclpp_dev_cn_is_client(args, turn, a, k, b->index)) {
+            continue;
+        }
+        for (p = 0; p < args->nranks; ++p) {
+            if (args->node_of[p] == args->nodes.node && mscclpp_dev_cn_sends(args, a, p)) {
+                mscclpp_dev_cn_hand(ctx, b, turn, a, p, from, *head);
+            }
+            if (args->node_of[p] == args->nodes.node && b->many) {
+                from += mscclpp_dev_cn_padded(*head++);
+            }
+        }
+        if (!b->many) {
+            from += mscclpp_dev_cn_padded(*head++);
+        }
+    }
+}
+
+/* Moves what the other ranks have for this one to its place. */
+MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                     const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    uint32_t a;
+
+    for (a = 0; a < args->nranks; ++a) {
+        const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_recv_block(args, a));
+
+        if (a != args->rank) {
+            mscclpp_dev_coll_copy((char *)args->nodes.common.out + part.offset,
+                                  mscclpp_dev_cn_row(ctx, b, turn, b->index, a) + MSCCLPP_DEV_UNIT, part.bytes,
+                                  ctx->tid, ctx->nthreads);
+        }
+    }
+}
+
+/* The turn's part of the result, of the operands of ranks 0 to `end` - 1. */
+MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                        const mscclpp_dev_cn_turn_t *turn, uint32_t end, int dtype, int op)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    mscclpp_dev_block_t part = {0, 0}, own;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v;
+    uint64_t u;
+    uint32_t r;
+
+    part.bytes = mscclpp_dev_cn_result_bytes(args);
+    part = mscclpp_dev_cn_cut(args, turn, part);
+    own = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
+    for (u = ctx->tid; u < mscclpp_dev_units(part.bytes); u += ctx->nthreads) {
+        for (r = 0; r < end; ++r) {
+            const char *from = r == args->rank ? (const char *)args->nodes.common.in + own.offset
+                                               : mscclpp_dev_cn_row(ctx, b, turn, b->index, r) + MSCCLPP_DEV_UNIT;
+
+            v = mscclpp_dev_ld_unit(from, u, part.bytes);
+            if (r == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, v);
+            } else {
+                mscclpp_dev_acc_add(&acc, false, dtype, op, v);
+            }
+        }
+        mscclpp_dev_st_unit((char *)args->nodes.common.out + part.offset, u, part.bytes,
+                            mscclpp_dev_acc_get(&acc, dtype), mscclpp_dev_unit_mask(dtype));
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_block_t *b,
+                                     const mscclpp_dev_cn_turn_t *turn, int dtype, int op)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const uint32_t end = args->pattern == MSCCLPP_DEV_SCAN     ? args->rank + 1
+                         : args->pattern == MSCCLPP_DEV_EXSCAN ? args->rank
+                                                               : args->nranks;
+    uint32_t k;
+
+    if (b->owner) {
+        mscclpp_dev_cn_await(ctx, b, turn);
+    }
+    for (k = 0; k < args->nodes.nnodes && b->owner && !ctx->failed; ++k) {
+        if (k != args->nodes.node) {
+            mscclpp_dev_cn_hand_out(ctx, b, turn, k);
+        }
+    }
+    mscclpp_dev_barrier(ctx, &args->nodes.common, ++b->barriers);
+    if (!ctx->failed && MSCCLPP_DEV_COMBINES(args->pattern)) {
+        mscclpp_dev_cn_combine(ctx, b, turn, end, dtype, op);
+    } else if (!ctx->failed) {
+        mscclpp_dev_cn_move(ctx, b, turn);
+    }
+}
+
+/* ---- The whole ---- */
+
+/* The own block, by all threads of the grid, unless it lies where it is to be. */
+MSCCLPP_DEV void mscclpp_dev_cn_copy_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args)
+{
+    const mscclpp_dev_block_t from = mscclpp_dev_cn_send_block(args, args->rank);
+    const mscclpp_dev_block_t to = mscclpp_dev_cn_recv_block(args, args->rank);
+
+    if (args->in_place == 0 && !MSCCLPP_DEV_COMBINES(args->pattern)) {
+        mscclpp_dev_coll_copy((char *)args->nodes.common.out + to.offset,
+                              (const char *)args->nodes.common.in + from.offset, to.bytes,
+                              (uint64_t)ctx->block * ctx->nthreads + ctx->tid, (uint64_t)ctx->nblocks * ctx->nthreads);
+    }
+}
+
+/* What this operation has exchanged; by one thread, after all. */
+MSCCLPP_DEV void mscclpp_dev_cn_note(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
+    uint32_t k;
+
+    nodes->exchanged[ctx->block] = b->exchanged + b->turns;
+    for (k = 0; k < nodes->nnodes; ++k) {
+        if (k != nodes->node) {
+            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)].expected += b->turns;
+        }
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
+                                        int op)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &args->nodes;
+    const mscclpp_dev_args_t *common = &nodes->common;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
+    const uint64_t before = mscclpp_dev_last_barrier(ctx, common);
+    const uint64_t tiles = (args->most + args->tile - 1) / args->tile;
+    mscclpp_dev_cn_block_t b;
+    mscclpp_dev_cn_turn_t turn;
+    uint64_t i;
+
+    b.args = args;
+    b.index = common->rank;
+    b.many = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern);
+    b.rows = MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->most, nodes->shards);
+    b.room = MSCCLPP_DEV_COLL_NODES_ROOM(args->pattern, nodes->nnodes, nodes->slot_size);
+    b.relays = MSCCLPP_DEV_COLL_TURNS(args->pattern)
+                   ? args->node_of[args->root] == nodes->node && (nodes->shards > 1 || args->index_of[args->root] != 0)
+                   : common->nranks > nodes->shards;
+    b.owner = common->rank < nodes->shards;
+    b.exchanged = b.owner ? nodes->exchanged[ctx->block] : 0;
+    b.barriers = before;
+    b.turns = ctx->block < tiles ? (tiles - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
+    if (b.turns > 0) {
+        mscclpp_dev_barrier(ctx, common, ++b.barriers);
+    }
+    for (i = 0; i <= b.turns && b.turns > 0 && !ctx->failed; ++i) {
+        if (i < b.turns) {
+            turn = mscclpp_dev_cn_turn(ctx, &b, i);
+            mscclpp_dev_cn_give(ctx, &b, &turn);
+            ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+        }
+        if (i > 0 && !ctx->failed) {
+            turn = mscclpp_dev_cn_turn(ctx, &b, i - 1);
+            mscclpp_dev_cn_take(ctx, &b, &turn, dtype, op);
+        }
+    }
+    if (!ctx->failed) {
+        mscclpp_dev_cn_copy_own(ctx, args);
+    }
+    mscclpp_dev_block_sync(ctx);
+    if (b.owner && ctx->tid == 0) {
+        mscclpp_dev_cn_note(ctx, &b);
+    }
+    mscclpp_dev_finish(ctx, common, launches, epoch, before, b.barriers);
+}
+
+#endif

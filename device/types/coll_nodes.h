@@ -1,0 +1,71 @@
+/* What the collectives other than all-reduce share with the host where they go over several nodes. */
+#ifndef MSCCLPP_DEVICE_TYPES_COLL_NODES_H
+#define MSCCLPP_DEVICE_TYPES_COLL_NODES_H
+
+#include "device/types/coll.h"
+#include "device/types/nodes.h"
+
+/*
+ * True for patterns in which one rank alone has blocks. The owners of shards on its node take turns to send them to the
+ * other nodes; of other patterns each owner sends those of its own rank, and of the ranks beyond the owners that have
+ * its number modulo the number of shards.
+ */
+#define MSCCLPP_DEV_COLL_TURNS(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_SCATTER)
+
+/*
+ * Of a node: ranks whose blocks an owner sends in a turn, at most, and blocks of each for one other node. A block that
+ * goes to several ranks of a node is sent there once.
+ */
+#define MSCCLPP_DEV_COLL_NODES_CLIENTS(pattern_, most_, shards_)                                                       \
+    (MSCCLPP_DEV_COLL_TURNS(pattern_) ? 1u : ((most_) + (shards_)-1) / (shards_))
+#define MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern_, most_) (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_) ? (most_) : 1u)
+
+/* So many sets of rows take turns; device/kern/coll/nodes.h says why that is enough. */
+#define MSCCLPP_DEV_COLL_NODES_SETS 3u
+
+/*
+ * Rows of the bulk area, some sets for each block of the grid: one for each rank's block for this one, and those in
+ * which an owner is given what it sends for others. A row has a unit for the size of what is in it, and a tile.
+ */
+#define MSCCLPP_DEV_COLL_NODES_ROWS(pattern_, nranks_, most_, shards_)                                                 \
+    ((uint64_t)(nranks_) + (MSCCLPP_DEV_COLL_TURNS(pattern_) ? 1u : ((most_)-1) / (shards_)) *                         \
+                               (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_) ? (uint64_t)(nranks_) : 1u))
+#define MSCCLPP_DEV_COLL_NODES_PITCH(bulk_size_, nblocks_, rows_)                                                      \
+    ((bulk_size_) / (MSCCLPP_DEV_COLL_NODES_SETS * (uint64_t)(nblocks_) * (rows_)) / MSCCLPP_DEV_UNIT *                \
+     MSCCLPP_DEV_UNIT)
+
+/*
+ * Bytes of what an owner puts to another node at once. Of a set (types/nodes.h) every node is sent the same, from one
+ * slot; or, where each rank has blocks of its own for each, something else, from a place for each of them.
+ */
+#define MSCCLPP_DEV_COLL_NODES_ROOM(pattern_, nnodes_, slot_size_)                                                     \
+    (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_)                                                                             \
+         ? ((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)(nnodes_)*MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT    \
+         : (slot_size_))
+
+/* In front of that lie the sizes of the blocks, 32 bits each. */
+#define MSCCLPP_DEV_COLL_NODES_HEAD(blocks_)                                                                           \
+    (((blocks_) * sizeof(uint32_t) + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT)
+
+/*
+ * In `nodes.common` rank and nranks are those of the own node, bytes those of one block where all are of one size.
+ * `nodes.pattern` is not used. Everything else here counts ranks as the communicator does.
+ */
+typedef struct {
+    mscclpp_dev_nodes_args_t nodes;
+    uint64_t stride;  /* as in mscclpp_dev_coll_args_t */
+    uint64_t most;    /* bytes of the largest block of all ranks */
+    uint64_t tile;    /* bytes of each block that a turn moves; a multiple of MSCCLPP_DEV_UNIT, equal on all ranks */
+    uint32_t pattern; /* mscclpp_dev_pattern_t */
+    uint32_t root;
+    uint32_t in_place; /* not 0: this rank's own block lies in the output already */
+    uint32_t varied;   /* 0: all blocks are of one size, and the lists are not used */
+    uint32_t rank;
+    uint32_t nranks;
+    uint8_t node_of[MSCCLPP_DEV_MAX_RANKS];
+    uint8_t index_of[MSCCLPP_DEV_MAX_RANKS]; /* among the ranks of its node */
+    mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS];
+} mscclpp_dev_coll_nodes_args_t;
+
+#endif

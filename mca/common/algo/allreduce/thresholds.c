@@ -1,0 +1,132 @@
+#include "mca/common/algo/allreduce/thresholds.h"
+
+#define KIB ((uint64_t)1024)
+#define NEVER UINT64_MAX  /* as the smallest message */
+#define ALWAYS UINT64_MAX /* as the largest one */
+
+/*
+ * NVLink-class GPUs. Measured with 2 H200, with 3 from 1 MiB on, and with 4; the rest is extrapolated, not measured.
+ *
+ * Of n ranks each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which wait for a
+ * second exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a power of
+ * two here. LL128 carries a message in little more than half of the bytes, but takes more instructions, and so more
+ * blocks than lingering kernels have: it begins where LL16 ends. With 3, a number that zero-copy has no code of its own
+ * for, it stays ahead of that until links are all that counts, with 4 until the lingering kernel's few blocks do.
+ *
+ * Two ranks send no more in one step than in two, so puts serve what is too large for packets: stores fill a link
+ * better than loads do, and nobody waits for anybody at the beginning or at the end. Of these sizes lingering kernels
+ * serve the smaller ones, which they cannot do with LL128. With more ranks not measured.
+ *
+ * Copy engines fill links better still, and leave the application all but 24 multiprocessors for a third of the time,
+ * but each call costs some 25 us of copies that begin and end. With more than two ranks not measured since they need no
+ * flags.
+ */
+static const mscclpp_thresholds_t cuda_thresholds[] = {
+    {2, 256 * KIB, 512 * KIB, ALWAYS, 48 * 1024 * KIB, 1024 * KIB, 2048 * KIB, true},
+    {3, 256 * KIB, 768 * KIB, 0, NEVER, 768 * KIB, 32 * 1024 * KIB, false},
+    {4, 128 * KIB, 1024 * KIB, 0, NEVER, 1024 * KIB, 8 * 1024 * KIB, false},
+    {5, 64 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
+    {6, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
+    {7, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
+    {8, 32 * KIB, 512 * KIB, 0, NEVER, 512 * KIB, 1024 * KIB, false},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 256 * KIB, 0, NEVER, 256 * KIB, 512 * KIB, false},
+};
+
+/*
+ * Ranks on one GPU, whose cache and memory are the link: an exchange costs little, and every byte that is moved twice
+ * counts. Measured with 2, 4 and 8 ranks on one H100 under MPS; the rest is extrapolated. Packets double what they
+ * move, and many ranks' packets do not fit the cache. Two ranks put without a barrier what zero-copy would meet for.
+ */
+static const mscclpp_thresholds_t one_gpu_thresholds[] = {
+    {2, 256 * KIB, 256 * KIB, 4 * 1024 * KIB, NEVER, NEVER, 256 * KIB, false},
+    {4, 128 * KIB, 512 * KIB, 0, NEVER, NEVER, 512 * KIB, false},
+    {8, 64 * KIB, 64 * KIB, 0, NEVER, NEVER, 64 * KIB, false},
+    {MSCCLPP_DEV_MAX_RANKS, 8 * KIB, 8 * KIB, 0, NEVER, NEVER, 8 * KIB, false},
+};
+
+/*
+ * The twin: processors that share caches, and ranks that share processors. A CPU thread moves packets one at a time but
+ * rows of units as fast as memory allows: beyond some hundred bytes the scratch is faster, with 8 ranks on 2 processors
+ * five times at 4 KiB.
+ */
+static const mscclpp_thresholds_t host_thresholds[] = {
+    {2, 128, 128, 0, NEVER, NEVER, 4 * KIB, false},
+    {4, 512, 512, 0, NEVER, NEVER, 4 * KIB, false},
+    {MSCCLPP_DEV_MAX_RANKS, 128, 128, 0, NEVER, NEVER, 64 * KIB, false},
+};
+
+/*
+ * Largest shards, in bytes, that nodes exchange as packets. These save signals and barriers, but the processors of both
+ * sides copy every byte and its flag.
+ */
+#define NODES_PACKETS_MAX (8 * KIB)
+
+/*
+ * Bytes that a rank sends less, from which on it is worth a second step that each node combines a part only: of a shard
+ * (n - 1) - 2 (n - 1) / n times its size. A step takes some microseconds, and links and processors move some gigabytes
+ * a second.
+ */
+#define NODES_SPLIT_GAIN (128 * KIB)
+
+/*
+ * A ring sends as much as nodes that combine a part each, but in 2 (n - 1) steps, which a tile takes one after another.
+ * In return no link meets more than one sender at a time, where otherwise n - 1 send to each node at once, and a rank
+ * has two busy connections instead of n - 1 each way. With fewer nodes than these that is hardly a difference; and a
+ * part of so many bytes takes a link longer than a few hundred steps of some microseconds each. Measured with four
+ * imitated nodes: 2 to 12 % ahead over UCX; over shared memory, which has no links, a quarter behind.
+ */
+#define NODES_RING_NODES 4u
+#define NODES_RING_PART (4 * KIB * KIB)
+
+const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input)
+{
+    const mscclpp_thresholds_t *row = input->on_host   ? host_thresholds
+                                      : input->one_gpu ? one_gpu_thresholds
+                                                       : cuda_thresholds;
+
+    while (row->ranks < input->nranks) {
+        ++row;
+    }
+    return row;
+}
+
+/* The user's word on the format is about what is sent; whether links can is not. */
+bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+    const mscclpp_thresholds_t *builtin = mscclpp_thresholds_find(input);
+
+    if (!input->ll128 || protocol->packet_width == 128) {
+        return input->ll128;
+    }
+    if (protocol->packet_width != 0 || protocol->lines_min != 0) {
+        return protocol->packet_width == 0 && input->bytes >= protocol->lines_min;
+    }
+    return input->bytes >= builtin->lines_min && (input->queued || !builtin->lines_queued);
+}
+
+bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
+{
+    const uint64_t given = input->protocol->nodes_packets_max;
+
+    return input->bytes <= (given != 0 ? given : NODES_PACKETS_MAX * input->shards);
+}
+
+bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
+{
+    const uint64_t n = input->nodes, shard = input->bytes / input->shards;
+
+    if (input->protocol->nodes_split_min != 0) {
+        return input->bytes >= input->protocol->nodes_split_min;
+    }
+    return shard / n * (n - 1) * (n - 2) >= NODES_SPLIT_GAIN;
+}
+
+bool mscclpp_worth_ring(const mscclpp_select_input_t *input)
+{
+    if (input->protocol->nodes_ring_min != 0) {
+        return input->bytes >= input->protocol->nodes_ring_min;
+    }
+    return !input->near && input->nodes >= NODES_RING_NODES &&
+           input->bytes / input->shards / input->nodes >= NODES_RING_PART;
+}

@@ -1,0 +1,51 @@
+#include "mca/common/algo/shape/engine_plan.h"
+
+#include "device/types/reduce.h"
+
+#define MIB ((uint64_t)1024 * 1024)
+
+/*
+ * A shard has this many chunks, for each copy costs the engine a pause: one is enough to let the results of the first
+ * return while the second is reduced. More, if two do not fit into the slots; fewer, if they would be too small.
+ */
+#define CHUNKS_WANTED 2u
+#define CHUNK_MIN MIB
+
+static uint64_t round_up(uint64_t value, uint64_t grain)
+{
+    return (value + grain - 1) / grain * grain;
+}
+
+uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *protocol)
+{
+    const uint64_t wanted = round_up(protocol->engine_chunk, MSCCLPP_DEV_ENGINE_GRAIN);
+    uint64_t room = protocol->engine_scratch;
+
+    room = room > MSCCLPP_DEV_ENGINE_SLOTS ? room - MSCCLPP_DEV_ENGINE_SLOTS : 0;
+    room /= (uint64_t)(nranks - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
+    room = room / MSCCLPP_DEV_ENGINE_GRAIN * MSCCLPP_DEV_ENGINE_GRAIN;
+    return wanted != 0 && wanted < room ? wanted : room;
+}
+
+bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
+                         mscclpp_engine_plan_t *plan_p)
+{
+    const uint64_t largest = mscclpp_engine_chunk_max(nranks, protocol);
+    mscclpp_engine_plan_t plan;
+
+    if (largest == 0 || bytes == 0) {
+        return false;
+    }
+    plan.shard = round_up((bytes + nranks - 1) / nranks, MSCCLPP_DEV_ENGINE_GRAIN);
+    plan.chunk = largest;
+    if (protocol->engine_chunk == 0) {
+        const uint64_t least = (plan.shard + largest - 1) / largest;
+        const uint64_t chunks = least < CHUNKS_WANTED ? CHUNKS_WANTED : least;
+        const uint64_t chunk = round_up((plan.shard + chunks - 1) / chunks, MSCCLPP_DEV_ENGINE_GRAIN);
+
+        plan.chunk = chunk < CHUNK_MIN && CHUNK_MIN < largest ? CHUNK_MIN : chunk;
+    }
+    plan.chunks = (plan.shard + plan.chunk - 1) / plan.chunk;
+    *plan_p = plan;
+    return true;
+}

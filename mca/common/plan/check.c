@@ -1,0 +1,263 @@
+/* Ranks, channels and chunk counts of a plan, and the order of all checks. */
+#include "mca/common/plan/check.h"
+
+#include <stdlib.h>
+
+#include "mca/common/plan/visit.h"
+#include "mca/common/plan/words.h"
+
+typedef struct {
+    mscclpp_plan_t *plan;
+    mscclpp_plan_report_t *report;
+} frame_t;
+
+static mscclpp_plan_place_t rank_place(uint32_t rank)
+{
+    return (mscclpp_plan_place_t){(int)rank, -1, -1, -1, NULL};
+}
+
+static void check_head(const frame_t *frame)
+{
+    const mscclpp_plan_t *plan = frame->plan;
+
+    if (plan->threads == 0 || plan->threads % 32 != 0) {
+        mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "threads", mscclpp_plan_nowhere,
+                           "\"num_threads_per_block\" is %u; allowed are multiples of 32 up to 1024", plan->threads);
+    }
+    if (plan->alignment == 0 || plan->alignment % 4 != 0) {
+        mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "alignment", mscclpp_plan_nowhere,
+                           "\"buffer_alignment\" is %u; allowed are multiples of 4", plan->alignment);
+    }
+    if (plan->min_bytes > plan->max_bytes) {
+        mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "range", mscclpp_plan_nowhere,
+                           "no message is of at least %llu (\"min_message_size\") and at most %llu bytes "
+                           "(\"max_message_size\")",
+                           (unsigned long long)plan->min_bytes, (unsigned long long)plan->max_bytes);
+    }
+}
+
+/* The count that all ranks have which have any; 0 if none has. */
+static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
+{
+    const mscclpp_plan_t *plan = frame->plan;
+    uint32_t count = 0, first = 0;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        if (plan->ranks[r].chunks[type] == 0) {
+            continue;
+        }
+        if (count == 0) {
+            count = plan->ranks[r].chunks[type];
+            first = r;
+        } else if (plan->ranks[r].chunks[type] != count) {
+            mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "chunks", rank_place(r),
+                               "%u %s chunks, but rank %u has %u: chunks have one size on all ranks",
+                               plan->ranks[r].chunks[type], mscclpp_plan_buffer_name(type), first, count);
+        }
+    }
+    return count;
+}
+
+/* Whether the counts are those of the collective. One side may have none: the other one says the size of a chunk. */
+static void check_shape(const frame_t *frame)
+{
+    const mscclpp_plan_t *plan = frame->plan;
+    uint64_t n = plan->rank_count, in, out;
+    const char *wanted = NULL;
+
+    if (plan->collective == MSCCLPP_PLAN_TEST || plan->collective == MSCCLPP_PLAN_CUSTOM) {
+        return;
+    }
+    in = common_count(frame, MSCCLPP_PLAN_INPUT);
+    out = common_count(frame, MSCCLPP_PLAN_OUTPUT);
+    switch (plan->collective) {
+    case MSCCLPP_PLAN_ALLGATHER:
+        if ((in > 0 && out > 0 && out != n * in) || (in == 0 && out % n != 0)) {
+            wanted = "as many output chunks as all ranks have input chunks";
+        }
+        break;
+    case MSCCLPP_PLAN_REDUCESCATTER:
+        if ((in > 0 && out > 0 && in != n * out) || (out == 0 && in % n != 0)) {
+            wanted = "as many input chunks as all ranks have output chunks";
+        }
+        break;
+    case MSCCLPP_PLAN_ALLTOALL:
+        if ((in > 0 && out > 0 && in != out) || in % n != 0 || out % n != 0) {
+            wanted = "as many input as output chunks, a multiple of the number of ranks";
+        }
+        break;
+    default:
+        if (in > 0 && out > 0 && in != out) {
+            wanted = "as many input as output chunks";
+        }
+        break;
+    }
+    if (wanted != NULL) {
+        mscclpp_plan_found(
+            frame->report, MSCCLPP_PLAN_WRONG, "shape", mscclpp_plan_nowhere,
+            "it says \"%s\", for which %u ranks need %s; it has %llu input and %llu output chunks a rank",
+            mscclpp_plan_collective_name(plan->collective), plan->rank_count, wanted, (unsigned long long)in,
+            (unsigned long long)out);
+    }
+}
+
+/* The k-th channel of a rank to a peer goes with the k-th channel of that peer to the rank. */
+static bool pair_channels(const frame_t *frame, int type)
+{
+    const mscclpp_plan_t *plan = frame->plan;
+    size_t count = plan->rank_count;
+    uint32_t *seen = calloc(count * count, sizeof(*seen)), *starts = NULL, *ends = NULL;
+    size_t total = 0, at;
+    bool ok = seen != NULL;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        total += plan->ranks[r].channel_count[type];
+    }
+    /* starts[a * n + b]: where the ends of a's channels to b begin in `ends`. */
+    starts = ok ? calloc(count * count + 1, sizeof(*starts)) : NULL;
+    ends = starts != NULL ? calloc(total + 1, sizeof(*ends)) : NULL;
+    ok = ends != NULL;
+    for (uint32_t r = 0; ok && r < plan->rank_count; ++r) {
+        for (uint32_t i = 0; i < plan->ranks[r].channel_count[type]; ++i) {
+            ++starts[r * count + plan->ranks[r].channels[type][i].peer + 1];
+        }
+    }
+    for (at = 0; ok && at < count * count; ++at) {
+        starts[at + 1] += starts[at];
+    }
+    for (uint32_t r = 0; ok && r < plan->rank_count; ++r) {
+        for (uint32_t i = 0; i < plan->ranks[r].channel_count[type]; ++i) {
+            at = r * count + plan->ranks[r].channels[type][i].peer;
+            ends[starts[at] + seen[at]++] = i;
+        }
+    }
+    for (size_t a = 0; ok && a < count; ++a) {
+        for (size_t b = 0; b < count; ++b) {
+            for (uint32_t k = 0; k < seen[a * count + b]; ++k) {
+                plan->ranks[a].channels[type][ends[starts[a * count + b] + k]].pair =
+                    k < seen[b * count + a] ? (int64_t)ends[starts[b * count + a] + k] : -1;
+            }
+        }
+    }
+    free(seen);
+    free(starts);
+    free(ends);
+    return ok;
+}
+
+static bool check_peers(const frame_t *frame)
+{
+    const mscclpp_plan_t *plan = frame->plan;
+    int faults = frame->report->faults;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        const mscclpp_plan_rank_t *rank = &plan->ranks[r];
+
+        for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
+            for (uint32_t i = 0; i < rank->channel_count[type]; ++i) {
+                if (rank->channels[type][i].peer >= plan->rank_count) {
+                    mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(r),
+                                       "%s channel %u is connected to rank %u of %u",
+                                       mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i,
+                                       rank->channels[type][i].peer, plan->rank_count);
+                } else if (rank->channels[type][i].peer == r) {
+                    mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "self-channel", rank_place(r),
+                                       "%s channel %u is connected to the rank itself",
+                                       mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i);
+                }
+            }
+        }
+        for (uint32_t i = 0; i < rank->remote_count; ++i) {
+            if (rank->remotes[i].rank >= plan->rank_count) {
+                mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(r),
+                                   "remote buffer %u is of rank %u of %u", i, rank->remotes[i].rank, plan->rank_count);
+            } else if (rank->remotes[i].rank == r) {
+                mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", rank_place(r),
+                                   "remote buffer %u is one of its own", i);
+            }
+        }
+    }
+    return frame->report->faults == faults;
+}
+
+static bool same_group(const mscclpp_plan_group_t *a, const mscclpp_plan_group_t *b)
+{
+    if (a->count != b->count || a->type != b->type) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->count; ++i) {
+        if (a->ranks[i] != b->ranks[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void check_group(const frame_t *frame, uint32_t r, uint32_t position)
+{
+    const mscclpp_plan_t *plan = frame->plan;
+    const mscclpp_plan_group_t *group = &plan->ranks[r].groups[position];
+    bool has_own = false;
+
+    for (uint32_t i = 0; i < group->count; ++i) {
+        has_own = has_own || group->ranks[i] == r;
+        if (group->ranks[i] >= plan->rank_count || (i > 0 && group->ranks[i] <= group->ranks[i - 1])) {
+            mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
+                               "switch channel %u names rank %u where a larger one of %u ranks is due", position,
+                               group->ranks[i], plan->rank_count);
+            return;
+        }
+    }
+    if (!has_own) {
+        mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
+                           "switch channel %u leaves out the rank itself", position);
+        return;
+    }
+    for (uint32_t i = 0; i < group->count; ++i) {
+        const mscclpp_plan_rank_t *member = &plan->ranks[group->ranks[i]];
+
+        if (position >= member->group_count || !same_group(group, &member->groups[position])) {
+            mscclpp_plan_found(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
+                               "switch channel %u is not the same on rank %u", position, group->ranks[i]);
+            return;
+        }
+    }
+}
+
+void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
+{
+    frame_t frame = {plan, report};
+
+    check_head(&frame);
+    check_shape(&frame);
+    if (!check_peers(&frame)) {
+        return;
+    }
+    for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
+        if (!pair_channels(&frame, type)) {
+            report->no_memory = true;
+        }
+    }
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        for (uint32_t i = 0; i < plan->ranks[r].group_count; ++i) {
+            check_group(&frame, r, i);
+        }
+    }
+}
+
+bool mscclpp_plan_check(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
+{
+    int faults = report->faults;
+
+    mscclpp_plan_check_frame(plan, report);
+    if (report->faults == faults && !report->no_memory) {
+        mscclpp_plan_check_ops(plan, report);
+    }
+    if (report->faults == faults && !report->no_memory) {
+        mscclpp_plan_check_together(plan, report);
+    }
+    if (report->faults == faults && !report->no_memory) {
+        mscclpp_plan_check_portable(plan, report);
+    }
+    return report->faults == faults && !report->no_memory;
+}

@@ -1,0 +1,417 @@
+/* Every operation of a plan by itself: what it names has to be there, and to fit. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "mca/common/plan/check.h"
+#include "mca/common/plan/json.h"
+#include "mca/common/plan/visit.h"
+#include "mca/common/plan/words.h"
+
+typedef struct {
+    mscclpp_plan_t *plan;
+    mscclpp_plan_report_t *report;
+    mscclpp_plan_place_t place;
+    const mscclpp_plan_op_t *reduction; /* the first one, for what all have to do */
+    bool has_chunks;                    /* so that a chunk has a size */
+} state_t;
+
+static bool bad(const state_t *state, const char *rule, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static bool bad(const state_t *state, const char *rule, const char *format, ...)
+{
+    char text[300];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    mscclpp_plan_found(state->report, MSCCLPP_PLAN_INVALID, rule, state->place, "%s", text);
+    return false;
+}
+
+static const mscclpp_plan_rank_t *own_rank(const state_t *state)
+{
+    return &state->plan->ranks[state->place.rank];
+}
+
+static const mscclpp_plan_block_t *own_block(const state_t *state)
+{
+    return &own_rank(state)->blocks[state->place.block];
+}
+
+/* From an operation's ids to positions in the rank's list. */
+static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
+{
+    const mscclpp_plan_rank_t *rank = own_rank(state);
+    const mscclpp_plan_table_t *table;
+    uint32_t count;
+
+    if (op->channel_count == 0 || op->channel_type == MSCCLPP_PLAN_NO_CHANNEL) {
+        return true;
+    }
+    table = &own_block(state)->channels[op->channel_type];
+    count = op->channel_type == MSCCLPP_PLAN_SWITCH ? rank->group_count : rank->channel_count[op->channel_type];
+    op->channels = mscclpp_plan_arena_get(state->plan->arena, op->channel_count, sizeof(*op->channels));
+    if (op->channels == NULL) {
+        state->report->no_memory = true;
+        return false;
+    }
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        if (op->channel_ids[i] >= table->count) {
+            return bad(state, "channel-id", "channel id %u of a block with %u %s channels", op->channel_ids[i],
+                       table->count, mscclpp_plan_channel_name(op->channel_type));
+        }
+        op->channels[i] = table->ids[op->channel_ids[i]];
+        if (op->channels[i] >= count) {
+            return bad(state, "channel-id", "the block's channel %u is %s channel %u of a rank that has %u",
+                       op->channel_ids[i], mscclpp_plan_channel_name(op->channel_type), op->channels[i], count);
+        }
+    }
+    return true;
+}
+
+static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
+{
+    const mscclpp_plan_rank_t *rank = own_rank(state);
+    const mscclpp_plan_table_t *table;
+    const mscclpp_plan_remote_t *remote;
+
+    if (op->channel_type != MSCCLPP_PLAN_MEMORY && op->channel_type != MSCCLPP_PLAN_PORT) {
+        return bad(state, "channel-type", "it has a \"buffer_id\", so its \"channel_type\" has to be memory or port");
+    }
+    table = &own_block(state)->remotes[op->channel_type];
+    if (item->id >= table->count) {
+        return bad(state, "buffer-id", "buffer_id %u of a block with %u remote buffers over %s channels", item->id,
+                   table->count, mscclpp_plan_channel_name(op->channel_type));
+    }
+    if (table->ids[item->id] >= rank->remote_count) {
+        return bad(state, "buffer-id", "the block's buffer_id %u is remote buffer %u of a rank that has %u", item->id,
+                   table->ids[item->id], rank->remote_count);
+    }
+    remote = &rank->remotes[table->ids[item->id]];
+    if (!remote->by[op->channel_type]) {
+        return bad(state, "access", "remote buffer %u does not list %s in its \"access_channel_types\"",
+                   table->ids[item->id], mscclpp_plan_channel_name(op->channel_type));
+    }
+    item->rank = remote->rank;
+    item->type = remote->type;
+    return true;
+}
+
+static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
+{
+    const mscclpp_plan_rank_t *rank = own_rank(state);
+    const mscclpp_plan_table_t *table = &own_block(state)->channels[MSCCLPP_PLAN_SWITCH];
+
+    if (item->id >= table->count || table->ids[item->id] >= rank->group_count) {
+        return bad(state, "channel-id", "switch_channel_id %u of a block with %u switch channels of %u of the rank",
+                   item->id, table->count, rank->group_count);
+    }
+    item->group = table->ids[item->id];
+    item->type = rank->groups[item->group].type;
+    item->rank = (uint32_t)state->place.rank;
+    return true;
+}
+
+/* Whether the chunks are there, on every rank that they are read from or written to. */
+static bool fits(const state_t *state, const mscclpp_plan_item_t *item, bool packets)
+{
+    const mscclpp_plan_t *plan = state->plan;
+    const mscclpp_plan_group_t *group =
+        item->where == MSCCLPP_PLAN_MULTICAST ? &own_rank(state)->groups[item->group] : NULL;
+    uint64_t end = (uint64_t)item->index + item->size;
+    uint32_t count = group != NULL ? group->count : 1;
+
+    /* Packets take twice the bytes; protocol LL makes room for that. */
+    if (packets && !plan->packets) {
+        end *= 2;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        uint32_t r = group != NULL ? group->ranks[i] : item->rank;
+
+        if (end > plan->ranks[r].chunks[item->type]) {
+            return bad(state, "chunk-range", "chunks %u to %llu%s of the %s of rank %u, which has %u", item->index,
+                       (unsigned long long)item->index + item->size - 1,
+                       packets && !plan->packets ? ", as packets of twice the size," : "",
+                       mscclpp_plan_buffer_name(item->type), r, plan->ranks[r].chunks[item->type]);
+        }
+    }
+    return true;
+}
+
+static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const char *list, uint32_t i,
+                       mscclpp_plan_takes_t takes, mscclpp_plan_item_t *item)
+{
+    static const char *const wanted[] = {"nothing",
+                                         "a buffer of the rank itself",
+                                         "a remote buffer (\"buffer_id\")",
+                                         "a switch channel (\"switch_channel_id\")",
+                                         "packets in the rank's own scratch",
+                                         "packets in the scratch of a peer",
+                                         "packets in the scratch of a switch channel"};
+    static const mscclpp_plan_where_t where[] = {MSCCLPP_PLAN_LOCAL,     MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE,
+                                                 MSCCLPP_PLAN_MULTICAST, MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE,
+                                                 MSCCLPP_PLAN_MULTICAST};
+
+    if (item->where != where[takes]) {
+        return bad(state, "operand", "\"%s\"[%u] has to be %s", list, i, wanted[takes]);
+    }
+    item->rank = (uint32_t)state->place.rank;
+    if ((item->where == MSCCLPP_PLAN_REMOTE && !find_remote(state, op, item)) ||
+        (item->where == MSCCLPP_PLAN_MULTICAST && !find_multicast(state, item))) {
+        return false;
+    }
+    if (mscclpp_plan_takes_packets(takes) && item->type != MSCCLPP_PLAN_SCRATCH) {
+        return bad(state, "operand", "\"%s\"[%u] has to be %s, and is %s", list, i, wanted[takes],
+                   mscclpp_plan_buffer_name(item->type));
+    }
+    if (item->size == 0) {
+        return bad(state, "size", "\"%s\"[%u] has size 0", list, i);
+    }
+    return fits(state, item, mscclpp_plan_takes_packets(takes));
+}
+
+static bool check_count(const state_t *state, const char *list, uint32_t count, uint32_t least, uint32_t most)
+{
+    if (count >= least && (most == 0 || count <= most)) {
+        return true;
+    }
+    return bad(state, "count", "\"%s\" has %u entries; allowed are %u%s", list, count, least,
+               most == least ? "" : (most == 0 ? " or more" : " and one more"));
+}
+
+static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
+{
+    if (shape->paired) {
+        if (op->src_count != op->dst_count) {
+            return bad(state, "count", "%u entries in \"src_buff\" and %u in \"dst_buff\"", op->src_count,
+                       op->dst_count);
+        }
+        for (uint32_t i = 0; i < op->src_count; ++i) {
+            if (op->src[i].size != op->dst[i].size) {
+                return bad(state, "size", "\"src_buff\"[%u] is of %u chunks and \"dst_buff\"[%u] of %u", i,
+                           op->src[i].size, i, op->dst[i].size);
+            }
+        }
+        return true;
+    }
+    for (uint32_t i = 1; i < op->src_count; ++i) {
+        if (op->src[i].size != op->src[0].size) {
+            return bad(state, "size", "\"src_buff\"[%u] is of %u chunks and \"src_buff\"[0] of %u", i, op->src[i].size,
+                       op->src[0].size);
+        }
+    }
+    for (uint32_t i = 0; i < op->dst_count; ++i) {
+        if (op->dst[i].size != op->src[0].size) {
+            return bad(state, "size", "\"dst_buff\"[%u] is of %u chunks and \"src_buff\"[0] of %u", i, op->dst[i].size,
+                       op->src[0].size);
+        }
+    }
+    return true;
+}
+
+/* The proxy moves bytes on a channel, and only that channel's signal says that they are there. */
+static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
+{
+    const mscclpp_plan_rank_t *rank = own_rank(state);
+
+    if (op->channel_count != op->dst_count) {
+        return bad(state, "port-channel", "%u channel_ids for %u remote buffers; each wants one", op->channel_count,
+                   op->dst_count);
+    }
+    for (uint32_t i = 0; i < op->dst_count; ++i) {
+        uint32_t peer = rank->channels[MSCCLPP_PLAN_PORT][op->channels[i]].peer;
+
+        if (peer != op->dst[i].rank) {
+            return bad(state, "port-channel", "\"dst_buff\"[%u] is of rank %u, but its channel leads to rank %u", i,
+                       op->dst[i].rank, peer);
+        }
+    }
+    return true;
+}
+
+static bool is_reduction(mscclpp_plan_op_kind_t kind)
+{
+    switch (kind) {
+    case MSCCLPP_PLAN_OP_RE:
+    case MSCCLPP_PLAN_OP_RES:
+    case MSCCLPP_PLAN_OP_RRE:
+    case MSCCLPP_PLAN_OP_RRES:
+    case MSCCLPP_PLAN_OP_REPKT:
+    case MSCCLPP_PLAN_OP_RESPKT:
+    case MSCCLPP_PLAN_OP_RECPKT:
+    case MSCCLPP_PLAN_OP_RECSPKT:
+    case MSCCLPP_PLAN_OP_GLRES:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+{
+    const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
+    bool packets = mscclpp_plan_takes_packets(shape->src0) || mscclpp_plan_takes_packets(shape->srcs) ||
+                   mscclpp_plan_takes_packets(shape->dst0);
+
+    if (!state->has_chunks) {
+        return bad(state, "chunks",
+                   "it moves data, but no rank has input or output chunks, which say how large one is");
+    }
+    if (!shape->on[op->channel_type]) {
+        return bad(state, "channel-type", "it cannot be done over a channel of type %s",
+                   mscclpp_plan_channel_name(op->channel_type));
+    }
+    if (!check_count(state, "src_buff", op->src_count, shape->src_least, shape->src_most) ||
+        !check_count(state, "dst_buff", op->dst_count, shape->dst_least, shape->dst_most)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < op->src_count; ++i) {
+        if (!check_item(state, op, "src_buff", i, mscclpp_plan_takes_src(shape, i), &op->src[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < op->dst_count; ++i) {
+        if (!check_item(state, op, "dst_buff", i, mscclpp_plan_takes_dst(shape, i), &op->dst[i])) {
+            return false;
+        }
+    }
+    if (!check_sizes(state, op, shape) || (op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 &&
+                                           op->dst[0].where == MSCCLPP_PLAN_REMOTE && !check_port(state, op))) {
+        return false;
+    }
+    if (is_reduction(op->kind)) {
+        if (state->reduction != NULL && state->reduction->reduce != op->reduce) {
+            return bad(state, "reduce-op", "it says \"%s\", but operations before it say \"%s\"",
+                       mscclpp_plan_reduce_words[op->reduce], mscclpp_plan_reduce_words[state->reduction->reduce]);
+        }
+        state->reduction = op;
+    }
+    if (pipeline == NULL) {
+        return true;
+    }
+    if (packets) {
+        return bad(state, "pipeline", "packets have no place in a pipeline, whose turns they do not follow");
+    }
+    if (op->tbg_size > 0) {
+        return bad(state, "pipeline", "a group of blocks (\"tbg_info\") cannot cut what a pipeline cuts");
+    }
+    for (uint32_t i = 0; i < op->src_count; ++i) {
+        if (op->src[i].size != pipeline->num_chunks) {
+            return bad(state, "pipeline", "it is of %u chunks in a pipeline over %u", op->src[i].size,
+                       pipeline->num_chunks);
+        }
+    }
+    return true;
+}
+
+static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
+{
+    bool waits = op->kind == MSCCLPP_PLAN_OP_WAIT || op->kind == MSCCLPP_PLAN_OP_RLXWAIT;
+
+    if (op->channel_type != MSCCLPP_PLAN_MEMORY && op->channel_type != MSCCLPP_PLAN_PORT) {
+        return bad(state, "channel-type", "\"channel_type\" has to be memory or port, and is %s",
+                   mscclpp_plan_channel_name(op->channel_type));
+    }
+    if (op->kind == MSCCLPP_PLAN_OP_FLUSH && op->channel_type != MSCCLPP_PLAN_PORT) {
+        return bad(state, "channel-type", "\"channel_type\" has to be port: nothing else has a queue");
+    }
+    if (op->channel_count == 0) {
+        return bad(state, "count", "no \"channel_ids\"");
+    }
+    if (op->channel_count > state->plan->threads) {
+        return bad(state, "threads", "%u channels for %u threads, of which each takes one", op->channel_count,
+                   state->plan->threads);
+    }
+    for (uint32_t i = 0; waits && i < op->channel_count; ++i) {
+        for (uint32_t k = 0; k < i; ++k) {
+            if (op->channels[k] == op->channels[i]) {
+                return bad(state, "channel-id", "two threads wait on %s channel %u at once",
+                           mscclpp_plan_channel_name(op->channel_type), op->channels[i]);
+            }
+        }
+    }
+    return true;
+}
+
+static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
+{
+    if (op->semaphore_count == 0) {
+        return bad(state, "count", "no \"semaphore_ids\"");
+    }
+    if (op->semaphore_count > state->plan->threads) {
+        return bad(state, "threads", "%u semaphores for %u threads, of which each takes one", op->semaphore_count,
+                   state->plan->threads);
+    }
+    for (uint32_t i = 0; i < op->semaphore_count; ++i) {
+        if (op->semaphores[i] >= own_rank(state)->semaphore_count) {
+            return bad(state, "semaphore-id", "semaphore %u of a rank that has %u", op->semaphores[i],
+                       own_rank(state)->semaphore_count);
+        }
+    }
+    return true;
+}
+
+static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
+{
+    if (op->unit == 0 || op->unit % state->plan->alignment != 0 || op->unit % 16 != 0) {
+        return bad(state, "pipeline",
+                   "\"unit_size\" is %llu; allowed are multiples of 16 bytes and of \"buffer_alignment\", "
+                   "which is %u",
+                   (unsigned long long)op->unit, state->plan->alignment);
+    }
+    if (op->num_chunks == 0) {
+        return bad(state, "pipeline", "\"num_chunks\" is 0");
+    }
+    return true;
+}
+
+static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                     const mscclpp_plan_op_t *pipeline)
+{
+    state_t *state = context;
+
+    state->place = place;
+    if (state->report->no_memory || !find_channels(state, op)) {
+        return;
+    }
+    switch (op->kind) {
+    case MSCCLPP_PLAN_OP_NOP:
+        break;
+    case MSCCLPP_PLAN_OP_BARRIER:
+        if (op->barrier_blocks == 0) {
+            bad(state, "barrier", "\"num_threadblocks\" is 0");
+        }
+        break;
+    case MSCCLPP_PLAN_OP_SIGNAL:
+    case MSCCLPP_PLAN_OP_RLXSIGNAL:
+    case MSCCLPP_PLAN_OP_WAIT:
+    case MSCCLPP_PLAN_OP_RLXWAIT:
+    case MSCCLPP_PLAN_OP_FLUSH:
+        check_signals(state, op);
+        break;
+    case MSCCLPP_PLAN_OP_ACQUIRE:
+    case MSCCLPP_PLAN_OP_RELEASE:
+        check_semaphores(state, op);
+        break;
+    case MSCCLPP_PLAN_OP_PIPELINE:
+        check_pipeline(state, op);
+        break;
+    case MSCCLPP_PLAN_OP_GLRE:
+        bad(state, "glre", "it stands for half an operation and cannot be executed; \"glres\" can");
+        break;
+    default:
+        check_data(state, op, pipeline);
+        break;
+    }
+}
+
+void mscclpp_plan_check_ops(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
+{
+    state_t state = {plan, report, mscclpp_plan_nowhere, NULL, false};
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        state.has_chunks = state.has_chunks || plan->ranks[r].chunks[MSCCLPP_PLAN_INPUT] > 0 ||
+                           plan->ranks[r].chunks[MSCCLPP_PLAN_OUTPUT] > 0;
+    }
+    mscclpp_plan_visit(plan, check_op, &state);
+}

@@ -1,0 +1,321 @@
+/* Operations of a plan that have to go together: groups, barriers, signals with waits, semaphores, reused buffers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/check.h"
+#include "mca/common/plan/visit.h"
+#include "mca/common/plan/words.h"
+
+/* What operations of one key were counted to: a sorted list of these is walked key by key. */
+typedef struct {
+    uint64_t key[4];
+    uint64_t turns_of, turns_per; /* pipeline: num_chunks and unit, reduced; 0, 0 outside */
+    int64_t count;                /* +1 gives, -1 takes */
+    mscclpp_plan_place_t place;
+    const mscclpp_plan_op_t *op;
+} event_t;
+
+typedef struct {
+    const mscclpp_plan_t *plan;
+    mscclpp_plan_report_t *report;
+    event_t *events;
+    size_t count, room;
+} list_t;
+
+enum { OF_CHANNEL, OF_SEMAPHORE, OF_BARRIER, OF_GROUP };
+
+static void add(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_t *op,
+                const mscclpp_plan_op_t *pipeline, int64_t count, uint64_t what, uint64_t a, uint64_t b, uint64_t c)
+{
+    event_t *events;
+    uint64_t x = 0, y = 0, rest;
+
+    if (list->count == list->room) {
+        list->room = list->room > 0 ? 2 * list->room : 1024;
+        events = realloc(list->events, list->room * sizeof(*events));
+        if (events == NULL) {
+            list->report->no_memory = true;
+            list->room = list->count;
+            return;
+        }
+        list->events = events;
+    }
+    if (pipeline != NULL) {
+        for (x = pipeline->num_chunks, y = pipeline->unit; y != 0; x = y, y = rest) {
+            rest = x % y;
+        }
+        y = pipeline->unit / x;
+        x = pipeline->num_chunks / x;
+    }
+    list->events[list->count++] = (event_t){{what, a, b, c}, x, y, count, place, op};
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ (hash >> 29);
+}
+
+static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint32_t count)
+{
+    hash = mix(hash, count);
+    for (uint32_t i = 0; i < count; ++i) {
+        hash = mix(hash, (uint64_t)items[i].where << 8 | items[i].type);
+        hash = mix(hash, items[i].where == MSCCLPP_PLAN_MULTICAST ? items[i].group : items[i].rank);
+        hash = mix(hash, (uint64_t)items[i].index << 32 | items[i].size);
+    }
+    return hash;
+}
+
+/* The blocks of a group do one operation, each a part of it. */
+static uint64_t group_key(const mscclpp_plan_op_t *op)
+{
+    uint64_t hash = mix(op->kind, (uint64_t)op->channel_type << 32 | op->tbg_size);
+
+    return mix_items(mix_items(hash, op->src, op->src_count), op->dst, op->dst_count);
+}
+
+static void collect(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+{
+    list_t *list = context;
+    const mscclpp_plan_rank_t *rank = &list->plan->ranks[place.rank];
+    uint64_t r = (uint64_t)place.rank;
+
+    switch (op->kind) {
+    case MSCCLPP_PLAN_OP_SIGNAL:
+    case MSCCLPP_PLAN_OP_RLXSIGNAL:
+    case MSCCLPP_PLAN_OP_PWS:
+    case MSCCLPP_PLAN_OP_PWSF:
+        /* Counted where they arrive. */
+        for (uint32_t i = 0; i < op->channel_count; ++i) {
+            const mscclpp_plan_channel_t *channel = &rank->channels[op->channel_type][op->channels[i]];
+
+            if (channel->pair >= 0) {
+                add(list, place, op, pipeline, 1, OF_CHANNEL, channel->peer, op->channel_type, (uint64_t)channel->pair);
+            }
+        }
+        break;
+    case MSCCLPP_PLAN_OP_WAIT:
+    case MSCCLPP_PLAN_OP_RLXWAIT:
+        for (uint32_t i = 0; i < op->channel_count; ++i) {
+            add(list, place, op, pipeline, -1, OF_CHANNEL, r, op->channel_type, op->channels[i]);
+        }
+        break;
+    case MSCCLPP_PLAN_OP_RELEASE:
+    case MSCCLPP_PLAN_OP_ACQUIRE:
+        for (uint32_t i = 0; i < op->semaphore_count; ++i) {
+            add(list, place, op, pipeline, op->kind == MSCCLPP_PLAN_OP_RELEASE ? 1 : -1, OF_SEMAPHORE, r,
+                op->semaphores[i], 0);
+        }
+        break;
+    case MSCCLPP_PLAN_OP_BARRIER:
+        add(list, place, op, pipeline, 1, OF_BARRIER, r, op->barrier, 0);
+        break;
+    default:
+        break;
+    }
+    if (op->tbg_size > 0 && mscclpp_plan_op_shape(op) != NULL) {
+        add(list, place, op, NULL, 1, OF_GROUP, r, group_key(op), op->tbg_size);
+    }
+}
+
+static int compare(const void *left, const void *right)
+{
+    const event_t *a = left, *b = right;
+
+    for (int i = 0; i < 4; ++i) {
+        if (a->key[i] != b->key[i]) {
+            return a->key[i] < b->key[i] ? -1 : 1;
+        }
+    }
+    if (a->turns_of != b->turns_of) {
+        return a->turns_of < b->turns_of ? -1 : 1;
+    }
+    if (a->turns_per != b->turns_per) {
+        return a->turns_per < b->turns_per ? -1 : 1;
+    }
+    if (a->place.block != b->place.block) {
+        return a->place.block < b->place.block ? -1 : 1;
+    }
+    if (a->place.op != b->place.op) {
+        return a->place.op < b->place.op ? -1 : 1;
+    }
+    return a->place.inner - b->place.inner;
+}
+
+static bool same_key(const event_t *a, const event_t *b)
+{
+    return memcmp(a->key, b->key, sizeof(a->key)) == 0;
+}
+
+/* Signals with waits, releases with acquires: so many of each, within loops of the same number of turns. */
+static void check_balance(const list_t *list, const event_t *first, size_t count)
+{
+    bool channel = first->key[0] == OF_CHANNEL;
+    int64_t all = 0, here = 0, gives = 0, takes = 0;
+    const event_t *uneven = NULL, *taker = first;
+    char place[80];
+
+    for (size_t i = 0; i < count; ++i) {
+        if (i > 0 && (first[i].turns_of != first[i - 1].turns_of || first[i].turns_per != first[i - 1].turns_per)) {
+            here = 0;
+        }
+        here += first[i].count;
+        all += first[i].count;
+        gives += first[i].count > 0;
+        takes += first[i].count < 0;
+        taker = first[i].count < 0 ? &first[i] : taker;
+        if (i + 1 == count || first[i].turns_of != first[i + 1].turns_of ||
+            first[i].turns_per != first[i + 1].turns_per) {
+            uneven = here != 0 ? &first[i] : uneven;
+        }
+    }
+    if (uneven == NULL) {
+        return;
+    }
+    mscclpp_plan_place_text(first->place, place, sizeof(place));
+    if (channel) {
+        mscclpp_plan_found(
+            list->report, all > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
+            all == 0  ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld, but in "
+                        "pipelines of other numbers of turns (see %s)"
+            : all > 0 ? "rank %llu gets %lld signals over its %s channel %llu and waits for %lld: what is left "
+                        "over ends a wait of the next launch too early (see %s)"
+                      : "rank %llu gets %lld signals over its %s channel %llu and waits for %lld: the last wait "
+                        "has no end (see %s)",
+            (unsigned long long)first->key[1], (long long)gives,
+            mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)first->key[2]), (unsigned long long)first->key[3],
+            (long long)takes, place);
+        return;
+    }
+    mscclpp_plan_found(list->report, all > 0 ? MSCCLPP_PLAN_INVALID : MSCCLPP_PLAN_DEADLOCK, "balance", taker->place,
+                       all == 0 ? "semaphore %llu is released %lld times and acquired %lld times, but in pipelines of "
+                                  "other numbers of turns (see %s)"
+                                : "semaphore %llu is released %lld times and acquired %lld times in one launch, so its "
+                                  "value drifts (see %s)",
+                       (unsigned long long)first->key[2], (long long)gives, (long long)takes, place);
+}
+
+/* All blocks that name a barrier meet there, each equally often. */
+static void check_barrier(const list_t *list, const event_t *first, size_t count)
+{
+    uint32_t blocks = 0;
+    int64_t times = 0, most = 0, least = INT64_MAX;
+
+    for (size_t i = 0; i < count; ++i) {
+        if (first[i].op->barrier_blocks != first->op->barrier_blocks) {
+            mscclpp_plan_found(list->report, MSCCLPP_PLAN_INVALID, "barrier", first[i].place,
+                               "barrier %u is of %u blocks here and of %u in block %d", first->op->barrier,
+                               first[i].op->barrier_blocks, first->op->barrier_blocks, first->place.block);
+            return;
+        }
+    }
+    /* Sorted by turns before blocks: a block may come up twice. */
+    for (size_t i = 0; i < count; ++i) {
+        bool new_block = true;
+
+        for (size_t k = 0; k < i && new_block; ++k) {
+            new_block = first[k].place.block != first[i].place.block;
+        }
+        if (!new_block) {
+            continue;
+        }
+        ++blocks;
+        times = 0;
+        for (size_t k = i; k < count; ++k) {
+            times += first[k].place.block == first[i].place.block;
+            if (first[k].turns_of != first->turns_of || first[k].turns_per != first->turns_per) {
+                least = -1;
+            }
+        }
+        most = times > most ? times : most;
+        least = times < least ? times : least;
+    }
+    if (blocks != first->op->barrier_blocks) {
+        mscclpp_plan_found(list->report, MSCCLPP_PLAN_INVALID, "barrier", first->place,
+                           "barrier %u is of %u blocks, and %u have it", first->op->barrier, first->op->barrier_blocks,
+                           blocks);
+    } else if (most != least && least >= 0) {
+        mscclpp_plan_found(list->report, MSCCLPP_PLAN_DEADLOCK, "barrier", first->place,
+                           "one block comes to barrier %u %lld times and another one %lld times", first->op->barrier,
+                           (long long)most, (long long)least);
+    }
+}
+
+/* Every part of what a group of blocks does is done, and once. */
+static void check_group(const list_t *list, const event_t *first, size_t count)
+{
+    uint32_t size = first->op->tbg_size;
+    uint32_t *times = calloc(size, sizeof(*times));
+
+    if (times == NULL) {
+        list->report->no_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        ++times[first[i].op->tb_id];
+    }
+    for (uint32_t i = 1; i < size; ++i) {
+        if (times[i] != times[0]) {
+            mscclpp_plan_found(list->report, MSCCLPP_PLAN_INVALID, "group", first->place,
+                               "of a group of %u blocks, part 0 is done %u times and part %u %u times", size, times[0],
+                               i, times[i]);
+            break;
+        }
+    }
+    free(times);
+}
+
+/* With one set of resources for all buffers, peers know the buffers of the first call only. */
+static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                        const mscclpp_plan_op_t *pipeline)
+{
+    list_t *list = context;
+    const mscclpp_plan_item_t *item;
+    bool port = op->channel_type == MSCCLPP_PLAN_PORT;
+
+    (void)pipeline;
+    for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
+        item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
+        if (item->type != MSCCLPP_PLAN_SCRATCH && (item->where != MSCCLPP_PLAN_LOCAL || (port && i < op->src_count))) {
+            mscclpp_plan_found(
+                list->report, MSCCLPP_PLAN_INVALID, "reuse", place,
+                "\"reuse_resources\" is for plans that peers and proxies touch the scratch of only; this "
+                "reaches the %s of rank %u",
+                mscclpp_plan_buffer_name(item->type), item->rank);
+            return;
+        }
+    }
+}
+
+void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
+{
+    list_t list = {plan, report, NULL, 0, 0};
+    size_t count;
+
+    mscclpp_plan_visit(plan, collect, &list);
+    if (!report->no_memory && list.count > 0) {
+        qsort(list.events, list.count, sizeof(*list.events), compare);
+    }
+    for (size_t i = 0; !report->no_memory && i < list.count; i += count) {
+        const event_t *first = &list.events[i];
+
+        for (count = 1; i + count < list.count && same_key(first, first + count); ++count) {
+        }
+        switch (first->key[0]) {
+        case OF_BARRIER:
+            check_barrier(&list, first, count);
+            break;
+        case OF_GROUP:
+            check_group(&list, first, count);
+            break;
+        default:
+            check_balance(&list, first, count);
+            break;
+        }
+    }
+    free(list.events);
+    if (plan->reuse) {
+        mscclpp_plan_visit(plan, check_reuse, &list);
+    }
+}

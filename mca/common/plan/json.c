@@ -1,0 +1,334 @@
+#include "mca/common/plan/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/plan.h"
+
+#if MSCCLPP_HAVE_YAJL
+#include <yajl/yajl_parse.h>
+#endif
+
+enum { PIECE = 256 << 10, ALIGN = 16 };
+
+typedef struct piece {
+    struct piece *next;
+    size_t used, size;
+} piece_t;
+
+struct mscclpp_plan_arena {
+    piece_t *pieces;
+};
+
+mscclpp_plan_arena_t *mscclpp_plan_arena_new(void)
+{
+    return calloc(1, sizeof(mscclpp_plan_arena_t));
+}
+
+void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena)
+{
+    piece_t *piece, *next;
+
+    if (arena == NULL) {
+        return;
+    }
+    for (piece = arena->pieces; piece != NULL; piece = next) {
+        next = piece->next;
+        free(piece);
+    }
+    free(arena);
+}
+
+void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size)
+{
+    const size_t head = (sizeof(piece_t) + ALIGN - 1) / ALIGN * ALIGN;
+    piece_t *piece = arena->pieces;
+    size_t bytes, wanted;
+    void *memory;
+
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2) {
+        return NULL;
+    }
+    bytes = bytes == 0 ? ALIGN : (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (piece == NULL || piece->size - piece->used < bytes) {
+        wanted = head + (bytes > PIECE ? bytes : PIECE);
+        piece = malloc(wanted);
+        if (piece == NULL) {
+            return NULL;
+        }
+        *piece = (piece_t){arena->pieces, head, wanted};
+        arena->pieces = piece;
+    }
+    memory = (char *)piece + piece->used;
+    piece->used += bytes;
+    return memset(memory, 0, bytes);
+}
+
+const mscclpp_json_t *mscclpp_json_get(const mscclpp_json_t *object, const char *key)
+{
+    if (object == NULL || object->type != MSCCLPP_JSON_OBJECT) {
+        return NULL;
+    }
+    for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
+        if (strcmp(member->key, key) == 0) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+const char *mscclpp_json_type_name(mscclpp_json_type_t type)
+{
+    static const char *const names[] = {
+        "null",     "true or false", "a whole number", "a number that is not whole or too large",
+        "a string", "an array",      "an object"};
+
+    return names[type];
+}
+
+#if MSCCLPP_HAVE_YAJL
+
+typedef struct {
+    mscclpp_plan_arena_t *arena;
+    mscclpp_json_t *open[MSCCLPP_PLAN_MAX_DEPTH]; /* arrays and objects around the next value */
+    int depth;
+    const char *key; /* of the next value */
+    mscclpp_json_t *root;
+    uint32_t values;
+    bool no_memory;
+    char why[160]; /* why the text is refused */
+} builder_t;
+
+static const char *keep(builder_t *builder, const void *text, size_t length)
+{
+    char *kept;
+
+    if (memchr(text, '\0', length) != NULL) {
+        snprintf(builder->why, sizeof(builder->why), "a zero character in a string");
+        return NULL;
+    }
+    kept = mscclpp_plan_arena_get(builder->arena, length + 1, 1);
+    if (kept == NULL) {
+        builder->no_memory = true;
+        return NULL;
+    }
+    memcpy(kept, text, length);
+    return kept;
+}
+
+static mscclpp_json_t *add(builder_t *builder, mscclpp_json_type_t type)
+{
+    mscclpp_json_t *value, *parent = builder->depth > 0 ? builder->open[builder->depth - 1] : NULL;
+
+    if (++builder->values > MSCCLPP_PLAN_MAX_VALUES) {
+        snprintf(builder->why, sizeof(builder->why), "more than %d values", MSCCLPP_PLAN_MAX_VALUES);
+        return NULL;
+    }
+    value = mscclpp_plan_arena_get(builder->arena, 1, sizeof(*value));
+    if (value == NULL) {
+        builder->no_memory = true;
+        return NULL;
+    }
+    value->type = type;
+    if (parent == NULL) {
+        builder->root = value;
+        return value;
+    }
+    value->key = builder->key;
+    builder->key = NULL;
+    if (parent->last != NULL) {
+        parent->last->next = value;
+    } else {
+        parent->first = value;
+    }
+    parent->last = value;
+    ++parent->count;
+    return value;
+}
+
+static int on_null(void *context)
+{
+    return add(context, MSCCLPP_JSON_NULL) != NULL;
+}
+
+static int on_bool(void *context, int yes)
+{
+    mscclpp_json_t *value = add(context, MSCCLPP_JSON_BOOL);
+
+    if (value == NULL) {
+        return 0;
+    }
+    value->number = yes != 0;
+    return 1;
+}
+
+static bool is_unsigned(const char *text, size_t length, uint64_t *number_p)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < length; ++i) {
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(number, (uint64_t)10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(text[i] - '0'), &number)) {
+            return false;
+        }
+    }
+    *number_p = number;
+    return true;
+}
+
+static int on_number(void *context, const char *text, size_t length)
+{
+    uint64_t number = 0;
+    bool whole = is_unsigned(text, length, &number);
+    mscclpp_json_t *value = add(context, whole ? MSCCLPP_JSON_UNSIGNED : MSCCLPP_JSON_NUMBER);
+
+    if (value == NULL) {
+        return 0;
+    }
+    value->number = number;
+    value->text = whole ? "" : keep(context, text, length);
+    return value->text != NULL;
+}
+
+static int on_string(void *context, const unsigned char *text, size_t length)
+{
+    mscclpp_json_t *value = add(context, MSCCLPP_JSON_STRING);
+
+    if (value == NULL) {
+        return 0;
+    }
+    value->text = keep(context, text, length);
+    return value->text != NULL;
+}
+
+static int push(builder_t *builder, mscclpp_json_type_t type)
+{
+    mscclpp_json_t *value = add(builder, type);
+
+    if (value == NULL) {
+        return 0;
+    }
+    if (builder->depth == MSCCLPP_PLAN_MAX_DEPTH) {
+        snprintf(builder->why, sizeof(builder->why), "arrays and objects more than %d deep", MSCCLPP_PLAN_MAX_DEPTH);
+        return 0;
+    }
+    builder->open[builder->depth++] = value;
+    return 1;
+}
+
+static int on_map(void *context)
+{
+    return push(context, MSCCLPP_JSON_OBJECT);
+}
+
+static int on_array(void *context)
+{
+    return push(context, MSCCLPP_JSON_ARRAY);
+}
+
+static int on_end(void *context)
+{
+    --((builder_t *)context)->depth;
+    return 1;
+}
+
+static int on_key(void *context, const unsigned char *text, size_t length)
+{
+    enum { MOST = 64 };
+    builder_t *builder = context;
+    const mscclpp_json_t *object = builder->open[builder->depth - 1];
+
+    builder->key = keep(builder, text, length);
+    if (builder->key == NULL) {
+        return 0;
+    }
+    if (mscclpp_json_get(object, builder->key) != NULL) {
+        snprintf(builder->why, sizeof(builder->why), "the key \"%.40s\" twice in one object", builder->key);
+        return 0;
+    }
+    if (object->count == MOST) {
+        snprintf(builder->why, sizeof(builder->why), "more than %d keys in one object", MOST);
+        return 0;
+    }
+    return 1;
+}
+
+static const yajl_callbacks callbacks = {.yajl_null = on_null,
+                                         .yajl_boolean = on_bool,
+                                         .yajl_number = on_number,
+                                         .yajl_string = on_string,
+                                         .yajl_start_map = on_map,
+                                         .yajl_map_key = on_key,
+                                         .yajl_end_map = on_end,
+                                         .yajl_start_array = on_array,
+                                         .yajl_end_array = on_end};
+
+/* What the parser says, on one line. */
+static void describe(yajl_handle parser, const builder_t *builder, const char *text, size_t at, char *why,
+                     size_t why_size)
+{
+    size_t line = 1, column = 1;
+    unsigned char *said = NULL;
+    char *end;
+
+    for (size_t i = 0; i < at; ++i) {
+        column = text[i] == '\n' ? 1 : column + 1;
+        line += text[i] == '\n';
+    }
+    if (builder->why[0] == '\0') {
+        said = yajl_get_error(parser, 0, NULL, 0);
+        end = said != NULL ? strpbrk((char *)said, "\r\n") : NULL;
+        if (end != NULL) {
+            *end = '\0';
+        }
+    }
+    snprintf(why, why_size, "line %zu, column %zu: %s", line, column, said != NULL ? (const char *)said : builder->why);
+    if (said != NULL) {
+        yajl_free_error(parser, said);
+    }
+}
+
+mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
+                                    size_t why_size, mscclpp_json_t **root_p)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    builder_t *builder = calloc(1, sizeof(*builder));
+    yajl_handle parser = builder != NULL ? yajl_alloc(&callbacks, NULL, builder) : NULL;
+    yajl_status said;
+    size_t at;
+
+    if (parser == NULL) {
+        free(builder);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    builder->arena = arena;
+    said = yajl_parse(parser, (const unsigned char *)text, size);
+    at = said == yajl_status_ok ? size : yajl_get_bytes_consumed(parser);
+    if (said == yajl_status_ok) {
+        said = yajl_complete_parse(parser);
+    }
+    if (builder->no_memory) {
+        status = MSCCLPP_ERR_NO_MEMORY;
+    } else if (said != yajl_status_ok || builder->root == NULL) {
+        describe(parser, builder, text, at < size ? at : size, why, why_size);
+        status = MSCCLPP_ERR_INVALID;
+    } else {
+        *root_p = builder->root;
+    }
+    yajl_free(parser);
+    free(builder);
+    return status;
+}
+
+#else
+
+mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
+                                    size_t why_size, mscclpp_json_t **root_p)
+{
+    (void)arena, (void)text, (void)size, (void)root_p;
+    snprintf(why, why_size, "built without yajl (Debian: libyajl-dev), so no plan can be read");
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
+#endif

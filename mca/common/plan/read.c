@@ -1,0 +1,444 @@
+#include <string.h>
+
+#include "mca/common/plan/reader.h"
+#include "mca/common/plan/words.h"
+
+static bool need_object(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value)
+{
+    return (value->type == MSCCLPP_JSON_OBJECT ||
+            mscclpp_plan_bad(reader, "type", "\"%s\" holds %s; allowed are objects", list,
+                             mscclpp_json_type_name(value->type))) &&
+           mscclpp_plan_no_stranger(reader, value);
+}
+
+/* Room for `more` entries behind `count`: it doubles, so that many small entries cost no more than a large one. */
+static bool grow(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
+{
+    uint32_t room = 1;
+    void *old, *all;
+
+    while (room < count) {
+        room *= 2;
+    }
+    if (count > 0 && count + more <= room) {
+        return true;
+    }
+    while (room < count + more) {
+        room *= 2;
+    }
+    memcpy(&old, table_p, sizeof(old));
+    if (!mscclpp_plan_room(reader, room, size, &all)) {
+        return false;
+    }
+    if (count > 0) {
+        memcpy(all, old, count * size);
+    }
+    memcpy(table_p, &all, sizeof(all));
+    return true;
+}
+
+/* Appends the numbers of one entry to a table; entries of one type follow one another. */
+static bool append(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, const uint32_t *ids, uint32_t count)
+{
+    if (table->count + count > MSCCLPP_PLAN_MAX_TABLE) {
+        return mscclpp_plan_bad(reader, "limit", "a table of more than %d entries", MSCCLPP_PLAN_MAX_TABLE);
+    }
+    if (!grow(reader, table->count, count, sizeof(*ids), &table->ids)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        table->ids[table->count + i] = ids[i];
+    }
+    table->count += count;
+    return true;
+}
+
+/* Entries of {type, numbers} into one table a type. */
+static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, const char *list,
+                        const char *type_key, const char *numbers_key, int types, mscclpp_plan_table_t *tables)
+{
+    uint32_t *ids, count;
+    int type = 0;
+
+    for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
+        if (!need_object(reader, list, value) ||
+            !mscclpp_plan_choice(reader, value, list, type_key, mscclpp_plan_channel_words, &type)) {
+            return false;
+        }
+        if (type >= types) {
+            return mscclpp_plan_bad(reader, "word", "\"%s\" of \"%s\" is \"%s\"", type_key, list,
+                                    mscclpp_plan_channel_words[type]);
+        }
+        if (!mscclpp_plan_numbers(reader, value, list, numbers_key, MSCCLPP_PLAN_MAX_TABLE, MSCCLPP_PLAN_MAX_TABLE,
+                                  true, &ids, &count) ||
+            !append(reader, &tables[type], ids, count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_block_t *block)
+{
+    const mscclpp_json_t *ops, *channels, *remotes;
+    uint32_t id = 0;
+    bool ok = true;
+
+    if (!need_object(reader, "threadblocks", object) ||
+        !mscclpp_plan_number32(reader, object, "a block", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
+        return false;
+    }
+    if (id != (uint32_t)reader->place.block) {
+        return mscclpp_plan_bad(reader, "position", "its \"id\" is %u and has to be its position", id);
+    }
+    channels = mscclpp_plan_need(reader, object, "a block", "channels", MSCCLPP_JSON_ARRAY);
+    if (channels == NULL || !read_tables(reader, channels, "channels", "channel_type", "channel_ids",
+                                         MSCCLPP_PLAN_CHANNEL_TYPES, block->channels)) {
+        return false;
+    }
+    remotes = mscclpp_plan_may(reader, object, "remote_buffer_refs", MSCCLPP_JSON_ARRAY, &ok);
+    if (!ok || (remotes != NULL && !read_tables(reader, remotes, "remote_buffer_refs", "access_channel_type",
+                                                "remote_buffer_ids", MSCCLPP_PLAN_SWITCH, block->remotes))) {
+        return false;
+    }
+    ops = mscclpp_plan_need(reader, object, "a block", "ops", MSCCLPP_JSON_ARRAY);
+    return ops != NULL && mscclpp_plan_read_ops(reader, ops, false, &block->ops, &block->op_count);
+}
+
+static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, const mscclpp_json_t *object,
+                       mscclpp_plan_group_t *group)
+{
+    /* Older files spell the key otherwise. */
+    const char *key = mscclpp_json_get(entry, "buffer_type") == NULL && mscclpp_json_get(entry, "buff") != NULL
+                          ? "buff"
+                          : "buffer_type";
+    int type = 0;
+
+    if (!need_object(reader, "rank_groups", object) ||
+        !mscclpp_plan_choice(reader, entry, "a switch channel", key, mscclpp_plan_buffer_words, &type) ||
+        !mscclpp_plan_numbers(reader, object, "a group of ranks", "ranks", MSCCLPP_PLAN_MAX_TABLE,
+                              MSCCLPP_PLAN_MAX_RANKS, true, &group->ranks, &group->count)) {
+        return false;
+    }
+    group->type = (mscclpp_plan_buffer_t)type;
+    return true;
+}
+
+static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, mscclpp_plan_rank_t *rank)
+{
+    const mscclpp_json_t *groups =
+        mscclpp_plan_need(reader, entry, "a switch channel", "rank_groups", MSCCLPP_JSON_ARRAY);
+
+    if (groups == NULL) {
+        return false;
+    }
+    if (rank->group_count + groups->count > MSCCLPP_PLAN_MAX_ITEMS) {
+        return mscclpp_plan_bad(reader, "limit", "more than %d switch channels", MSCCLPP_PLAN_MAX_ITEMS);
+    }
+    if (!grow(reader, rank->group_count, groups->count, sizeof(*rank->groups), &rank->groups)) {
+        return false;
+    }
+    for (const mscclpp_json_t *group = groups->first; group != NULL; group = group->next) {
+        if (!read_group(reader, entry, group, &rank->groups[rank->group_count])) {
+            return false;
+        }
+        ++rank->group_count;
+    }
+    return true;
+}
+
+static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
+{
+    const mscclpp_json_t *array = mscclpp_plan_need(reader, object, "a rank", "channels", MSCCLPP_JSON_ARRAY);
+    mscclpp_plan_table_t peers[MSCCLPP_PLAN_SWITCH] = {{NULL, 0}};
+    uint32_t *ids, count;
+    int type = 0;
+
+    if (array == NULL) {
+        return false;
+    }
+    for (const mscclpp_json_t *entry = array->first; entry != NULL; entry = entry->next) {
+        if (!need_object(reader, "channels", entry) ||
+            !mscclpp_plan_choice(reader, entry, "a channel", "channel_type", mscclpp_plan_channel_words, &type)) {
+            return false;
+        }
+        if (type == MSCCLPP_PLAN_NO_CHANNEL) {
+            return mscclpp_plan_bad(reader, "word", "\"channel_type\" of a channel is \"none\"");
+        }
+        if (type == MSCCLPP_PLAN_SWITCH) {
+            if (!read_switch(reader, entry, rank)) {
+                return false;
+            }
+        } else if (!mscclpp_plan_numbers(reader, entry, "a channel", "connected_to", MSCCLPP_PLAN_MAX_TABLE,
+                                         MSCCLPP_PLAN_MAX_TABLE, true, &ids, &count) ||
+                   !append(reader, &peers[type], ids, count)) {
+            return false;
+        }
+    }
+    for (type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
+        rank->channel_count[type] = peers[type].count;
+        if (!mscclpp_plan_room(reader, peers[type].count, sizeof(*rank->channels[type]), &rank->channels[type])) {
+            return false;
+        }
+        for (uint32_t i = 0; i < peers[type].count; ++i) {
+            rank->channels[type][i] = (mscclpp_plan_channel_t){peers[type].ids[i], -1};
+        }
+    }
+    return true;
+}
+
+static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_remote_t *remote)
+{
+    const mscclpp_json_t *types;
+    int type = 0;
+
+    if (!need_object(reader, "remote_buffers", object) ||
+        !mscclpp_plan_number32(reader, object, "a remote buffer", "rank", MSCCLPP_PLAN_MAX_TABLE, &remote->rank) ||
+        !mscclpp_plan_choice(reader, object, "a remote buffer", "type", mscclpp_plan_buffer_words, &type)) {
+        return false;
+    }
+    remote->type = (mscclpp_plan_buffer_t)type;
+    types = mscclpp_plan_need(reader, object, "a remote buffer", "access_channel_types", MSCCLPP_JSON_ARRAY);
+    if (types == NULL) {
+        return false;
+    }
+    for (const mscclpp_json_t *value = types->first; value != NULL; value = value->next) {
+        type = value->type == MSCCLPP_JSON_STRING ? mscclpp_plan_word(mscclpp_plan_channel_words, value->text) : -1;
+        if (type < 0 || type >= MSCCLPP_PLAN_SWITCH) {
+            return mscclpp_plan_bad(reader, "word", "\"access_channel_types\" holds something else than memory, port");
+        }
+        remote->by[type] = true;
+    }
+    return true;
+}
+
+static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
+{
+    bool ok = true;
+    const mscclpp_json_t *array = mscclpp_plan_may(reader, object, "semaphores", MSCCLPP_JSON_ARRAY, &ok);
+    uint32_t i = 0;
+
+    if (array == NULL) {
+        return ok;
+    }
+    if (array->count > MSCCLPP_PLAN_MAX_TABLE) {
+        return mscclpp_plan_bad(reader, "limit", "%u semaphores; the most is %d", array->count, MSCCLPP_PLAN_MAX_TABLE);
+    }
+    if (!mscclpp_plan_room(reader, array->count, sizeof(*rank->semaphores), &rank->semaphores)) {
+        return false;
+    }
+    for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
+        if (!need_object(reader, "semaphores", value) ||
+            !mscclpp_plan_number32(reader, value, "a semaphore", "init_value", INT32_MAX, &rank->semaphores[i++])) {
+            return false;
+        }
+    }
+    rank->semaphore_count = i;
+    return true;
+}
+
+static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
+{
+    static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};
+    const mscclpp_json_t *array;
+    uint32_t id = 0, i = 0;
+    int place = reader->place.rank;
+
+    if (!need_object(reader, "gpus", object) ||
+        !mscclpp_plan_number32(reader, object, "a rank", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
+        return false;
+    }
+    if (id != (uint32_t)place) {
+        return mscclpp_plan_bad(reader, "position", "its \"id\" is %u and has to be its position", id);
+    }
+    for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
+        if (!mscclpp_plan_number32(reader, object, "a rank", keys[type], MSCCLPP_PLAN_MAX_CHUNKS,
+                                   &rank->chunks[type])) {
+            return false;
+        }
+    }
+    array = mscclpp_plan_need(reader, object, "a rank", "remote_buffers", MSCCLPP_JSON_ARRAY);
+    if (array == NULL || !read_channels(reader, object, rank) || !read_semaphores(reader, object, rank)) {
+        return false;
+    }
+    if (array->count > MSCCLPP_PLAN_MAX_TABLE) {
+        return mscclpp_plan_bad(reader, "limit", "%u remote buffers; the most is %d", array->count,
+                                MSCCLPP_PLAN_MAX_TABLE);
+    }
+    if (!mscclpp_plan_room(reader, array->count, sizeof(*rank->remotes), &rank->remotes)) {
+        return false;
+    }
+    for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
+        if (!read_remote(reader, value, &rank->remotes[i++])) {
+            return false;
+        }
+    }
+    rank->remote_count = i;
+    array = mscclpp_plan_need(reader, object, "a rank", "threadblocks", MSCCLPP_JSON_ARRAY);
+    if (array == NULL) {
+        return false;
+    }
+    if (array->count > MSCCLPP_PLAN_MAX_BLOCKS) {
+        return mscclpp_plan_bad(reader, "limit", "%u blocks; the most is %d", array->count, MSCCLPP_PLAN_MAX_BLOCKS);
+    }
+    if (!mscclpp_plan_room(reader, array->count, sizeof(*rank->blocks), &rank->blocks)) {
+        return false;
+    }
+    for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
+        reader->place = (mscclpp_plan_place_t){place, (int)rank->block_count, -1, -1, NULL};
+        if (!read_block(reader, value, &rank->blocks[rank->block_count++])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, const char *key, bool needed,
+                      bool *flag_p)
+{
+    bool ok = true;
+    const mscclpp_json_t *value = needed ? mscclpp_plan_need(reader, root, "the plan", key, MSCCLPP_JSON_BOOL)
+                                         : mscclpp_plan_may(reader, root, key, MSCCLPP_JSON_BOOL, &ok);
+
+    if (value == NULL) {
+        return !needed && ok;
+    }
+    *flag_p = value->number != 0;
+    return true;
+}
+
+static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
+{
+    static const char *const protocols[] = {"Simple", "LL", NULL};
+    const mscclpp_json_t *name = mscclpp_plan_need(reader, root, "the plan", "name", MSCCLPP_JSON_STRING);
+    int choice = 0;
+    uint64_t threads = 0, alignment = 0;
+
+    if (name == NULL) {
+        return false;
+    }
+    if (strlen(name->text) > MSCCLPP_PLAN_MAX_NAME) {
+        return mscclpp_plan_bad(reader, "limit", "a name of more than %d bytes", MSCCLPP_PLAN_MAX_NAME);
+    }
+    if (!mscclpp_plan_room(reader, strlen(name->text) + 1, 1, &plan->name)) {
+        return false;
+    }
+    memcpy(plan->name, name->text, strlen(name->text));
+    if (!mscclpp_plan_choice(reader, root, "the plan", "collective", mscclpp_plan_collective_words, &choice)) {
+        return false;
+    }
+    plan->collective = (mscclpp_plan_collective_t)choice;
+    if (!mscclpp_plan_choice(reader, root, "the plan", "protocol", protocols, &choice)) {
+        return false;
+    }
+    plan->packets = choice == 1;
+    if (!read_flag(reader, root, "inplace", true, &plan->in_place) ||
+        !read_flag(reader, root, "reuse_resources", false, &plan->reuse) ||
+        !read_flag(reader, root, "use_double_scratch_buffer", false, &plan->halves) ||
+        !mscclpp_plan_number(reader, root, "the plan", "num_threads_per_block", 1024, false, 1024, &threads) ||
+        !mscclpp_plan_number(reader, root, "the plan", "buffer_alignment", MSCCLPP_PLAN_MAX_ALIGNMENT, false, 16,
+                             &alignment) ||
+        !mscclpp_plan_number(reader, root, "the plan", "min_message_size", UINT64_MAX, false, 0, &plan->min_bytes) ||
+        !mscclpp_plan_number(reader, root, "the plan", "max_message_size", UINT64_MAX, false, UINT64_MAX,
+                             &plan->max_bytes)) {
+        return false;
+    }
+    plan->threads = (uint32_t)threads;
+    plan->alignment = (uint32_t)alignment;
+    return true;
+}
+
+static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
+{
+    const mscclpp_json_t *gpus, *rank;
+
+    if (root->type != MSCCLPP_JSON_OBJECT) {
+        return mscclpp_plan_bad(reader, "type", "it holds %s and has to hold an object",
+                                mscclpp_json_type_name(root->type));
+    }
+    gpus = mscclpp_json_get(root, "gpus");
+    /* Told by its keys before anything else is found wrong with it. */
+    if (!mscclpp_plan_no_stranger(reader, root)) {
+        return false;
+    }
+    for (rank = gpus != NULL ? gpus->first : NULL; rank != NULL; rank = rank->next) {
+        if (!mscclpp_plan_no_stranger(reader, rank)) {
+            return false;
+        }
+    }
+    if (!read_head(reader, root, plan)) {
+        return false;
+    }
+    gpus = mscclpp_plan_need(reader, root, "the plan", "gpus", MSCCLPP_JSON_ARRAY);
+    if (gpus == NULL) {
+        return false;
+    }
+    if (gpus->count == 0 || gpus->count > MSCCLPP_PLAN_MAX_RANKS) {
+        return mscclpp_plan_bad(reader, "limit", "%u ranks; allowed are 1 to %d", gpus->count, MSCCLPP_PLAN_MAX_RANKS);
+    }
+    if (!mscclpp_plan_room(reader, gpus->count, sizeof(*plan->ranks), &plan->ranks)) {
+        return false;
+    }
+    for (rank = gpus->first; rank != NULL; rank = rank->next) {
+        reader->place = (mscclpp_plan_place_t){(int)plan->rank_count, -1, -1, -1, NULL};
+        if (!read_rank(reader, rank, &plan->ranks[plan->rank_count++])) {
+            return false;
+        }
+    }
+    reader->place = mscclpp_plan_nowhere;
+    return true;
+}
+
+/* FNV-1a over the bytes, with a mixing of high bits in the end. */
+static uint64_t digest_of(const char *text, size_t size)
+{
+    uint64_t digest = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < size; ++i) {
+        digest = (digest ^ (unsigned char)text[i]) * 0x100000001b3u;
+    }
+    digest ^= digest >> 32;
+    return digest * 0x9e3779b97f4a7c15u;
+}
+
+mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_report_t *report,
+                                    mscclpp_plan_t **plan_p)
+{
+    mscclpp_plan_arena_t *tree = mscclpp_plan_arena_new(), *arena = mscclpp_plan_arena_new();
+    mscclpp_plan_reader_t reader = {report, arena, mscclpp_plan_nowhere, false};
+    mscclpp_status_t status = tree != NULL && arena != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    mscclpp_plan_t *plan = NULL;
+    mscclpp_json_t *root = NULL;
+    char why[300] = "";
+
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_json_parse(tree, text, size, why, sizeof(why), &root);
+    }
+    if (status == MSCCLPP_ERR_INVALID || status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_plan_found(report, MSCCLPP_PLAN_UNREAD, "json", mscclpp_plan_nowhere, "%s", why);
+    }
+    if (status == MSCCLPP_OK && mscclpp_plan_room(&reader, 1, sizeof(*plan), &plan)) {
+        plan->arena = arena;
+        plan->digest = digest_of(text, size);
+        plan->file_bytes = size;
+        status = read_plan(&reader, root, plan) ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
+    }
+    if (reader.no_memory || status == MSCCLPP_ERR_NO_MEMORY) {
+        report->no_memory = true;
+        status = MSCCLPP_ERR_NO_MEMORY;
+    }
+    mscclpp_plan_arena_free(tree);
+    if (status != MSCCLPP_OK) {
+        mscclpp_plan_arena_free(arena);
+        return status;
+    }
+    *plan_p = plan;
+    return MSCCLPP_OK;
+}
+
+void mscclpp_plan_free(mscclpp_plan_t *plan)
+{
+    if (plan != NULL) {
+        mscclpp_plan_arena_free(plan->arena);
+    }
+}

@@ -1,0 +1,181 @@
+#include "mca/common/plan/reader.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/words.h"
+
+bool mscclpp_plan_bad(mscclpp_plan_reader_t *reader, const char *rule, const char *format, ...)
+{
+    char text[400];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    mscclpp_plan_found(reader->report, MSCCLPP_PLAN_INVALID, rule, reader->place, "%s", text);
+    return false;
+}
+
+bool mscclpp_plan_room(mscclpp_plan_reader_t *reader, size_t count, size_t size, void *memory_p)
+{
+    void *memory = mscclpp_plan_arena_get(reader->arena, count, size);
+
+    if (memory == NULL) {
+        reader->no_memory = true;
+        return false;
+    }
+    memcpy(memory_p, &memory, sizeof(memory));
+    return true;
+}
+
+static bool wrong_type(mscclpp_plan_reader_t *reader, const char *key, const mscclpp_json_t *value,
+                       mscclpp_json_type_t type)
+{
+    return mscclpp_plan_bad(reader, "type", "\"%s\" is %s and has to be %s", key, mscclpp_json_type_name(value->type),
+                            mscclpp_json_type_name(type));
+}
+
+const mscclpp_json_t *mscclpp_plan_need(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                                        const char *key, mscclpp_json_type_t type)
+{
+    bool ok = true;
+    const mscclpp_json_t *value = mscclpp_plan_may(reader, object, key, type, &ok);
+
+    if (ok && value == NULL) {
+        mscclpp_plan_bad(reader, "key", "%s has no \"%s\"", what, key);
+    }
+    return value;
+}
+
+const mscclpp_json_t *mscclpp_plan_may(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *key,
+                                       mscclpp_json_type_t type, bool *ok_p)
+{
+    const mscclpp_json_t *value = mscclpp_json_get(object, key);
+
+    *ok_p = value == NULL || value->type == type;
+    if (!*ok_p) {
+        wrong_type(reader, key, value, type);
+        return NULL;
+    }
+    return value;
+}
+
+bool mscclpp_plan_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
+                         uint64_t most, bool needed, uint64_t fallback, uint64_t *number_p)
+{
+    const mscclpp_json_t *value = mscclpp_json_get(object, key);
+
+    if (value == NULL) {
+        *number_p = fallback;
+        return !needed || mscclpp_plan_bad(reader, "key", "%s has no \"%s\"", what, key);
+    }
+    if (value->type == MSCCLPP_JSON_NUMBER) {
+        return mscclpp_plan_bad(reader, "number", "\"%s\" is %.40s; allowed are whole numbers from 0 to %llu", key,
+                                value->text, (unsigned long long)most);
+    }
+    if (value->type != MSCCLPP_JSON_UNSIGNED) {
+        return wrong_type(reader, key, value, MSCCLPP_JSON_UNSIGNED);
+    }
+    if (value->number > most) {
+        return mscclpp_plan_bad(reader, "number", "\"%s\" is %llu; the most is %llu", key,
+                                (unsigned long long)value->number, (unsigned long long)most);
+    }
+    *number_p = value->number;
+    return true;
+}
+
+bool mscclpp_plan_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                           const char *key, uint32_t most, uint32_t *number_p)
+{
+    uint64_t number = 0;
+
+    if (!mscclpp_plan_number(reader, object, what, key, most, true, 0, &number)) {
+        return false;
+    }
+    *number_p = (uint32_t)number;
+    return true;
+}
+
+bool mscclpp_plan_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what, const char *key,
+                         const char *const *words, int *choice_p)
+{
+    const mscclpp_json_t *value = mscclpp_plan_need(reader, object, what, key, MSCCLPP_JSON_STRING);
+    char allowed[300] = "";
+    size_t used = 0;
+
+    if (value == NULL) {
+        return false;
+    }
+    *choice_p = mscclpp_plan_word(words, value->text);
+    if (*choice_p >= 0) {
+        return true;
+    }
+    for (int i = 0; words[i] != NULL && used < sizeof(allowed); ++i) {
+        used += (size_t)snprintf(allowed + used, sizeof(allowed) - used, "%s%s", i > 0 ? " " : "", words[i]);
+    }
+    return mscclpp_plan_bad(reader, "word", "\"%s\" is \"%.40s\"; allowed are: %s", key, value->text, allowed);
+}
+
+bool mscclpp_plan_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
+                          const char *key, uint32_t most, uint32_t items, bool needed, uint32_t **numbers_p,
+                          uint32_t *count_p)
+{
+    bool ok = true;
+    const mscclpp_json_t *array = needed ? mscclpp_plan_need(reader, object, what, key, MSCCLPP_JSON_ARRAY)
+                                         : mscclpp_plan_may(reader, object, key, MSCCLPP_JSON_ARRAY, &ok);
+    uint32_t *numbers, count = 0;
+
+    *numbers_p = NULL;
+    *count_p = 0;
+    if (array == NULL) {
+        return !needed && ok;
+    }
+    if (array->count > items) {
+        return mscclpp_plan_bad(reader, "limit", "\"%s\" has %u entries; the most is %u", key, array->count, items);
+    }
+    if (!mscclpp_plan_room(reader, array->count, sizeof(*numbers), &numbers)) {
+        return false;
+    }
+    for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
+        if (value->type != MSCCLPP_JSON_UNSIGNED || value->number > most) {
+            if (value->type == MSCCLPP_JSON_UNSIGNED || value->type == MSCCLPP_JSON_NUMBER) {
+                return mscclpp_plan_bad(reader, "number", "\"%s\" holds a number outside of 0 to %u", key, most);
+            }
+            return mscclpp_plan_bad(reader, "type", "\"%s\" holds %s; allowed are whole numbers", key,
+                                    mscclpp_json_type_name(value->type));
+        }
+        numbers[count++] = (uint32_t)value->number;
+    }
+    *numbers_p = numbers;
+    *count_p = count;
+    return true;
+}
+
+bool mscclpp_plan_no_stranger(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object)
+{
+    static const char *const older[] = {"inputChunks", "outputChunks", "scratchChunks", "chunkGroups", "i_cids",
+                                        "o_cids",      "ctype",        "cnt",           "deps",        NULL};
+    static const char *const unmerged[] = {"dynamic_index", "dynamic_size", "dynamic_tbgroup_id", NULL};
+
+    if (object->type != MSCCLPP_JSON_OBJECT) {
+        return true;
+    }
+    for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
+        if (mscclpp_plan_word(older, member->key) >= 0) {
+            return mscclpp_plan_bad(reader, "generation",
+                                    "the key \"%s\" is of generation 1 of the format; write the plan anew with the "
+                                    "language of July 2025 or later",
+                                    member->key);
+        }
+        if (mscclpp_plan_word(unmerged, member->key) >= 0) {
+            return mscclpp_plan_bad(reader, "unmerged",
+                                    "the key \"%s\" belongs to sizes that are known only at run time, which no "
+                                    "released format has",
+                                    member->key);
+        }
+    }
+    return true;
+}

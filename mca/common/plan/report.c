@@ -1,0 +1,145 @@
+#include "mca/common/plan/report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const mscclpp_plan_place_t mscclpp_plan_nowhere = {-1, -1, -1, -1, NULL};
+
+void mscclpp_plan_report_init(mscclpp_plan_report_t *report)
+{
+    memset(report, 0, sizeof(*report));
+}
+
+void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report)
+{
+    for (int i = 0; i < report->count; ++i) {
+        free(report->finding[i].text);
+        free(report->finding[i].schedule);
+    }
+    mscclpp_plan_report_init(report);
+}
+
+static bool is_known(const mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
+                     mscclpp_plan_place_t place)
+{
+    for (int i = 0; i < report->count; ++i) {
+        const mscclpp_plan_finding_t *other = &report->finding[i];
+
+        if (other->kind == kind && strcmp(other->rule, rule) == 0 && other->place.rank == place.rank &&
+            other->place.block == place.block && other->place.op == place.op && other->place.inner == place.inner) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Words of a file may hold anything, and a terminal obeys some of it. */
+static void make_printable(char *text)
+{
+    for (; text != NULL && *text != '\0'; ++text) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f) {
+            *text = '?';
+        }
+    }
+}
+
+bool mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
+                        mscclpp_plan_place_t place, const char *format, ...)
+{
+    mscclpp_plan_finding_t *finding;
+    va_list arguments;
+    char *text = NULL;
+
+    if (is_known(report, kind, rule, place)) {
+        return false;
+    }
+    if (kind != MSCCLPP_PLAN_NOTE) {
+        ++report->faults;
+    }
+    if (report->count == MSCCLPP_PLAN_FINDINGS) {
+        return false;
+    }
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0) {
+        report->no_memory = true;
+        text = NULL;
+    }
+    va_end(arguments);
+    make_printable(text);
+    finding = &report->finding[report->count++];
+    *finding = (mscclpp_plan_finding_t){kind, rule, place, text, NULL};
+    return true;
+}
+
+void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...)
+{
+    mscclpp_plan_finding_t *finding;
+    va_list arguments;
+    char *line = NULL, *all = NULL;
+
+    if (report->count == 0) {
+        return;
+    }
+    finding = &report->finding[report->count - 1];
+    va_start(arguments, format);
+    if (vasprintf(&line, format, arguments) < 0) {
+        line = NULL;
+    }
+    va_end(arguments);
+    if (line == NULL || asprintf(&all, "%s%s\n", finding->schedule != NULL ? finding->schedule : "", line) < 0) {
+        report->no_memory = true;
+        free(line);
+        return;
+    }
+    free(line);
+    free(finding->schedule);
+    finding->schedule = all;
+}
+
+const char *mscclpp_plan_kind_name(mscclpp_plan_kind_t kind)
+{
+    static const char *const names[] = {"note", "wrong result", "race", "invalid", "deadlock", "parse error"};
+
+    return names[kind];
+}
+
+const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
+{
+    mscclpp_plan_kind_t worst = MSCCLPP_PLAN_NOTE;
+
+    for (int i = 0; i < report->count; ++i) {
+        if (report->finding[i].kind > worst) {
+            worst = report->finding[i].kind;
+        }
+    }
+    if (worst != MSCCLPP_PLAN_NOTE) {
+        return mscclpp_plan_kind_name(worst);
+    }
+    return report->faults > 0 ? "invalid" : "ok";
+}
+
+const char *mscclpp_plan_place_text(mscclpp_plan_place_t place, char *text, size_t size)
+{
+    int used = 0;
+
+    if (place.rank < 0) {
+        snprintf(text, size, "the file");
+        return text;
+    }
+    used += snprintf(text, size, "rank %d", place.rank);
+    if (place.block >= 0 && (size_t)used < size) {
+        used += snprintf(text + used, size - (size_t)used, ", block %d", place.block);
+    }
+    if (place.op >= 0 && (size_t)used < size) {
+        used += snprintf(text + used, size - (size_t)used, ", operation %d", place.op);
+    }
+    if (place.inner >= 0 && (size_t)used < size) {
+        used += snprintf(text + used, size - (size_t)used, ".%d", place.inner);
+    }
+    if (place.name != NULL && (size_t)used < size) {
+        snprintf(text + used, size - (size_t)used, " (%.24s)", place.name);
+    }
+    return text;
+}

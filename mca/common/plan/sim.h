@@ -1,0 +1,237 @@
+/* The state of one simulated run: what the files sim_*.c share. */
+#ifndef MCA_COMMON_PLAN_SIM_H
+#define MCA_COMMON_PLAN_SIM_H
+
+#include "mca/common/plan/plan.h"
+
+/*
+ * What one actor knows to have happened of another one's operations, counted by the other one's clock.
+ * full: all up to there. strong: the same, but only by what orders plain stores, too: packets do not.
+ * part: up to there, as far as threads below part_length did it: what a complete packet operation tells.
+ */
+typedef struct {
+    uint32_t strong, full, part, part_length;
+} mscclpp_sim_know_t;
+
+/* How elements are given to threads; accesses of one map and position are of one thread. */
+typedef enum { MSCCLPP_SIM_PLAIN, MSCCLPP_SIM_PACKET, MSCCLPP_SIM_WIDE, MSCCLPP_SIM_ALONE } mscclpp_sim_map_t;
+
+/* What happened at a clock of an actor. */
+typedef struct {
+    uint32_t block; /* index over all ranks */
+    uint32_t op;
+    int32_t inner;
+    uint32_t launch;
+} mscclpp_sim_event_t;
+
+/* What one thread is known to have done: all up to a clock. */
+typedef struct {
+    uint32_t agent, clock, position;
+} mscclpp_sim_fact_t;
+
+typedef struct {
+    mscclpp_sim_fact_t *fact;
+    uint32_t count, room;
+} mscclpp_sim_facts_t;
+
+/* A block, the application of a rank, or the proxy of a port channel. */
+typedef struct {
+    uint32_t agent;
+    uint32_t clock;  /* of the operation under way */
+    uint32_t synced; /* all threads know of what the actor did up to there */
+    mscclpp_sim_know_t *now;
+    mscclpp_sim_know_t *later;  /* known to some threads, to all from the next nop on */
+    mscclpp_sim_know_t *thread; /* known to the threads that read packets; `strong` is how many they are */
+    bool has_later, has_thread;
+    mscclpp_sim_facts_t *facts; /* of each thread, from packets since the last nop */
+    uint32_t fact_threads, fact_room;
+    mscclpp_sim_event_t *events; /* by clock */
+    uint32_t event_room;
+} mscclpp_sim_actor_t;
+
+typedef struct {
+    uint32_t agent, clock, position;
+    uint8_t map;
+    bool plain; /* a store that packets do not order */
+} mscclpp_sim_access_t;
+
+/* What one packet operation tells whoever reads its packets. */
+typedef struct {
+    uint32_t references;
+    uint32_t agent, clock, synced, length;
+    mscclpp_sim_know_t *know;
+} mscclpp_sim_packet_t;
+
+/* Sums: numbers of which no two sums are equal but by bad luck of 1 in 2^60. Min and max: the set of ranks, and of
+ * what. */
+typedef struct {
+    uint64_t a, b;
+} mscclpp_sim_value_t;
+
+typedef struct {
+    mscclpp_sim_value_t value;
+    mscclpp_sim_access_t write;
+    mscclpp_sim_access_t *reads;
+    uint32_t read_count, read_room;
+    uint32_t launch; /* in which it was written */
+    bool defined;
+    mscclpp_sim_packet_t *packet;
+    mscclpp_sim_facts_t facts; /* that the packet tells whoever reads it */
+} mscclpp_sim_cell_t;
+
+/* One end of a channel, as waits see it. */
+typedef struct {
+    mscclpp_sim_know_t **signals; /* that have arrived and were not waited for, oldest first */
+    uint32_t first, count, room;
+    uint64_t arrived, waited;
+    mscclpp_sim_access_t last_wait;
+} mscclpp_sim_inbox_t;
+
+typedef struct {
+    int64_t value;
+    uint64_t acquired;
+    mscclpp_sim_know_t *total;     /* of all releases */
+    mscclpp_sim_know_t **releases; /* the total after each */
+    uint64_t released, room;
+} mscclpp_sim_semaphore_t;
+
+typedef struct {
+    bool put, raw, signal;
+    size_t from, to, cells;
+    uint32_t launch;
+    mscclpp_sim_know_t *know;
+    mscclpp_sim_event_t event;
+} mscclpp_sim_entry_t;
+
+typedef struct {
+    mscclpp_sim_actor_t actor;
+    uint32_t rank, channel;
+    mscclpp_sim_entry_t *entries;
+    uint32_t done, count, room;
+} mscclpp_sim_proxy_t;
+
+typedef struct {
+    mscclpp_sim_actor_t actor;
+    uint32_t rank, block;
+    uint32_t launch; /* from 1 */
+    uint32_t op, inner, turn, turns;
+    bool ended;     /* this launch */
+    bool waits;     /* at a barrier */
+    bool passes;    /* all have come to it */
+    bool flushing;  /* its puts are in the queue, and it waits for these */
+    size_t missing; /* the cell whose packet was not there when it was last tried */
+} mscclpp_sim_block_t;
+
+typedef struct {
+    mscclpp_sim_actor_t actor; /* the application */
+    uint32_t launch;
+    uint32_t running; /* blocks that have not ended */
+    bool ended;
+    size_t base[MSCCLPP_PLAN_BUFFERS];
+    size_t cells[MSCCLPP_PLAN_BUFFERS]; /* of the scratch: both halves */
+    mscclpp_sim_inbox_t *inboxes[MSCCLPP_PLAN_SWITCH];
+    mscclpp_sim_proxy_t *proxies;
+    mscclpp_sim_semaphore_t *semaphores;
+} mscclpp_sim_rank_t;
+
+typedef struct {
+    const mscclpp_plan_t *plan;
+    mscclpp_plan_report_t *report;
+    uint32_t chunk;     /* cells */
+    uint64_t cell_size; /* bytes that a cell stands for in pipelines */
+    uint32_t wrap;      /* cells of a scratch chunk where pipelines wrap around; 0: they do not */
+    uint32_t launches;
+    uint64_t seed;
+    bool extremes; /* min or max */
+    uint32_t agents, block_count, proxy_count;
+    mscclpp_sim_block_t *blocks;
+    mscclpp_sim_proxy_t *proxies;
+    mscclpp_sim_rank_t *ranks;
+    mscclpp_sim_cell_t *cells;
+    size_t cell_count;
+    mscclpp_sim_know_t *spare; /* one record for whoever needs it for a while */
+    uint32_t *whose;           /* block or rank or proxy of an agent */
+    int races;
+    int faults; /* when the run began */
+    uint64_t steps;
+    bool no_memory;
+} mscclpp_sim_t;
+
+/* sim_know.c */
+mscclpp_sim_know_t *mscclpp_sim_know_copy(mscclpp_sim_t *sim, const mscclpp_sim_know_t *know);
+void mscclpp_sim_join(const mscclpp_sim_t *sim, mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from);
+bool mscclpp_sim_actor_init(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t agent);
+void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor);
+/* The next operation begins. */
+void mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event);
+/* What some threads have learnt with `know`; all do at the next nop. */
+void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_know_t *know);
+/* What a packet tells the thread that reads it, and what a thread tells by the packets that it writes. */
+void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
+                             uint32_t position);
+void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell,
+                             uint32_t position);
+/* All threads meet: a nop. */
+void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor);
+typedef enum { MSCCLPP_SIM_UNORDERED, MSCCLPP_SIM_WEAK, MSCCLPP_SIM_ORDERED } mscclpp_sim_order_t;
+mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
+                                      uint32_t position, mscclpp_sim_map_t map);
+
+/* sim_words.c */
+mscclpp_plan_place_t mscclpp_sim_place(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock);
+/* "rank 1, block 0, operation 3 (put) in launch 2", "the application of rank 1 before launch 2", ... */
+const char *mscclpp_sim_who(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size);
+/* "chunk 3 of the input of rank 1" */
+const char *mscclpp_sim_what(const mscclpp_sim_t *sim, size_t cell, bool packet, char *text, size_t size);
+const mscclpp_plan_op_t *mscclpp_sim_op(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block);
+
+/* sim_memory.c */
+bool mscclpp_sim_layout(mscclpp_sim_t *sim);
+void mscclpp_sim_memory_destroy(mscclpp_sim_t *sim);
+mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell,
+                                     uint32_t position, mscclpp_sim_map_t map);
+mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t cell,
+                                            uint32_t position);
+void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell, uint32_t position,
+                       mscclpp_sim_map_t map, mscclpp_sim_value_t value);
+void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell,
+                              uint32_t position, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet);
+void mscclpp_sim_undefine(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell);
+bool mscclpp_sim_has_packet(const mscclpp_sim_t *sim, size_t cell, uint32_t launch);
+void mscclpp_sim_packet_release(mscclpp_sim_packet_t *packet);
+
+/* sim_value.c */
+mscclpp_sim_value_t mscclpp_sim_input(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch);
+mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_value_t x, mscclpp_sim_value_t y);
+bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
+                        mscclpp_sim_value_t *value_p);
+bool mscclpp_sim_has_result(const mscclpp_plan_t *plan);
+/* Chunks of the input and output of every rank, where one of them is not said from the other. */
+void mscclpp_sim_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p);
+/* What a wrong value is made of, as far as it can be told. */
+void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
+                          char *text, size_t size);
+
+/* sim_data.c: whether the packets are there that an operation reads; the operation itself. */
+bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
+void mscclpp_sim_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
+/* Whether packet source `i` of an operation lies over a cell. */
+bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                       uint32_t i, size_t cell);
+
+/* sim_proxy.c */
+void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t channel, mscclpp_sim_entry_t entry);
+bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy);
+void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank, int type, uint32_t channel, const mscclpp_sim_know_t *know);
+
+/* sim_step.c: one operation of a block; false if it has to wait, or has ended. */
+bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
+
+/* sim_stuck.c */
+void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim);
+
+/* sim_launch.c: launches of a rank. */
+void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank);
+bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank);
+
+#endif

@@ -1,0 +1,346 @@
+/* Operations that move or combine elements. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/sim.h"
+#include "mca/common/plan/words.h"
+
+/* The cells of an item that a block does now. */
+typedef struct {
+    uint64_t from, count;
+} slice_t;
+
+static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                        uint32_t size)
+{
+    const mscclpp_plan_op_t *outer = &sim->plan->ranks[block->rank].blocks[block->block].ops[block->op];
+    uint64_t total = (uint64_t)size * sim->chunk, unit, from, end;
+
+    if (block->turns > 0) {
+        unit = outer->unit / sim->cell_size;
+        from = block->turn * unit;
+        end = from + unit < total ? from + unit : total;
+        return (slice_t){from, end > from ? end - from : 0};
+    }
+    if (op->tbg_size > 0) {
+        unit = total / op->tbg_size;
+        from = op->tb_id * unit + (op->tb_id < total % op->tbg_size ? op->tb_id : total % op->tbg_size);
+        return (slice_t){from, unit + (op->tb_id < total % op->tbg_size)};
+    }
+    return (slice_t){0, total};
+}
+
+static size_t address(const mscclpp_sim_t *sim, uint32_t launch, uint32_t r, const mscclpp_plan_item_t *item,
+                      uint64_t from, bool packets)
+{
+    const mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    uint64_t stride = sim->chunk, half = 0;
+
+    if (item->type == MSCCLPP_PLAN_SCRATCH) {
+        if (sim->wrap > 0) {
+            stride = sim->wrap;
+            from %= sim->wrap;
+        }
+        half = sim->plan->halves && launch % 2 == 0 ? rank->cells[item->type] / 2 : 0;
+    }
+    return rank->base[item->type] + half + (packets ? 2 : 1) * (stride * item->index + from);
+}
+
+static mscclpp_sim_map_t map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
+{
+    if (op->kind == MSCCLPP_PLAN_OP_GLRES || op->kind == MSCCLPP_PLAN_OP_GSTORE) {
+        return MSCCLPP_SIM_WIDE;
+    }
+    return mscclpp_plan_takes_packets(shape->src0) || mscclpp_plan_takes_packets(shape->srcs) ||
+                   mscclpp_plan_takes_packets(shape->dst0)
+               ? MSCCLPP_SIM_PACKET
+               : MSCCLPP_SIM_PLAIN;
+}
+
+static bool through_proxy(const mscclpp_plan_op_t *op)
+{
+    return op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE;
+}
+
+bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
+
+    /* What a proxy moves as it is, it does not look at. */
+    if (op->kind == MSCCLPP_PLAN_OP_PPKT) {
+        return true;
+    }
+    for (uint32_t i = 0; i < op->src_count; ++i) {
+        slice_t slice;
+        size_t at;
+
+        if (!mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i))) {
+            continue;
+        }
+        slice = slice_of(sim, block, op, op->src[i].size);
+        at = address(sim, block->launch, block->rank, &op->src[i], slice.from, true);
+        for (uint64_t e = 0; e < slice.count; ++e) {
+            if (!mscclpp_sim_has_packet(sim, at + 2 * e, block->launch)) {
+                block->missing = at + 2 * e;
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                       uint32_t i, size_t cell)
+{
+    slice_t slice = slice_of(sim, block, op, op->src[i].size);
+    size_t at = address(sim, block->launch, block->rank, &op->src[i], slice.from, true);
+
+    return cell >= at && cell < at + 2 * slice.count;
+}
+
+/* What a packet operation tells: all that its threads know. */
+static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
+{
+    mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
+    mscclpp_sim_know_t *know = mscclpp_sim_know_copy(sim, actor->now), part;
+
+    if (packet == NULL || know == NULL) {
+        free(packet);
+        free(know);
+        sim->no_memory = true;
+        return NULL;
+    }
+    for (uint32_t i = 0; actor->has_thread && i < sim->agents; ++i) {
+        const mscclpp_sim_know_t *thread = &actor->thread[i];
+
+        part = know[i];
+        if (thread->full > part.part) {
+            part.part = thread->full;
+            part.part_length = thread->strong;
+        }
+        if (thread->part > part.part) {
+            part.part = thread->part;
+            part.part_length = thread->part_length;
+        }
+        know[i] = part;
+    }
+    *packet = (mscclpp_sim_packet_t){1, actor->agent, actor->clock, actor->synced, (uint32_t)length, know};
+    return packet;
+}
+
+/* How much of one packet operation was read. */
+typedef struct {
+    mscclpp_sim_packet_t *packet;
+    uint64_t first, count;
+    bool aligned; /* each thread has read what the thread of its place wrote */
+} heard_t;
+
+static void hear(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const heard_t *heard)
+{
+    const mscclpp_sim_packet_t *packet = heard->packet;
+    uint32_t count = heard->first == 0 ? (uint32_t)heard->count : 0; /* threads from the first on */
+    mscclpp_sim_know_t *thread, *later;
+
+    if (packet->agent == actor->agent) {
+        return;
+    }
+    for (uint32_t i = 0; i < sim->agents; ++i) {
+        mscclpp_sim_know_t known = packet->know[i];
+
+        known.strong = 0;
+        if (i == packet->agent) {
+            known = (mscclpp_sim_know_t){0, packet->synced, packet->clock, packet->length};
+        }
+        later = &actor->later[i];
+        thread = &actor->thread[i];
+        later->full = known.full > later->full ? known.full : later->full;
+        thread->full = count > 0 && known.full > thread->full ? known.full : thread->full;
+        /* What a thread tells of itself, or of those of its place, is known where its packet was read. */
+        known.part_length = count < known.part_length && heard->count < packet->length ? count : known.part_length;
+        if (known.part_length > 0 && known.part > later->part) {
+            later->part = known.part;
+            later->part_length = known.part_length;
+        }
+        if (count > 0) {
+            thread->strong = thread->strong == 0 || count < thread->strong ? count : thread->strong;
+            if (heard->aligned && known.part > thread->part) {
+                thread->part = known.part;
+                thread->part_length = count < known.part_length ? count : known.part_length;
+            }
+        }
+    }
+    actor->has_later = true;
+    actor->has_thread = actor->has_thread || count > 0;
+}
+
+/* One source of an operation, heard of element by element. */
+static void hear_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t at, uint64_t count)
+{
+    heard_t heard = {NULL, 0, 0, true};
+
+    for (uint64_t e = 0; e < count; ++e) {
+        const mscclpp_sim_cell_t *cell = &sim->cells[at + 2 * e];
+
+        if (cell->packet != heard.packet) {
+            if (heard.packet != NULL) {
+                hear(sim, actor, &heard);
+            }
+            heard = (heard_t){cell->packet, e, 0, true};
+        }
+        ++heard.count;
+        heard.aligned = heard.aligned && cell->write.position == e;
+    }
+    if (heard.packet != NULL) {
+        hear(sim, actor, &heard);
+    }
+}
+
+static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item,
+                                     uint64_t from, uint64_t e, bool packets, mscclpp_sim_map_t map)
+{
+    const mscclpp_plan_group_t *group;
+    mscclpp_sim_value_t value = {0, 0}, next;
+    size_t at;
+
+    if (item->where == MSCCLPP_PLAN_MULTICAST) {
+        group = &sim->plan->ranks[block->rank].groups[item->group];
+        for (uint32_t i = 0; i < group->count; ++i) {
+            at = address(sim, block->launch, group->ranks[i], item, from, false) + e;
+            next = mscclpp_sim_read(sim, &block->actor, block->launch, at, (uint32_t)e, map);
+            value = i == 0 ? next : mscclpp_sim_combine(sim, value, next);
+        }
+        return value;
+    }
+    at = address(sim, block->launch, item->rank, item, from, packets);
+    return packets ? mscclpp_sim_read_packet(sim, &block->actor, at + 2 * e, (uint32_t)e)
+                   : mscclpp_sim_read(sim, &block->actor, block->launch, at + e, (uint32_t)e, map);
+}
+
+static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t at, uint64_t e, mscclpp_sim_map_t map,
+                      mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+{
+    if (packet != NULL) {
+        mscclpp_sim_write_packet(sim, &block->actor, block->launch, at + 2 * e, (uint32_t)e, value, packet);
+    } else {
+        mscclpp_sim_write(sim, &block->actor, block->launch, at + e, (uint32_t)e, map, value);
+    }
+}
+
+static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item, uint64_t from,
+                       uint64_t e, mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+{
+    const mscclpp_plan_group_t *group;
+
+    if (item->where != MSCCLPP_PLAN_MULTICAST) {
+        write_one(sim, block, address(sim, block->launch, item->rank, item, from, packet != NULL), e, map, value,
+                  packet);
+        return;
+    }
+    group = &sim->plan->ranks[block->rank].groups[item->group];
+    for (uint32_t i = 0; i < group->count; ++i) {
+        write_one(sim, block, address(sim, block->launch, group->ranks[i], item, from, packet != NULL), e, map, value,
+                  packet);
+    }
+}
+
+/* Each source to the destination of its place. */
+static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                       const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
+{
+    for (uint32_t i = 0; i < op->src_count && !sim->no_memory; ++i) {
+        bool from_packets = mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i));
+        bool to_packets = mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i));
+        slice_t slice = slice_of(sim, block, op, op->src[i].size);
+        mscclpp_sim_packet_t *packet;
+
+        if (from_packets) {
+            hear_source(sim, &block->actor, address(sim, block->launch, block->rank, &op->src[i], slice.from, true),
+                        slice.count);
+        }
+        packet = to_packets ? new_packet(sim, &block->actor, slice.count) : NULL;
+        for (uint64_t e = 0; e < slice.count && !sim->no_memory; ++e) {
+            mscclpp_sim_value_t value = read_item(sim, block, &op->src[i], slice.from, e, from_packets, map);
+
+            write_item(sim, block, &op->dst[i], slice.from, e, map, value, packet);
+        }
+        mscclpp_sim_packet_release(packet);
+    }
+}
+
+/* All sources combined, to all destinations. */
+static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                    const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
+{
+    slice_t slice = slice_of(sim, block, op, op->src[0].size);
+    mscclpp_sim_packet_t *packet = NULL;
+    bool sends = false;
+
+    for (uint32_t i = 0; i < op->src_count; ++i) {
+        if (mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i))) {
+            hear_source(sim, &block->actor, address(sim, block->launch, block->rank, &op->src[i], slice.from, true),
+                        slice.count);
+        }
+    }
+    for (uint32_t i = 0; i < op->dst_count; ++i) {
+        sends = sends || mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i));
+    }
+    if (sends) {
+        packet = new_packet(sim, &block->actor, slice.count);
+    }
+    for (uint64_t e = 0; e < slice.count && !sim->no_memory; ++e) {
+        mscclpp_sim_value_t value = {0, 0}, next;
+
+        for (uint32_t i = 0; i < op->src_count; ++i) {
+            next = read_item(sim, block, &op->src[i], slice.from, e,
+                             mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)), map);
+            value = i == 0 ? next : mscclpp_sim_combine(sim, value, next);
+        }
+        for (uint32_t i = 0; i < op->dst_count; ++i) {
+            write_item(sim, block, &op->dst[i], slice.from, e, map, value,
+                       mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)) ? packet : NULL);
+        }
+    }
+    mscclpp_sim_packet_release(packet);
+}
+
+/* The proxy is told what to move; packets it moves as they are. */
+static void push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    bool raw = op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
+    bool signal = op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
+
+    if (op->kind == MSCCLPP_PLAN_OP_RPPKT) {
+        slice_t slice = slice_of(sim, block, op, op->src[0].size);
+
+        hear_source(sim, &block->actor, address(sim, block->launch, block->rank, &op->src[0], slice.from, true),
+                    slice.count);
+    }
+    if (raw) {
+        /* All threads have written their packets before one of them asks the proxy to move these. */
+        mscclpp_sim_meet(sim, &block->actor);
+    }
+    for (uint32_t i = 0; i < op->dst_count; ++i) {
+        const mscclpp_plan_item_t *src = &op->src[op->kind == MSCCLPP_PLAN_OP_RPPKT ? 0 : i];
+        slice_t slice = slice_of(sim, block, op, src->size);
+        mscclpp_sim_entry_t entry = {.put = true, .raw = raw, .signal = signal, .launch = block->launch};
+
+        entry.from = address(sim, block->launch, block->rank, src, slice.from, raw);
+        entry.to = address(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.from, raw);
+        entry.cells = slice.count;
+        mscclpp_sim_push(sim, block, op->channels[i], entry);
+    }
+}
+
+void mscclpp_sim_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
+    mscclpp_sim_map_t map = map_of(op, shape);
+
+    if (through_proxy(op)) {
+        push(sim, block, op);
+    } else if (shape->paired) {
+        move_pairs(sim, block, op, shape, map);
+    } else {
+        combine(sim, block, op, shape, map);
+    }
+}

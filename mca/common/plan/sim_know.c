@@ -1,0 +1,207 @@
+/* Who knows what has happened: vector clocks, with what packets tell single threads. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/sim.h"
+
+mscclpp_sim_know_t *mscclpp_sim_know_copy(mscclpp_sim_t *sim, const mscclpp_sim_know_t *know)
+{
+    mscclpp_sim_know_t *copy = malloc((sim->agents + 1) * sizeof(*copy));
+
+    if (copy == NULL) {
+        sim->no_memory = true;
+        return NULL;
+    }
+    memcpy(copy, know, sim->agents * sizeof(*copy));
+    return copy;
+}
+
+static void join(mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from)
+{
+    to->full = from->full > to->full ? from->full : to->full;
+    if (from->part > to->part || (from->part == to->part && from->part_length > to->part_length)) {
+        to->part = from->part;
+        to->part_length = from->part_length;
+    }
+}
+
+void mscclpp_sim_join(const mscclpp_sim_t *sim, mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from)
+{
+    for (uint32_t i = 0; from != NULL && i < sim->agents; ++i) {
+        to[i].strong = from[i].strong > to[i].strong ? from[i].strong : to[i].strong;
+        join(&to[i], &from[i]);
+    }
+}
+
+bool mscclpp_sim_actor_init(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t agent)
+{
+    actor->agent = agent;
+    actor->now = calloc(sim->agents + 1, sizeof(*actor->now));
+    actor->later = calloc(sim->agents + 1, sizeof(*actor->later));
+    actor->thread = calloc(sim->agents + 1, sizeof(*actor->thread));
+    return actor->now != NULL && actor->later != NULL && actor->thread != NULL;
+}
+
+void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
+{
+    free(actor->now);
+    free(actor->later);
+    free(actor->thread);
+    free(actor->events);
+    for (uint32_t i = 0; i < actor->fact_room; ++i) {
+        free(actor->facts[i].fact);
+    }
+    free(actor->facts);
+}
+
+void mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event)
+{
+    mscclpp_sim_event_t *events;
+    uint32_t room;
+
+    ++actor->clock;
+    if (actor->clock >= actor->event_room) {
+        room = actor->event_room > 0 ? 2 * actor->event_room : 64;
+        events = realloc(actor->events, room * sizeof(*events));
+        if (events == NULL) {
+            sim->no_memory = true;
+            --actor->clock;
+            return;
+        }
+        actor->events = events;
+        actor->event_room = room;
+    }
+    actor->events[actor->clock] = event;
+}
+
+void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_know_t *know)
+{
+    mscclpp_sim_join(sim, actor->later, know);
+    actor->has_later = true;
+}
+
+static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
+{
+    enum { MOST = 256 }; /* to leave some out makes the simulation stricter, not wrong */
+    mscclpp_sim_fact_t *all;
+    uint32_t room;
+
+    for (uint32_t i = 0; i < facts->count; ++i) {
+        if (facts->fact[i].agent == fact.agent && facts->fact[i].position == fact.position) {
+            facts->fact[i].clock = fact.clock > facts->fact[i].clock ? fact.clock : facts->fact[i].clock;
+            return;
+        }
+    }
+    if (facts->count == facts->room && facts->count < MOST) {
+        room = facts->room > 0 ? 2 * facts->room : 4;
+        all = realloc(facts->fact, room * sizeof(*all));
+        if (all == NULL) {
+            sim->no_memory = true;
+            return;
+        }
+        facts->fact = all;
+        facts->room = room;
+    }
+    if (facts->count < facts->room) {
+        facts->fact[facts->count++] = fact;
+    }
+}
+
+void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
+                             uint32_t position)
+{
+    mscclpp_sim_facts_t *all;
+    uint32_t room = actor->fact_room > 0 ? actor->fact_room : 8;
+
+    while (room <= position) {
+        room *= 2;
+    }
+    if (room > actor->fact_room) {
+        all = realloc(actor->facts, room * sizeof(*all));
+        if (all == NULL) {
+            sim->no_memory = true;
+            return;
+        }
+        memset(all + actor->fact_room, 0, (room - actor->fact_room) * sizeof(*all));
+        actor->facts = all;
+        actor->fact_room = room;
+    }
+    actor->fact_threads = position >= actor->fact_threads ? position + 1 : actor->fact_threads;
+    add_fact(sim, &actor->facts[position],
+             (mscclpp_sim_fact_t){cell->write.agent, cell->write.clock, cell->write.position});
+    for (uint32_t i = 0; i < cell->facts.count; ++i) {
+        add_fact(sim, &actor->facts[position], cell->facts.fact[i]);
+    }
+}
+
+void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell,
+                             uint32_t position)
+{
+    cell->facts.count = 0;
+    for (uint32_t i = 0; position < actor->fact_threads && i < actor->facts[position].count; ++i) {
+        add_fact(sim, &cell->facts, actor->facts[position].fact[i]);
+    }
+}
+
+/* What the thread has learnt of another one by packets. */
+static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier, uint32_t position)
+{
+    if (position >= actor->fact_threads || earlier->map != MSCCLPP_SIM_PACKET) {
+        return false;
+    }
+    for (uint32_t i = 0; i < actor->facts[position].count; ++i) {
+        const mscclpp_sim_fact_t *fact = &actor->facts[position].fact[i];
+
+        if (fact->agent == earlier->agent && fact->clock >= earlier->clock && fact->position == earlier->position) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor)
+{
+    if (actor->has_later) {
+        mscclpp_sim_join(sim, actor->now, actor->later);
+        memset(actor->later, 0, sim->agents * sizeof(*actor->later));
+        actor->has_later = false;
+    }
+    if (actor->has_thread) {
+        memset(actor->thread, 0, sim->agents * sizeof(*actor->thread));
+        actor->has_thread = false;
+    }
+    for (uint32_t i = 0; i < actor->fact_threads; ++i) {
+        actor->facts[i].count = 0;
+    }
+    actor->fact_threads = 0;
+    actor->synced = actor->clock;
+    actor->now[actor->agent].strong = actor->now[actor->agent].full = actor->clock;
+}
+
+mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
+                                      uint32_t position, mscclpp_sim_map_t map)
+{
+    const mscclpp_sim_know_t *know = &actor->now[earlier->agent], *thread = &actor->thread[earlier->agent];
+
+    if (earlier->agent == actor->agent) {
+        if (earlier->clock <= actor->synced || map == MSCCLPP_SIM_ALONE ||
+            (earlier->map == map && earlier->position == position)) {
+            return MSCCLPP_SIM_ORDERED;
+        }
+        return map == MSCCLPP_SIM_PACKET && has_fact(actor, earlier, position) ? MSCCLPP_SIM_WEAK
+                                                                               : MSCCLPP_SIM_UNORDERED;
+    }
+    if (know->strong >= earlier->clock) {
+        return MSCCLPP_SIM_ORDERED;
+    }
+    if (know->full >= earlier->clock || (know->part >= earlier->clock && earlier->position < know->part_length)) {
+        return MSCCLPP_SIM_WEAK;
+    }
+    /* A thread that has read a packet knows what its writer knew, and what the writing thread did before. */
+    if (map == MSCCLPP_SIM_PACKET &&
+        ((actor->has_thread && position < thread->strong && thread->full >= earlier->clock) ||
+         has_fact(actor, earlier, position))) {
+        return MSCCLPP_SIM_WEAK;
+    }
+    return MSCCLPP_SIM_UNORDERED;
+}

@@ -1,0 +1,113 @@
+/* The launches of a rank: what the application does before, between and after them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/common/plan/sim.h"
+#include "mca/common/plan/words.h"
+
+static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
+{
+    return cell >= rank->base[MSCCLPP_PLAN_INPUT] &&
+           cell < rank->base[MSCCLPP_PLAN_INPUT] + rank->cells[MSCCLPP_PLAN_INPUT];
+}
+
+/* New inputs. The output is the application's, too, and holds nothing that the plan may use. */
+static void prepare(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
+{
+    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    mscclpp_sim_event_t event = {0, 0, -1, launch};
+
+    mscclpp_sim_tick(sim, &rank->actor, event);
+    if (sim->no_memory) {
+        return;
+    }
+    for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_INPUT]; ++i) {
+        mscclpp_sim_write(sim, &rank->actor, launch, rank->base[MSCCLPP_PLAN_INPUT] + i, 0, MSCCLPP_SIM_ALONE,
+                          mscclpp_sim_input(sim, r, i, launch));
+    }
+    for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_OUTPUT]; ++i) {
+        if (!is_input(rank, rank->base[MSCCLPP_PLAN_OUTPUT] + i)) {
+            mscclpp_sim_undefine(sim, &rank->actor, launch, rank->base[MSCCLPP_PLAN_OUTPUT] + i);
+        }
+    }
+    mscclpp_sim_meet(sim, &rank->actor);
+}
+
+void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t r)
+{
+    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    mscclpp_sim_block_t *block;
+
+    ++rank->launch;
+    prepare(sim, r, rank->launch);
+    if (rank->launch > sim->launches) {
+        rank->ended = true;
+        return;
+    }
+    for (uint32_t i = 0; i < sim->block_count; ++i) {
+        block = &sim->blocks[i];
+        if (block->rank != r) {
+            continue;
+        }
+        memcpy(block->actor.now, rank->actor.now, sim->agents * sizeof(*block->actor.now));
+        mscclpp_sim_meet(sim, &block->actor);
+        block->launch = rank->launch;
+        block->op = block->inner = block->turn = block->turns = 0;
+        block->ended = false;
+        ++rank->running;
+    }
+}
+
+static void check_results(mscclpp_sim_t *sim, uint32_t r)
+{
+    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    mscclpp_plan_place_t place = {(int)r, -1, -1, -1, NULL};
+    mscclpp_sim_value_t value, wanted = {0, 0};
+    bool has_result = mscclpp_sim_has_result(sim->plan), said = false;
+    char text[200];
+
+    for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_OUTPUT]; ++i) {
+        const mscclpp_sim_cell_t *cell = &sim->cells[rank->base[MSCCLPP_PLAN_OUTPUT] + i];
+
+        value = mscclpp_sim_read(sim, &rank->actor, rank->launch, rank->base[MSCCLPP_PLAN_OUTPUT] + i, 0,
+                                 MSCCLPP_SIM_ALONE);
+        /* What races has no one value, so it says nothing more. */
+        if (!has_result || said || sim->races > 0 || !mscclpp_sim_expect(sim, r, i, rank->launch, &wanted) ||
+            (value.a == wanted.a && value.b == wanted.b)) {
+            continue;
+        }
+        said = true;
+        if (!cell->defined) {
+            snprintf(text, sizeof(text), "nothing has written it");
+        } else {
+            mscclpp_sim_describe(sim, value, i, rank->launch, text, sizeof(text));
+        }
+        mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "result", place,
+                           "after launch %u chunk %zu of its output is not what %s yields: %s", rank->launch,
+                           i / sim->chunk, mscclpp_plan_collective_name(sim->plan->collective), text);
+    }
+}
+
+bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t r)
+{
+    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    mscclpp_sim_event_t event = {0, 0, -1, rank->launch + 1};
+
+    if (rank->ended || rank->running > 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < sim->block_count; ++i) {
+        if (sim->blocks[i].rank == r) {
+            mscclpp_sim_meet(sim, &sim->blocks[i].actor);
+            mscclpp_sim_learn(sim, &rank->actor, sim->blocks[i].actor.now);
+        }
+    }
+    mscclpp_sim_tick(sim, &rank->actor, event);
+    if (sim->no_memory) {
+        return false;
+    }
+    mscclpp_sim_meet(sim, &rank->actor);
+    check_results(sim, r);
+    mscclpp_sim_launch(sim, r);
+    return true;
+}

@@ -1,0 +1,274 @@
+/* The buffers of all ranks, cell by cell: values, and whether accesses are ordered. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/sim.h"
+#include "mca/common/plan/words.h"
+
+enum { NOBODY = UINT32_MAX, MOST_CELLS = 8 << 20, MOST_FAULTS = 8 };
+
+/* Where the output of a rank lies, of a plan in place, or SIZE_MAX if nowhere in the input. */
+static void alias(mscclpp_sim_t *sim, uint32_t r, uint64_t in, uint64_t out)
+{
+    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+
+    switch (sim->plan->collective) {
+    case MSCCLPP_PLAN_ALLREDUCE:
+    case MSCCLPP_PLAN_ALLTOALL:
+        rank->base[MSCCLPP_PLAN_OUTPUT] = rank->base[MSCCLPP_PLAN_INPUT];
+        break;
+    case MSCCLPP_PLAN_ALLGATHER:
+        rank->base[MSCCLPP_PLAN_INPUT] = rank->base[MSCCLPP_PLAN_OUTPUT] + r * in * sim->chunk;
+        break;
+    case MSCCLPP_PLAN_REDUCESCATTER:
+        rank->base[MSCCLPP_PLAN_OUTPUT] = rank->base[MSCCLPP_PLAN_INPUT] + r * out * sim->chunk;
+        break;
+    default:
+        break;
+    }
+}
+
+bool mscclpp_sim_layout(mscclpp_sim_t *sim)
+{
+    const mscclpp_plan_t *plan = sim->plan;
+    size_t at = 0;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        mscclpp_sim_rank_t *rank = &sim->ranks[r];
+        uint64_t in = 0, out = 0, scratch = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH];
+
+        mscclpp_sim_shape(plan, r, &in, &out);
+        scratch *= sim->wrap > 0 ? sim->wrap : sim->chunk;
+        scratch *= (plan->packets ? 2 : 1) * (plan->halves ? 2 : 1);
+        rank->cells[MSCCLPP_PLAN_INPUT] = in * sim->chunk;
+        rank->cells[MSCCLPP_PLAN_OUTPUT] = out * sim->chunk;
+        rank->cells[MSCCLPP_PLAN_SCRATCH] = scratch;
+        for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
+            rank->base[type] = at;
+            at += rank->cells[type];
+        }
+        if (plan->in_place) {
+            alias(sim, r, in, out);
+        }
+        if (at > MOST_CELLS) {
+            return false;
+        }
+    }
+    sim->cells = calloc(at + 1, sizeof(*sim->cells));
+    if (sim->cells == NULL) {
+        sim->no_memory = true;
+        return false;
+    }
+    sim->cell_count = at;
+    for (size_t i = 0; i < at; ++i) {
+        sim->cells[i].write.agent = NOBODY;
+    }
+    return true;
+}
+
+void mscclpp_sim_packet_release(mscclpp_sim_packet_t *packet)
+{
+    if (packet != NULL && --packet->references == 0) {
+        free(packet->know);
+        free(packet);
+    }
+}
+
+void mscclpp_sim_memory_destroy(mscclpp_sim_t *sim)
+{
+    for (size_t i = 0; sim->cells != NULL && i < sim->cell_count; ++i) {
+        free(sim->cells[i].reads);
+        free(sim->cells[i].facts.fact);
+        mscclpp_sim_packet_release(sim->cells[i].packet);
+    }
+    free(sim->cells);
+}
+
+static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
+{
+    return agent >= sim->block_count && agent < sim->block_count + sim->plan->rank_count;
+}
+
+/* Two accesses of one cell that nothing orders. */
+static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
+                        bool earlier_writes, bool writes, size_t cell, bool over_packet)
+{
+    mscclpp_plan_place_t place = mscclpp_sim_place(sim, actor->agent, actor->clock);
+    bool kept, application = is_application(sim, actor->agent) || is_application(sim, earlier->agent);
+    char who[160], other[160], what[100];
+
+    if (is_application(sim, actor->agent)) {
+        place = mscclpp_sim_place(sim, earlier->agent, earlier->clock);
+    }
+    ++sim->races;
+    if (sim->report->faults - sim->faults >= MOST_FAULTS) {
+        return;
+    }
+    mscclpp_sim_who(sim, actor->agent, actor->clock, who, sizeof(who));
+    mscclpp_sim_who(sim, earlier->agent, earlier->clock, other, sizeof(other));
+    mscclpp_sim_what(sim, cell, over_packet, what, sizeof(what));
+    if (over_packet) {
+        kept = mscclpp_plan_found(sim->report, MSCCLPP_PLAN_DEADLOCK, "packet-overwrite", place,
+                                  "%s may overwrite packets in %s before %s has read them, which then waits for ever",
+                                  who, what, other);
+    } else if (earlier->agent == actor->agent) {
+        kept = mscclpp_plan_found(sim->report, MSCCLPP_PLAN_RACE, "hazard", place,
+                                  "it %s %s, which %s %s by other threads of the block, without a nop between them",
+                                  writes ? "writes" : "reads", what, other, earlier_writes ? "writes" : "reads");
+    } else {
+        kept = mscclpp_plan_found(sim->report, MSCCLPP_PLAN_RACE, application ? "launch" : "race", place,
+                                  "%s %s %s, which %s %s; nothing orders the two", who, writes ? "writes" : "reads",
+                                  what, other, earlier_writes ? "writes" : "reads");
+    }
+    if (kept && application) {
+        mscclpp_plan_explain(sim->report,
+                             "The buffers are the application's as soon as the rank's own kernel has ended, "
+                             "whatever its peers and proxies still do.");
+    }
+}
+
+/* A packet does not order what its writer stored before by other means: whoever executes the plan has to. */
+static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
+                        size_t cell)
+{
+    char other[160], what[100];
+
+    mscclpp_plan_found(sim->report, MSCCLPP_PLAN_NOTE, "packet-order", mscclpp_plan_nowhere,
+                       "%s stores %s, and only packets tell of it: packets have to order stores before them",
+                       mscclpp_sim_who(sim, earlier->agent, earlier->clock, other, sizeof(other)),
+                       mscclpp_sim_what(sim, cell, false, what, sizeof(what)));
+    (void)actor;
+}
+
+static void after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t at, uint32_t position,
+                        mscclpp_sim_map_t map, bool writes, bool packet)
+{
+    const mscclpp_sim_cell_t *cell = &sim->cells[at];
+    mscclpp_sim_order_t order;
+
+    if (cell->write.agent == NOBODY) {
+        return;
+    }
+    order = mscclpp_sim_order(actor, &cell->write, position, map);
+    if (order == MSCCLPP_SIM_UNORDERED) {
+        report_race(sim, actor, &cell->write, true, writes, at, packet && cell->packet != NULL);
+    } else if (order == MSCCLPP_SIM_WEAK && cell->write.plain) {
+        report_weak(sim, actor, &cell->write, at);
+    }
+}
+
+static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell, uint32_t position,
+                     mscclpp_sim_map_t map)
+{
+    mscclpp_sim_access_t access = {actor->agent, actor->clock, position, (uint8_t)map, false}, *reads;
+    uint32_t room;
+
+    for (uint32_t i = 0; i < cell->read_count; ++i) {
+        mscclpp_sim_access_t *read = &cell->reads[i];
+
+        if (read->agent == actor->agent &&
+            (read->clock <= actor->synced || (read->map == map && read->position == position))) {
+            *read = access;
+            return;
+        }
+    }
+    if (cell->read_count == cell->read_room) {
+        room = cell->read_room > 0 ? 2 * cell->read_room : 2;
+        reads = realloc(cell->reads, room * sizeof(*reads));
+        if (reads == NULL) {
+            sim->no_memory = true;
+            return;
+        }
+        cell->reads = reads;
+        cell->read_room = room;
+    }
+    cell->reads[cell->read_count++] = access;
+}
+
+static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t at)
+{
+    const mscclpp_sim_cell_t *cell = &sim->cells[at];
+    char what[100];
+
+    /* What an earlier launch has left is as good as nothing: the buffers of another call lay there. */
+    if ((cell->defined && cell->launch == launch) || is_application(sim, actor->agent) ||
+        sim->report->faults - sim->faults >= MOST_FAULTS) {
+        return;
+    }
+    mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "undefined", mscclpp_sim_place(sim, actor->agent, actor->clock),
+                       "it reads %s, which nothing has written in %s",
+                       mscclpp_sim_what(sim, at, false, what, sizeof(what)),
+                       cell->defined ? "this launch" : "any launch");
+}
+
+mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at,
+                                     uint32_t position, mscclpp_sim_map_t map)
+{
+    mscclpp_sim_cell_t *cell = &sim->cells[at];
+
+    after_write(sim, actor, at, position, map, false, false);
+    check_defined(sim, actor, launch, at);
+    add_read(sim, actor, cell, position, map);
+    return cell->value;
+}
+
+bool mscclpp_sim_has_packet(const mscclpp_sim_t *sim, size_t at, uint32_t launch)
+{
+    return sim->cells[at].packet != NULL && sim->cells[at].launch == launch;
+}
+
+mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t at,
+                                            uint32_t position)
+{
+    /* Its flag orders it after its writer. */
+    add_read(sim, actor, &sim->cells[at], position, MSCCLPP_SIM_PACKET);
+    add_read(sim, actor, &sim->cells[at + 1], position, MSCCLPP_SIM_PACKET);
+    mscclpp_sim_hear_packet(sim, actor, &sim->cells[at], position);
+    return sim->cells[at].value;
+}
+
+static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at, uint32_t position,
+                  mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+{
+    mscclpp_sim_cell_t *cell = &sim->cells[at];
+
+    after_write(sim, actor, at, position, map, true, packet != NULL);
+    for (uint32_t i = 0; i < cell->read_count; ++i) {
+        if (mscclpp_sim_order(actor, &cell->reads[i], position, map) == MSCCLPP_SIM_UNORDERED) {
+            report_race(sim, actor, &cell->reads[i], false, true, at,
+                        packet != NULL && cell->packet != NULL && cell->launch < launch);
+        }
+    }
+    cell->read_count = 0;
+    cell->value = value;
+    cell->launch = launch;
+    cell->defined = true;
+    cell->write = (mscclpp_sim_access_t){actor->agent, actor->clock, position, (uint8_t)map, packet == NULL};
+    mscclpp_sim_packet_release(cell->packet);
+    cell->packet = packet;
+    if (packet != NULL) {
+        ++packet->references;
+    }
+}
+
+void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at, uint32_t position,
+                       mscclpp_sim_map_t map, mscclpp_sim_value_t value)
+{
+    write(sim, actor, launch, at, position, map, value, NULL);
+}
+
+void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at,
+                              uint32_t position, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+{
+    write(sim, actor, launch, at, position, MSCCLPP_SIM_PACKET, value, packet);
+    write(sim, actor, launch, at + 1, position, MSCCLPP_SIM_PACKET, value, packet);
+    mscclpp_sim_tell_packet(sim, actor, &sim->cells[at], position);
+}
+
+void mscclpp_sim_undefine(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t at)
+{
+    mscclpp_sim_value_t nothing = {at + 1, ~(uint64_t)launch};
+
+    write(sim, actor, launch, at, 0, MSCCLPP_SIM_ALONE, nothing, NULL);
+    sim->cells[at].defined = false;
+}

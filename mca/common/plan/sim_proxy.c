@@ -1,0 +1,116 @@
+/* Port channels: what blocks ask for is done later, in order, by a proxy of each channel. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/sim.h"
+
+void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t channel, mscclpp_sim_entry_t entry)
+{
+    mscclpp_sim_proxy_t *proxy = &sim->ranks[block->rank].proxies[channel];
+    mscclpp_sim_entry_t *entries;
+    uint32_t room;
+
+    if (proxy->count == proxy->room) {
+        room = proxy->room > 0 ? 2 * proxy->room : 16;
+        entries = realloc(proxy->entries, room * sizeof(*entries));
+        if (entries == NULL) {
+            sim->no_memory = true;
+            return;
+        }
+        proxy->entries = entries;
+        proxy->room = room;
+    }
+    entry.know = mscclpp_sim_know_copy(sim, block->actor.now);
+    entry.event = block->actor.events[block->actor.clock];
+    if (entry.know != NULL) {
+        proxy->entries[proxy->count++] = entry;
+    }
+}
+
+void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t r, int type, uint32_t channel, const mscclpp_sim_know_t *know)
+{
+    const mscclpp_plan_channel_t *end = &sim->plan->ranks[r].channels[type][channel];
+    mscclpp_sim_inbox_t *inbox;
+    mscclpp_sim_know_t **signals;
+    uint32_t room;
+
+    if (end->pair < 0) {
+        return;
+    }
+    inbox = &sim->ranks[end->peer].inboxes[type][end->pair];
+    if (inbox->count == inbox->room) {
+        room = inbox->room > 0 ? 2 * inbox->room : 4;
+        signals = malloc(room * sizeof(*signals));
+        if (signals == NULL) {
+            sim->no_memory = true;
+            return;
+        }
+        for (uint32_t i = 0; i < inbox->count; ++i) {
+            signals[i] = inbox->signals[(inbox->first + i) % inbox->room];
+        }
+        free(inbox->signals);
+        inbox->signals = signals;
+        inbox->first = 0;
+        inbox->room = room;
+    }
+    inbox->signals[(inbox->first + inbox->count) % inbox->room] = mscclpp_sim_know_copy(sim, know);
+    ++inbox->count;
+    ++inbox->arrived;
+}
+
+static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const mscclpp_sim_entry_t *entry)
+{
+    mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
+    mscclpp_sim_know_t *know = mscclpp_sim_know_copy(sim, proxy->actor.now);
+    mscclpp_sim_value_t value;
+
+    if (packet == NULL || know == NULL) {
+        free(packet);
+        free(know);
+        sim->no_memory = true;
+        return;
+    }
+    *packet = (mscclpp_sim_packet_t){
+        1, proxy->actor.agent, proxy->actor.clock, proxy->actor.clock, (uint32_t)entry->cells, know};
+    for (size_t e = 0; e < entry->cells; ++e) {
+        bool is_packet = mscclpp_sim_has_packet(sim, entry->from + 2 * e, entry->launch);
+
+        value =
+            mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * e, (uint32_t)e, MSCCLPP_SIM_ALONE);
+        mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * e + 1, (uint32_t)e, MSCCLPP_SIM_ALONE);
+        if (is_packet) {
+            mscclpp_sim_write_packet(sim, &proxy->actor, entry->launch, entry->to + 2 * e, (uint32_t)e, value, packet);
+        }
+    }
+    mscclpp_sim_packet_release(packet);
+}
+
+bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
+{
+    mscclpp_sim_entry_t *entry;
+    mscclpp_sim_value_t value;
+
+    if (proxy->done == proxy->count || sim->no_memory) {
+        return false;
+    }
+    entry = &proxy->entries[proxy->done++];
+    mscclpp_sim_tick(sim, &proxy->actor, entry->event);
+    mscclpp_sim_learn(sim, &proxy->actor, entry->know);
+    mscclpp_sim_meet(sim, &proxy->actor);
+    if (entry->put && entry->raw) {
+        move_raw(sim, proxy, entry);
+    } else if (entry->put) {
+        for (size_t e = 0; e < entry->cells; ++e) {
+            value =
+                mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + e, (uint32_t)e, MSCCLPP_SIM_ALONE);
+            mscclpp_sim_write(sim, &proxy->actor, entry->launch, entry->to + e, (uint32_t)e, MSCCLPP_SIM_ALONE, value);
+        }
+    }
+    if (entry->signal) {
+        mscclpp_sim_deliver(sim, proxy->rank, MSCCLPP_PLAN_PORT, proxy->channel, proxy->actor.now);
+    }
+    free(entry->know);
+    entry->know = NULL;
+    ++sim->steps;
+    return true;
+}

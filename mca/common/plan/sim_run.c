@@ -1,0 +1,215 @@
+/* One run: all ranks, all launches, in one order of steps. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/sim_run.h"
+
+static bool init_channels(mscclpp_sim_t *sim, uint32_t r, mscclpp_sim_proxy_t *proxies)
+{
+    const mscclpp_plan_rank_t *plan = &sim->plan->ranks[r];
+    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+
+    for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
+        rank->inboxes[type] = calloc(plan->channel_count[type] + 1, sizeof(*rank->inboxes[type]));
+        if (rank->inboxes[type] == NULL) {
+            return false;
+        }
+    }
+    rank->proxies = proxies;
+    rank->semaphores = calloc(plan->semaphore_count + 1, sizeof(*rank->semaphores));
+    if (rank->semaphores == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < plan->semaphore_count; ++i) {
+        rank->semaphores[i].value = plan->semaphores[i];
+        rank->semaphores[i].total = calloc(sim->agents + 1, sizeof(*rank->semaphores[i].total));
+        if (rank->semaphores[i].total == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool init(mscclpp_sim_t *sim)
+{
+    const mscclpp_plan_t *plan = sim->plan;
+    uint32_t block = 0, proxy = 0;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        sim->block_count += plan->ranks[r].block_count;
+        sim->proxy_count += plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];
+    }
+    sim->agents = sim->block_count + plan->rank_count + sim->proxy_count;
+    sim->blocks = calloc(sim->block_count + 1, sizeof(*sim->blocks));
+    sim->proxies = calloc(sim->proxy_count + 1, sizeof(*sim->proxies));
+    sim->ranks = calloc(plan->rank_count, sizeof(*sim->ranks));
+    sim->whose = calloc(sim->agents, sizeof(*sim->whose));
+    sim->spare = calloc(sim->agents + 1, sizeof(*sim->spare));
+    if (sim->blocks == NULL || sim->proxies == NULL || sim->ranks == NULL || sim->whose == NULL || sim->spare == NULL) {
+        return false;
+    }
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        uint32_t agent = sim->block_count + r;
+
+        sim->whose[agent] = r;
+        if (!init_channels(sim, r, &sim->proxies[proxy]) || !mscclpp_sim_actor_init(sim, &sim->ranks[r].actor, agent)) {
+            return false;
+        }
+        for (uint32_t b = 0; b < plan->ranks[r].block_count; ++b, ++block) {
+            sim->whose[block] = block;
+            sim->blocks[block].rank = r;
+            sim->blocks[block].block = b;
+            sim->blocks[block].ended = true;
+            if (!mscclpp_sim_actor_init(sim, &sim->blocks[block].actor, block)) {
+                return false;
+            }
+        }
+        for (uint32_t c = 0; c < plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT]; ++c, ++proxy) {
+            agent = sim->block_count + plan->rank_count + proxy;
+            sim->whose[agent] = proxy;
+            sim->proxies[proxy].rank = r;
+            sim->proxies[proxy].channel = c;
+            if (!mscclpp_sim_actor_init(sim, &sim->proxies[proxy].actor, agent)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
+{
+    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+
+    for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
+        for (uint32_t c = 0; rank->inboxes[type] != NULL && c < sim->plan->ranks[r].channel_count[type]; ++c) {
+            mscclpp_sim_inbox_t *inbox = &rank->inboxes[type][c];
+
+            for (uint32_t i = 0; i < inbox->count; ++i) {
+                free(inbox->signals[(inbox->first + i) % inbox->room]);
+            }
+            free(inbox->signals);
+        }
+        free(rank->inboxes[type]);
+    }
+    for (uint32_t i = 0; rank->semaphores != NULL && i < sim->plan->ranks[r].semaphore_count; ++i) {
+        for (uint64_t k = 0; k < rank->semaphores[i].released; ++k) {
+            free(rank->semaphores[i].releases[k]);
+        }
+        free(rank->semaphores[i].releases);
+        free(rank->semaphores[i].total);
+    }
+    free(rank->semaphores);
+    mscclpp_sim_actor_destroy(&rank->actor);
+}
+
+static void destroy(mscclpp_sim_t *sim)
+{
+    for (uint32_t r = 0; sim->ranks != NULL && r < sim->plan->rank_count; ++r) {
+        destroy_rank(sim, r);
+    }
+    for (uint32_t i = 0; sim->blocks != NULL && i < sim->block_count; ++i) {
+        mscclpp_sim_actor_destroy(&sim->blocks[i].actor);
+    }
+    for (uint32_t i = 0; sim->proxies != NULL && i < sim->proxy_count; ++i) {
+        for (uint32_t k = sim->proxies[i].done; k < sim->proxies[i].count; ++k) {
+            free(sim->proxies[i].entries[k].know);
+        }
+        free(sim->proxies[i].entries);
+        mscclpp_sim_actor_destroy(&sim->proxies[i].actor);
+    }
+    mscclpp_sim_memory_destroy(sim);
+    free(sim->blocks);
+    free(sim->proxies);
+    free(sim->ranks);
+    free(sim->whose);
+    free(sim->spare);
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* Every actor once, in one order or another, each for a while. */
+static bool pass(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
+{
+    uint32_t actors = sim->block_count + sim->proxy_count;
+    bool moved = false;
+
+    for (uint32_t i = 0; *random != 0 && i + 1 < actors; ++i) {
+        uint32_t other = i + (uint32_t)(next_random(random) % (actors - i)), kept = order[i];
+
+        order[i] = order[other];
+        order[other] = kept;
+    }
+    for (uint32_t i = 0; i < actors && !sim->no_memory; ++i) {
+        uint64_t most = *random != 0 ? 1 + next_random(random) % 12 : UINT64_MAX;
+
+        for (uint64_t k = 0; k < most; ++k) {
+            bool stepped = order[i] < sim->block_count
+                               ? mscclpp_sim_step(sim, &sim->blocks[order[i]])
+                               : mscclpp_sim_proxy_step(sim, &sim->proxies[order[i] - sim->block_count]);
+
+            moved = moved || stepped;
+            if (!stepped) {
+                break;
+            }
+        }
+    }
+    for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
+        moved = mscclpp_sim_end_launch(sim, r) || moved;
+    }
+    return moved;
+}
+
+static void run(mscclpp_sim_t *sim, uint64_t random)
+{
+    enum { MOST_FAULTS = 8 };
+    uint32_t actors = sim->block_count + sim->proxy_count;
+    uint32_t *order = calloc(actors + 1, sizeof(*order));
+    bool ended = true;
+
+    if (order == NULL) {
+        sim->no_memory = true;
+        return;
+    }
+    for (uint32_t i = 0; i < actors; ++i) {
+        order[i] = i;
+    }
+    for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
+        mscclpp_sim_launch(sim, r);
+    }
+    while (!sim->no_memory && sim->report->faults - sim->faults < MOST_FAULTS && pass(sim, &random, order)) {
+    }
+    free(order);
+    for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
+        ended = ended && sim->ranks[r].ended;
+    }
+    if (!ended && !sim->no_memory && sim->report->faults - sim->faults < MOST_FAULTS) {
+        mscclpp_sim_explain_stuck(sim);
+    }
+}
+
+bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random)
+{
+    bool fits = false;
+
+    sim->faults = sim->report->faults;
+    if (init(sim)) {
+        fits = mscclpp_sim_layout(sim);
+        if (fits) {
+            run(sim, random);
+        }
+    } else {
+        sim->no_memory = true;
+    }
+    destroy(sim);
+    if (sim->no_memory) {
+        sim->report->no_memory = true;
+    }
+    return fits || sim->no_memory;
+}

@@ -1,0 +1,310 @@
+/* One operation of a block, if nothing is missing for it. */
+#include <stdlib.h>
+
+#include "mca/common/plan/sim.h"
+#include "mca/common/plan/words.h"
+
+static void tick(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
+{
+    mscclpp_sim_event_t event = {(uint32_t)(block - sim->blocks), block->op,
+                                 outer->kind == MSCCLPP_PLAN_OP_PIPELINE ? (int32_t)block->inner : -1, block->launch};
+
+    mscclpp_sim_tick(sim, &block->actor, event);
+}
+
+static bool wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        if (sim->ranks[block->rank].inboxes[op->channel_type][op->channels[i]].count == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The number of the signal that is due is kept at the channel; two who count there have to be in order. */
+static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op, uint32_t i,
+                         mscclpp_sim_inbox_t *inbox)
+{
+    char other[160];
+
+    if (inbox->waited > 0 && inbox->last_wait.agent != block->actor.agent &&
+        mscclpp_sim_order(&block->actor, &inbox->last_wait, i, MSCCLPP_SIM_ALONE) == MSCCLPP_SIM_UNORDERED) {
+        ++sim->races;
+        mscclpp_plan_found(sim->report, MSCCLPP_PLAN_RACE, "two-waiters",
+                           mscclpp_sim_place(sim, block->actor.agent, block->actor.clock),
+                           "it waits on %s channel %u, as does %s; nothing says which of the two gets which signal",
+                           mscclpp_plan_channel_name(op->channel_type), op->channels[i],
+                           mscclpp_sim_who(sim, inbox->last_wait.agent, inbox->last_wait.clock, other, sizeof(other)));
+    }
+    inbox->last_wait = (mscclpp_sim_access_t){block->actor.agent, block->actor.clock, i, MSCCLPP_SIM_ALONE, false};
+}
+
+static void wait_for(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        mscclpp_sim_inbox_t *inbox = &sim->ranks[block->rank].inboxes[op->channel_type][op->channels[i]];
+        mscclpp_sim_know_t *know = inbox->signals[inbox->first];
+
+        check_waiter(sim, block, op, i, inbox);
+        inbox->first = (inbox->first + 1) % inbox->room;
+        --inbox->count;
+        ++inbox->waited;
+        mscclpp_sim_learn(sim, &block->actor, know);
+        free(know);
+    }
+}
+
+static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        if (op->channel_type == MSCCLPP_PLAN_PORT) {
+            mscclpp_sim_push(sim, block, op->channels[i],
+                             (mscclpp_sim_entry_t){.signal = true, .launch = block->launch});
+        } else {
+            mscclpp_sim_deliver(sim, block->rank, op->channel_type, op->channels[i], block->actor.now);
+        }
+    }
+}
+
+static bool flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        const mscclpp_sim_proxy_t *proxy = &sim->ranks[block->rank].proxies[op->channels[i]];
+
+        if (proxy->done < proxy->count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void flush(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        mscclpp_sim_learn(sim, &block->actor, sim->ranks[block->rank].proxies[op->channels[i]].actor.now);
+    }
+}
+
+static bool acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->semaphore_count; ++i) {
+        int64_t wanted = 0;
+
+        for (uint32_t k = 0; k < op->semaphore_count; ++k) {
+            wanted += op->semaphores[k] == op->semaphores[i];
+        }
+        if (sim->ranks[block->rank].semaphores[op->semaphores[i]].value < wanted) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->semaphore_count; ++i) {
+        mscclpp_sim_semaphore_t *semaphore = &sim->ranks[block->rank].semaphores[op->semaphores[i]];
+        uint64_t start = sim->plan->ranks[block->rank].semaphores[op->semaphores[i]], which;
+
+        --semaphore->value;
+        which = semaphore->acquired++;
+        if (which >= start) {
+            mscclpp_sim_learn(sim, &block->actor, semaphore->releases[which - start]);
+            free(semaphore->releases[which - start]);
+            semaphore->releases[which - start] = NULL;
+        }
+    }
+}
+
+static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->semaphore_count; ++i) {
+        mscclpp_sim_semaphore_t *semaphore = &sim->ranks[block->rank].semaphores[op->semaphores[i]];
+        mscclpp_sim_know_t **releases;
+        uint64_t room;
+
+        if (semaphore->released == semaphore->room) {
+            room = semaphore->room > 0 ? 2 * semaphore->room : 8;
+            releases = realloc(semaphore->releases, room * sizeof(*releases));
+            if (releases == NULL) {
+                sim->no_memory = true;
+                return;
+            }
+            semaphore->releases = releases;
+            semaphore->room = room;
+        }
+        mscclpp_sim_join(sim, semaphore->total, block->actor.now);
+        semaphore->releases[semaphore->released++] = mscclpp_sim_know_copy(sim, semaphore->total);
+        ++semaphore->value;
+    }
+}
+
+/* The last one to come lets all of them go on. */
+static bool come_to_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    mscclpp_sim_know_t *all = sim->spare;
+    uint32_t come = 0;
+
+    if (block->passes) {
+        block->passes = block->waits = false;
+        return true;
+    }
+    if (block->waits) {
+        return false;
+    }
+    block->waits = true;
+    for (uint32_t i = 0; i < sim->block_count; ++i) {
+        mscclpp_sim_block_t *other = &sim->blocks[i];
+
+        come += other->rank == block->rank && other->waits && !other->passes &&
+                mscclpp_sim_op(sim, other)->barrier == op->barrier;
+    }
+    if (come < op->barrier_blocks) {
+        return false;
+    }
+    for (uint32_t i = 0; i < sim->agents; ++i) {
+        all[i] = (mscclpp_sim_know_t){0, 0, 0, 0};
+    }
+    for (int round = 0; round < 2; ++round) {
+        for (uint32_t i = 0; i < sim->block_count; ++i) {
+            mscclpp_sim_block_t *other = &sim->blocks[i];
+
+            if (other->rank != block->rank || !other->waits || other->passes ||
+                mscclpp_sim_op(sim, other)->barrier != op->barrier) {
+                continue;
+            }
+            if (round == 0) {
+                mscclpp_sim_meet(sim, &other->actor);
+                mscclpp_sim_join(sim, all, other->actor.now);
+            } else {
+                mscclpp_sim_join(sim, other->actor.now, all);
+                other->passes = true;
+            }
+        }
+    }
+    block->passes = block->waits = false;
+    return true;
+}
+
+static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
+{
+    if (block->turns > 0) {
+        if (++block->inner < outer->body_count) {
+            return;
+        }
+        block->inner = 0;
+        if (++block->turn < block->turns) {
+            return;
+        }
+        block->turn = block->turns = 0;
+    }
+    ++block->op;
+}
+
+/* True if a pipeline begins or is left out. */
+static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
+{
+    uint64_t unit = outer->unit / sim->cell_size, total = (uint64_t)outer->num_chunks * sim->chunk;
+
+    if (outer->kind != MSCCLPP_PLAN_OP_PIPELINE || block->turns > 0) {
+        return false;
+    }
+    block->turns = (uint32_t)((total + unit - 1) / unit);
+    if (outer->body_count == 0) {
+        block->turns = 0;
+        ++block->op;
+    }
+    return true;
+}
+
+static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer,
+                    const mscclpp_plan_op_t *op)
+{
+    switch (op->kind) {
+    case MSCCLPP_PLAN_OP_NOP:
+        tick(sim, block, outer);
+        mscclpp_sim_meet(sim, &block->actor);
+        return true;
+    case MSCCLPP_PLAN_OP_BARRIER:
+        if (!block->waits) {
+            tick(sim, block, outer);
+        }
+        return come_to_barrier(sim, block, op);
+    case MSCCLPP_PLAN_OP_SIGNAL:
+    case MSCCLPP_PLAN_OP_RLXSIGNAL:
+        tick(sim, block, outer);
+        signal_all(sim, block, op);
+        return true;
+    case MSCCLPP_PLAN_OP_WAIT:
+    case MSCCLPP_PLAN_OP_RLXWAIT:
+        if (!wait_ready(sim, block, op)) {
+            return false;
+        }
+        tick(sim, block, outer);
+        wait_for(sim, block, op);
+        return true;
+    case MSCCLPP_PLAN_OP_FLUSH:
+        if (!flushed(sim, block, op)) {
+            return false;
+        }
+        tick(sim, block, outer);
+        flush(sim, block, op);
+        return true;
+    case MSCCLPP_PLAN_OP_ACQUIRE:
+        if (!acquire_ready(sim, block, op)) {
+            return false;
+        }
+        tick(sim, block, outer);
+        acquire(sim, block, op);
+        return true;
+    case MSCCLPP_PLAN_OP_RELEASE:
+        tick(sim, block, outer);
+        release(sim, block, op);
+        return true;
+    default:
+        break;
+    }
+    if (!mscclpp_sim_data_ready(sim, block, op)) {
+        return false;
+    }
+    tick(sim, block, outer);
+    mscclpp_sim_data(sim, block, op);
+    return true;
+}
+
+bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
+{
+    const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
+    const mscclpp_plan_op_t *outer, *op;
+
+    if (block->ended || sim->no_memory) {
+        return false;
+    }
+    if (block->op == code->op_count) {
+        block->ended = true;
+        --sim->ranks[block->rank].running;
+        return true;
+    }
+    outer = &code->ops[block->op];
+    if (begin_pipeline(sim, outer, block)) {
+        return true;
+    }
+    op = block->turns > 0 ? &outer->body[block->inner] : outer;
+    if (block->flushing) {
+        if (!flushed(sim, block, op)) {
+            return false;
+        }
+        flush(sim, block, op);
+        block->flushing = false;
+    } else if (!step_op(sim, block, outer, op)) {
+        return false;
+    } else if (op->kind == MSCCLPP_PLAN_OP_PWSF) {
+        /* Its puts are in the queue now. */
+        block->flushing = true;
+        return true;
+    }
+    advance(outer, block);
+    ++sim->steps;
+    return true;
+}

@@ -1,0 +1,249 @@
+/* Why nobody can go on, in words. */
+#include <stdio.h>
+
+#include "mca/common/plan/sim.h"
+#include "mca/common/plan/words.h"
+
+enum { MOST_LINES = 24 };
+
+static mscclpp_plan_place_t place_at(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
+{
+    const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
+    mscclpp_plan_place_t place = {(int)block->rank, (int)block->block, -1, -1, NULL};
+
+    if (block->op < code->op_count) {
+        place.op = (int)block->op;
+        place.inner = block->turns > 0 ? (int)block->inner : -1;
+        place.name = mscclpp_plan_op_name(mscclpp_sim_op(sim, block)->kind);
+    }
+    return place;
+}
+
+static const char *stand(const mscclpp_sim_block_t *block, char *text, size_t size)
+{
+    if (block->turns > 0) {
+        snprintf(text, size, "that block stands at operation %u.%u in turn %u of launch %u", block->op, block->inner,
+                 block->turn, block->launch);
+    } else {
+        snprintf(text, size, "that block stands at operation %u in launch %u", block->op, block->launch);
+    }
+    return text;
+}
+
+/* Whether an operation does what a stuck one waits for. */
+typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
+                              const mscclpp_sim_block_t *waiter, uint32_t which);
+
+static bool signals(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
+                    const mscclpp_sim_block_t *waiter, uint32_t which)
+{
+    const mscclpp_plan_op_t *wait = mscclpp_sim_op(sim, waiter);
+    bool sends = op->kind == MSCCLPP_PLAN_OP_SIGNAL || op->kind == MSCCLPP_PLAN_OP_RLXSIGNAL ||
+                 op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
+
+    for (uint32_t i = 0; sends && op->channel_type == wait->channel_type && i < op->channel_count; ++i) {
+        const mscclpp_plan_channel_t *channel = &sim->plan->ranks[r].channels[op->channel_type][op->channels[i]];
+
+        if (channel->peer == waiter->rank && channel->pair == (int64_t)wait->channels[which]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool releases(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
+                     const mscclpp_sim_block_t *waiter, uint32_t which)
+{
+    const mscclpp_plan_op_t *wait = mscclpp_sim_op(sim, waiter);
+
+    for (uint32_t i = 0; op->kind == MSCCLPP_PLAN_OP_RELEASE && r == waiter->rank && i < op->semaphore_count; ++i) {
+        if (op->semaphores[i] == wait->semaphores[which]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Packets that land in the chunk that is waited for. */
+static bool sends_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
+                          const mscclpp_sim_block_t *waiter, uint32_t which)
+{
+    const mscclpp_plan_op_t *wait = mscclpp_sim_op(sim, waiter);
+    const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
+    const mscclpp_plan_item_t *wanted = &wait->src[which], *item;
+
+    (void)r;
+    for (uint32_t i = 0; shape != NULL && i < op->dst_count; ++i) {
+        item = &op->dst[i];
+        if (mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)) &&
+            (item->where == MSCCLPP_PLAN_MULTICAST || item->rank == waiter->rank) &&
+            item->index < wanted->index + wanted->size && wanted->index < item->index + item->size) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The next operation, of any block, that would help: of this launch first of all. */
+static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t which,
+                          provides_fn_t provides, char *text, size_t size)
+{
+    char where[120], place[80];
+
+    for (uint32_t b = 0; b < sim->block_count; ++b) {
+        const mscclpp_sim_block_t *block = &sim->blocks[b];
+        const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
+
+        for (uint32_t k = block->ended ? code->op_count : block->op; k < code->op_count; ++k) {
+            const mscclpp_plan_op_t *op = &code->ops[k];
+            mscclpp_plan_place_t at = {(int)block->rank, (int)block->block, (int)k, -1, mscclpp_plan_op_name(op->kind)};
+
+            for (uint32_t i = 0; i <= op->body_count; ++i) {
+                const mscclpp_plan_op_t *candidate = i == 0 ? op : &op->body[i - 1];
+
+                if (!provides(sim, block->rank, candidate, waiter, which)) {
+                    continue;
+                }
+                at.inner = (int)i - 1;
+                at.name = mscclpp_plan_op_name(candidate->kind);
+                snprintf(text, size, "the next would come from %s, but %s",
+                         mscclpp_plan_place_text(at, place, sizeof(place)), stand(block, where, sizeof(where)));
+                return true;
+            }
+        }
+    }
+    snprintf(text, size, "no block has an operation before it that gives one");
+    return false;
+}
+
+static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                         const char *place)
+{
+    char provider[300];
+
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        const mscclpp_sim_inbox_t *inbox = &sim->ranks[block->rank].inboxes[op->channel_type][op->channels[i]];
+
+        if (inbox->count > 0) {
+            continue;
+        }
+        find_provider(sim, block, i, signals, provider, sizeof(provider));
+        mscclpp_plan_explain(
+            sim->report, "%s in launch %u waits for signal %llu from rank %u over %s channel %u; %llu came; %s.", place,
+            block->launch, (unsigned long long)inbox->waited + 1,
+            sim->plan->ranks[block->rank].channels[op->channel_type][op->channels[i]].peer,
+            mscclpp_plan_channel_name(op->channel_type), op->channels[i], (unsigned long long)inbox->arrived, provider);
+        return;
+    }
+}
+
+static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                            const char *place)
+{
+    char provider[300];
+
+    for (uint32_t i = 0; i < op->semaphore_count; ++i) {
+        if (sim->ranks[block->rank].semaphores[op->semaphores[i]].value > 0) {
+            continue;
+        }
+        find_provider(sim, block, i, releases, provider, sizeof(provider));
+        mscclpp_plan_explain(sim->report, "%s in launch %u waits for a release of semaphore %u, which is at 0; %s.",
+                             place, block->launch, op->semaphores[i], provider);
+        return;
+    }
+}
+
+static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                            const char *place)
+{
+    const mscclpp_sim_cell_t *cell = &sim->cells[block->missing];
+    char provider[300], what[100], who[160];
+    const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
+    uint32_t which = 0;
+
+    mscclpp_sim_what(sim, block->missing, true, what, sizeof(what));
+    if (cell->packet != NULL && cell->launch > block->launch) {
+        mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s, which %s has overwritten.", place,
+                             block->launch, what,
+                             mscclpp_sim_who(sim, cell->write.agent, cell->write.clock, who, sizeof(who)));
+        return;
+    }
+    /* The first source whose packets are not all there. */
+    for (uint32_t i = 0; i < op->src_count; ++i) {
+        if (mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)) &&
+            mscclpp_sim_holds(sim, block, op, i, block->missing)) {
+            which = i;
+        }
+    }
+    find_provider(sim, block, which, sends_packets, provider, sizeof(provider));
+    mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s; %s.", place, block->launch, what,
+                         provider);
+}
+
+static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                            const char *place)
+{
+    uint32_t come = 0;
+
+    for (uint32_t i = 0; i < sim->block_count; ++i) {
+        const mscclpp_sim_block_t *other = &sim->blocks[i];
+
+        come += other->rank == block->rank && other->waits && mscclpp_sim_op(sim, other)->barrier == op->barrier;
+    }
+    mscclpp_plan_explain(sim->report, "%s in launch %u waits at barrier %u, to which %u of %u blocks have come.", place,
+                         block->launch, op->barrier, come, op->barrier_blocks);
+}
+
+void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
+{
+    const mscclpp_sim_block_t *first = NULL;
+    uint32_t stuck = 0, launch = UINT32_MAX;
+    char place[80];
+    int lines = 0;
+
+    for (uint32_t i = 0; i < sim->block_count; ++i) {
+        if (!sim->blocks[i].ended) {
+            ++stuck;
+            if (sim->blocks[i].launch < launch) {
+                launch = sim->blocks[i].launch;
+                first = &sim->blocks[i];
+            }
+        }
+    }
+    if (first == NULL) {
+        return;
+    }
+    if (!mscclpp_plan_found(sim->report, MSCCLPP_PLAN_DEADLOCK, "deadlock", place_at(sim, first),
+                            "in launch %u %u blocks wait for ever", launch, stuck)) {
+        return;
+    }
+    for (uint32_t i = 0; i < sim->block_count && lines < MOST_LINES; ++i) {
+        const mscclpp_sim_block_t *block = &sim->blocks[i];
+        const mscclpp_plan_op_t *op;
+
+        if (block->ended) {
+            continue;
+        }
+        ++lines;
+        op = mscclpp_sim_op(sim, block);
+        if (block->flushing) {
+            continue; /* what its proxy does, only waits for others */
+        }
+        mscclpp_plan_place_text(place_at(sim, block), place, sizeof(place));
+        switch (op->kind) {
+        case MSCCLPP_PLAN_OP_WAIT:
+        case MSCCLPP_PLAN_OP_RLXWAIT:
+            explain_wait(sim, block, op, place);
+            break;
+        case MSCCLPP_PLAN_OP_ACQUIRE:
+            explain_acquire(sim, block, op, place);
+            break;
+        case MSCCLPP_PLAN_OP_BARRIER:
+            explain_barrier(sim, block, op, place);
+            break;
+        default:
+            explain_packets(sim, block, op, place);
+            break;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+/* Who did what to which chunk, in words. */
+#include <stdio.h>
+
+#include "mca/common/plan/sim.h"
+#include "mca/common/plan/words.h"
+
+const mscclpp_plan_op_t *mscclpp_sim_op(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
+{
+    const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
+    const mscclpp_plan_op_t *op = &code->ops[block->op];
+
+    return op->kind == MSCCLPP_PLAN_OP_PIPELINE && block->turns > 0 ? &op->body[block->inner] : op;
+}
+
+static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim_event_t *event)
+{
+    const mscclpp_sim_block_t *block = &sim->blocks[event->block];
+    const mscclpp_plan_op_t *op = &sim->plan->ranks[block->rank].blocks[block->block].ops[event->op];
+
+    if (event->inner >= 0) {
+        op = &op->body[event->inner];
+    }
+    return (mscclpp_plan_place_t){(int)block->rank, (int)block->block, (int)event->op, event->inner,
+                                  mscclpp_plan_op_name(op->kind)};
+}
+
+mscclpp_plan_place_t mscclpp_sim_place(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock)
+{
+    uint32_t whose = sim->whose[agent];
+
+    if (agent < sim->block_count) {
+        return place_of(sim, &sim->blocks[whose].actor.events[clock]);
+    }
+    if (agent < sim->block_count + sim->plan->rank_count) {
+        return (mscclpp_plan_place_t){(int)whose, -1, -1, -1, NULL};
+    }
+    return place_of(sim, &sim->proxies[whose].actor.events[clock]);
+}
+
+const char *mscclpp_sim_who(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size)
+{
+    uint32_t whose = sim->whose[agent];
+    char place[80];
+
+    mscclpp_plan_place_text(mscclpp_sim_place(sim, agent, clock), place, sizeof(place));
+    if (agent < sim->block_count) {
+        snprintf(text, size, "%s in launch %u", place, sim->blocks[whose].actor.events[clock].launch);
+    } else if (agent < sim->block_count + sim->plan->rank_count) {
+        uint32_t next = sim->ranks[whose].actor.events[clock].launch;
+
+        snprintf(text, size,
+                 next == 1 ? "the application of rank %u before launch %u"
+                           : "the application of rank %u after launch %u",
+                 whose, next == 1 ? next : next - 1);
+    } else {
+        snprintf(text, size, "the proxy, for %s in launch %u", place, sim->proxies[whose].actor.events[clock].launch);
+    }
+    return text;
+}
+
+const char *mscclpp_sim_what(const mscclpp_sim_t *sim, size_t cell, bool packet, char *text, size_t size)
+{
+    for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
+        for (int type = MSCCLPP_PLAN_BUFFERS - 1; type >= 0; --type) {
+            const mscclpp_sim_rank_t *rank = &sim->ranks[r];
+            size_t at = cell - rank->base[type], half;
+
+            if (cell < rank->base[type] || at >= rank->cells[type]) {
+                continue;
+            }
+            if (type == MSCCLPP_PLAN_SCRATCH) {
+                half = sim->plan->halves ? rank->cells[type] / 2 : rank->cells[type];
+                at %= half;
+                at /= packet ? 2 : 1;
+                at /= sim->wrap > 0 ? sim->wrap : sim->chunk;
+            } else {
+                at /= sim->chunk;
+            }
+            snprintf(text, size, "chunk %zu of the %s of rank %u", at,
+                     mscclpp_plan_buffer_name((mscclpp_plan_buffer_t)type), r);
+            return text;
+        }
+    }
+    snprintf(text, size, "a chunk");
+    return text;
+}

@@ -1,0 +1,210 @@
+/* Which sizes and orders a plan is simulated with. */
+#include "mca/common/plan/simulate.h"
+
+#include "mca/common/plan/sim_run.h"
+#include "mca/common/plan/visit.h"
+#include "mca/common/plan/words.h"
+
+enum { MOST_SIZES = 4, MOST_TURNS = 4096, MOST_AGENTS = 4096 };
+static const uint64_t most_touches = (uint64_t)400 << 20, most_work = (uint64_t)20 << 30, small_work = 4 << 20;
+
+typedef struct {
+    const mscclpp_plan_t *plan;
+    uint64_t unit;     /* common divisor of the turns of all pipelines; 0: none */
+    uint64_t longest;  /* turn */
+    uint64_t multiple; /* of all turns; 0: too large */
+    bool groups, extremes, wraps, scratch_outside;
+    uint64_t ops, operands, turning; /* in a launch; chunks that it touches outside of pipelines and within */
+} survey_t;
+
+/* One size. */
+typedef struct {
+    uint32_t chunk, wrap;
+    uint64_t cell_size;
+} size_case_t;
+
+static uint64_t divisor(uint64_t a, uint64_t b)
+{
+    uint64_t rest;
+
+    for (; b != 0; a = b, b = rest) {
+        rest = a % b;
+    }
+    return a;
+}
+
+static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+{
+    survey_t *survey = context;
+    const mscclpp_plan_item_t *item;
+    uint64_t weight, members;
+
+    ++survey->ops;
+    survey->extremes = survey->extremes || op->reduce != MSCCLPP_PLAN_SUM;
+    survey->groups = survey->groups || op->tbg_size > 0;
+    if (op->kind == MSCCLPP_PLAN_OP_PIPELINE) {
+        survey->multiple =
+            survey->multiple == 0 ? op->unit : survey->multiple / divisor(survey->multiple, op->unit) * op->unit;
+        survey->unit = divisor(op->unit, survey->unit);
+        survey->longest = op->unit > survey->longest ? op->unit : survey->longest;
+    }
+    for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
+        item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
+        members = item->where == MSCCLPP_PLAN_MULTICAST ? survey->plan->ranks[place.rank].groups[item->group].count : 1;
+        weight = (uint64_t)item->size * members;
+        *(pipeline != NULL ? &survey->turning : &survey->operands) += weight;
+        if (item->type == MSCCLPP_PLAN_SCRATCH) {
+            survey->wraps = survey->wraps || pipeline != NULL;
+            survey->scratch_outside = survey->scratch_outside || pipeline == NULL;
+        }
+    }
+}
+
+/* The largest chunk that the plan's range of messages allows, in bytes. */
+static uint64_t largest_chunk(const mscclpp_plan_t *plan)
+{
+    uint64_t in = 0, out = 0;
+
+    mscclpp_sim_shape(plan, 0, &in, &out);
+    in = plan->collective == MSCCLPP_PLAN_ALLGATHER || in == 0 ? out : in;
+    return in > 0 ? plan->max_bytes / in : plan->max_bytes;
+}
+
+/* Bytes of a scratch chunk where the scratch is one for all buffers, so that pipelines over larger ones wrap around. */
+static uint64_t wrap_bytes(const survey_t *survey)
+{
+    const mscclpp_plan_t *plan = survey->plan;
+    uint64_t room = (uint64_t)64 << 20, chunks = 0;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        if (plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] > chunks) {
+            chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH];
+        }
+    }
+    if (!plan->reuse || !survey->wraps || survey->scratch_outside || chunks == 0 || survey->multiple == 0) {
+        return 0;
+    }
+    room = (plan->halves ? room / 2 : room) / chunks;
+    /* A turn does not reach over the end. */
+    return room / survey->multiple * survey->multiple;
+}
+
+static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
+{
+    uint64_t most = largest_chunk(survey->plan), wrap = wrap_bytes(survey), cell, longest;
+    int count = 0;
+
+    if (survey->unit == 0) {
+        sizes[count++] = (size_case_t){1, 0, 1};
+        if (survey->groups) {
+            sizes[count++] = (size_case_t){4, 0, 1};
+            sizes[count++] = (size_case_t){5, 0, 1};
+        } else {
+            sizes[count++] = (size_case_t){2, 0, 1};
+        }
+        return count;
+    }
+    /* Half a turn, one turn, two turns and a half. */
+    cell = survey->unit % 2 == 0 ? survey->unit / 2 : survey->unit;
+    longest = survey->longest / cell;
+    sizes[count++] = (size_case_t){1, 0, cell};
+    if (longest <= MOST_TURNS && most >= survey->longest) {
+        sizes[count++] = (size_case_t){(uint32_t)longest, 0, cell};
+    }
+    if (longest <= MOST_TURNS && most > survey->longest) {
+        sizes[count++] = (size_case_t){(uint32_t)(2 * longest + 1), 0, cell};
+    }
+    if (wrap > 0 && most > wrap) {
+        if (wrap / survey->unit <= MOST_TURNS) {
+            sizes[count++] =
+                (size_case_t){(uint32_t)(wrap / survey->unit + 3), (uint32_t)(wrap / survey->unit), survey->unit};
+        } else {
+            mscclpp_plan_found(report, MSCCLPP_PLAN_NOTE, "not-simulated", mscclpp_plan_nowhere,
+                               "chunks of more than %llu bytes, for which the scratch wraps around",
+                               (unsigned long long)wrap);
+        }
+    }
+    return count;
+}
+
+static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
+                uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
+{
+    mscclpp_sim_t sim = {.plan = survey->plan,
+                         .report = report,
+                         .chunk = size->chunk,
+                         .wrap = size->wrap,
+                         .cell_size = size->cell_size,
+                         .launches = (uint32_t)options->launches,
+                         .seed = options->seed,
+                         .extremes = survey->extremes};
+
+    if (!mscclpp_sim_run(&sim, random)) {
+        mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
+                           "buffers of too many chunks to be simulated");
+    }
+    stats->steps += sim.steps;
+    ++stats->runs;
+}
+
+/* A scratch that may not wrap around can still be made as large as the message. */
+static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
+                     mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
+{
+    mscclpp_plan_report_t wrapped;
+
+    mscclpp_plan_report_init(&wrapped);
+    for (uint64_t k = 0; k < 2 && wrapped.faults == 0 && !wrapped.no_memory; ++k) {
+        run(survey, options, size, k == 0 ? 0 : options->seed + k, &wrapped, stats);
+    }
+    for (int i = 0; i < wrapped.count && wrapped.faults > 0; ++i) {
+        if (wrapped.finding[i].kind == MSCCLPP_PLAN_NOTE || wrapped.finding[i].text == NULL) {
+            continue;
+        }
+        mscclpp_plan_found(report, MSCCLPP_PLAN_NOTE, "wrap", mscclpp_plan_nowhere,
+                           "nothing keeps its pipelines from going around a scratch of %llu bytes a chunk faster than "
+                           "it is emptied, so larger chunks need as much scratch: %s",
+                           (unsigned long long)size->wrap * size->cell_size, wrapped.finding[i].text);
+        break;
+    }
+    report->no_memory = report->no_memory || wrapped.no_memory;
+    mscclpp_plan_report_destroy(&wrapped);
+    ++stats->sizes;
+}
+
+bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_options_t *options,
+                           mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
+{
+    survey_t survey = {.plan = plan};
+    size_case_t sizes[MOST_SIZES];
+    int faults = report->faults, count, orders;
+    uint64_t touches, work, agents = plan->rank_count;
+
+    mscclpp_plan_visit(plan, look, &survey);
+    *stats = (mscclpp_plan_sim_stats_t){0, 0, mscclpp_sim_has_result(plan), 0};
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        agents += plan->ranks[r].block_count + plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];
+    }
+    count = choose_sizes(&survey, report, sizes);
+    for (int i = 0; i < count && report->faults == faults && !report->no_memory; ++i) {
+        touches = (survey.operands + survey.turning) * sizes[i].chunk * (uint64_t)options->launches;
+        /* Of a pipeline's operations each may come once a cell. */
+        work = (survey.ops + survey.turning * sizes[i].chunk) * agents * (uint64_t)options->launches;
+        orders = work < small_work ? 4 : 2;
+        if (touches > most_touches || work > most_work || agents > MOST_AGENTS) {
+            mscclpp_plan_found(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
+                               "too large to be simulated: %llu accesses by %llu blocks and channels",
+                               (unsigned long long)touches, (unsigned long long)agents);
+            break;
+        }
+        if (sizes[i].wrap > 0) {
+            try_wrap(&survey, options, &sizes[i], report, stats);
+            continue;
+        }
+        for (int k = 0; k < orders && report->faults == faults && !report->no_memory; ++k) {
+            run(&survey, options, &sizes[i], k == 0 ? 0 : options->seed * 8 + (uint64_t)(4 * i + k), report, stats);
+        }
+        ++stats->sizes;
+    }
+    return report->faults == faults && !report->no_memory;
+}

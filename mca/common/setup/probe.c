@@ -1,0 +1,43 @@
+/* Meetings of kernels that show what calls may rely on. */
+#include "mca/common/base/clock.h"
+#include "mca/common/setup/internal.h"
+
+/* Seconds in which the kernels of all ranks must have met. */
+#define DEADLINE 10.0
+
+mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
+                                     mscclpp_dev_args_t *args, int rounds, double *seconds_p)
+{
+    const mscclpp_dev_launch_t launch = {kernel, 1, nthreads, args};
+    mscclpp_status_t status = MSCCLPP_OK;
+    double timeout = team->group.timeout, warn_after = team->group.warn_after;
+    int round;
+
+    *seconds_p = 0;
+    team->group.probing = true;
+    /* Waiting for room is waiting for other calls, for as long as those may take. */
+    status = mscclpp_group_meet(&team->group, 0);
+    team->group.timeout = DEADLINE;
+    team->group.warn_after = 0;
+    mscclpp_runner_fill_args(&team->runner, args);
+    for (round = 0; round < rounds && status == MSCCLPP_OK; ++round) {
+        const double started = mscclpp_now();
+        double took;
+
+        status = mscclpp_runner_launch(&team->runner, NULL, &launch, "probe");
+        took = mscclpp_now() - started;
+        /* The first round waits for the ranks to arrive. */
+        if (round == 1 || (round > 1 && took < *seconds_p)) {
+            *seconds_p = took;
+        }
+    }
+    mscclpp_group_give_room(&team->group);
+    if (status != MSCCLPP_OK) {
+        /* The peers' kernels would wait for this rank's until the deadline. */
+        (void)mscclpp_team_fail(team, status);
+    }
+    team->group.probing = false;
+    team->group.timeout = timeout;
+    team->group.warn_after = warn_after;
+    return status;
+}

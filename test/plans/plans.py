@@ -1,0 +1,230 @@
+"""Small execution plans, written out by hand for the tests: one for each way of moving data."""
+
+
+class Block:
+    def __init__(self, rank):
+        self.rank, self.ops = rank, []
+        self.channels, self.remotes = {}, {}
+
+    def _place(self, tables, kind, number):
+        table = tables.setdefault(kind, [])
+        if number not in table:
+            table.append(number)
+        return table.index(number)
+
+    def op(self, name, **keys):
+        self.ops.append(dict(name=name, **keys))
+
+    def sync(self, name, kind, numbers):
+        self.op(name, channel_type=kind, channel_ids=[self._place(self.channels, kind, n) for n in numbers])
+
+    def nop(self):
+        self.op("nop")
+
+    def remote(self, kind, rank, buffer, index, size=1):
+        number = self.rank.remote(rank, buffer, kind)
+        return {"buffer_id": self._place(self.remotes, kind, number), "index": index, "size": size}
+
+    def multicast(self, number, index, size=1):
+        return {"switch_channel_id": self._place(self.channels, "switch", number), "index": index, "size": size}
+
+    def move(self, name, src, dst, kind=None, channels=(), **keys):
+        if kind:
+            keys["channel_type"] = kind
+        if channels:
+            keys["channel_ids"] = [self._place(self.channels, kind, n) for n in channels]
+        self.op(name, src_buff=src, dst_buff=dst, **keys)
+
+    def out(self, position):
+        return {"id": position, "ops": self.ops,
+                "channels": [{"channel_type": k, "channel_ids": v} for k, v in self.channels.items()],
+                "remote_buffer_refs": [{"access_channel_type": k, "remote_buffer_ids": v}
+                                       for k, v in self.remotes.items()]}
+
+
+class Rank:
+    def __init__(self, number, inputs, outputs, scratch):
+        self.number, self.chunks = number, (inputs, outputs, scratch)
+        self.blocks, self.peers, self.remotes, self.groups, self.semaphores = [], {}, [], [], []
+
+    def block(self):
+        self.blocks.append(Block(self))
+        return self.blocks[-1]
+
+    def channel(self, kind, peer):
+        self.peers.setdefault(kind, []).append(peer)
+        return len(self.peers[kind]) - 1
+
+    def remote(self, rank, buffer, kind):
+        for number, entry in enumerate(self.remotes):
+            if (entry["rank"], entry["type"]) == (rank, buffer):
+                if kind not in entry["access_channel_types"]:
+                    entry["access_channel_types"].append(kind)
+                return number
+        self.remotes.append({"rank": rank, "type": buffer, "access_channel_types": [kind]})
+        return len(self.remotes) - 1
+
+    def out(self):
+        inputs, outputs, scratch = self.chunks
+        channels = [{"channel_type": k, "connected_to": v} for k, v in self.peers.items()]
+        channels += [{"channel_type": "switch", "buffer_type": buffer,
+                      "rank_groups": [{"size": len(ranks), "ranks": ranks}]} for buffer, ranks in self.groups]
+        return {"id": self.number, "input_chunks": inputs, "output_chunks": outputs, "scratch_chunks": scratch,
+                "channels": channels, "remote_buffers": self.remotes,
+                "semaphores": [{"init_value": v} for v in self.semaphores],
+                "threadblocks": [block.out(i) for i, block in enumerate(self.blocks)]}
+
+
+def local(kind, index, size=1):
+    return {"type": kind, "index": index, "size": size}
+
+
+def plan(name, collective, ranks, protocol="Simple", inplace=False, **keys):
+    return {"name": name, "collective": collective, "protocol": protocol, "inplace": inplace,
+            "gpus": [rank.out() for rank in ranks], **keys}
+
+
+def peers_of(r, n):
+    return [p for p in range(n) if p != r]
+
+
+def handshake(block, channels):
+    """Tells the peers that this rank has come, and waits until they have."""
+    block.sync("rlxsignal", "memory", channels)
+    block.sync("rlxwait", "memory", channels)
+    block.nop()
+
+
+def finish(block, channels):
+    """Tells the peers that this rank has done its work, and waits until they have."""
+    block.nop()
+    block.sync("signal", "memory", channels)
+    block.sync("wait", "memory", channels)
+    block.nop()
+
+
+def allgather_put(n=2):
+    ranks = [Rank(r, 1, n, 0) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        channels = [rank.channel("memory", p) for p in peers_of(r, n)]
+        block = rank.block()
+        handshake(block, channels)
+        block.move("put", [local("i", 0)] * (n - 1), [block.remote("memory", p, "o", r) for p in peers_of(r, n)],
+                   "memory")
+        block.move("copy", [local("i", 0)], [local("o", r)])
+        finish(block, channels)
+    return plan("allgather_put", "allgather", ranks)
+
+
+def allreduce_rres(n=2, group=1):
+    """Each rank sums its chunk over all ranks and stores it to all of them, in place."""
+    ranks = [Rank(r, n, n, 0) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        blocks = [rank.block() for _ in range(group)]
+        for part, block in enumerate(blocks):
+            channels = [rank.channel("memory", p) for p in peers_of(r, n)]
+            handshake(block, channels)
+            remote = [block.remote("memory", p, "i", r) for p in peers_of(r, n)]
+            keys = {"tbg_info": {"tb_id": part, "tbg_size": group}} if group > 1 else {}
+            block.move("rres", [local("i", r)] + remote, [local("i", r)] + remote, "memory", reduce_op="sum", **keys)
+            finish(block, channels)
+    return plan("allreduce_rres", "allreduce", ranks, inplace=True)
+
+
+def allreduce_oneshot(n=2, halves=True):
+    """Each rank sends all of its input as packets to every peer, and sums what comes."""
+    ranks = [Rank(r, n, n, n * n) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        block = rank.block()
+        for p in peers_of(r, n):
+            rank.channel("memory", p)
+        block.move("ppkt", [local("i", 0, n)] * (n - 1),
+                   [block.remote("memory", p, "s", r * n, n) for p in peers_of(r, n)], "memory")
+        block.move("repkt", [local("i", 0, n)] + [local("s", p * n, n) for p in peers_of(r, n)],
+                   [local("i", 0, n)], reduce_op="sum")
+    return plan("allreduce_oneshot", "allreduce", ranks, "LL", True, use_double_scratch_buffer=halves)
+
+
+def reducescatter_barrier(n=2):
+    """Two blocks copy the peers' parts to the scratch, meet, and each sums one half of what all of them hold."""
+    ranks = [Rank(r, n, 1, n) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        for part in range(2):
+            block = rank.block()
+            channels = [rank.channel("memory", p) for p in peers_of(r, n)]
+            handshake(block, channels)
+            group = {"tbg_info": {"tb_id": part, "tbg_size": 2}}
+            for p in peers_of(r, n):
+                block.move("get", [block.remote("memory", p, "i", r)], [local("s", p)], "memory", **group)
+            block.op("barrier", barrier_id=0, num_threadblocks=2)
+            block.move("re", [local("i", r)] + [local("s", p) for p in peers_of(r, n)], [local("o", 0)],
+                       reduce_op="sum", **group)
+            finish(block, channels)
+    return plan("reducescatter_barrier", "reducescatter", ranks)
+
+
+def alltoall_port(n=2):
+    ranks = [Rank(r, n, n, 0) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        peers = peers_of(r, n)
+        channels = [rank.channel("port", p) for p in peers]
+        block = rank.block()
+        block.sync("signal", "port", channels)
+        block.sync("wait", "port", channels)
+        block.nop()
+        block.move("put", [local("i", p) for p in peers], [block.remote("port", p, "o", r) for p in peers], "port",
+                   channels)
+        block.sync("signal", "port", channels)
+        block.sync("flush", "port", channels)
+        block.move("copy", [local("i", r)], [local("o", r)])
+        block.sync("wait", "port", channels)
+        block.nop()
+    return plan("alltoall_port", "alltoall", ranks)
+
+
+def allreduce_pipeline(credits=2):
+    """Within one rank: a block fills the scratch, another one empties it, and credits say how far ahead it may be."""
+    rank = Rank(0, 1, 1, 1)
+    rank.semaphores = [credits, 0]
+    turns = {"unit_size": 64, "num_chunks": 1}
+    fill, drain = rank.block(), rank.block()
+    fill.op("pipeline", iter_context=turns, ops=[
+        {"name": "sem_acquire", "semaphore_ids": [0]}, {"name": "nop"},
+        {"name": "copy", "src_buff": [local("i", 0)], "dst_buff": [local("s", 0)]},
+        {"name": "nop"}, {"name": "sem_release", "semaphore_ids": [1]}])
+    drain.op("pipeline", iter_context=turns, ops=[
+        {"name": "sem_acquire", "semaphore_ids": [1]}, {"name": "nop"},
+        {"name": "copy", "src_buff": [local("s", 0)], "dst_buff": [local("o", 0)]},
+        {"name": "nop"}, {"name": "sem_release", "semaphore_ids": [0]}])
+    return plan("allreduce_pipeline", "allreduce", [rank])
+
+
+def allreduce_switch(n=2):
+    ranks = [Rank(r, n, n, 0) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        rank.groups = [("i", list(range(n)))]
+        channels = [rank.channel("memory", p) for p in peers_of(r, n)]
+        block = rank.block()
+        handshake(block, channels)
+        block.move("glres", [block.multicast(0, r)], [block.multicast(0, r)], "switch", reduce_op="sum")
+        finish(block, channels)
+    return plan("allreduce_switch", "allreduce", ranks, inplace=True)
+
+
+def as_max(plan_):
+    for gpu in plan_["gpus"]:
+        for block in gpu["threadblocks"]:
+            for op in block["ops"]:
+                if "reduce_op" in op:
+                    op["reduce_op"] = "max"
+    return plan_
+
+
+def all_plans():
+    return {"allgather_put_2": allgather_put(2), "allgather_put_3": allgather_put(3),
+            "allreduce_rres_2": allreduce_rres(2), "allreduce_rres_4": allreduce_rres(4),
+            "allreduce_rres_2_groups": allreduce_rres(2, 3), "allreduce_oneshot_2": allreduce_oneshot(2),
+            "allreduce_oneshot_4": allreduce_oneshot(4), "reducescatter_barrier_3": reducescatter_barrier(3),
+            "alltoall_port_3": alltoall_port(3), "allreduce_pipeline": allreduce_pipeline(),
+            "allreduce_switch_4": allreduce_switch(4),
+            "allreduce_max_3": as_max(allreduce_rres(3))}

@@ -1,0 +1,64 @@
+/* mscclpp_plan: reads, checks and shows execution plans. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/plan/plan_tool.h"
+
+static const char help[] =
+    "Usage: mscclpp_plan COMMAND [OPTION]... FILE...\n"
+    "Execution plans are JSON files that say what each block of each GPU does in a collective call.\n"
+    "\n"
+    "  check FILE...        proves that each plan hangs, races and yields wrong results in no launch, or says why not\n"
+    "  help                 this text\n"
+    "  version\n"
+    "\n"
+    "mscclpp_plan COMMAND --help tells of the options of a command.\n"
+    "Exit status: 0 if no plan is refused, 1 if one is or cannot be read, 2 for wrong usage.\n";
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {{"check", plan_tool_check}};
+
+bool plan_tool_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p)
+{
+    char *end = NULL;
+    unsigned long long number;
+
+    errno = 0;
+    number = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < least || number > most) {
+        fprintf(stderr, "mscclpp_plan: %s is \"%s\"; allowed are whole numbers from %llu to %llu\n", option, text,
+                (unsigned long long)least, (unsigned long long)most);
+        return false;
+    }
+    *number_p = number;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "";
+
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); ++i) {
+        if (strcmp(command, commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    if (strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
+        fputs(help, stdout);
+        return PLAN_OK;
+    }
+    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
+        printf("mscclpp_plan %s\n", MSCCLPP_VERSION);
+        return PLAN_OK;
+    }
+    if (*command == '\0') {
+        fputs(help, stderr);
+    } else {
+        fprintf(stderr, "mscclpp_plan: unknown command \"%s\"; there are check, help and version\n", command);
+    }
+    return PLAN_USAGE;
+}

@@ -1,0 +1,229 @@
+/* mscclpp_plan check: what is wrong with plans. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/common/plan/check.h"
+#include "mca/common/plan/simulate.h"
+#include "mca/common/plan/words.h"
+#include "tools/plan/plan_tool.h"
+
+static const char help[] = "Usage: mscclpp_plan check [OPTION]... FILE...\n"
+                           "Says of each plan whether it keeps the rules of the format.\n"
+                           "\n"
+                           "      --json             an array of objects, one a file\n"
+                           "  -q, --quiet            refused plans only\n"
+                           "  -h, --help             this text\n"
+                           "\n"
+                           "Exit status: 0 if no plan is refused, 1 if one is or cannot be read, 2 for wrong usage.\n";
+
+enum { JSON = 256, STATIC, LAUNCHES, SEED };
+
+static const struct option table[] = {{"static", no_argument, NULL, STATIC},
+                                      {"launches", required_argument, NULL, LAUNCHES},
+                                      {"seed", required_argument, NULL, SEED},
+                                      {"json", no_argument, NULL, JSON},
+                                      {"quiet", no_argument, NULL, 'q'},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {NULL, 0, NULL, 0}};
+
+typedef struct {
+    bool json, quiet, only_static;
+    mscclpp_plan_sim_options_t sim;
+} options_t;
+
+static void json_string(const char *text)
+{
+    putchar('"');
+    for (; *text != '\0'; ++text) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\') {
+            printf("\\%c", c);
+        } else if (c < 0x20) {
+            printf("\\u%04x", c);
+        } else {
+            putchar(c);
+        }
+    }
+    putchar('"');
+}
+
+static void json_number(const char *name, int value)
+{
+    if (value >= 0) {
+        printf(", \"%s\": %d", name, value);
+    }
+}
+
+static void print_json(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
+                       const mscclpp_plan_sim_stats_t *stats)
+{
+    printf("  {\"file\": ");
+    json_string(path);
+    printf(", \"verdict\": \"%s\", \"faults\": %d", mscclpp_plan_verdict(report), report->faults);
+    if (plan != NULL) {
+        printf(", \"name\": ");
+        json_string(plan->name);
+        printf(", \"collective\": \"%s\", \"ranks\": %u, \"digest\": \"%016llx\"",
+               mscclpp_plan_collective_name(plan->collective), plan->rank_count, (unsigned long long)plan->digest);
+    }
+    printf(", \"simulated\": {\"runs\": %d, \"sizes\": %d, \"steps\": %llu, \"results\": %s}", stats->runs,
+           stats->sizes, (unsigned long long)stats->steps, stats->runs > 0 && stats->checked ? "true" : "false");
+    printf(", \"findings\": [");
+    for (int i = 0; i < report->count; ++i) {
+        const mscclpp_plan_finding_t *finding = &report->finding[i];
+
+        printf("%s\n    {\"kind\": \"%s\", \"rule\": \"%s\"", i > 0 ? "," : "", mscclpp_plan_kind_name(finding->kind),
+               finding->rule);
+        json_number("rank", finding->place.rank);
+        json_number("block", finding->place.block);
+        json_number("op", finding->place.op);
+        json_number("inner", finding->place.inner);
+        if (finding->place.name != NULL) {
+            printf(", \"name\": ");
+            json_string(finding->place.name);
+        }
+        printf(", \"text\": ");
+        json_string(finding->text != NULL ? finding->text : "");
+        if (finding->schedule != NULL) {
+            printf(", \"schedule\": ");
+            json_string(finding->schedule);
+        }
+        putchar('}');
+    }
+    printf("]}");
+}
+
+/* Each line of a schedule, set in. */
+static void print_schedule(const char *schedule)
+{
+    const char *end;
+
+    for (; *schedule != '\0'; schedule = end + 1) {
+        end = strchr(schedule, '\n');
+        printf("      %.*s\n", (int)(end - schedule), schedule);
+    }
+}
+
+static void print_verdict(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
+                          const mscclpp_plan_sim_stats_t *stats, const options_t *options)
+{
+    printf("%s: %s", path, mscclpp_plan_verdict(report));
+    if (report->faults == 0 && stats->runs > 0) {
+        printf(" (%s%s on %u rank%s, %d launches, %d sizes, %d runs)", mscclpp_plan_collective_name(plan->collective),
+               stats->checked ? "" : ", results not known,", plan->rank_count, plan->rank_count == 1 ? "" : "s",
+               options->sim.launches, stats->sizes, stats->runs);
+    } else if (report->faults == 0) {
+        printf(" (static checks only)");
+    }
+    putchar('\n');
+}
+
+static void print_text(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
+                       const mscclpp_plan_sim_stats_t *stats, const options_t *options)
+{
+    char place[80];
+    int kept = 0;
+
+    if (options->quiet && report->faults == 0) {
+        return;
+    }
+    print_verdict(path, plan, report, stats, options);
+    for (int i = 0; i < report->count; ++i) {
+        const mscclpp_plan_finding_t *finding = &report->finding[i];
+
+        kept += finding->kind != MSCCLPP_PLAN_NOTE;
+        printf("  %s%s: %s [%s]\n", finding->kind == MSCCLPP_PLAN_NOTE ? "note: " : "",
+               mscclpp_plan_place_text(finding->place, place, sizeof(place)),
+               finding->text != NULL ? finding->text : "no memory for the text", finding->rule);
+        if (finding->schedule != NULL) {
+            print_schedule(finding->schedule);
+        }
+    }
+    if (report->faults > kept) {
+        printf("  and %d more\n", report->faults - kept);
+    }
+}
+
+/* False if the plan is refused. */
+static bool check(const char *path, const options_t *options)
+{
+    mscclpp_plan_report_t report;
+    mscclpp_plan_sim_stats_t stats = {0, 0, false, 0};
+    mscclpp_plan_t *plan = NULL;
+    bool fine;
+
+    mscclpp_plan_report_init(&report);
+    fine = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
+           (options->only_static || mscclpp_plan_simulate(plan, &options->sim, &report, &stats));
+    if (report.no_memory) {
+        mscclpp_plan_found(&report, MSCCLPP_PLAN_UNREAD, "memory", mscclpp_plan_nowhere, "no memory");
+    }
+    if (options->json) {
+        print_json(path, plan, &report, &stats);
+    } else {
+        print_text(path, plan, &report, &stats, options);
+    }
+    mscclpp_plan_free(plan);
+    mscclpp_plan_report_destroy(&report);
+    return fine;
+}
+
+int plan_tool_check(int argc, char **argv)
+{
+    options_t options = {false, false, false, {MSCCLPP_PLAN_LAUNCHES, 1}};
+    uint64_t number = 0;
+    int option, status = PLAN_OK;
+
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "qh", table, NULL)) != -1) {
+        switch (option) {
+        case JSON:
+            options.json = true;
+            break;
+        case STATIC:
+            options.only_static = true;
+            break;
+        case LAUNCHES:
+            if (!plan_tool_number("--launches", optarg, 1, MSCCLPP_PLAN_MAX_LAUNCHES, &number)) {
+                return PLAN_USAGE;
+            }
+            options.sim.launches = (int)number;
+            break;
+        case SEED:
+            if (!plan_tool_number("--seed", optarg, 1, UINT32_MAX, &options.sim.seed)) {
+                return PLAN_USAGE;
+            }
+            break;
+        case 'q':
+            options.quiet = true;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return PLAN_OK;
+        default:
+            return PLAN_USAGE;
+        }
+    }
+    if (optind == argc) {
+        fprintf(stderr, "mscclpp_plan check: no FILE\n");
+        return PLAN_USAGE;
+    }
+    if (options.json) {
+        printf("[\n");
+    }
+    for (int i = optind; i < argc; ++i) {
+        if (!check(argv[i], &options)) {
+            status = PLAN_REFUSED;
+        }
+        if (options.json) {
+            printf("%s\n", i + 1 < argc ? "," : "\n]");
+        }
+    }
+    if (fflush(stdout) != 0) {
+        perror("mscclpp_plan");
+        return PLAN_REFUSED;
+    }
+    return status;
+}
