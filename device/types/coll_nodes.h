@@ -7,18 +7,26 @@
 
 /*
  * True for patterns in which one rank alone has blocks. The owners of shards on its node take turns to send them to the
- * other nodes; of other patterns each owner sends those of its own rank, and of the ranks beyond the owners that have
- * its number modulo the number of shards.
+ * other nodes; of others that move, each owner sends those of its own rank, and of the ranks beyond the owners that
+ * have its number modulo the number of shards.
  */
-#define MSCCLPP_DEV_COLL_TURNS(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_SCATTER)
+#define MSCCLPP_DEV_COLL_ALONE(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_SCATTER)
 
 /*
- * Of a node: ranks whose blocks an owner sends in a turn, at most, and blocks of each for one other node. A block that
- * goes to several ranks of a node is sent there once.
+ * True for patterns of which a node sends another one what the blocks of its ranks combine to: for one rank the owners
+ * do that by turns, for each rank the one that has its number modulo the number of shards.
  */
-#define MSCCLPP_DEV_COLL_NODES_CLIENTS(pattern_, most_, shards_)                                                       \
-    (MSCCLPP_DEV_COLL_TURNS(pattern_) ? 1u : ((most_) + (shards_)-1) / (shards_))
-#define MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern_, most_) (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_) ? (most_) : 1u)
+#define MSCCLPP_DEV_COLL_MERGES(pattern_) ((pattern_) == MSCCLPP_DEV_REDUCE || (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)
+
+/* Ranks of a node that have one owner, at most. */
+#define MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_) (((most_) + (shards_)-1) / (shards_))
+
+/* Blocks that an owner puts to another node in a turn, at most. One for several ranks of a node is sent there once. */
+#define MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern_, most_, shards_)                                                        \
+    ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_REDUCE ? 1u                                          \
+     : (pattern_) == MSCCLPP_DEV_SCATTER                                 ? (most_)                                     \
+     : (pattern_) == MSCCLPP_DEV_ALLTOALL ? (most_)*MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_)                        \
+                                          : MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_))
 
 /* So many sets of rows take turns; device/kern/coll/nodes.h says why that is enough. */
 #define MSCCLPP_DEV_COLL_NODES_SETS 3u
@@ -27,9 +35,15 @@
  * Rows of the bulk area, some sets for each block of the grid: one for each rank's block for this one, and those in
  * which an owner is given what it sends for others. A row has a unit for the size of what is in it, and a tile.
  */
-#define MSCCLPP_DEV_COLL_NODES_ROWS(pattern_, nranks_, most_, shards_)                                                 \
-    ((uint64_t)(nranks_) + (MSCCLPP_DEV_COLL_TURNS(pattern_) ? 1u : ((most_)-1) / (shards_)) *                         \
-                               (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_) ? (uint64_t)(nranks_) : 1u))
+#define MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_)                                       \
+    ((pattern_) == MSCCLPP_DEV_BCAST     ? (uint64_t)1                                                                 \
+     : (pattern_) == MSCCLPP_DEV_SCATTER ? (uint64_t)(nranks_)                                                         \
+     : (pattern_) == MSCCLPP_DEV_REDUCE  ? (uint64_t)(most_)                                                           \
+     : (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER                                                                        \
+         ? (uint64_t)(nnodes_)*MSCCLPP_DEV_COLL_NODES_EACH(most_, shards_) * (most_)                                   \
+         : ((uint64_t)(most_)-1) / (shards_) * ((pattern_) == MSCCLPP_DEV_ALLTOALL ? (nranks_) : 1u))
+#define MSCCLPP_DEV_COLL_NODES_ROWS(pattern_, nranks_, nnodes_, most_, shards_)                                        \
+    ((nranks_) + MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_))
 #define MSCCLPP_DEV_COLL_NODES_PITCH(bulk_size_, nblocks_, rows_)                                                      \
     ((bulk_size_) / (MSCCLPP_DEV_COLL_NODES_SETS * (uint64_t)(nblocks_) * (rows_)) / MSCCLPP_DEV_UNIT *                \
      MSCCLPP_DEV_UNIT)

@@ -19,6 +19,9 @@ const char *const case_algos[CASE_ALGOS] = {
 #define AUTO_TWO 256
 #define AUTO_MORE 512
 
+/* Bytes of a block between nodes, where a turn takes the threads of all ranks long. */
+#define NODES_LARGEST 20000
+
 bool case_varies(int coll)
 {
     return coll == MSCCLPP_COLL_ALLGATHERV || coll == MSCCLPP_COLL_ALLTOALLV || coll == MSCCLPP_COLL_ALLTOALLW ||
@@ -128,7 +131,8 @@ size_t case_largest(size_t scratch_size, int ranks)
 /* Elements of the largest block. */
 static uint64_t draw_count(const case_t *c, size_t scratch_size, uint64_t *state)
 {
-    const uint64_t n = (uint64_t)c->ranks, peers = n > 1 ? n - 1 : 1, most = limit(scratch_size, c->ranks);
+    const uint64_t n = (uint64_t)c->ranks, peers = n > 1 ? n - 1 : 1;
+    const uint64_t most = case_least(limit(scratch_size, c->ranks), c->choice.nodes != 0 ? NODES_LARGEST : UINT64_MAX);
     const uint64_t automatic = (n <= 2 ? AUTO_TWO : AUTO_MORE) / peers;
     mscclpp_layout_t layout;
     uint64_t bytes, slot, tile;
@@ -411,6 +415,9 @@ static int find_served(const case_t *c, size_t scratch_size)
     if (c->most == 0 || (n == 1 && !(c->combines && element_of(c->dtype)->pair))) {
         return CASE_NOTHING;
     }
+    if (c->choice.nodes < 0 ? n > 1 : c->choice.nodes > 0 && n > (uint64_t)c->choice.nodes) {
+        return CASE_BY_NODES;
+    }
     if (algo == CASE_AUTO) {
         algo = c->most * (n > 1 ? n - 1 : 1) <= (n <= 2 ? AUTO_TWO : AUTO_MORE) ? MSCCLPP_COLL_BY_PACKETS
                                                                                 : MSCCLPP_COLL_BY_ZEROCOPY;
@@ -542,26 +549,27 @@ void case_describe(const case_t *c, int rank, char *text, size_t size)
     if (case_has_root(c->coll)) {
         snprintf(root, sizeof(root), ", root %d", c->root);
     }
-    snprintf(
-        text, size,
-        "%s by %s, %d ranks, grid %dx%d,%s blocks of up to %llu bytes%s%s%s%s%s; rank %d: %sin %s + %u, %zu bytes, "
-        "out %s + %u, %zu bytes",
-        mscclpp_coll_name(c->coll), case_algos[c->choice.algo], c->ranks, c->choice.blocks, c->choice.threads, type,
-        (unsigned long long)c->most, root, c->choice.place >= 0 ? ", " : "",
-        c->choice.place >= 0 ? places[c->choice.place] : "", c->varied ? ", " : "",
-        c->varied ? layouts[c->choice.layout] : "", rank, side->in_place ? "in place, " : "",
-        side->has_in ? user_kind_name(side->in_kind) : "NULL", side->in_offset, side->in_bytes,
-        side->has_out ? user_kind_name(side->out_kind) : "NULL", side->out_offset, side->out_bytes);
+    snprintf(text, size,
+             "%s by %s, %d ranks, nodes %d, grid %dx%d,%s blocks of up to %llu bytes%s%s%s%s%s; rank %d: %sin %s + %u, "
+             "%zu bytes, "
+             "out %s + %u, %zu bytes",
+             mscclpp_coll_name(c->coll), case_algos[c->choice.algo], c->ranks, c->choice.nodes, c->choice.blocks,
+             c->choice.threads, type, (unsigned long long)c->most, root, c->choice.place >= 0 ? ", " : "",
+             c->choice.place >= 0 ? places[c->choice.place] : "", c->varied ? ", " : "",
+             c->varied ? layouts[c->choice.layout] : "", rank, side->in_place ? "in place, " : "",
+             side->has_in ? user_kind_name(side->in_kind) : "NULL", side->in_offset, side->in_bytes,
+             side->has_out ? user_kind_name(side->out_kind) : "NULL", side->out_offset, side->out_bytes);
 }
 
-#define CHOICES 14
+#define CHOICES 15
 
 void case_write_choice(const case_choice_t *choice, char *text, size_t size)
 {
     const case_choice_t *c = choice;
 
-    snprintf(text, size, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", c->coll, c->algo, c->ranks, c->blocks, c->threads,
-             c->size, c->dtype, c->op, c->place, c->in_align, c->out_align, c->root, c->kind, c->layout);
+    snprintf(text, size, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", c->coll, c->algo, c->ranks, c->blocks,
+             c->threads, c->size, c->dtype, c->op, c->place, c->in_align, c->out_align, c->root, c->kind, c->layout,
+             c->nodes);
 }
 
 bool case_read_choice(const char *text, case_choice_t *choice)
@@ -569,9 +577,9 @@ bool case_read_choice(const char *text, case_choice_t *choice)
     case_choice_t *c = choice;
     char rest;
 
-    return sscanf(text, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d%c", &c->coll, &c->algo, &c->ranks, &c->blocks,
+    return sscanf(text, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d%c", &c->coll, &c->algo, &c->ranks, &c->blocks,
                   &c->threads, &c->size, &c->dtype, &c->op, &c->place, &c->in_align, &c->out_align, &c->root, &c->kind,
-                  &c->layout, &rest) == CHOICES &&
+                  &c->layout, &c->nodes, &rest) == CHOICES &&
            c->coll >= 0 && c->coll <= CASE_ALLREDUCE && c->algo >= 0 && c->algo < CASE_ALGOS && c->ranks >= 1 &&
            c->ranks <= RANKS_MAX;
 }

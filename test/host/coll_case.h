@@ -52,6 +52,7 @@ typedef enum { KIND_DEVICE, KIND_EXACT, KIND_HOST, KIND_MIXED, KINDS } case_kind
 #define CASE_AUTO MSCCLPP_COLL_BY_LAST
 #define CASE_ALGOS (MSCCLPP_COLL_BY_LAST + 1)
 #define CASE_NOTHING MSCCLPP_COLL_BY_LAST /* served: there is nothing to do, or one rank does it alone */
+#define CASE_BY_NODES (CASE_NOTHING + 1)  /* served: by what serves ranks on several nodes */
 
 extern const char *const case_algos[CASE_ALGOS];
 
@@ -71,6 +72,7 @@ typedef struct {
     int root;
     int kind;
     int layout;
+    int nodes; /* the parameter ranks_per_node, with which nodes are imitated */
 } case_choice_t;
 
 typedef struct {

@@ -90,7 +90,9 @@ static mscclpp_status_t make_call(coll_end_t *end, const case_t *c, const void *
 static bool check_name(const coll_end_t *end, const case_t *c, const char *before)
 {
     const char *name = mscclpp_team_last_algorithm(end->team);
-    const char *wanted = c->served == CASE_NOTHING ? before : case_algos[c->served];
+    const char *wanted = c->served == CASE_NOTHING    ? before
+                         : c->served == CASE_BY_NODES ? "nodes"
+                                                      : case_algos[c->served];
     char what[128];
 
     if (c->coll != CASE_ALLREDUCE && strcmp(name, wanted) != 0) {

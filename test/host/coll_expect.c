@@ -44,6 +44,48 @@ static int operand_count(const case_t *c, int rank)
     return c->coll == MSCCLPP_COLL_SCAN ? rank + 1 : c->coll == MSCCLPP_COLL_EXSCAN ? rank : c->ranks;
 }
 
+static int node_of(const case_t *c, int rank)
+{
+    return c->choice.nodes > 0 ? rank / c->choice.nodes : c->choice.nodes < 0 ? rank % -c->choice.nodes : 0;
+}
+
+/* True if nodes send what the operands of their ranks combine to. */
+static bool merges(const case_t *c)
+{
+    return c->served == CASE_BY_NODES && (c->coll == MSCCLPP_COLL_REDUCE || case_reduce_scatters(c->coll));
+}
+
+/* Combines the operands of each node, in rank order, and then those. */
+static void reduce_by_nodes(const case_t *c, const void *const *operands, uint64_t count, void *result)
+{
+    const void *of_node[RANKS_MAX], *partials[RANKS_MAX];
+    void *partial[RANKS_MAX];
+    int node, rank, nodes = 0, here;
+
+    for (node = 0; node < c->ranks; ++node) {
+        for (rank = here = 0; rank < c->ranks; ++rank) {
+            if (node_of(c, rank) == node) {
+                of_node[here++] = operands[rank];
+            }
+        }
+        if (here == 0) {
+            continue;
+        }
+        partial[nodes] = calloc(count, c->extent);
+        if (partial[nodes] == NULL) {
+            perror("calloc");
+            exit(1);
+        }
+        reference_reduce(c->dtype, c->op, of_node, here, 0, count, partial[nodes]);
+        partials[nodes] = partial[nodes];
+        ++nodes;
+    }
+    reference_reduce(c->dtype, c->op, partials, nodes, 0, count, result);
+    for (node = 0; node < nodes; ++node) {
+        free(partial[node]);
+    }
+}
+
 static void expect_combined(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
                             unsigned char *result)
 {
@@ -58,7 +100,11 @@ static void expect_combined(const case_t *c, int rank, unsigned char *const *in,
         operands[sender] =
             input_of(c, sender, in, out) + (case_reduce_scatters(c->coll) ? case_send_of(c, sender, rank)->offset : 0);
     }
-    reference_reduce(c->dtype, c->op, operands, operand_count(c, rank), 0, count, result);
+    if (merges(c)) {
+        reduce_by_nodes(c, operands, count, result);
+    } else {
+        reference_reduce(c->dtype, c->op, operands, operand_count(c, rank), 0, count, result);
+    }
 }
 
 static void print_bytes(char *text, size_t size, const unsigned char *bytes, size_t count)

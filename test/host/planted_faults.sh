@@ -145,6 +145,10 @@ run_collectives() {
     run test_collectives matrix
 }
 
+run_collectives_nodes() {
+    run test_collectives --timeout "$deadline" nodes
+}
+
 run_stream() {
     run test_enqueue --quick --timeout "$deadline" nodes
 }
@@ -210,7 +214,7 @@ run_linger() {
 }
 
 run_room() {
-    run test_rooms --quick --timeout "$deadline" crowd
+    run test_admissions --quick --timeout "$deadline" crowd
 }
 
 run_fifo() {
@@ -323,7 +327,8 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines \
-    schedule chains renewal stream linger room fifo ports transport collectives; do
+    schedule chains renewal stream linger room fifo ports transport collectives \
+    collectives_nodes; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
 tell
@@ -413,7 +418,7 @@ plant engine-operand-missing engines $engine $engine 's/(all = theirs) < all .*/
 plant engine-reduced-early engines $engine $engine 's/(return) ended == engine->kernels .*/\1 engine->begun;/'
 plant engine-empty-chunks engines $engine $engine 's/(return) ended == engine->kernels .*/\1 ended;/'
 plant engine-result-early engines $engine $engine 's/(peer->returned) < reduced/\1 <= reduced/'
-plant engine-returned-early engines $engine $engine '/status = look\(team, engine->result/d'
+plant engine-returned-early engines $engine $engine '/status = query\(engine, engine->result/d'
 plant engine-end-early engines $engine $engine 's/all && least\(engine, word\) >= .*\) \{/all) {/'
 plant engine-event-early engines $engine $engine \
     '/event_record\(engine->operand/s/\[k % MSCCLPP_DEV_ENGINE_DEPTH/[(k + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'
@@ -474,6 +479,13 @@ plant coll-direct-begin collectives $coll/direct.h $launcher \
 plant coll-direct-end collectives $coll/direct.h $launcher 's/^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);//'
 plant coll-engines-end collectives mca/common/task/coll_engines.c mca/common/task/coll_engines.c \
     's/status = mscclpp_coll_meet\(task, "end of copies"\);//'
+plant coll-nodes-rows collectives_nodes device/types/coll_nodes.h $launcher \
+    's/(COLL_NODES_SETS) 3u/\1 2u/'
+plant coll-nodes-relay collectives_nodes $coll/nodes.h $launcher \
+    's/^        mscclpp_dev_barrier\(ctx, &nodes->common, \+\+b->barriers\);//'
+plant coll-nodes-await collectives_nodes $coll/nodes.h $launcher 's/turn->index \+ 1\);/turn->index);/'
+plant coll-nodes-begin collectives_nodes $coll/nodes.h $launcher \
+    's/^        mscclpp_dev_barrier\(ctx, common, \+\+b\.barriers\);//'
 plant coll-packets-silent collectives $coll/packets.h $launcher 's/units == 0 \&\& p->lane == 0/false/'
 
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!room->taken && //'

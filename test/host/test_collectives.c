@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "device/types/nodes.h"
 #include "test/host/coll_end.h"
 #include "test/host/covering.h"
 #include "test/host/elements.h"
@@ -24,6 +25,13 @@ static const struct {
 } grids[] = {{1, 1}, {1, 3}, {2, 2}, {3, 4}, {2, 8}};
 
 #define GRIDS ((int)(sizeof(grids) / sizeof(grids[0])))
+
+/* How nodes are imitated: of consecutive ranks, or dealt out. The places of the first dimension where they are. */
+static const int node_shapes[] = {1, 2, 3, 5, -2, -3};
+
+#define SHAPES ((int)(sizeof(node_shapes) / sizeof(node_shapes[0])))
+
+static bool over_nodes; /* the matrix in hand is that of several nodes */
 
 static parts_options_t options;
 static uint64_t base_seed = 1;
@@ -61,7 +69,8 @@ static double now(void)
 static void choice_of(const int *row, case_choice_t *choice)
 {
     choice->coll = row[BY_COLL];
-    choice->algo = row[BY_ALGO];
+    choice->algo = over_nodes ? CASE_AUTO : row[BY_ALGO];
+    choice->nodes = over_nodes ? node_shapes[row[BY_ALGO]] : 0;
     choice->ranks = row[BY_RANKS] + 1;
     choice->blocks = grids[row[BY_GRID]].blocks;
     choice->threads = grids[row[BY_GRID]].threads;
@@ -119,6 +128,27 @@ static const covering_t matrix = {
     .settle = settle,
 };
 
+static const covering_t nodes_matrix = {
+    .dims = DIMS,
+    .values = {MSCCLPP_COLL_LAST, SHAPES, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
+               ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
+    .settle = settle,
+};
+
+/* A tile or many; who drives the proxy; a FIFO that is often full. */
+static void configure_nodes(mscclpp_config_t *config, const case_choice_t *choice)
+{
+    const int draw = choice->ranks + choice->nodes + 64, per = choice->nodes;
+    const int nodes = per > 0 ? (choice->ranks + per - 1) / per : choice->ranks < -per ? choice->ranks : -per;
+    const size_t slots = (size_t)MSCCLPP_DEV_NODES_SLOTS(nodes);
+
+    config->ranks_per_node = choice->nodes;
+    config->transport = "shm";
+    config->exchange_size = slots * (draw % 2 == 0 ? 5000 : 40000);
+    config->proxy = draw % 3 == 0 ? "thread" : "progress";
+    config->fifo_size = draw % 5 == 0 ? 2 : 512;
+}
+
 static void configure(mscclpp_config_t *config, const case_choice_t *choice)
 {
     mscclpp_config_init(config);
@@ -127,6 +157,9 @@ static void configure(mscclpp_config_t *config, const case_choice_t *choice)
     config->twin_threads = choice->threads;
     config->timeout = options.timeout;
     config->ucx = false;
+    if (choice->nodes != 0) {
+        configure_nodes(config, choice);
+    }
 #define FORCE(id_, name_, pattern_) config->name_##_algorithm = case_algos[choice->algo];
     MSCCLPP_COLLS(FORCE)
 #undef FORCE
@@ -143,6 +176,31 @@ typedef struct {
     coll_images_t images;
 } group_t;
 
+/* An all-reduce between other calls, as they share what they exchange between nodes by. */
+static void all_reduce(coll_end_t *end, uint64_t seed)
+{
+    const size_t count = 1 + (size_t)(seed % 4000);
+    int32_t *values = calloc(count, sizeof(*values));
+    const mscclpp_allreduce_args_t args = {values, values, count, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, ++end->call};
+    const int32_t n = end->rank->size;
+    bool good = true;
+    size_t i;
+
+    REQUIRE(values != NULL);
+    for (i = 0; i < count; ++i) {
+        values[i] = (int32_t)i + end->rank->rank;
+    }
+    good = mscclpp_allreduce(end->team, &args) == MSCCLPP_OK;
+    for (i = 0; i < count && good; ++i) {
+        good = values[i] == n * (int32_t)i + n * (n - 1) / 2;
+    }
+    if (!good) {
+        fprintf(stderr, "FAIL an all-reduce of %zu integers between other calls\n", count);
+        ++end->rank->failures;
+    }
+    free(values);
+}
+
 static void run_group_on(rank_t *rank)
 {
     group_t *group = rank->argument;
@@ -157,6 +215,9 @@ static void run_group_on(rank_t *rank)
         case_draw(&group->choices[i], group->seeds[i], SCRATCH_SIZE, &c);
         coll_case_fill(&c, rank->rank, group->images.in[rank->rank], group->images.out[rank->rank]);
         meet(rank);
+        if (c.choice.nodes != 0 && group->seeds[i] % 3 == 0) {
+            all_reduce(&end, group->seeds[i]);
+        }
         (void)coll_end_call(&end, &c, &group->images);
         case_free(&c);
         /* After an error the team is of no use; after a wrong result one report is enough. */
@@ -215,13 +276,13 @@ static void run_rows(int (*rows)[COVERING_DIMS], int count)
     free(seeds);
 }
 
-static void test_matrix(int scale)
+static void run_matrix(const covering_t *covering)
 {
     const double started = now();
     covering_result_t result;
 
-    (void)scale;
-    covering_build(&matrix, base_seed, &result);
+    over_nodes = covering == &nodes_matrix;
+    covering_build(covering, base_seed, &result);
     printf("%d cases cover %d pairs, %d others cannot be; %.1f s\n", result.count, result.pairs, result.impossible,
            now() - started);
     run_rows(result.rows, result.count);
@@ -229,8 +290,21 @@ static void test_matrix(int scale)
     free(result.rows);
 }
 
+static void test_matrix(int scale)
+{
+    (void)scale;
+    run_matrix(&matrix);
+}
+
+static void test_nodes(int scale)
+{
+    (void)scale;
+    run_matrix(&nodes_matrix);
+}
+
 static const part_t parts[] = {
     {"matrix", test_matrix},
+    {"nodes", test_nodes},
     {NULL, NULL},
 };
 
@@ -270,8 +344,8 @@ int main(int argc, char **argv)
 
     unit_begin();
     (void)dim_names;
-    mscclpp_gpu_host_set_filter(user_is_host);
-    late_copies = mscclpp_gpu_host_ops;
+    mscclpp_gpu_twin_set_filter(user_is_host);
+    late_copies = mscclpp_gpu_twin_ops;
     late_copies.copy = late_copies.put;
     base_seed = seed != NULL ? strtoull(seed, NULL, 10) : base_seed;
     if (one != NULL) {

@@ -124,12 +124,12 @@ cases_nodes_algorithms() {
 cases_nodes_collectives() {
     local n per shape transport
     local -a nodes
-    for shape in 2/1/ucx 3/2/ucx 4/2/shm 4/3/ucx 5/2/shm; do
+    for shape in 2/1/ucx 3/2/ucx 4/2/shm 4/3/ucx 5/2/shm 5/-3/ucx; do
         IFS=/ read -r n per transport <<<"$shape"
         nodes=(-n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per"
             --mca coll_mscclpp_transport "$transport")
         run "nodes:native:$shape" 120 "${nodes[@]}" "$bindir/test_stage"
-        [[ $shape == @(4/3/ucx|5/2/shm) ]] || continue
+        [[ $shape == @(4/3/ucx|5/-3/ucx) ]] || continue
         run "nodes:native_layout:$shape" 120 "${nodes[@]}" "$bindir/test_stage_layout"
         run "nodes:native_silent:$shape" 120 "${nodes[@]}" "$bindir/test_silent"
     done

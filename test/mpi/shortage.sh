@@ -6,7 +6,8 @@
 # On each allocation that fails all ranks end alike. The errors that these jobs print are theirs to print.
 cases_no_memory() {
     local n per who transport=shm # UCX 1.13 aborts where a connection ends that is still being wired up
-    local -a init=("${forced[@]}")
+    local -a init=("${forced[@]}") shared=()
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || shared=(--mca coll_mscclpp_twin_shared_only 1)
     if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
         transport=cuda_ipc
         # Asked for by name, CUDA would begin in MPI_Init, and its runtime does not survive there without memory.
@@ -16,6 +17,20 @@ cases_no_memory() {
         run "no_memory:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory"
     done
     run "no_memory:stage" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_no_memory" stage
+    # The same for what is taken of the device.
+    for n in 2 3; do
+        run "no_memory:device:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory" gpu 1
+        run "no_memory:device:large:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_reuse 0 \
+            ${shared[@]+"${shared[@]}"} "$bindir/test_no_memory" gpu 100000
+    done
+    run "no_memory:device:engines" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_reuse 0 ${shared[@]+"${shared[@]}"} \
+        --mca coll_mscclpp_algorithm engines "$bindir/test_no_memory" gpu 100000
+    run "no_memory:device:stage" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_reuse 0 \
+        --mca coll_mscclpp_algorithm stage "$bindir/test_no_memory" gpu 100000
+    for per in 1 2; do
+        run "no_memory:device:nodes:3/$per" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
+            --mca coll_mscclpp_transport "$transport" --mca coll_mscclpp_reuse 0 "$bindir/test_no_memory" gpu 100000
+    done
     for who in 1 all; do
         for n in 1 2 3 4; do
             run "no_memory:init:$who:$n" 60 -n 3 "${init[@]}" "$bindir/test_no_memory" init $who $n

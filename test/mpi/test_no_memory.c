@@ -8,6 +8,9 @@
  *        test_no_memory stage: each allocation of a staged call of many parts fails once; the result is right all the
  *        same, as the peers are on their way into the call.
  *        test_no_memory init RANK|all NTH: the same from the beginning of MPI_Init on.
+ *        test_no_memory gpu INTS [call|dup RANK|all NTH]: in place of these allocations, whatever is taken of the
+ * device fails once: its memory and pinned memory, mappings, streams, events and prepared launches. Calls of so many
+ * ints.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,10 +41,20 @@ static uintptr_t code_begin, code_end;
 static _Thread_local int left;
 static _Thread_local bool happened;
 
+/* What fails is what is taken of the device, and not the host's memory. */
+static bool of_device;
+
+/* Of each call, and the values that all ranks but one have. */
+static size_t ints = 1;
+static int *values;
+
 static int find_component(struct dl_phdr_info *info, size_t size, void *data);
 
 static bool is_due(const void *caller)
 {
+    if (of_device) {
+        return false;
+    }
     if (left != 0 && code_end == 0) {
         const int kept = left;
 
@@ -54,6 +67,18 @@ static bool is_due(const void *caller)
     }
     happened = true;
     errno = ENOMEM;
+    return true;
+}
+
+/* The component asks for it by name: mca/common/gpu/refusing.h. */
+PUBLIC bool mscclpp_test_gpu_refuses(const char *what);
+PUBLIC bool mscclpp_test_gpu_refuses(const char *what)
+{
+    (void)what;
+    if (!of_device || left == 0 || (left != ALL && --left != 0)) {
+        return false;
+    }
+    happened = true;
     return true;
 }
 
@@ -115,17 +140,23 @@ typedef struct {
 
 static void call(MPI_Comm comm, mt_buffer_t *send, mt_buffer_t *recv, int *code_p, bool *right_p)
 {
-    int kept = left, value = mt_rank + 1;
+    int kept = left;
 
     left = 0;
-    mt_buffer_put(send, &value, sizeof(value));
+    for (size_t i = 0; i < ints; ++i) {
+        values[i] = mt_rank + 1 + (int)(i % 1000);
+    }
+    mt_buffer_put(send, values, sizeof(int) * ints);
     left = kept;
-    *code_p = MPI_Allreduce(send->data, recv->data, 1, MPI_INT, MPI_SUM, comm);
+    *code_p = MPI_Allreduce(send->data, recv->data, (int)ints, MPI_INT, MPI_SUM, comm);
     kept = left;
     left = 0;
-    mt_buffer_get(recv, &value, sizeof(value));
+    mt_buffer_get(recv, values, sizeof(int) * ints);
     left = kept;
-    *right_p = value == mt_size * (mt_size + 1) / 2;
+    *right_p = true;
+    for (size_t i = 0; i < ints; ++i) {
+        *right_p = *right_p && values[i] == mt_size * (mt_size + 1) / 2 + mt_size * (int)(i % 1000);
+    }
 }
 
 /* Makes a communicator and calls on it, of which the first or all, and its making, may find no memory. */
@@ -217,13 +248,13 @@ static void fail_each(mt_buffer_t *send, mt_buffer_t *recv)
 static bool stage_once(MPI_Datatype type, size_t extent, const int *displacements, int nth)
 {
     mt_buffer_t buffer = mt_buffer_alloc(MT_DEVICE, extent * ELEMENTS, 0);
-    int *values = mt_host_alloc(extent * ELEMENTS), code;
+    int *parts = mt_host_alloc(extent * ELEMENTS), code;
     bool reached;
 
     for (size_t i = 0; i < extent * ELEMENTS / sizeof(int); ++i) {
-        values[i] = 0 == mt_rank ? (int)i + nth : -1;
+        parts[i] = 0 == mt_rank ? (int)i + nth : -1;
     }
-    mt_buffer_put(&buffer, values, extent * ELEMENTS);
+    mt_buffer_put(&buffer, parts, extent * ELEMENTS);
     mt_barrier(MPI_COMM_WORLD);
     happened = false;
     left = mt_rank == mt_size - 1 ? nth : 0;
@@ -231,15 +262,15 @@ static bool stage_once(MPI_Datatype type, size_t extent, const int *displacement
     left = 0;
     reached = happened;
     MT_CHECK(MPI_SUCCESS == code, "allocation %d: error %d", nth, code);
-    mt_buffer_get(&buffer, values, extent * ELEMENTS);
+    mt_buffer_get(&buffer, parts, extent * ELEMENTS);
     for (int element = 0; element < ELEMENTS; ++element) {
         for (int part = 0; part < PARTS; ++part) {
             const int at = element * (int)(extent / sizeof(int)) + displacements[part];
 
-            MT_CHECK(at + nth == values[at], "allocation %d: part %d of element %d is wrong", nth, part, element);
+            MT_CHECK(at + nth == parts[at], "allocation %d: part %d of element %d is wrong", nth, part, element);
         }
     }
-    free(values);
+    free(parts);
     mt_buffer_free(&buffer, "broadcast buffer");
     mt_barrier(MPI_COMM_WORLD);
     return reached;
@@ -291,7 +322,7 @@ static void fail_all(mt_buffer_t *send, mt_buffer_t *recv, bool whole)
         while (nth < NTH_MAX && 0 == mt_failures() && fail_once(send, recv, whole, culprit, nth)) {
             ++nth;
         }
-        MT_CHECK(nth > 10 && nth < NTH_MAX, "the component allocates memory %d times", nth - 1);
+        MT_CHECK(nth > (of_device ? 3 : 10) && nth < NTH_MAX, "the component allocates memory %d times", nth - 1);
         if (0 == mt_rank) {
             printf("%s, rank %d: %d allocations failed\n", whole ? "dup" : "call", culprit, nth - 1);
         }
@@ -316,8 +347,15 @@ static void load_component(void)
 int main(int argc, char **argv)
 {
     const bool init = argc == 4 && 0 == strcmp(argv[1], "init");
+    const bool gpu = argc >= 3 && 0 == strcmp(argv[1], "gpu");
     mt_buffer_t send, recv;
 
+    if (gpu) {
+        ints = strtoul(argv[2], NULL, 10);
+        ints = 0 == ints ? 1 : ints;
+        argc -= 2;
+        argv += 2;
+    }
     load_component();
     left = init && is_culprit(argv[2]) ? atoi(argv[3]) : 0;
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -328,8 +366,10 @@ int main(int argc, char **argv)
     }
     (void)dl_iterate_phdr(find_component, NULL);
     MT_CHECK(code_end > code_begin, "the component is not loaded");
-    send = mt_buffer_alloc(MT_DEVICE, sizeof(int), 0);
-    recv = mt_buffer_alloc(MT_DEVICE, sizeof(int), 0);
+    values = mt_host_alloc(sizeof(int) * ints);
+    send = mt_buffer_alloc(MT_DEVICE, sizeof(int) * ints, 0);
+    recv = mt_buffer_alloc(MT_DEVICE, sizeof(int) * ints, 0);
+    of_device = gpu;
     if (init) {
         int code;
         bool right;
@@ -351,5 +391,6 @@ int main(int argc, char **argv)
     }
     mt_buffer_free(&send, "send buffer");
     mt_buffer_free(&recv, "receive buffer");
+    free(values);
     return mt_finish();
 }

@@ -58,7 +58,7 @@ static void test_one_host(void)
 /* Ranks that are dealt out to hosts one by one, as `--map-by node` does. */
 static void test_dealt_out(void)
 {
-    static const int leaders[] = {0, 1, 2, 0, 1, 2, 0, 1};
+    static const int leaders[] = {0, 1, 2, 0, 1, 2, 0, 1}, one_host[8];
     mscclpp_nodes_t nodes;
 
     CHECK(mscclpp_nodes_map(leaders, 8, 4, 0, &nodes) && is_sound(&nodes, 8, 4));
@@ -77,6 +77,14 @@ static void test_dealt_out(void)
     CHECK(mscclpp_nodes_map(leaders, 8, 6, 4, &nodes) && is_sound(&nodes, 8, 6));
     CHECK_EQ(nodes.count, 6);
     CHECK_EQ(nodes.shards, 1);
+    /* Imitated ones can be dealt out, too. */
+    CHECK(mscclpp_nodes_map(one_host, 8, 6, -3, &nodes) && is_sound(&nodes, 8, 6));
+    CHECK(nodes.one_host);
+    CHECK_EQ(nodes.count, 3);
+    CHECK_EQ(nodes.shards, 2);
+    CHECK_EQ(nodes.node, 0);
+    CHECK_EQ(nodes.rank, 2);
+    CHECK_EQ(nodes.members[1], 3);
 }
 
 static void test_contradictions(void)
@@ -123,21 +131,21 @@ static void test_jobs(void)
 
 static void test_host(void)
 {
-    if (mscclpp_host_boot() == 0) {
-        CHECK(mscclpp_host_pids() == 0 && mscclpp_host_id() == 0);
+    if (mscclpp_machine_boot() == 0) {
+        CHECK(mscclpp_machine_pids() == 0 && mscclpp_machine_id() == 0);
         printf("hosts: not tested, as this system has no number of its own\n");
         return;
     }
-    CHECK(mscclpp_host_boot() == mscclpp_host_boot());
-    CHECK(mscclpp_host_pids() != 0 && mscclpp_host_pids() == mscclpp_host_pids());
-    CHECK(mscclpp_host_id() != 0 && mscclpp_host_id() == mscclpp_host_id());
-    CHECK(mscclpp_host_id() != mscclpp_host_pids() && mscclpp_host_pids() != mscclpp_host_boot());
+    CHECK(mscclpp_machine_boot() == mscclpp_machine_boot());
+    CHECK(mscclpp_machine_pids() != 0 && mscclpp_machine_pids() == mscclpp_machine_pids());
+    CHECK(mscclpp_machine_id() != 0 && mscclpp_machine_id() == mscclpp_machine_id());
+    CHECK(mscclpp_machine_id() != mscclpp_machine_pids() && mscclpp_machine_pids() != mscclpp_machine_boot());
     /* Where a process may leave its namespaces. */
     if (unshare(CLONE_NEWIPC) == 0) {
-        const uint64_t pids = mscclpp_host_pids(), id = mscclpp_host_id();
+        const uint64_t pids = mscclpp_machine_pids(), id = mscclpp_machine_id();
 
         CHECK(unshare(CLONE_NEWIPC) == 0);
-        CHECK(mscclpp_host_pids() == pids && mscclpp_host_id() != id);
+        CHECK(mscclpp_machine_pids() == pids && mscclpp_machine_id() != id);
     }
 }
 

@@ -11,6 +11,8 @@ static const char help[] =
     "Execution plans are JSON files that say what each block of each GPU does in a collective call.\n"
     "\n"
     "  check FILE...        proves that each plan hangs, races and yields wrong results in no launch, or says why not\n"
+    "  show FILE            tells what each rank does, in words and as a picture\n"
+    "  diff FILE FILE       tells in which operations two plans differ\n"
     "  help                 this text\n"
     "  version\n"
     "\n"
@@ -20,7 +22,7 @@ static const char help[] =
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} commands[] = {{"check", plan_tool_check}};
+} commands[] = {{"check", plan_tool_check}, {"show", plan_tool_show}, {"diff", plan_tool_diff}};
 
 bool plan_tool_number(const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p)
 {
@@ -58,7 +60,8 @@ int main(int argc, char **argv)
     if (*command == '\0') {
         fputs(help, stderr);
     } else {
-        fprintf(stderr, "mscclpp_plan: unknown command \"%s\"; there are check, help and version\n", command);
+        fprintf(stderr, "mscclpp_plan: unknown command \"%s\"; there are check, show, diff, help and version\n",
+                command);
     }
     return PLAN_USAGE;
 }

@@ -9,8 +9,11 @@
  *          scratch; barrier of the node; every rank moves what lies in its rows to its output, or combines it.
  *
  * The next turn is given before one is taken, so that the links have something to carry meanwhile. A block that goes to
- * several ranks of a node crosses the network once. Each rank combines in the order of all ranks, as on one node, so it
- * gets the same bits as there.
+ * several ranks of a node crosses the network once. Of a scan these are the operands, which each rank combines in the
+ * order of all ranks, as on one node, so it gets the same bits as there. Of a reduce and a reduce-scatter an owner is
+ * given its node's operands, combines them in rank order, and sends that partial result; the rank that gets the result
+ * combines the partial results of all nodes in the order of the nodes, its own node's included, as an all-reduce does.
+ * Partial results travel in the type of the elements, to which 16-bit floats are rounded in between.
  *
  * Each owner signals each other node in each turn, even if it has sent nothing. So a turn is an exchange as those of an
  * all-reduce are, its sets of slots take turns with theirs, and for the same reasons they are enough
@@ -25,198 +28,10 @@
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_H
 
-#include "device/kern/coll/blocks.h"
+#include "device/kern/coll/nodes_turn.h"
 #include "device/lib/barrier.h"
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
-#include "device/types/coll_nodes.h"
-
-typedef struct {
-    const mscclpp_dev_coll_nodes_args_t *args;
-    uint64_t turns;     /* of this block of the grid */
-    uint64_t exchanged; /* before the first one */
-    uint64_t barriers;
-    uint64_t rows;
-    uint64_t room;
-    uint32_t index; /* of this rank in its node */
-    bool many;      /* each rank has a block for each; else one for all that it is sent to */
-    bool relays;    /* owners of this node are given what they send for others */
-    bool owner;
-} mscclpp_dev_cn_block_t;
-
-/* What a turn moves: so many bytes of each block of data from `begin` on. */
-typedef struct {
-    uint64_t index;
-    uint64_t begin;
-    uint64_t set;   /* of slots in the exchange area, offset in bytes */
-    uint32_t owner; /* that sends in this turn, where they take turns */
-} mscclpp_dev_cn_turn_t;
-
-MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                                      uint64_t index)
-{
-    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
-    const uint32_t set = (uint32_t)((b->exchanged + index) % MSCCLPP_DEV_NODES_SETS);
-    mscclpp_dev_cn_turn_t turn;
-
-    turn.index = index;
-    turn.begin = (ctx->block + index * ctx->nblocks) * b->args->tile;
-    turn.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
-    turn.owner = (uint32_t)((ctx->block + index) % nodes->shards);
-    return turn;
-}
-
-/* ---- Which bytes ---- */
-
-MSCCLPP_DEV bool mscclpp_dev_cn_sends(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t receiver)
-{
-    return MSCCLPP_DEV_COLL_SENDS(args->pattern, args->root, sender, receiver);
-}
-
-/* The part of a block that the turn moves. */
-MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_cut(const mscclpp_dev_coll_nodes_args_t *args,
-                                                   const mscclpp_dev_cn_turn_t *turn, mscclpp_dev_block_t block)
-{
-    const uint64_t left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
-
-    block.offset += turn->begin;
-    block.bytes = left < args->tile ? left : args->tile;
-    return block;
-}
-
-/* This rank's block for `peer`. */
-MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_send_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
-{
-    mscclpp_dev_block_t block;
-
-    if (args->varied != 0) {
-        return args->send[peer];
-    }
-    block.offset = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern) ? peer * args->stride : 0;
-    block.bytes = mscclpp_dev_cn_sends(args, args->rank, peer) ? args->nodes.common.bytes : 0;
-    return block;
-}
-
-/* Where the block of `peer` goes. */
-MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_recv_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
-{
-    mscclpp_dev_block_t block;
-
-    if (args->varied != 0) {
-        return args->recv[peer];
-    }
-    block.offset = MSCCLPP_DEV_COLL_RECVS_MANY(args->pattern) ? peer * args->stride : 0;
-    block.bytes = mscclpp_dev_cn_sends(args, peer, args->rank) ? args->nodes.common.bytes : 0;
-    return block;
-}
-
-/* Bytes of the result of a pattern that combines; 0: this rank gets none. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_result_bytes(const mscclpp_dev_coll_nodes_args_t *args)
-{
-    if (args->varied != 0) {
-        return args->recv[args->rank].bytes;
-    }
-    if (args->pattern == MSCCLPP_DEV_EXSCAN) {
-        return args->rank == 0 ? 0 : args->nodes.common.bytes;
-    }
-    return mscclpp_dev_cn_sends(args, args->rank, args->rank) ? args->nodes.common.bytes : 0;
-}
-
-/* The block that goes to all ranks that this one sends to, or nothing if none of them is on another node. */
-MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_coll_nodes_args_t *args)
-{
-    mscclpp_dev_block_t block = {0, 0};
-    uint32_t p;
-
-    for (p = 0; p < args->nranks && block.bytes == 0; ++p) {
-        if (args->node_of[p] != args->nodes.node) {
-            block = mscclpp_dev_cn_send_block(args, p);
-        }
-    }
-    return block;
-}
-
-/* True if some rank of a node is sent blocks of `sender`, as far as the pattern says. */
-MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t node)
-{
-    bool any = false;
-    uint32_t p;
-
-    for (p = 0; p < args->nranks && !any; ++p) {
-        any = args->node_of[p] == node && mscclpp_dev_cn_sends(args, sender, p);
-    }
-    return any;
-}
-
-/* ---- Who sends for whom ---- */
-
-/* The owner, as its node numbers it, that sends the blocks of `sender` to other nodes. */
-MSCCLPP_DEV uint32_t mscclpp_dev_cn_owner_of(const mscclpp_dev_coll_nodes_args_t *args,
-                                             const mscclpp_dev_cn_turn_t *turn, uint32_t sender)
-{
-    return MSCCLPP_DEV_COLL_TURNS(args->pattern) ? turn->owner : args->index_of[sender] % args->nodes.shards;
-}
-
-/* True if `sender` is one of those whose blocks owner `owner` of node `node` sends in this turn. */
-MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
-                                          uint32_t sender, uint32_t node, uint32_t owner)
-{
-    return args->node_of[sender] == node && (!MSCCLPP_DEV_COLL_TURNS(args->pattern) || sender == args->root) &&
-           mscclpp_dev_cn_owner_of(args, turn, sender) == owner;
-}
-
-/* A row of a rank of this node; in its head it may have the size of what follows. */
-MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                     const mscclpp_dev_cn_turn_t *turn, uint32_t index, uint64_t row)
-{
-    const mscclpp_dev_args_t *common = &b->args->nodes.common;
-    const uint32_t set =
-        ctx->block * MSCCLPP_DEV_COLL_NODES_SETS + (uint32_t)(turn->index % MSCCLPP_DEV_COLL_NODES_SETS);
-    const uint64_t number = set * b->rows + row;
-
-    return common->scratch[index] + common->bulk_offset + number * (b->args->tile + MSCCLPP_DEV_UNIT);
-}
-
-/* The row in which an owner is given the block of `sender` for `receiver`, which counts only if each has its own. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_block_t *b, uint32_t sender, uint32_t receiver)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    const uint64_t client = MSCCLPP_DEV_COLL_TURNS(args->pattern) ? 0 : args->index_of[sender] / args->nodes.shards - 1;
-
-    return args->nranks + (b->many ? client * args->nranks + receiver : client);
-}
-
-/* How many blocks owner `owner` of node `from` sends to node `to` in this turn. */
-MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
-                                          uint32_t from, uint32_t owner, uint32_t to)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    uint32_t clients = 0, receivers = 0, p;
-
-    for (p = 0; p < args->nranks; ++p) {
-        clients += mscclpp_dev_cn_is_client(args, turn, p, from, owner);
-        receivers += args->node_of[p] == to;
-    }
-    return b->many ? clients * receivers : clients;
-}
-
-/* Places in a set, offsets in the exchange area: what goes to node `k`, and what comes from there. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
-                                             uint32_t k)
-{
-    return turn->set + (b->many ? k * b->room : 0);
-}
-
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
-                                             uint32_t k)
-{
-    return turn->set + ((b->many ? b->args->nodes.nnodes : 1) + (uint64_t)k) * b->room;
-}
-
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
-{
-    return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
-}
 
 /* ---- Give ---- */
 
@@ -233,12 +48,12 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_near(const mscclpp_dev_ctx_t *ctx, const ms
 
 /* Stores a block, and its size, for the owner that sends it. */
 MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                      const mscclpp_dev_cn_turn_t *turn, mscclpp_dev_block_t block, uint32_t receiver)
+                                      const mscclpp_dev_cn_turn_t *turn, uint32_t owner, mscclpp_dev_block_t block,
+                                      uint32_t receiver)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, block);
-    char *row = mscclpp_dev_cn_row(ctx, b, turn, mscclpp_dev_cn_owner_of(args, turn, args->rank),
-                                   mscclpp_dev_cn_relay_row(b, args->rank, receiver));
+    char *row = mscclpp_dev_cn_row(ctx, b, turn, owner, mscclpp_dev_cn_relay_row(b, args->rank, receiver));
 
     if (ctx->tid == 0) {
         *(uint64_t *)row = part.bytes;
@@ -247,13 +62,26 @@ MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclp
                           ctx->tid, ctx->nthreads);
 }
 
+/* This rank's block for `peer`, which is on another node, for the owner that merges it, unless that is this one. */
+MSCCLPP_DEV void mscclpp_dev_cn_give_merger(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                            const mscclpp_dev_cn_turn_t *turn, uint32_t peer)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const uint32_t owner = mscclpp_dev_cn_merger_of(args, turn, peer);
+
+    if (owner != b->index && mscclpp_dev_cn_sends(args, args->rank, peer)) {
+        mscclpp_dev_cn_relay(ctx, b, turn, owner, mscclpp_dev_cn_send_block(args, peer), peer);
+    }
+}
+
 /* This rank's blocks, but for what it sends to other nodes itself. */
 MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                          const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     const uint32_t owner = mscclpp_dev_cn_owner_of(args, turn, args->rank);
-    const bool relays = owner != b->index && mscclpp_dev_cn_is_client(args, turn, args->rank, args->nodes.node, owner);
+    const bool relays =
+        !b->merges && owner != b->index && mscclpp_dev_cn_is_client(args, turn, args->rank, args->nodes.node, owner);
     uint32_t i;
 
     /* Each rank begins with the next one, so that not all meet at one rank at once. */
@@ -262,12 +90,14 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const msc
 
         if (args->node_of[peer] == args->nodes.node) {
             mscclpp_dev_cn_give_near(ctx, b, turn, peer);
+        } else if (b->merges) {
+            mscclpp_dev_cn_give_merger(ctx, b, turn, peer);
         } else if (relays && b->many) {
-            mscclpp_dev_cn_relay(ctx, b, turn, mscclpp_dev_cn_send_block(args, peer), peer);
+            mscclpp_dev_cn_relay(ctx, b, turn, owner, mscclpp_dev_cn_send_block(args, peer), peer);
         }
     }
     if (relays && !b->many) {
-        mscclpp_dev_cn_relay(ctx, b, turn, mscclpp_dev_cn_common_block(args), 0);
+        mscclpp_dev_cn_relay(ctx, b, turn, owner, mscclpp_dev_cn_common_block(args), 0);
     }
 }
 
@@ -299,6 +129,61 @@ MSCCLPP_DEV char *mscclpp_dev_cn_lay(const mscclpp_dev_ctx_t *ctx, const mscclpp
     return to + mscclpp_dev_cn_padded(part.bytes);
 }
 
+/*
+ * Unit `u` of what the ranks of this node have for a rank, combined. The own operand lies at `own`, and that of another
+ * rank in a row of scratch: for this rank, or given to it to be sent to another one.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                                   const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
+                                                   const char *own, uint64_t u, uint64_t bytes)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v;
+    const char *from;
+    bool first = true;
+    uint32_t r;
+
+    for (r = 0; r < args->nranks; ++r) {
+        if (args->node_of[r] != args->nodes.node) {
+            continue;
+        }
+        from = own;
+        if (r != args->rank) {
+            from = mscclpp_dev_cn_row(ctx, b, turn, b->index,
+                                      receiver == args->rank ? r : mscclpp_dev_cn_relay_row(b, r, receiver)) +
+                   MSCCLPP_DEV_UNIT;
+        }
+        v = mscclpp_dev_ld_unit(from, u, bytes);
+        if (first) {
+            mscclpp_dev_acc_set(&acc, b->dtype, v);
+        } else {
+            mscclpp_dev_acc_add(&acc, false, b->dtype, b->op, v);
+        }
+        first = false;
+    }
+    return mscclpp_dev_acc_get(&acc, b->dtype);
+}
+
+/* The same as mscclpp_dev_cn_lay, of this node's partial result for `receiver`. */
+MSCCLPP_DEV char *mscclpp_dev_cn_lay_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                            const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, uint32_t *head,
+                                            char *to)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, receiver));
+    const char *own = (const char *)args->nodes.common.in + part.offset;
+    uint64_t u;
+
+    if (ctx->tid == 0) {
+        *head = (uint32_t)part.bytes;
+    }
+    for (u = ctx->tid; u < mscclpp_dev_units(part.bytes); u += ctx->nthreads) {
+        mscclpp_dev_st_vec(to + u * MSCCLPP_DEV_UNIT, mscclpp_dev_cn_merge(ctx, b, turn, receiver, own, u, part.bytes));
+    }
+    return to + mscclpp_dev_cn_padded(part.bytes);
+}
+
 /* All that this owner sends to node `k`, or, where all nodes are sent the same, to any. */
 MSCCLPP_DEV void mscclpp_dev_cn_lay_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                         const mscclpp_dev_cn_turn_t *turn, uint32_t k)
@@ -310,7 +195,12 @@ MSCCLPP_DEV void mscclpp_dev_cn_lay_out(const mscclpp_dev_ctx_t *ctx, const mscc
     uint32_t *head = (uint32_t *)slot;
     uint32_t a, p;
 
-    for (a = 0; a < args->nranks; ++a) {
+    for (p = 0; p < args->nranks && b->merges; ++p) {
+        if (mscclpp_dev_cn_merges_for(args, turn, b->index, p, k)) {
+            to = mscclpp_dev_cn_lay_merged(ctx, b, turn, p, head++, to);
+        }
+    }
+    for (a = 0; a < args->nranks && !b->merges; ++a) {
         if (!mscclpp_dev_cn_is_client(args, turn, a, args->nodes.node, b->index)) {
             continue;
         }
@@ -331,18 +221,14 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_laid(const mscclpp_dev_cn_block_t *b, const 
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     const uint32_t count = mscclpp_dev_cn_count(b, turn, args->nodes.node, b->index, k);
     const uint32_t *head = (const uint32_t *)(args->nodes.exchange + mscclpp_dev_cn_outgoing(b, turn, k));
+    const bool flows = mscclpp_dev_cn_flows(b, turn, args->nodes.node, b->index, k);
     uint64_t bytes = MSCCLPP_DEV_COLL_NODES_HEAD(count);
-    bool reaches = false;
     uint32_t i;
 
-    for (i = 0; i < args->nranks && !reaches; ++i) {
-        reaches =
-            mscclpp_dev_cn_is_client(args, turn, i, args->nodes.node, b->index) && mscclpp_dev_cn_reaches(args, i, k);
-    }
-    for (i = 0; i < count && reaches; ++i) {
+    for (i = 0; i < count && flows; ++i) {
         bytes += mscclpp_dev_cn_padded(head[i]);
     }
-    return reaches ? bytes : 0;
+    return flows ? bytes : 0;
 }
 
 MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_block_t *b,
@@ -358,7 +244,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_bloc
     if (!b->owner || ctx->failed) {
         return;
     }
-    for (i = 1; i < nodes->nnodes && (b->many || i == 1); ++i) {
+    for (i = 1; i < nodes->nnodes && (b->many || b->merges || i == 1); ++i) {
         mscclpp_dev_cn_lay_out(ctx, b, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
@@ -400,6 +286,17 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand(const mscclpp_dev_ctx_t *ctx, const mscclpp
                           from, bytes, ctx->tid, ctx->nthreads);
 }
 
+/* The first rank of a node: its row takes the node's partial result. */
+MSCCLPP_DEV uint32_t mscclpp_dev_cn_first_of(const mscclpp_dev_coll_nodes_args_t *args, uint32_t node)
+{
+    uint32_t r = 0;
+
+    while (args->node_of[r] != node) {
+        ++r;
+    }
+    return r;
+}
+
 /* All that has come from node `k`. */
 MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                          const mscclpp_dev_cn_turn_t *turn, uint32_t k)
@@ -409,14 +306,16 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const msc
     const char *slot = args->nodes.exchange + mscclpp_dev_cn_incoming(b, turn, k);
     const char *from = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
     const uint32_t *head = (const uint32_t *)slot;
-    bool reaches = false;
+    const bool flows = mscclpp_dev_cn_flows(b, turn, k, b->index, args->nodes.node);
     uint32_t a, p;
 
-    for (a = 0; a < args->nranks && !reaches; ++a) {
-        reaches =
-            mscclpp_dev_cn_is_client(args, turn, a, k, b->index) && mscclpp_dev_cn_reaches(args, a, args->nodes.node);
+    for (p = 0; p < args->nranks && b->merges; ++p) {
+        if (mscclpp_dev_cn_merges_for(args, turn, b->index, p, args->nodes.node)) {
+            mscclpp_dev_cn_hand(ctx, b, turn, mscclpp_dev_cn_first_of(args, k), p, from, *head);
+            from += mscclpp_dev_cn_padded(*head++);
+        }
     }
-    for (a = 0; a < args->nranks && reaches; ++a) {
+    for (a = 0; a < args->nranks && flows && !b->merges; ++a) {
         if (!mscclpp_dev_cn_is_client(args, turn, a, k, b->index)) {
             continue;
         }
@@ -452,9 +351,44 @@ MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* The turn's part of the result, of the operands of ranks 0 to `end` - 1. */
+/* The turn's part of the result, of the partial results of all nodes. */
+MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                              const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    mscclpp_dev_block_t part = {0, 0}, own;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t v;
+    uint64_t u;
+    uint32_t k;
+
+    part.bytes = mscclpp_dev_cn_result_bytes(args);
+    part = mscclpp_dev_cn_cut(args, turn, part);
+    own = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
+    for (u = ctx->tid; u < mscclpp_dev_units(part.bytes); u += ctx->nthreads) {
+        for (k = 0; k < args->nodes.nnodes; ++k) {
+            if (k == args->nodes.node) {
+                v = mscclpp_dev_cn_merge(ctx, b, turn, args->rank, (const char *)args->nodes.common.in + own.offset, u,
+                                         part.bytes);
+            } else {
+                v = mscclpp_dev_ld_unit(mscclpp_dev_cn_row(ctx, b, turn, b->index, mscclpp_dev_cn_first_of(args, k)) +
+                                            MSCCLPP_DEV_UNIT,
+                                        u, part.bytes);
+            }
+            if (k == 0) {
+                mscclpp_dev_acc_set(&acc, b->dtype, v);
+            } else {
+                mscclpp_dev_acc_add(&acc, false, b->dtype, b->op, v);
+            }
+        }
+        mscclpp_dev_st_unit((char *)args->nodes.common.out + part.offset, u, part.bytes,
+                            mscclpp_dev_acc_get(&acc, b->dtype), mscclpp_dev_unit_mask(b->dtype));
+    }
+}
+
+/* The same of a scan, of the operands of ranks 0 to `end` - 1. */
 MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
-                                        const mscclpp_dev_cn_turn_t *turn, uint32_t end, int dtype, int op)
+                                        const mscclpp_dev_cn_turn_t *turn, uint32_t end)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     mscclpp_dev_block_t part = {0, 0}, own;
@@ -473,23 +407,20 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscc
 
             v = mscclpp_dev_ld_unit(from, u, part.bytes);
             if (r == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, v);
+                mscclpp_dev_acc_set(&acc, b->dtype, v);
             } else {
-                mscclpp_dev_acc_add(&acc, false, dtype, op, v);
+                mscclpp_dev_acc_add(&acc, false, b->dtype, b->op, v);
             }
         }
         mscclpp_dev_st_unit((char *)args->nodes.common.out + part.offset, u, part.bytes,
-                            mscclpp_dev_acc_get(&acc, dtype), mscclpp_dev_unit_mask(dtype));
+                            mscclpp_dev_acc_get(&acc, b->dtype), mscclpp_dev_unit_mask(b->dtype));
     }
 }
 
 MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_block_t *b,
-                                     const mscclpp_dev_cn_turn_t *turn, int dtype, int op)
+                                     const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    const uint32_t end = args->pattern == MSCCLPP_DEV_SCAN     ? args->rank + 1
-                         : args->pattern == MSCCLPP_DEV_EXSCAN ? args->rank
-                                                               : args->nranks;
     uint32_t k;
 
     if (b->owner) {
@@ -501,8 +432,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_bloc
         }
     }
     mscclpp_dev_barrier(ctx, &args->nodes.common, ++b->barriers);
-    if (!ctx->failed && MSCCLPP_DEV_COMBINES(args->pattern)) {
-        mscclpp_dev_cn_combine(ctx, b, turn, end, dtype, op);
+    if (!ctx->failed && b->merges) {
+        mscclpp_dev_cn_combine_nodes(ctx, b, turn);
+    } else if (!ctx->failed && MSCCLPP_DEV_COMBINES(args->pattern)) {
+        mscclpp_dev_cn_combine(ctx, b, turn, args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank);
     } else if (!ctx->failed) {
         mscclpp_dev_cn_move(ctx, b, turn);
     }
@@ -537,6 +470,23 @@ MSCCLPP_DEV void mscclpp_dev_cn_note(const mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
+/* True if an owner of this node is given what it sends for another rank, in some turn. */
+MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args)
+{
+    const bool root_is_here = args->node_of[args->root] == args->nodes.node;
+
+    if (args->pattern == MSCCLPP_DEV_REDUCE) {
+        return args->nodes.common.nranks > 1 && !root_is_here;
+    }
+    if (args->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
+        return args->nodes.common.nranks > 1;
+    }
+    if (MSCCLPP_DEV_COLL_ALONE(args->pattern)) {
+        return root_is_here && (args->nodes.shards > 1 || args->index_of[args->root] != 0);
+    }
+    return args->nodes.common.nranks > args->nodes.shards;
+}
+
 MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
                                         int op)
 {
@@ -553,11 +503,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     b.args = args;
     b.index = common->rank;
     b.many = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern);
-    b.rows = MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->most, nodes->shards);
+    b.merges = MSCCLPP_DEV_COLL_MERGES(args->pattern);
+    b.dtype = dtype;
+    b.op = op;
+    b.rows = MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->most, nodes->shards);
     b.room = MSCCLPP_DEV_COLL_NODES_ROOM(args->pattern, nodes->nnodes, nodes->slot_size);
-    b.relays = MSCCLPP_DEV_COLL_TURNS(args->pattern)
-                   ? args->node_of[args->root] == nodes->node && (nodes->shards > 1 || args->index_of[args->root] != 0)
-                   : common->nranks > nodes->shards;
+    b.relays = mscclpp_dev_cn_relays(args);
     b.owner = common->rank < nodes->shards;
     b.exchanged = b.owner ? nodes->exchanged[ctx->block] : 0;
     b.barriers = before;
@@ -573,7 +524,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         }
         if (i > 0 && !ctx->failed) {
             turn = mscclpp_dev_cn_turn(ctx, &b, i - 1);
-            mscclpp_dev_cn_take(ctx, &b, &turn, dtype, op);
+            mscclpp_dev_cn_take(ctx, &b, &turn);
         }
     }
     if (!ctx->failed) {

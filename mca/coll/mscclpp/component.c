@@ -10,6 +10,7 @@
 #include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/setup/setup.h"
 #include "mca/common/base/log.h"
+#include "mca/common/gpu/refusing.h"
 
 #ifndef MSCCLPP_VERSION_MAJOR
 #define MSCCLPP_VERSION_MAJOR 0
@@ -134,7 +135,7 @@ static int component_close(void)
 {
     if (NULL != mca_coll_mscclpp_state.gpu) {
         mca_coll_mscclpp_nodes_fini();
-        mca_coll_mscclpp_watch_fini();
+        mca_coll_mscclpp_mixture_fini();
         mca_coll_mscclpp_check_fini();
         mca_coll_mscclpp_request_fini();
         mca_coll_mscclpp_stage_fini();
@@ -205,6 +206,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (MSCCLPP_OK != mscclpp_gpu_open_later(state->config.device, &gpu)) {
         return OMPI_ERR_NOT_AVAILABLE; /* silent for "auto", already reported otherwise */
     }
+    gpu = mscclpp_gpu_refusing(gpu);
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
@@ -214,7 +216,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (OMPI_SUCCESS != mca_coll_mscclpp_check_init()) {
         goto err_request_fini;
     }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_watch_init()) {
+    if (OMPI_SUCCESS != mca_coll_mscclpp_mixture_init()) {
         goto err_check_fini;
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_nodes_init()) {
@@ -237,7 +239,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     return OMPI_SUCCESS;
 
 err_watch_fini:
-    mca_coll_mscclpp_watch_fini();
+    mca_coll_mscclpp_mixture_fini();
 
 err_check_fini:
     mca_coll_mscclpp_check_fini();

@@ -144,9 +144,9 @@ const mscclpp_param_t mscclpp_params[] = {
         "Carry control messages over UCX where it was built in; 0 uses the embedding runtime. MPI_Init loads UCX "
         "where the job is on several nodes or imitates them and this is 1 or transport auto, and wherever transport is "
         "network or ucx; later it is not loaded."),
-    CONFIG_INT(ranks_per_node, "0", 7, 0, 64,
+    CONFIG_INT(ranks_per_node, "0", 7, -64, 64,
                "Imitates nodes of so many consecutive ranks of a communicator, to try on one host what serves "
-               "several; 0 takes nodes as they are."),
+               "several; -2 and so on deals the ranks out to 2 nodes in turn; 0 takes nodes as they are."),
     CONFIG_STRING(transport, "auto", 4, "auto|network|shm|cuda_ipc|verbs|ucx",
                   "What carries all-reduces between nodes: auto (shm where all ranks run on one host, as those of "
                   "imitated nodes do; else network), network (verbs where all ranks have it, else ucx), verbs or ucx; "

@@ -2,7 +2,9 @@
 
 static bool on_one_node(const int *leaders, int a, int b, int ranks_per_node)
 {
-    return leaders[a] == leaders[b] && (ranks_per_node == 0 || a / ranks_per_node == b / ranks_per_node);
+    return leaders[a] == leaders[b] &&
+           (ranks_per_node == 0 || (ranks_per_node > 0 ? a / ranks_per_node == b / ranks_per_node
+                                                       : a % -ranks_per_node == b % -ranks_per_node));
 }
 
 void mscclpp_nodes_join_jobs(int *leaders, const uint64_t *jobs, const uint64_t *hosts, int size)

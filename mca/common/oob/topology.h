@@ -30,8 +30,8 @@ void mscclpp_nodes_join_jobs(int *leaders, const uint64_t *jobs, const uint64_t 
 
 /*
  * `leaders` holds, for each of `size` ranks, the lowest rank on its node as that rank knows it. With `ranks_per_node`
- * not 0, a node is further divided where (rank / ranks_per_node) changes. False if the ranks contradict one another, on
- * all of them alike.
+ * not 0, a node is further divided where (rank / ranks_per_node) changes, or, below 0, by the rank modulo its amount.
+ * False if the ranks contradict one another, on all of them alike.
  */
 bool mscclpp_nodes_map(const int *leaders, int size, int rank, int ranks_per_node, mscclpp_nodes_t *nodes);
 

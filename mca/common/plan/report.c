@@ -69,7 +69,12 @@ bool mscclpp_plan_found(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind,
     va_end(arguments);
     make_printable(text);
     finding = &report->finding[report->count++];
-    *finding = (mscclpp_plan_finding_t){kind, rule, place, text, NULL};
+    *finding = (mscclpp_plan_finding_t){.kind = kind, .rule = rule, .place = place, .text = text};
+    if (place.name != NULL) {
+        snprintf(finding->name, sizeof(finding->name), "%s", place.name);
+        make_printable(finding->name);
+        finding->place.name = finding->name;
+    }
     return true;
 }
 

@@ -25,8 +25,9 @@ extern const mscclpp_plan_place_t mscclpp_plan_nowhere;
 
 typedef struct {
     mscclpp_plan_kind_t kind;
-    const char *rule; /* a word, constant */
-    mscclpp_plan_place_t place;
+    const char *rule;           /* a word, constant */
+    mscclpp_plan_place_t place; /* `name` lies below */
+    char name[32];
     char *text;
     char *schedule; /* lines that say how it comes about, or NULL */
 } mscclpp_plan_finding_t;

@@ -3,6 +3,7 @@
 #define MCA_COMMON_PLAN_SIM_H
 
 #include "mca/common/plan/plan.h"
+#include "mca/common/plan/trace.h"
 
 /*
  * What one actor knows to have happened of another one's operations, counted by the other one's clock.
@@ -47,6 +48,7 @@ typedef struct {
     uint32_t fact_threads, fact_room;
     mscclpp_sim_event_t *events; /* by clock */
     uint32_t event_room;
+    double time; /* by the cost model, when it is free again */
 } mscclpp_sim_actor_t;
 
 typedef struct {
@@ -60,6 +62,7 @@ typedef struct {
     uint32_t references;
     uint32_t agent, clock, synced, length;
     mscclpp_sim_know_t *know;
+    double sent, comes;
 } mscclpp_sim_packet_t;
 
 /* Sums: numbers of which no two sums are equal but by bad luck of 1 in 2^60. Min and max: the set of ranks, and of
@@ -79,9 +82,15 @@ typedef struct {
     mscclpp_sim_facts_t facts; /* that the packet tells whoever reads it */
 } mscclpp_sim_cell_t;
 
+typedef struct {
+    mscclpp_sim_know_t *know;
+    uint32_t block; /* that sent it, itself or by its proxy */
+    double sent, comes;
+} mscclpp_sim_signal_t;
+
 /* One end of a channel, as waits see it. */
 typedef struct {
-    mscclpp_sim_know_t **signals; /* that have arrived and were not waited for, oldest first */
+    mscclpp_sim_signal_t *signals; /* that have arrived and were not waited for, oldest first */
     uint32_t first, count, room;
     uint64_t arrived, waited;
     mscclpp_sim_access_t last_wait;
@@ -92,6 +101,7 @@ typedef struct {
     uint64_t acquired;
     mscclpp_sim_know_t *total;     /* of all releases */
     mscclpp_sim_know_t **releases; /* the total after each */
+    double *times;
     uint64_t released, room;
 } mscclpp_sim_semaphore_t;
 
@@ -101,6 +111,7 @@ typedef struct {
     uint32_t launch;
     mscclpp_sim_know_t *know;
     mscclpp_sim_event_t event;
+    double time;
 } mscclpp_sim_entry_t;
 
 typedef struct {
@@ -119,6 +130,7 @@ typedef struct {
     bool waits;     /* at a barrier */
     bool passes;    /* all have come to it */
     bool flushing;  /* its puts are in the queue, and it waits for these */
+    double came;    /* to the operation under way */
     size_t missing; /* the cell whose packet was not there when it was last tried */
 } mscclpp_sim_block_t;
 
@@ -155,6 +167,11 @@ typedef struct {
     int faults; /* when the run began */
     uint64_t steps;
     bool no_memory;
+    const mscclpp_plan_cost_t *cost; /* of time; NULL: nobody asks for it */
+    mscclpp_plan_trace_t *trace;
+    double cell_bytes;
+    double ready;   /* when what the operation under way needs was there */
+    double op_cost; /* how long it takes from then on */
 } mscclpp_sim_t;
 
 /* sim_know.c */
@@ -222,7 +239,14 @@ bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
 /* sim_proxy.c */
 void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t channel, mscclpp_sim_entry_t entry);
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy);
-void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank, int type, uint32_t channel, const mscclpp_sim_know_t *know);
+void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank, int type, uint32_t channel, mscclpp_sim_signal_t signal);
+
+/* sim_time.c: times by the cost model, and what is kept of them. */
+double mscclpp_sim_end(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor);
+void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
+void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
+void mscclpp_sim_needs(mscclpp_sim_t *sim, double time);
+void mscclpp_sim_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool packet);
 
 /* sim_step.c: one operation of a block; false if it has to wait, or has ended. */
 bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);

@@ -103,6 +103,7 @@ static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_ac
 {
     mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
     mscclpp_sim_know_t *know = mscclpp_sim_know_copy(sim, actor->now), part;
+    double end;
 
     if (packet == NULL || know == NULL) {
         free(packet);
@@ -124,13 +125,22 @@ static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_ac
         }
         know[i] = part;
     }
-    *packet = (mscclpp_sim_packet_t){1, actor->agent, actor->clock, actor->synced, (uint32_t)length, know};
+    end = mscclpp_sim_end(sim, actor);
+    *packet = (mscclpp_sim_packet_t){1,
+                                     actor->agent,
+                                     actor->clock,
+                                     actor->synced,
+                                     (uint32_t)length,
+                                     know,
+                                     end,
+                                     end + (sim->cost != NULL ? sim->cost->latency : 0)};
     return packet;
 }
 
 /* How much of one packet operation was read. */
 typedef struct {
     mscclpp_sim_packet_t *packet;
+    uint32_t block; /* that sent it, itself or by its proxy */
     uint64_t first, count;
     bool aligned; /* each thread has read what the thread of its place wrote */
 } heard_t;
@@ -141,9 +151,11 @@ static void hear(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const heard_t *
     uint32_t count = heard->first == 0 ? (uint32_t)heard->count : 0; /* threads from the first on */
     mscclpp_sim_know_t *thread, *later;
 
+    mscclpp_sim_needs(sim, packet->comes);
     if (packet->agent == actor->agent) {
         return;
     }
+    mscclpp_sim_arrow(sim, heard->block, actor->agent, packet->sent, packet->comes, true);
     for (uint32_t i = 0; i < sim->agents; ++i) {
         mscclpp_sim_know_t known = packet->know[i];
 
@@ -173,10 +185,18 @@ static void hear(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const heard_t *
     actor->has_thread = actor->has_thread || count > 0;
 }
 
+static uint32_t sender(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *packet)
+{
+    if (packet->agent < sim->block_count) {
+        return packet->agent;
+    }
+    return sim->proxies[sim->whose[packet->agent]].actor.events[packet->clock].block;
+}
+
 /* One source of an operation, heard of element by element. */
 static void hear_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t at, uint64_t count)
 {
-    heard_t heard = {NULL, 0, 0, true};
+    heard_t heard = {NULL, 0, 0, 0, true};
 
     for (uint64_t e = 0; e < count; ++e) {
         const mscclpp_sim_cell_t *cell = &sim->cells[at + 2 * e];
@@ -185,7 +205,7 @@ static void hear_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t a
             if (heard.packet != NULL) {
                 hear(sim, actor, &heard);
             }
-            heard = (heard_t){cell->packet, e, 0, true};
+            heard = (heard_t){cell->packet, sender(sim, cell->packet), e, 0, true};
         }
         ++heard.count;
         heard.aligned = heard.aligned && cell->write.position == e;

@@ -21,17 +21,18 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
         proxy->room = room;
     }
     entry.know = mscclpp_sim_know_copy(sim, block->actor.now);
+    entry.time = mscclpp_sim_end(sim, &block->actor);
     entry.event = block->actor.events[block->actor.clock];
     if (entry.know != NULL) {
         proxy->entries[proxy->count++] = entry;
     }
 }
 
-void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t r, int type, uint32_t channel, const mscclpp_sim_know_t *know)
+void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t r, int type, uint32_t channel, mscclpp_sim_signal_t signal)
 {
     const mscclpp_plan_channel_t *end = &sim->plan->ranks[r].channels[type][channel];
     mscclpp_sim_inbox_t *inbox;
-    mscclpp_sim_know_t **signals;
+    mscclpp_sim_signal_t *signals;
     uint32_t room;
 
     if (end->pair < 0) {
@@ -53,7 +54,8 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t r, int type, uint32_t chan
         inbox->first = 0;
         inbox->room = room;
     }
-    inbox->signals[(inbox->first + inbox->count) % inbox->room] = mscclpp_sim_know_copy(sim, know);
+    signal.know = mscclpp_sim_know_copy(sim, signal.know);
+    inbox->signals[(inbox->first + inbox->count) % inbox->room] = signal;
     ++inbox->count;
     ++inbox->arrived;
 }
@@ -70,8 +72,9 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
         sim->no_memory = true;
         return;
     }
-    *packet = (mscclpp_sim_packet_t){
-        1, proxy->actor.agent, proxy->actor.clock, proxy->actor.clock, (uint32_t)entry->cells, know};
+    *packet =
+        (mscclpp_sim_packet_t){1,    proxy->actor.agent, proxy->actor.clock, proxy->actor.clock, (uint32_t)entry->cells,
+                               know, entry->time,        proxy->actor.time};
     for (size_t e = 0; e < entry->cells; ++e) {
         bool is_packet = mscclpp_sim_has_packet(sim, entry->from + 2 * e, entry->launch);
 
@@ -89,6 +92,7 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
 {
     mscclpp_sim_entry_t *entry;
     mscclpp_sim_value_t value;
+    mscclpp_sim_signal_t signal;
 
     if (proxy->done == proxy->count || sim->no_memory) {
         return false;
@@ -97,6 +101,10 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
     mscclpp_sim_tick(sim, &proxy->actor, entry->event);
     mscclpp_sim_learn(sim, &proxy->actor, entry->know);
     mscclpp_sim_meet(sim, &proxy->actor);
+    if (sim->cost != NULL) {
+        proxy->actor.time = (entry->time > proxy->actor.time ? entry->time : proxy->actor.time) + sim->cost->port +
+                            (double)entry->cells * (entry->raw ? 2 : 1) * sim->cell_bytes / sim->cost->port_rate;
+    }
     if (entry->put && entry->raw) {
         move_raw(sim, proxy, entry);
     } else if (entry->put) {
@@ -107,7 +115,8 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
         }
     }
     if (entry->signal) {
-        mscclpp_sim_deliver(sim, proxy->rank, MSCCLPP_PLAN_PORT, proxy->channel, proxy->actor.now);
+        signal = (mscclpp_sim_signal_t){proxy->actor.now, entry->event.block, entry->time, proxy->actor.time};
+        mscclpp_sim_deliver(sim, proxy->rank, MSCCLPP_PLAN_PORT, proxy->channel, signal);
     }
     free(entry->know);
     entry->know = NULL;

@@ -86,7 +86,7 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
             mscclpp_sim_inbox_t *inbox = &rank->inboxes[type][c];
 
             for (uint32_t i = 0; i < inbox->count; ++i) {
-                free(inbox->signals[(inbox->first + i) % inbox->room]);
+                free(inbox->signals[(inbox->first + i) % inbox->room].know);
             }
             free(inbox->signals);
         }
@@ -97,6 +97,7 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
             free(rank->semaphores[i].releases[k]);
         }
         free(rank->semaphores[i].releases);
+        free(rank->semaphores[i].times);
         free(rank->semaphores[i].total);
     }
     free(rank->semaphores);

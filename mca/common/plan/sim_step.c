@@ -44,25 +44,31 @@ static void wait_for(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         mscclpp_sim_inbox_t *inbox = &sim->ranks[block->rank].inboxes[op->channel_type][op->channels[i]];
-        mscclpp_sim_know_t *know = inbox->signals[inbox->first];
+        mscclpp_sim_signal_t signal = inbox->signals[inbox->first];
 
         check_waiter(sim, block, op, i, inbox);
         inbox->first = (inbox->first + 1) % inbox->room;
         --inbox->count;
         ++inbox->waited;
-        mscclpp_sim_learn(sim, &block->actor, know);
-        free(know);
+        mscclpp_sim_needs(sim, signal.comes);
+        mscclpp_sim_arrow(sim, signal.block, block->actor.agent, signal.sent, signal.comes, false);
+        mscclpp_sim_learn(sim, &block->actor, signal.know);
+        free(signal.know);
     }
 }
 
 static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
+    double end = mscclpp_sim_end(sim, &block->actor);
+    mscclpp_sim_signal_t signal = {block->actor.now, block->actor.agent, end,
+                                   end + (sim->cost != NULL ? sim->cost->latency : 0)};
+
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         if (op->channel_type == MSCCLPP_PLAN_PORT) {
             mscclpp_sim_push(sim, block, op->channels[i],
                              (mscclpp_sim_entry_t){.signal = true, .launch = block->launch});
         } else {
-            mscclpp_sim_deliver(sim, block->rank, op->channel_type, op->channels[i], block->actor.now);
+            mscclpp_sim_deliver(sim, block->rank, op->channel_type, op->channels[i], signal);
         }
     }
 }
@@ -82,7 +88,10 @@ static bool flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, 
 static void flush(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
-        mscclpp_sim_learn(sim, &block->actor, sim->ranks[block->rank].proxies[op->channels[i]].actor.now);
+        const mscclpp_sim_actor_t *proxy = &sim->ranks[block->rank].proxies[op->channels[i]].actor;
+
+        mscclpp_sim_needs(sim, proxy->time);
+        mscclpp_sim_learn(sim, &block->actor, proxy->now);
     }
 }
 
@@ -110,6 +119,7 @@ static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
         --semaphore->value;
         which = semaphore->acquired++;
         if (which >= start) {
+            mscclpp_sim_needs(sim, semaphore->times[which - start]);
             mscclpp_sim_learn(sim, &block->actor, semaphore->releases[which - start]);
             free(semaphore->releases[which - start]);
             semaphore->releases[which - start] = NULL;
@@ -122,6 +132,7 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
         mscclpp_sim_semaphore_t *semaphore = &sim->ranks[block->rank].semaphores[op->semaphores[i]];
         mscclpp_sim_know_t **releases;
+        double *times;
         uint64_t room;
 
         if (semaphore->released == semaphore->room) {
@@ -132,9 +143,16 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
                 return;
             }
             semaphore->releases = releases;
+            times = realloc(semaphore->times, room * sizeof(*times));
+            if (times == NULL) {
+                sim->no_memory = true;
+                return;
+            }
+            semaphore->times = times;
             semaphore->room = room;
         }
         mscclpp_sim_join(sim, semaphore->total, block->actor.now);
+        semaphore->times[semaphore->released] = mscclpp_sim_end(sim, &block->actor);
         semaphore->releases[semaphore->released++] = mscclpp_sim_know_copy(sim, semaphore->total);
         ++semaphore->value;
     }
@@ -145,6 +163,7 @@ static bool come_to_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, cons
 {
     mscclpp_sim_know_t *all = sim->spare;
     uint32_t come = 0;
+    double last = 0;
 
     if (block->passes) {
         block->passes = block->waits = false;
@@ -175,11 +194,13 @@ static bool come_to_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, cons
                 continue;
             }
             if (round == 0) {
+                last = other->actor.time > last ? other->actor.time : last;
                 mscclpp_sim_meet(sim, &other->actor);
                 mscclpp_sim_join(sim, all, other->actor.now);
             } else {
                 mscclpp_sim_join(sim, other->actor.now, all);
                 other->passes = true;
+                other->actor.time = last;
             }
         }
     }
@@ -291,6 +312,7 @@ bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
         return true;
     }
     op = block->turns > 0 ? &outer->body[block->inner] : outer;
+    mscclpp_sim_begin_op(sim, block, op);
     if (block->flushing) {
         if (!flushed(sim, block, op)) {
             return false;
@@ -304,6 +326,7 @@ bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
         block->flushing = true;
         return true;
     }
+    mscclpp_sim_end_op(sim, block);
     advance(outer, block);
     ++sim->steps;
     return true;

@@ -6,7 +6,7 @@
 #include "mca/common/plan/words.h"
 
 enum { MOST_SIZES = 4, MOST_TURNS = 4096, MOST_AGENTS = 4096 };
-static const uint64_t most_touches = (uint64_t)400 << 20, most_work = (uint64_t)20 << 30, small_work = 4 << 20;
+static const uint64_t most_touches = 100 << 20, most_work = (uint64_t)4 << 30, small_work = 4 << 20;
 
 typedef struct {
     const mscclpp_plan_t *plan;

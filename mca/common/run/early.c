@@ -29,7 +29,7 @@ mscclpp_status_t mscclpp_runner_enter_early(mscclpp_runner_t *runner, uint32_t b
     }
     mscclpp_group_wait_init(&wait, runner->group, "room for kernels", bytes);
     while (status == MSCCLPP_OK &&
-           !mscclpp_room_enter(mscclpp_room_process(), blocks, 2 * mscclpp_runner_early_blocks(runner))) {
+           !mscclpp_admission_enter(mscclpp_admission_process(), blocks, 2 * mscclpp_runner_early_blocks(runner))) {
         status = mscclpp_group_wait_turn(&wait);
     }
     return status;
@@ -38,6 +38,6 @@ mscclpp_status_t mscclpp_runner_enter_early(mscclpp_runner_t *runner, uint32_t b
 void mscclpp_runner_leave_early(const mscclpp_runner_t *runner, uint32_t blocks)
 {
     if (is_counted(runner)) {
-        mscclpp_room_exit(mscclpp_room_process(), blocks);
+        mscclpp_admission_exit(mscclpp_admission_process(), blocks);
     }
 }

@@ -94,14 +94,14 @@ static mscclpp_status_t start(mscclpp_runner_t *runner, const mscclpp_dev_launch
     uint32_t tellers;
 
     turn.status = MSCCLPP_OK;
-    if (runner->group->on_host) {
+    if (runner->group->on_twin) {
         turn.runner = runner;
         mscclpp_group_wait_init(&turn.wait, runner->group, what, args->bytes);
         turn.wait.pumped = runner->pump != NULL;
         runner->gpu->set_progress(inline_turn, &turn);
     }
     status = mscclpp_linger_start(runner, launch, &tellers);
-    if (runner->group->on_host) {
+    if (runner->group->on_twin) {
         runner->gpu->set_progress(NULL, NULL);
     }
     if (status != MSCCLPP_OK) {
@@ -123,14 +123,14 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
     mscclpp_group_wait_t wait;
-    const bool spins = !runner->group->on_host && !mscclpp_fiber_inside();
+    const bool spins = !runner->group->on_twin && !mscclpp_fiber_inside();
     mscclpp_status_t status = MSCCLPP_OK;
     uint32_t polls = 0;
 
     mscclpp_group_wait_init(&wait, runner->group, what, args->bytes);
     wait.pumped = runner->pump != NULL;
     while (!mscclpp_runner_has_ended(runner)) {
-        double look = wait.next_look;
+        double look = wait.next_check;
 
         ++polls;
         if (runner->pump != NULL) {
@@ -144,8 +144,8 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
             continue;
         } else {
             status = mscclpp_group_wait_turn(&wait);
-            if (status == MSCCLPP_OK && wait.next_look > look && mscclpp_group_may_ask(&wait)) {
-                status = mscclpp_runner_look_at_kernel(runner, what);
+            if (status == MSCCLPP_OK && wait.next_check > look && mscclpp_group_may_ask(&wait)) {
+                status = mscclpp_runner_check_kernel(runner, what);
             }
         }
         if (status != MSCCLPP_OK) {

@@ -90,7 +90,7 @@ mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, co
  * Looks at a launch in the team's stream whose end is overdue: one that crashed never writes the mailbox. An error is
  * logged.
  */
-mscclpp_status_t mscclpp_runner_look_at_kernel(const mscclpp_runner_t *runner, const char *what);
+mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what);
 
 /* Closes the mappings of the peers' scratch. */
 void mscclpp_runner_close_peers(mscclpp_runner_t *runner);

@@ -34,7 +34,7 @@ typedef struct {
 static mscclpp_status_t take_streams(engines_t *engines, int wanted)
 {
     const mscclpp_team_t *team = engines->task->team;
-    const int limit = team->group.on_host ? TWIN_STREAMS : STREAMS;
+    const int limit = team->group.on_twin ? TWIN_STREAMS : STREAMS;
     mscclpp_status_t status = MSCCLPP_OK;
 
     engines->count = 0;

@@ -193,7 +193,7 @@ static void describe(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_
     }
     input->dtype = dtype;
     input->nranks = (uint32_t)team->group.size;
-    input->on_host = team->group.on_host;
+    input->on_twin = team->group.on_twin;
     input->one_gpu = team->one_gpu;
     input->engines = team->engines && dtype < MSCCLPP_DTYPE_SHORT_INT;
     input->block_limit = team->runner.block_limit;
@@ -430,7 +430,7 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
         return status;
     }
     team->group.asked =
-        mscclpp_control_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
+        mscclpp_board_ask(task->args->coll, task->args->root, task->bytes, task->args->dtype, task->args->op);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     look_at_notices(team);
     mscclpp_runner_release_mappings(&team->runner, false);
@@ -473,7 +473,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
                       team->group.collective, (unsigned long long)args->call);
         return MSCCLPP_ERR_PEER;
     }
-    if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_host)) {
+    if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     mscclpp_linger_note_call(&team->runner);

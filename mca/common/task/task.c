@@ -143,7 +143,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
 {
     const mscclpp_team_t *team = task->team;
 
-    if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_host)) {
+    if (!mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_twin)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     input->nodes = 1;
@@ -153,7 +153,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->bytes = task->bytes;
     input->dtype = task->args->dtype;
     input->nranks = (uint32_t)team->group.size;
-    input->on_host = team->group.on_host;
+    input->on_twin = team->group.on_twin;
     input->one_gpu = team->one_gpu;
     /* Engines copy bytes, padding included, and the host feeds them. */
     input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype) &&
@@ -306,7 +306,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     mscclpp_status_t status;
 
     team->group.call = task->args->call;
-    team->group.asked = mscclpp_control_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
+    team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task->bytes, task->args->dtype, task->args->op);
     if (team->fabric != NULL && team->group.call % NOTICE_CALLS == 0) {
         mscclpp_group_notice_t failed, host;
 
@@ -374,7 +374,7 @@ static mscclpp_status_t run(task_t *task)
     }
     status = choose(task, &input);
     if (status != MSCCLPP_OK) {
-        if (mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_host)) {
+        if (mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_twin)) {
             report_choice(task, "staging");
         }
         return status;

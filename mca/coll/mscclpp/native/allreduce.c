@@ -29,7 +29,7 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
     if (NULL != module->team) {
         mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
     }
-    /* The number of the call is written before: a watch that sees the flag sees its number. */
+    /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
     rc = call_previous(module, sendbuf, recvbuf, count, datatype, op);
     __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);

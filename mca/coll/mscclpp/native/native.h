@@ -127,8 +127,8 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                                mca_coll_base_module_t *module);
 
-/* native/watch.c: finds the ranks that wait in a host all-reduce for peers which passed device memory. */
-int mca_coll_mscclpp_watch_init(void);
-void mca_coll_mscclpp_watch_fini(void);
+/* native/mixture.c: finds the ranks that wait in a host all-reduce for peers which passed device memory. */
+int mca_coll_mscclpp_mixture_init(void);
+void mca_coll_mscclpp_mixture_fini(void);
 
 #endif

@@ -108,11 +108,11 @@ static void announce_host(mca_coll_mscclpp_module_t *module)
     }
 }
 
-/* Tells peers, and the watch, that this rank is about to be in the host call of another component. */
+/* Tells peers, and whoever looks for mixtures, that this rank is about to be in the host call of another component. */
 static void begin_host_call(mca_coll_mscclpp_module_t *module)
 {
     announce_host(module);
-    /* The number of the call is written before: a watch that sees the flag sees its number. */
+    /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
 }
 

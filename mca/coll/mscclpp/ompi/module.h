@@ -135,7 +135,7 @@ typedef struct {
 
 /*
  * A module belongs to one communicator. Its fields are used by the one thread that is in a collective of the
- * communicator, except those marked "shared": the watch for mixtures reads them from any thread's opal_progress.
+ * communicator, except those marked "shared": the look for mixtures reads them from any thread's opal_progress.
  */
 typedef struct mca_coll_mscclpp_module_t {
     mca_coll_base_module_t super;
@@ -159,8 +159,8 @@ typedef struct mca_coll_mscclpp_module_t {
     mca_coll_mscclpp_queue_t queue;
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
     int watchers;          /* shared, atomic: not 0 while another thread may look at the fields above */
-    uint64_t watched_call; /* native/watch.c: the host call it last met, and when */
-    double watched_since;
+    uint64_t suspect_call; /* native/mixture.c: the host call it last met, and when */
+    double suspect_since;
     uint64_t served; /* device calls served by a kernel */
     uint64_t rung;   /* of those, without a launch */
     uint64_t staged; /* calls of any collective staged through host memory */

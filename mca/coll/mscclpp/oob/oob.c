@@ -49,7 +49,7 @@ static void list_missing(const oob_gather_t *gather, char *text, size_t size)
 }
 
 /* Names the ranks that have not come, as a warning first and then as the error that ends the wait. */
-static mscclpp_status_t look_at_clock(oob_gather_t *gather)
+static mscclpp_status_t check_clock(oob_gather_t *gather)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     double waited = mscclpp_now() - gather->started;
@@ -181,7 +181,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
         mca_coll_mscclpp_progress();
         status = oob_check(oob);
         if (MSCCLPP_OK == status) {
-            status = look_at_clock(&gather);
+            status = check_clock(&gather);
         }
     }
     if (MSCCLPP_OK != status) {

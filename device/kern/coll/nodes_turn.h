@@ -1,0 +1,237 @@
+/*
+ * Collectives over several nodes: which bytes a turn moves, who sends them to other nodes for whom, and where they lie
+ * on their way. nodes.h has the steps of a turn.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
+#define MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
+
+#include "device/kern/coll/blocks.h"
+#include "device/types/coll_nodes.h"
+
+typedef struct {
+    const mscclpp_dev_coll_nodes_args_t *args;
+    uint64_t turns;     /* of this block of the grid */
+    uint64_t exchanged; /* before the first one */
+    uint64_t barriers;
+    uint64_t rows;
+    uint64_t room;
+    uint32_t index; /* of this rank in its node */
+    int dtype;
+    int op;
+    bool many;   /* each rank has a block for each; else one for all that it is sent to */
+    bool merges; /* nodes send what the blocks of their ranks combine to */
+    bool relays; /* owners of this node are given what they send for others */
+    bool owner;
+} mscclpp_dev_cn_block_t;
+
+/* What a turn moves: so many bytes of each block of data from `begin` on. */
+typedef struct {
+    uint64_t index;
+    uint64_t begin;
+    uint64_t set;   /* of slots in the exchange area, offset in bytes */
+    uint32_t owner; /* that sends in this turn, where they take turns */
+} mscclpp_dev_cn_turn_t;
+
+MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                                      uint64_t index)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
+    const uint32_t set = (uint32_t)((b->exchanged + index) % MSCCLPP_DEV_NODES_SETS);
+    mscclpp_dev_cn_turn_t turn;
+
+    turn.index = index;
+    turn.begin = (ctx->block + index * ctx->nblocks) * b->args->tile;
+    turn.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
+    turn.owner = (uint32_t)((ctx->block + index) % nodes->shards);
+    return turn;
+}
+
+/* ---- Which bytes ---- */
+
+MSCCLPP_DEV bool mscclpp_dev_cn_sends(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t receiver)
+{
+    return MSCCLPP_DEV_COLL_SENDS(args->pattern, args->root, sender, receiver);
+}
+
+/* The part of a block that the turn moves. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_cut(const mscclpp_dev_coll_nodes_args_t *args,
+                                                   const mscclpp_dev_cn_turn_t *turn, mscclpp_dev_block_t block)
+{
+    const uint64_t left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
+
+    block.offset += turn->begin;
+    block.bytes = left < args->tile ? left : args->tile;
+    return block;
+}
+
+/* This rank's block for `peer`. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_send_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
+{
+    mscclpp_dev_block_t block;
+
+    if (args->varied != 0) {
+        return args->send[peer];
+    }
+    block.offset = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern) ? peer * args->stride : 0;
+    block.bytes = mscclpp_dev_cn_sends(args, args->rank, peer) ? args->nodes.common.bytes : 0;
+    return block;
+}
+
+/* Where the block of `peer` goes. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_recv_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
+{
+    mscclpp_dev_block_t block;
+
+    if (args->varied != 0) {
+        return args->recv[peer];
+    }
+    block.offset = MSCCLPP_DEV_COLL_RECVS_MANY(args->pattern) ? peer * args->stride : 0;
+    block.bytes = mscclpp_dev_cn_sends(args, peer, args->rank) ? args->nodes.common.bytes : 0;
+    return block;
+}
+
+/* Bytes of the result of a pattern that combines; 0: this rank gets none. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_result_bytes(const mscclpp_dev_coll_nodes_args_t *args)
+{
+    if (args->varied != 0) {
+        return args->recv[args->rank].bytes;
+    }
+    if (args->pattern == MSCCLPP_DEV_EXSCAN) {
+        return args->rank == 0 ? 0 : args->nodes.common.bytes;
+    }
+    return mscclpp_dev_cn_sends(args, args->rank, args->rank) ? args->nodes.common.bytes : 0;
+}
+
+/* The block that goes to all ranks that this one sends to, or nothing if none of them is on another node. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_coll_nodes_args_t *args)
+{
+    mscclpp_dev_block_t block = {0, 0};
+    uint32_t p;
+
+    for (p = 0; p < args->nranks && block.bytes == 0; ++p) {
+        if (args->node_of[p] != args->nodes.node) {
+            block = mscclpp_dev_cn_send_block(args, p);
+        }
+    }
+    return block;
+}
+
+/* True if some rank of a node is sent blocks of `sender`, as far as the pattern says. */
+MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t node)
+{
+    bool any = false;
+    uint32_t p;
+
+    for (p = 0; p < args->nranks && !any; ++p) {
+        any = args->node_of[p] == node && mscclpp_dev_cn_sends(args, sender, p);
+    }
+    return any;
+}
+
+/* ---- Who sends for whom ---- */
+
+/* The owner, as its node numbers it, that sends the blocks of `sender` to other nodes. */
+MSCCLPP_DEV uint32_t mscclpp_dev_cn_owner_of(const mscclpp_dev_coll_nodes_args_t *args,
+                                             const mscclpp_dev_cn_turn_t *turn, uint32_t sender)
+{
+    return MSCCLPP_DEV_COLL_ALONE(args->pattern) ? turn->owner : args->index_of[sender] % args->nodes.shards;
+}
+
+/* The owner, as each node numbers it, that merges and sends blocks for `receiver`, and gets those of other nodes. */
+MSCCLPP_DEV uint32_t mscclpp_dev_cn_merger_of(const mscclpp_dev_coll_nodes_args_t *args,
+                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver)
+{
+    return args->pattern == MSCCLPP_DEV_REDUCE ? turn->owner : args->index_of[receiver] % args->nodes.shards;
+}
+
+/* True if owner `owner` of a node sends one of its node's partial results for `receiver`, of node `to`. */
+MSCCLPP_DEV bool mscclpp_dev_cn_merges_for(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
+                                           uint32_t owner, uint32_t receiver, uint32_t to)
+{
+    return args->node_of[receiver] == to && (args->pattern != MSCCLPP_DEV_REDUCE || receiver == args->root) &&
+           mscclpp_dev_cn_merger_of(args, turn, receiver) == owner;
+}
+
+/* True if `sender` is one of those whose blocks owner `owner` of node `node` sends in this turn. */
+MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
+                                          uint32_t sender, uint32_t node, uint32_t owner)
+{
+    return args->node_of[sender] == node && (!MSCCLPP_DEV_COLL_ALONE(args->pattern) || sender == args->root) &&
+           mscclpp_dev_cn_owner_of(args, turn, sender) == owner;
+}
+
+/* A row of a rank of this node; in its head it may have the size of what follows. */
+MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
+                                     const mscclpp_dev_cn_turn_t *turn, uint32_t index, uint64_t row)
+{
+    const mscclpp_dev_args_t *common = &b->args->nodes.common;
+    const uint32_t set =
+        ctx->block * MSCCLPP_DEV_COLL_NODES_SETS + (uint32_t)(turn->index % MSCCLPP_DEV_COLL_NODES_SETS);
+    const uint64_t number = set * b->rows + row;
+
+    return common->scratch[index] + common->bulk_offset + number * (b->args->tile + MSCCLPP_DEV_UNIT);
+}
+
+/* The row in which an owner is given the block of `sender` for `receiver`, which counts only if each has its own. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_block_t *b, uint32_t sender, uint32_t receiver)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    const uint32_t each = MSCCLPP_DEV_COLL_NODES_EACH(args->nodes.most, args->nodes.shards);
+    uint64_t client;
+
+    if (b->merges) {
+        client = b->many ? args->node_of[receiver] * each + args->index_of[receiver] / args->nodes.shards : 0;
+        return args->nranks + client * args->nodes.most + args->index_of[sender];
+    }
+    client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->index_of[sender] / args->nodes.shards - 1;
+    return args->nranks + (b->many ? client * args->nranks + receiver : client);
+}
+
+/* How many blocks owner `owner` of node `from` sends to node `to` in this turn. */
+MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
+                                          uint32_t from, uint32_t owner, uint32_t to)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    uint32_t clients = 0, receivers = 0, merged = 0, p;
+
+    for (p = 0; p < args->nranks; ++p) {
+        merged += b->merges && mscclpp_dev_cn_merges_for(args, turn, owner, p, to);
+        clients += mscclpp_dev_cn_is_client(args, turn, p, from, owner);
+        receivers += args->node_of[p] == to;
+    }
+    return b->merges ? merged : b->many ? clients * receivers : clients;
+}
+
+/* True if owner `owner` of node `from` may have something for node `to` in this turn. */
+MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn, uint32_t from,
+                                      uint32_t owner, uint32_t to)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = b->args;
+    bool any = b->merges && mscclpp_dev_cn_count(b, turn, from, owner, to) > 0;
+    uint32_t a;
+
+    for (a = 0; a < args->nranks && !any && !b->merges; ++a) {
+        any = mscclpp_dev_cn_is_client(args, turn, a, from, owner) && mscclpp_dev_cn_reaches(args, a, to);
+    }
+    return any;
+}
+
+/* Places in a set, offsets in the exchange area: what goes to node `k`, and what comes from there. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
+                                             uint32_t k)
+{
+    return turn->set + (b->many ? k * b->room : 0);
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
+                                             uint32_t k)
+{
+    return turn->set + ((b->many ? b->args->nodes.nnodes : 1) + (uint64_t)k) * b->room;
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
+{
+    return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
+}
+
+#endif

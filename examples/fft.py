@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""A Fourier transform of an array that is spread over the ranks: transposed by MPI_Alltoallw of subarrays.
+
+Each rank has a slab of a three-dimensional array. It transforms the two axes of which it has all of, and then needs the
+third one whole. One Alltoallw moves that: each block is a subarray of what one rank has and of what another one gets,
+described by MPI datatypes, so nothing is packed or copied by hand. This is how mpi4py-fft and similar libraries
+transpose. Without CuPy or a GPU the arrays are NumPy's; with the host twin, Alltoallw takes them as if they were on a
+GPU.
+
+Usage: mpirun -n RANKS --mca coll mscclpp python3 fft.py [SIZE]
+       mpirun -n RANKS --mca coll mscclpp --mca coll_mscclpp_device host python3 fft.py --cpu [SIZE]
+SIZE: elements along each axis (default: 60; need not be a multiple of the ranks).
+"""
+import sys
+import time
+
+import numpy
+
+xp = numpy  # the module of the arrays: numpy or cupy
+if "--cpu" not in sys.argv[1:]:
+    try:
+        import cupy
+
+        if cupy.cuda.runtime.getDeviceCount() > 0:
+            xp = cupy
+    except Exception as error:  # no CuPy, or no driver
+        print(f"fft: NumPy on the CPU, as there is no CuPy with a GPU ({error})", file=sys.stderr)
+
+from mpi4py import MPI  # after CuPy: this calls MPI_Init
+
+COMM = MPI.COMM_WORLD
+RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
+
+
+def choose_device():
+    """Ranks of one machine take its GPUs in turn."""
+    machine = COMM.Split_type(MPI.COMM_TYPE_SHARED)
+    if xp is not numpy:
+        xp.cuda.Device(machine.Get_rank() % xp.cuda.runtime.getDeviceCount()).use()
+    machine.Free()
+
+
+def ready():
+    """MPI knows nothing of streams: what it reads has to be there."""
+    if xp is not numpy:
+        xp.cuda.get_current_stream().synchronize()
+
+
+def part(length, rank):
+    """The begin and end of a rank's part of an axis."""
+    return length * rank // SIZE, length * (rank + 1) // SIZE
+
+
+class Transposition:
+    """From slabs along axis `old` to slabs along axis `new`, of an array of this shape."""
+
+    def __init__(self, shape, old, new):
+        begin, end = part(shape[old], RANK)
+        self.before = [n if axis != old else end - begin for axis, n in enumerate(shape)]
+        begin, end = part(shape[new], RANK)
+        self.after = [n if axis != new else end - begin for axis, n in enumerate(shape)]
+        self.sent = [self._block(self.before, new, part(shape[new], rank)) for rank in range(SIZE)]
+        self.received = [self._block(self.after, old, part(shape[old], rank)) for rank in range(SIZE)]
+
+    @staticmethod
+    def _block(shape, axis, bounds):
+        """The subarray within these bounds of an axis. One without elements may not be described: None."""
+        starts = [0] * len(shape)
+        sizes = list(shape)
+        starts[axis], sizes[axis] = bounds[0], bounds[1] - bounds[0]
+        if 0 in sizes:
+            return None
+        return MPI.DOUBLE_COMPLEX.Create_subarray(shape, sizes, starts).Commit()
+
+    @staticmethod
+    def _message(array, blocks):
+        counts = [0 if block is None else 1 for block in blocks]
+        types = [MPI.BYTE if block is None else block for block in blocks]
+        return [array, counts, [0] * SIZE, types]
+
+    def __call__(self, array):
+        result = xp.empty(self.after, dtype=complex)
+        ready()
+        COMM.Alltoallw(self._message(array, self.sent), self._message(result, self.received))
+        return result
+
+    def free(self):
+        for block in self.sent + self.received:
+            if block is not None:
+                block.Free()
+
+
+def main():
+    numbers = [argument for argument in sys.argv[1:] if argument != "--cpu"]
+    length = int(numbers[0]) if numbers else 60
+    shape = (length, length + 3, length + 1)
+    choose_device()
+    random = numpy.random.RandomState(5)  # the same array on all ranks
+    whole = random.standard_normal(shape) + 1j * random.standard_normal(shape)
+    transpose = Transposition(shape, 0, 1)
+
+    def transform(array):
+        array = xp.fft.fftn(array, axes=(1, 2))
+        return xp.fft.fft(transpose(array), axis=0)
+
+    begin, end = part(shape[0], RANK)
+    slab = xp.ascontiguousarray(xp.asarray(whole[begin:end]))
+    result = transform(slab)
+    begin, end = part(shape[1], RANK)
+    expected = xp.asarray(numpy.fft.fftn(whole)[:, begin:end])
+    largest = float(abs(expected).max()) if expected.size else 1.0
+    difference = float(abs(result - expected).max()) / largest if expected.size else 0.0
+    difference = COMM.allreduce(difference, MPI.MAX)
+
+    ready()
+    COMM.Barrier()
+    start = time.perf_counter()
+    for _ in range(10):
+        transpose(slab)
+    elapsed = COMM.allreduce((time.perf_counter() - start) / 10, MPI.MAX)
+    transpose.free()
+    if RANK == 0:
+        print(f"fft: {SIZE} ranks ({xp.__name__}), {shape[0]}x{shape[1]}x{shape[2]}, one transposition takes "
+              f"{elapsed * 1e6:.0f} us, within {difference:.1e} of NumPy's transform: "
+              f"{'right' if difference < 1e-12 else 'WRONG'}")
+    sys.exit(0 if difference < 1e-12 else 1)
+
+
+main()

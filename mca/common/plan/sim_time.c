@@ -1,0 +1,111 @@
+/* Times by the cost model. */
+#include <stdlib.h>
+
+#include "mca/common/plan/sim.h"
+#include "mca/common/plan/words.h"
+
+double mscclpp_sim_end(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor)
+{
+    return (sim->ready > actor->time ? sim->ready : actor->time) + sim->op_cost;
+}
+
+void mscclpp_sim_needs(mscclpp_sim_t *sim, double time)
+{
+    sim->ready = time > sim->ready ? time : sim->ready;
+}
+
+/* Peers one after the other, each at the rate of a link; packets twice their bytes. */
+static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
+                        const mscclpp_plan_shape_t *shape)
+{
+    const mscclpp_plan_op_t *outer = &sim->plan->ranks[block->rank].blocks[block->block].ops[block->op];
+    double bytes, far = 0, near = 0;
+
+    if (op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
+        bool src = i < op->src_count;
+        const mscclpp_plan_item_t *item = src ? &op->src[i] : &op->dst[i - op->src_count];
+
+        bytes = item->size * (double)sim->chunk * sim->cell_bytes;
+        if (block->turns > 0) {
+            bytes = (double)(outer->unit / sim->cell_size) * sim->cell_bytes;
+        }
+        bytes /= op->tbg_size > 0 ? op->tbg_size : 1;
+        bytes *= mscclpp_plan_takes_packets(src ? mscclpp_plan_takes_src(shape, i)
+                                                : mscclpp_plan_takes_dst(shape, i - op->src_count))
+                     ? 2
+                     : 1;
+        *(item->where == MSCCLPP_PLAN_LOCAL ? &near : &far) += bytes;
+    }
+    return near / sim->cost->local + far / sim->cost->link;
+}
+
+void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
+
+    if (sim->cost == NULL) {
+        return;
+    }
+    sim->ready = 0;
+    sim->op_cost = sim->cost->op + (shape != NULL ? data_cost(sim, block, op, shape) : 0);
+    block->came = block->waits || block->flushing ? block->came : block->actor.time;
+}
+
+void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
+{
+    mscclpp_plan_trace_t *trace = sim->trace;
+    mscclpp_plan_span_t *spans;
+    double end;
+
+    if (sim->cost == NULL) {
+        return;
+    }
+    end = mscclpp_sim_end(sim, &block->actor);
+    if (trace->span_count == trace->span_room) {
+        size_t room = trace->span_room > 0 ? 2 * trace->span_room : 1024;
+
+        spans = realloc(trace->spans, room * sizeof(*spans));
+        if (spans == NULL) {
+            sim->no_memory = true;
+            return;
+        }
+        trace->spans = spans;
+        trace->span_room = room;
+    }
+    trace->spans[trace->span_count++] = (mscclpp_plan_span_t){
+        block->rank, block->block, block->op,          block->turns > 0 ? (int32_t)block->inner : -1,
+        block->turn, block->came,  end - sim->op_cost, end};
+    block->actor.time = end;
+    trace->ended = end > trace->ended ? end : trace->ended;
+}
+
+void mscclpp_sim_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool packet)
+{
+    mscclpp_plan_trace_t *trace = sim->trace;
+    mscclpp_plan_arrow_t *arrows;
+
+    if (sim->cost == NULL) {
+        return;
+    }
+    if (trace->arrow_count == trace->arrow_room) {
+        size_t room = trace->arrow_room > 0 ? 2 * trace->arrow_room : 1024;
+
+        arrows = realloc(trace->arrows, room * sizeof(*arrows));
+        if (arrows == NULL) {
+            sim->no_memory = true;
+            return;
+        }
+        trace->arrows = arrows;
+        trace->arrow_room = room;
+    }
+    trace->arrows[trace->arrow_count++] = (mscclpp_plan_arrow_t){sim->blocks[from].rank,
+                                                                 sim->blocks[from].block,
+                                                                 sim->blocks[to].rank,
+                                                                 sim->blocks[to].block,
+                                                                 sent,
+                                                                 comes,
+                                                                 packet};
+}

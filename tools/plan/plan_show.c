@@ -1,0 +1,176 @@
+/* mscclpp_plan show: what each rank does. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mca/common/plan/words.h"
+#include "tools/plan/plan_tool.h"
+
+static const char help[] =
+    "Usage: mscclpp_plan show [OPTION]... FILE\n"
+    "Tells what each block of each rank does, in words, and about when.\n"
+    "\n"
+    "  -r, --rank N           of this rank only\n"
+    "      --bytes N          of the message, for the times (default: 1 MiB, or what the plan's range allows)\n"
+    "      --times            begin and end of each operation, by a simple cost model\n"
+    "      --svg FILE         a picture: blocks over time, messages as arrows\n"
+    "  -h, --help             this text\n"
+    "\n"
+    "Exit status: 0 for success, 1 if the plan is refused, 2 for wrong usage.\n";
+
+enum { BYTES = 256, TIMES, SVG };
+
+static const struct option table[] = {{"rank", required_argument, NULL, 'r'}, {"bytes", required_argument, NULL, BYTES},
+                                      {"times", no_argument, NULL, TIMES},    {"svg", required_argument, NULL, SVG},
+                                      {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+
+typedef struct {
+    uint64_t rank, bytes;
+    bool times;
+    const char *svg;
+} options_t;
+
+static void show_op(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op, const char *position)
+{
+    char *text = plan_tool_describe(plan, rank, op);
+
+    printf("    %-6s %-11s %s\n", position, mscclpp_plan_op_name(op->kind), text != NULL ? text : "");
+    free(text);
+}
+
+static void show_rank(const mscclpp_plan_t *plan, uint32_t r)
+{
+    char position[32];
+
+    printf("rank %" PRIu32 "\n", r);
+    for (uint32_t b = 0; b < plan->ranks[r].block_count; ++b) {
+        const mscclpp_plan_block_t *block = &plan->ranks[r].blocks[b];
+
+        printf("  block %" PRIu32 "\n", b);
+        for (uint32_t k = 0; k < block->op_count; ++k) {
+            snprintf(position, sizeof(position), "%" PRIu32, k);
+            show_op(plan, r, &block->ops[k], position);
+            for (uint32_t i = 0; i < block->ops[k].body_count; ++i) {
+                snprintf(position, sizeof(position), "%" PRIu32 ".%" PRIu32, k, i);
+                show_op(plan, r, &block->ops[k].body[i], position);
+            }
+        }
+    }
+}
+
+static void show_times(const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, const options_t *options)
+{
+    printf("%6s %6s %8s %5s %-11s %10s %10s %10s\n", "rank", "block", "op", "turn", "", "waited us", "began us",
+           "ended us");
+    for (size_t i = 0; i < trace->span_count; ++i) {
+        const mscclpp_plan_span_t *span = &trace->spans[i];
+        const mscclpp_plan_op_t *op = &plan->ranks[span->rank].blocks[span->block].ops[span->op];
+        char position[32];
+
+        if (options->rank != UINT64_MAX && options->rank != span->rank) {
+            continue;
+        }
+        snprintf(position, sizeof(position), "%" PRIu32, span->op);
+        if (span->inner >= 0) {
+            op = &op->body[span->inner];
+            snprintf(position, sizeof(position), "%" PRIu32 ".%d", span->op, span->inner);
+        }
+        printf("%6" PRIu32 " %6" PRIu32 " %8s %5" PRIu32 " %-11s %10.2f %10.2f %10.2f\n", span->rank, span->block,
+               position, span->turn, mscclpp_plan_op_name(op->kind), span->began - span->came, span->began,
+               span->ended);
+    }
+}
+
+static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
+{
+    mscclpp_plan_report_t report;
+    mscclpp_plan_trace_t trace;
+    bool ok;
+
+    mscclpp_plan_report_init(&report);
+    ok = mscclpp_plan_trace(plan, options->bytes, &mscclpp_plan_default_cost, &report, &trace);
+    if (!ok) {
+        fprintf(stderr, "mscclpp_plan: no times: %s\n",
+                report.count > 0 && report.finding[report.count - 1].text != NULL
+                    ? report.finding[report.count - 1].text
+                    : "no memory");
+    } else {
+        if (options->times) {
+            show_times(plan, &trace, options);
+        }
+        printf("%" PRIu64 " bytes: %.1f us by the cost model\n", options->bytes, trace.ended);
+        ok = options->svg == NULL || plan_tool_svg(options->svg, plan, &trace, options->bytes);
+    }
+    mscclpp_plan_trace_destroy(&trace);
+    mscclpp_plan_report_destroy(&report);
+    return ok;
+}
+
+static int show(const char *path, options_t *options)
+{
+    mscclpp_plan_t *plan = plan_tool_load(path);
+    bool ok;
+
+    if (plan == NULL) {
+        return PLAN_REFUSED;
+    }
+    if (options->rank != UINT64_MAX && options->rank >= plan->rank_count) {
+        fprintf(stderr, "mscclpp_plan show: --rank is %" PRIu64 ", and the plan has the ranks 0 to %" PRIu32 "\n",
+                options->rank, plan->rank_count - 1);
+        mscclpp_plan_free(plan);
+        return PLAN_USAGE;
+    }
+    if (options->bytes == 0) {
+        options->bytes = 1 << 20;
+        options->bytes = options->bytes > plan->max_bytes ? plan->max_bytes : options->bytes;
+        options->bytes = options->bytes < plan->min_bytes ? plan->min_bytes : options->bytes;
+    }
+    plan_tool_head(stdout, plan);
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        if (!options->times && (options->rank == UINT64_MAX || options->rank == r)) {
+            show_rank(plan, r);
+        }
+    }
+    ok = show_trace(plan, options);
+    mscclpp_plan_free(plan);
+    return ok ? PLAN_OK : PLAN_REFUSED;
+}
+
+int plan_tool_show(int argc, char **argv)
+{
+    options_t options = {UINT64_MAX, 0, false, NULL};
+    int option;
+
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "r:h", table, NULL)) != -1) {
+        switch (option) {
+        case 'r':
+            if (!plan_tool_number("--rank", optarg, 0, MSCCLPP_PLAN_MAX_RANKS, &options.rank)) {
+                return PLAN_USAGE;
+            }
+            break;
+        case BYTES:
+            if (!plan_tool_number("--bytes", optarg, 1, (uint64_t)1 << 50, &options.bytes)) {
+                return PLAN_USAGE;
+            }
+            break;
+        case TIMES:
+            options.times = true;
+            break;
+        case SVG:
+            options.svg = optarg;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return PLAN_OK;
+        default:
+            return PLAN_USAGE;
+        }
+    }
+    if (optind + 1 != argc) {
+        fprintf(stderr, "mscclpp_plan show: one FILE is wanted, there are %d\n", argc - optind);
+        return PLAN_USAGE;
+    }
+    return show(argv[optind], &options);
+}

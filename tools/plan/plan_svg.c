@@ -1,0 +1,159 @@
+/* A plan as a picture: a row for each block, a box for each operation, an arrow for each message. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/words.h"
+#include "tools/plan/plan_tool.h"
+
+enum { LEFT = 110, TOP = 56, ROW = 16, GAP = 8, WIDTH = 1200, MOST_ARROWS = 4000 };
+
+static const char *colour(mscclpp_plan_op_kind_t kind)
+{
+    switch (kind) {
+    case MSCCLPP_PLAN_OP_NOP:
+    case MSCCLPP_PLAN_OP_BARRIER:
+        return "#666666";
+    case MSCCLPP_PLAN_OP_SIGNAL:
+    case MSCCLPP_PLAN_OP_RLXSIGNAL:
+    case MSCCLPP_PLAN_OP_WAIT:
+    case MSCCLPP_PLAN_OP_RLXWAIT:
+    case MSCCLPP_PLAN_OP_FLUSH:
+    case MSCCLPP_PLAN_OP_ACQUIRE:
+    case MSCCLPP_PLAN_OP_RELEASE:
+        return "#d08030";
+    case MSCCLPP_PLAN_OP_PUT:
+    case MSCCLPP_PLAN_OP_PWS:
+    case MSCCLPP_PLAN_OP_PWSF:
+    case MSCCLPP_PLAN_OP_GET:
+    case MSCCLPP_PLAN_OP_COPY:
+    case MSCCLPP_PLAN_OP_GSTORE:
+        return "#3070b0";
+    case MSCCLPP_PLAN_OP_PPKT:
+    case MSCCLPP_PLAN_OP_RPPKT:
+    case MSCCLPP_PLAN_OP_CPKT:
+    case MSCCLPP_PLAN_OP_UPKT:
+    case MSCCLPP_PLAN_OP_GSTOREPKT:
+        return "#8050a0";
+    default:
+        return "#30904c";
+    }
+}
+
+static void escaped(FILE *out, const char *text)
+{
+    for (; *text != '\0'; ++text) {
+        switch (*text) {
+        case '<':
+            fputs("&lt;", out);
+            break;
+        case '>':
+            fputs("&gt;", out);
+            break;
+        case '&':
+            fputs("&amp;", out);
+            break;
+        default:
+            fputc((unsigned char)*text < ' ' ? '?' : *text, out);
+            break;
+        }
+    }
+}
+
+/* Where the row of a block begins, in pixels. */
+static double row_of(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block)
+{
+    double y = TOP;
+
+    for (uint32_t r = 0; r < rank; ++r) {
+        y += plan->ranks[r].block_count * ROW + GAP;
+    }
+    return y + block * ROW;
+}
+
+static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
+{
+    for (size_t i = 0; i < trace->span_count; ++i) {
+        const mscclpp_plan_span_t *span = &trace->spans[i];
+        const mscclpp_plan_op_t *op = &plan->ranks[span->rank].blocks[span->block].ops[span->op];
+        double y = row_of(plan, span->rank, span->block);
+        char *text;
+
+        op = span->inner >= 0 ? &op->body[span->inner] : op;
+        text = plan_tool_describe(plan, span->rank, op);
+        if (span->began > span->came) {
+            fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"#f2dcc0\"/>\n",
+                    LEFT + span->came * scale, y + 5, (span->began - span->came) * scale, ROW - 10);
+        }
+        fprintf(out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"%s\"><title>%u",
+                LEFT + span->began * scale, y + 2, (span->ended - span->began) * scale, ROW - 4, colour(op->kind),
+                span->op);
+        if (span->inner >= 0) {
+            fprintf(out, ".%d, turn %u", span->inner, span->turn);
+        }
+        fprintf(out, " %s: ", mscclpp_plan_op_name(op->kind));
+        escaped(out, text != NULL ? text : "");
+        fprintf(out, " (%.2f to %.2f us, waited %.2f us)</title></rect>\n", span->began, span->ended,
+                span->began - span->came);
+        free(text);
+    }
+}
+
+static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
+{
+    for (size_t i = 0; i < trace->arrow_count && i < MOST_ARROWS; ++i) {
+        const mscclpp_plan_arrow_t *arrow = &trace->arrows[i];
+
+        fprintf(out,
+                "<line x1=\"%.2f\" y1=\"%.1f\" x2=\"%.2f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"0.7\" "
+                "stroke-opacity=\"0.6\" marker-end=\"url(#head)\"/>\n",
+                LEFT + arrow->sent * scale, row_of(plan, arrow->from_rank, arrow->from_block) + ROW / 2,
+                LEFT + arrow->comes * scale, row_of(plan, arrow->to_rank, arrow->to_block) + ROW / 2,
+                arrow->packet ? "#8050a0" : "#a05000");
+    }
+}
+
+bool plan_tool_svg(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes)
+{
+    double scale = trace->ended > 0 ? WIDTH / trace->ended : 1, bottom = row_of(plan, plan->rank_count, 0) + 24;
+    FILE *out = fopen(path, "w");
+    bool ok;
+
+    if (out == NULL) {
+        fprintf(stderr, "mscclpp_plan: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" font-family=\"sans-serif\" "
+            "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
+            "<defs><marker id=\"head\" markerWidth=\"5\" markerHeight=\"5\" refX=\"4\" refY=\"2.5\" orient=\"auto\">"
+            "<path d=\"M0,0 L5,2.5 L0,5 z\" fill=\"#804000\"/></marker></defs>\n<text x=\"8\" y=\"18\" "
+            "font-size=\"14\">",
+            LEFT + WIDTH + 20, bottom);
+    escaped(out, plan->name);
+    fprintf(out, ": %s of %llu bytes on %u ranks, %.1f us by the cost model</text>\n",
+            mscclpp_plan_collective_name(plan->collective), (unsigned long long)bytes, plan->rank_count, trace->ended);
+    fprintf(out, "<text x=\"8\" y=\"36\"><tspan fill=\"#3070b0\">copies and puts</tspan>  <tspan fill=\"#30904c\">"
+                 "reductions</tspan>  <tspan fill=\"#8050a0\">packets</tspan>  <tspan fill=\"#d08030\">signals, waits, "
+                 "semaphores</tspan>  <tspan fill=\"#666666\">nop, barrier</tspan></text>\n");
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        for (uint32_t b = 0; b < plan->ranks[r].block_count; ++b) {
+            double y = row_of(plan, r, b);
+
+            fprintf(out,
+                    "<text x=\"8\" y=\"%.1f\">rank %u block %u</text>\n<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" "
+                    "y2=\"%.1f\" stroke=\"#dddddd\"/>\n",
+                    y + 12, r, b, LEFT, y + ROW / 2, LEFT + WIDTH, y + ROW / 2);
+        }
+    }
+    draw_spans(out, plan, trace, scale);
+    draw_arrows(out, plan, trace, scale);
+    fprintf(out, "</svg>\n");
+    ok = ferror(out) == 0;
+    ok = fclose(out) == 0 && ok;
+    if (!ok) {
+        fprintf(stderr, "mscclpp_plan: %s: cannot be written\n", path);
+    }
+    return ok;
+}

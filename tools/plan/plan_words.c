@@ -1,0 +1,226 @@
+/* What an operation does, in words. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mca/common/plan/words.h"
+#include "tools/plan/plan_tool.h"
+
+static void item_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *item)
+{
+    const char *buffer = mscclpp_plan_buffer_name(item->type);
+
+    if (item->where == MSCCLPP_PLAN_REMOTE) {
+        fprintf(out, "rank %u's ", item->rank);
+    } else if (item->where == MSCCLPP_PLAN_MULTICAST) {
+        const mscclpp_plan_group_t *group = &plan->ranks[rank].groups[item->group];
+
+        fprintf(out, "all ");
+        for (uint32_t i = 0; i < group->count; ++i) {
+            fprintf(out, "%s%u", i > 0 ? "," : "", group->ranks[i]);
+        }
+        fprintf(out, "'s ");
+    }
+    if (item->size == 1) {
+        fprintf(out, "%s[%u]", buffer, item->index);
+    } else {
+        fprintf(out, "%s[%u..%u]", buffer, item->index, item->index + item->size - 1);
+    }
+}
+
+static void items_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *items,
+                       uint32_t from, uint32_t count, const char *between)
+{
+    for (uint32_t i = from; i < count; ++i) {
+        fprintf(out, "%s", i > from ? between : "");
+        item_text(out, plan, rank, &items[i]);
+    }
+}
+
+static void peers_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        fprintf(out, "%s%u (%s channel %u)", i > 0 ? ", " : "",
+                plan->ranks[rank].channels[op->channel_type][op->channels[i]].peer,
+                mscclpp_plan_channel_name(op->channel_type), op->channels[i]);
+    }
+}
+
+static void numbers_text(FILE *out, const uint32_t *numbers, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; ++i) {
+        fprintf(out, "%s%u", i > 0 ? ", " : "", numbers[i]);
+    }
+}
+
+static void pairs_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+{
+    for (uint32_t i = 0; i < op->src_count; ++i) {
+        fprintf(out, "%s", i > 0 ? "; " : "");
+        item_text(out, plan, rank, &op->src[i]);
+        fprintf(out, " to ");
+        item_text(out, plan, rank, &op->dst[i]);
+    }
+}
+
+static const char *sum_word(mscclpp_plan_reduce_t reduce)
+{
+    return reduce == MSCCLPP_PLAN_SUM ? "sum of " : reduce == MSCCLPP_PLAN_MIN ? "minimum of " : "maximum of ";
+}
+
+static void data_text(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+{
+    bool port = op->channel_type == MSCCLPP_PLAN_PORT;
+    uint32_t plain = 0;
+
+    switch (op->kind) {
+    case MSCCLPP_PLAN_OP_COPY:
+        fprintf(out, "copies ");
+        pairs_text(out, plan, rank, op);
+        return;
+    case MSCCLPP_PLAN_OP_PUT:
+    case MSCCLPP_PLAN_OP_PWS:
+    case MSCCLPP_PLAN_OP_PWSF:
+        fprintf(out, port ? "lets the proxy put " : "puts ");
+        pairs_text(out, plan, rank, op);
+        fprintf(out, "%s",
+                op->kind == MSCCLPP_PLAN_OP_PUT   ? ""
+                : op->kind == MSCCLPP_PLAN_OP_PWS ? ", and signal"
+                                                  : ", and signal, and waits until that is done");
+        return;
+    case MSCCLPP_PLAN_OP_GET:
+        fprintf(out, "gets ");
+        pairs_text(out, plan, rank, op);
+        return;
+    case MSCCLPP_PLAN_OP_PPKT:
+        fprintf(out, port ? "lets the proxy move the packets of " : "sends as packets ");
+        pairs_text(out, plan, rank, op);
+        return;
+    case MSCCLPP_PLAN_OP_RPPKT:
+        fprintf(out, "passes on the packets of ");
+        item_text(out, plan, rank, &op->src[0]);
+        fprintf(out, " to ");
+        items_text(out, plan, rank, op->dst, 0, op->dst_count, ", ");
+        return;
+    case MSCCLPP_PLAN_OP_CPKT:
+        fprintf(out, "copies, as packets, ");
+        pairs_text(out, plan, rank, op);
+        return;
+    case MSCCLPP_PLAN_OP_UPKT:
+        fprintf(out, "unpacks ");
+        pairs_text(out, plan, rank, op);
+        return;
+    case MSCCLPP_PLAN_OP_GSTORE:
+    case MSCCLPP_PLAN_OP_GSTOREPKT:
+        fprintf(out, "stores ");
+        pairs_text(out, plan, rank, op);
+        return;
+    default:
+        break;
+    }
+    fprintf(out, "writes the %s", sum_word(op->reduce));
+    items_text(out, plan, rank, op->src, 0, op->src_count, " + ");
+    fprintf(out, " to ");
+    plain =
+        op->kind == MSCCLPP_PLAN_OP_RESPKT || op->kind == MSCCLPP_PLAN_OP_RECPKT || op->kind == MSCCLPP_PLAN_OP_RECSPKT
+            ? 1
+            : op->dst_count;
+    items_text(out, plan, rank, op->dst, 0, plain, ", ");
+    if (plain < op->dst_count) {
+        fprintf(out, ", and as packets to ");
+        items_text(out, plan, rank, op->dst, plain, op->dst_count, ", ");
+    }
+}
+
+char *plan_tool_describe(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL) {
+        return NULL;
+    }
+    switch (op->kind) {
+    case MSCCLPP_PLAN_OP_NOP:
+        fprintf(out, "all threads meet");
+        break;
+    case MSCCLPP_PLAN_OP_BARRIER:
+        fprintf(out, "meets the blocks of barrier %u, %u of them", op->barrier, op->barrier_blocks);
+        break;
+    case MSCCLPP_PLAN_OP_SIGNAL:
+    case MSCCLPP_PLAN_OP_RLXSIGNAL:
+        fprintf(out, "signals rank ");
+        peers_text(out, plan, rank, op);
+        break;
+    case MSCCLPP_PLAN_OP_WAIT:
+    case MSCCLPP_PLAN_OP_RLXWAIT:
+        fprintf(out, "waits for a signal of rank ");
+        peers_text(out, plan, rank, op);
+        break;
+    case MSCCLPP_PLAN_OP_FLUSH:
+        fprintf(out, "waits until the proxy has done everything for rank ");
+        peers_text(out, plan, rank, op);
+        break;
+    case MSCCLPP_PLAN_OP_ACQUIRE:
+        fprintf(out, "acquires semaphore ");
+        numbers_text(out, op->semaphores, op->semaphore_count);
+        break;
+    case MSCCLPP_PLAN_OP_RELEASE:
+        fprintf(out, "releases semaphore ");
+        numbers_text(out, op->semaphores, op->semaphore_count);
+        break;
+    case MSCCLPP_PLAN_OP_PIPELINE:
+        fprintf(out, "does %u operations for every %llu bytes of %u chunk%s", op->body_count,
+                (unsigned long long)op->unit, op->num_chunks, op->num_chunks == 1 ? "" : "s");
+        break;
+    default:
+        data_text(out, plan, rank, op);
+        break;
+    }
+    if (op->tbg_size > 0) {
+        fprintf(out, " (part %u of %u)", op->tb_id, op->tbg_size);
+    }
+    fclose(out);
+    return text;
+}
+
+void plan_tool_head(FILE *out, const mscclpp_plan_t *plan)
+{
+    const mscclpp_plan_rank_t *rank = &plan->ranks[0];
+
+    fprintf(out, "%s: %s on %u rank%s, %s, protocol %s%s%s\n", plan->name,
+            mscclpp_plan_collective_name(plan->collective), plan->rank_count, plan->rank_count == 1 ? "" : "s",
+            plan->in_place ? "in place" : "out of place", plan->packets ? "LL" : "Simple",
+            plan->halves ? ", scratch in halves" : "", plan->reuse ? ", one scratch for all buffers" : "");
+    fprintf(out, "messages of %llu to %llu bytes, alignment %u, %u threads a block\n",
+            (unsigned long long)plan->min_bytes, (unsigned long long)plan->max_bytes, plan->alignment, plan->threads);
+    fprintf(out,
+            "rank 0 has %u input, %u output and %u scratch chunks, %u blocks, %u memory, %u port and %u switch "
+            "channels, %u semaphores\n",
+            rank->chunks[MSCCLPP_PLAN_INPUT], rank->chunks[MSCCLPP_PLAN_OUTPUT], rank->chunks[MSCCLPP_PLAN_SCRATCH],
+            rank->block_count, rank->channel_count[MSCCLPP_PLAN_MEMORY], rank->channel_count[MSCCLPP_PLAN_PORT],
+            rank->group_count, rank->semaphore_count);
+}
+
+mscclpp_plan_t *plan_tool_load(const char *path)
+{
+    mscclpp_plan_report_t report;
+    mscclpp_plan_t *plan = NULL;
+    char place[80];
+
+    mscclpp_plan_report_init(&report);
+    if (mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && !mscclpp_plan_check(plan, &report)) {
+        mscclpp_plan_free(plan);
+        plan = NULL;
+    }
+    for (int i = 0; i < report.count && plan == NULL; ++i) {
+        fprintf(stderr, "mscclpp_plan: %s: %s: %s [%s]\n", path,
+                mscclpp_plan_place_text(report.finding[i].place, place, sizeof(place)),
+                report.finding[i].text != NULL ? report.finding[i].text : "no memory", report.finding[i].rule);
+    }
+    if (plan == NULL && report.no_memory) {
+        fprintf(stderr, "mscclpp_plan: %s: no memory\n", path);
+    }
+    mscclpp_plan_report_destroy(&report);
+    return plan;
+}
