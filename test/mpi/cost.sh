@@ -95,6 +95,6 @@ cases_counters() {
     run "counters:staged" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_counters" staged
     run_saying "counters:one staged" 'native: allreduce, allgather, .*; staged[a-zA-Z ]*: bcast$' 60 -n 3 \
         "${forced[@]}" --mca coll_mscclpp_bcast_algorithm stage --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
-    [ "$MSCCLPP_TEST_DEVICE" != host ] || hidden=(--mca coll_mscclpp_twin_host_ranks 0,1,2)
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || hidden=(--mca coll_mscclpp_twin_host_ranks '0,1,2')
     run "counters:passed" 60 -n 3 "${forced[@]}" ${hidden[@]+"${hidden[@]}"} "$bindir/test_counters" passed
 }
