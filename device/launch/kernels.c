@@ -35,7 +35,7 @@ size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype)
     return (unsigned)dtype < MSCCLPP_DTYPE_LAST ? element_sizes[dtype].true_extent : 0;
 }
 
-bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_host)
+bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin)
 {
     if ((unsigned)dtype >= MSCCLPP_DTYPE_LAST || (unsigned)op >= MSCCLPP_OP_LAST) {
         return false;
@@ -43,7 +43,7 @@ bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_host)
     if (dtype >= MSCCLPP_DTYPE_SHORT_INT) {
         return op == MSCCLPP_OP_MAXLOC || op == MSCCLPP_OP_MINLOC;
     }
-    if (dtype == MSCCLPP_DTYPE_LONG_DOUBLE && (!on_host || sizeof(long double) != 16)) {
+    if (dtype == MSCCLPP_DTYPE_LONG_DOUBLE && (!on_twin || sizeof(long double) != 16)) {
         return false;
     }
     if (dtype == MSCCLPP_DTYPE_COMPLEX64 || dtype == MSCCLPP_DTYPE_COMPLEX128) {

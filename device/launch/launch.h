@@ -26,7 +26,7 @@ typedef struct {
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel);
 
 /* True if the kernels of the runtime can combine elements of this type with this operation. */
-bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_host);
+bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin);
 
 /* Bytes of one element, from its first byte to the first byte of the next; 0 for an unknown type. */
 size_t mscclpp_dev_dtype_extent(mscclpp_dtype_t dtype);
@@ -39,36 +39,36 @@ size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
  * empty. A launch of a single thread runs at once in the caller's thread if the queue is empty, unless its kernel waits
  * for what the caller does next.
  */
-typedef struct mscclpp_dev_host_queue mscclpp_dev_host_queue_t;
+typedef struct mscclpp_dev_twin_queue mscclpp_dev_twin_queue_t;
 
 /* 0 or an errno value. */
-int mscclpp_dev_host_queue_create(mscclpp_dev_host_queue_t **queue_p);
+int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p);
 
 /* Waits for its launches; NULL is allowed. */
-void mscclpp_dev_host_queue_destroy(mscclpp_dev_host_queue_t *queue);
+void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue);
 
 /* Copies the arguments. 0 or an errno value. */
-int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_launch_t *launch);
+int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch);
 
 /* A copy in a queue. */
 typedef struct {
     void *to;
     const void *from;
     size_t size;
-} mscclpp_dev_host_copy_t;
+} mscclpp_dev_twin_copy_t;
 
 /* Always runs on a thread of the queue. 0 or an errno value. */
-int mscclpp_dev_host_copy(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_host_copy_t *copy);
+int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_copy_t *copy);
 
 /* True if all launches and copies have ended. */
-bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue);
+bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue);
 
 /* A place behind all that is in the queue now, and whether everything before it has ended. */
-uint64_t mscclpp_dev_host_queue_mark(mscclpp_dev_host_queue_t *queue);
-bool mscclpp_dev_host_queue_passed(mscclpp_dev_host_queue_t *queue, uint64_t mark);
+uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue);
+bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark);
 
 /* Called by waits of launches that run in this thread; NULL: none. */
-void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *context);
+void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *context);
 
 #ifdef MSCCLPP_HAVE_CUDA
 /* A cudaStream_t as void *, of `device`, which is current; both return a cudaError_t as int. */

@@ -35,14 +35,14 @@
 
 /* What the threads of a block share. */
 typedef struct {
-    mscclpp_dev_host_block_t meeting;
-    mscclpp_dev_host_block_t cluster_meeting; /* of the first block: for all */
+    mscclpp_dev_twin_block_t meeting;
+    mscclpp_dev_twin_block_t cluster_meeting; /* of the first block: for all */
     mscclpp_dev_linger_block_t linger;
 } block_t;
 
 typedef struct job {
     struct job *next;
-    mscclpp_dev_host_copy_t copy; /* `to` NULL: a launch */
+    mscclpp_dev_twin_copy_t copy; /* `to` NULL: a launch */
     mscclpp_dev_launch_t launch;  /* of a copy only its one thread */
     uint32_t started;             /* threads of the grid that a worker has taken */
     uint32_t unfinished;
@@ -66,7 +66,7 @@ typedef struct job {
     } args;
 } job_t;
 
-struct mscclpp_dev_host_queue {
+struct mscclpp_dev_twin_queue {
     pthread_mutex_t lock;
     pthread_cond_t work; /* for workers: the first job changed, or the queue closes */
     job_t *first;        /* the one that runs */
@@ -84,7 +84,7 @@ static _Thread_local struct {
     void *context;
 } wait_progress;
 
-void mscclpp_dev_host_set_progress(void (*progress)(void *context), void *context)
+void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *context)
 {
     wait_progress.call = progress;
     wait_progress.context = context;
@@ -238,7 +238,7 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
 
 static void *worker_main(void *argument)
 {
-    mscclpp_dev_host_queue_t *queue = argument;
+    mscclpp_dev_twin_queue_t *queue = argument;
 
     pthread_mutex_lock(&queue->lock);
     for (;;) {
@@ -275,9 +275,9 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-int mscclpp_dev_host_queue_create(mscclpp_dev_host_queue_t **queue_p)
+int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p)
 {
-    mscclpp_dev_host_queue_t *queue = calloc(1, sizeof(*queue));
+    mscclpp_dev_twin_queue_t *queue = calloc(1, sizeof(*queue));
 
     if (queue == NULL) {
         return ENOMEM;
@@ -288,7 +288,7 @@ int mscclpp_dev_host_queue_create(mscclpp_dev_host_queue_t **queue_p)
     return 0;
 }
 
-void mscclpp_dev_host_queue_destroy(mscclpp_dev_host_queue_t *queue)
+void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
 {
     uint32_t i;
 
@@ -309,7 +309,7 @@ void mscclpp_dev_host_queue_destroy(mscclpp_dev_host_queue_t *queue)
 }
 
 /* Makes sure that `count` workers exist. With the lock held. */
-static int add_workers(mscclpp_dev_host_queue_t *queue, uint32_t count)
+static int add_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
 {
     pthread_t *workers;
     int error;
@@ -333,7 +333,7 @@ static int add_workers(mscclpp_dev_host_queue_t *queue, uint32_t count)
 }
 
 /* Queues a job of `threads` threads. With the lock held. */
-static int append(mscclpp_dev_host_queue_t *queue, job_t *job, uint32_t threads)
+static int append(mscclpp_dev_twin_queue_t *queue, job_t *job, uint32_t threads)
 {
     int error = add_workers(queue, threads);
 
@@ -358,7 +358,7 @@ static bool may_run_inline(const mscclpp_dev_launch_t *launch)
     return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;
 }
 
-int mscclpp_dev_host_launch(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_launch_t *launch)
+int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch)
 {
     job_t *job;
     int error;
@@ -407,7 +407,7 @@ err_unlock:
     return error;
 }
 
-int mscclpp_dev_host_copy(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_host_copy_t *copy)
+int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_copy_t *copy)
 {
     job_t *job = calloc(1, sizeof(*job));
     int error;
@@ -427,7 +427,7 @@ int mscclpp_dev_host_copy(mscclpp_dev_host_queue_t *queue, const mscclpp_dev_hos
     return error;
 }
 
-bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue)
+bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue)
 {
     bool idle;
 
@@ -437,7 +437,7 @@ bool mscclpp_dev_host_queue_idle(mscclpp_dev_host_queue_t *queue)
     return idle;
 }
 
-uint64_t mscclpp_dev_host_queue_mark(mscclpp_dev_host_queue_t *queue)
+uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue)
 {
     uint64_t mark;
 
@@ -447,7 +447,7 @@ uint64_t mscclpp_dev_host_queue_mark(mscclpp_dev_host_queue_t *queue)
     return mark;
 }
 
-bool mscclpp_dev_host_queue_passed(mscclpp_dev_host_queue_t *queue, uint64_t mark)
+bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark)
 {
     bool passed;
 

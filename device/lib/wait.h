@@ -29,7 +29,7 @@ typedef struct {
 } mscclpp_dev_wait_t;
 
 /* A look: true to go on. */
-MSCCLPP_DEV bool mscclpp_dev_wait_look(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
+MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
     if (mscclpp_dev_ld_relaxed_sys_u64(&args->mailbox->abort) == 0 &&
         (args->timeout_ns == 0 || waited_ns < args->timeout_ns)) {
@@ -42,9 +42,9 @@ MSCCLPP_DEV bool mscclpp_dev_wait_look(const mscclpp_dev_args_t *args, uint64_t 
 }
 
 /* The same, out of line, and without what the caller keeps in registers. */
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_look_apart(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_apart(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
-    return mscclpp_dev_wait_look(args, waited_ns, peer);
+    return mscclpp_dev_wait_check(args, waited_ns, peer);
 }
 
 /*
@@ -69,8 +69,8 @@ MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (wait->since_ns == 0) {
         wait->since_ns = now;
     }
-    ctx->failed = apart ? !mscclpp_dev_wait_look_apart(args, now - wait->since_ns, peer)
-                        : !mscclpp_dev_wait_look(args, now - wait->since_ns, peer);
+    ctx->failed = apart ? !mscclpp_dev_wait_check_apart(args, now - wait->since_ns, peer)
+                        : !mscclpp_dev_wait_check(args, now - wait->since_ns, peer);
     return !ctx->failed;
 }
 

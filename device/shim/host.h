@@ -30,7 +30,7 @@ typedef struct {
     uint32_t arrived;
     uint32_t generation;
     uint32_t any[2]; /* combined flags, by the generation's parity */
-} mscclpp_dev_host_block_t;
+} mscclpp_dev_twin_block_t;
 
 typedef struct {
     uint32_t tid;      /* in the block */
@@ -41,10 +41,10 @@ typedef struct {
     bool lingers; /* it executes an operation of a lingering kernel */
     uint32_t turns;
     uint32_t patience; /* turns of a wait between two times that the thread gives its processor away */
-    mscclpp_dev_host_block_t *meeting;
+    mscclpp_dev_twin_block_t *meeting;
     uint32_t cluster;                          /* blocks that form a cluster; 1: none do */
     uint32_t block_size;                       /* bytes from a block's memory to the next one's */
-    mscclpp_dev_host_block_t *cluster_meeting; /* of all threads of the cluster */
+    mscclpp_dev_twin_block_t *cluster_meeting; /* of all threads of the cluster */
     void (*progress)(void *context);           /* NULL, or what a wait in an application's thread has to keep moving */
     void *progress_context;
 } mscclpp_dev_ctx_t;
@@ -221,7 +221,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
 }
 
 /* A barrier of so many threads, which combines a flag of each. */
-MSCCLPP_DEV bool mscclpp_dev_host_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_host_block_t *meeting, uint32_t threads,
+MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_block_t *meeting, uint32_t threads,
                                        bool flag)
 {
     const uint32_t generation = __atomic_load_n(&meeting->generation, __ATOMIC_ACQUIRE);
@@ -245,12 +245,12 @@ MSCCLPP_DEV bool mscclpp_dev_host_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_host_
 
 MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
 {
-    return ctx->nthreads == 1 ? flag : mscclpp_dev_host_meet(ctx, ctx->meeting, ctx->nthreads, flag);
+    return ctx->nthreads == 1 ? flag : mscclpp_dev_twin_meet(ctx, ctx->meeting, ctx->nthreads, flag);
 }
 
 MSCCLPP_DEV void mscclpp_dev_cluster_sync(mscclpp_dev_ctx_t *ctx)
 {
-    (void)mscclpp_dev_host_meet(ctx, ctx->cluster_meeting, ctx->cluster * ctx->nthreads, false);
+    (void)mscclpp_dev_twin_meet(ctx, ctx->cluster_meeting, ctx->cluster * ctx->nthreads, false);
 }
 
 MSCCLPP_DEV void mscclpp_dev_block_sync(mscclpp_dev_ctx_t *ctx)

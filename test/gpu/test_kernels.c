@@ -251,8 +251,8 @@ static void run_ring(rank_t *rank, mscclpp_team_t *team, memories_t *memories)
         enter(rank, get ? "ring of gets" : "ring of puts", -1);
         memset(host, rank->rank + 1, bytes);
         copy(memories, memories->base[MEMORY_DEVICE], host, bytes);
-        status =
-            mscclpp_ring(team, memories->base[MEMORY_DEVICE], memories->base[MEMORY_POOL], bytes, 10, get, &seconds);
+        status = mscclpp_links_try(team, memories->base[MEMORY_DEVICE], memories->base[MEMORY_POOL], bytes, 10, get,
+                                   &seconds);
         copy(memories, host, memories->base[MEMORY_POOL], bytes);
         if (status == MSCCLPP_OK && host[0] == source + 1 && memcmp(host, host + 1, bytes - 1) == 0) {
             __atomic_fetch_add(&passed, 1, __ATOMIC_RELAXED);

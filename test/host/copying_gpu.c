@@ -149,7 +149,7 @@ static mscclpp_status_t enqueue_batch(mscclpp_gpu_stream_t *stream, const mscclp
 /* Tells pinned memory, in which the CPU may read and write, from a device's, as the twin does not. */
 static void query(const void *address, mscclpp_mem_info_t *info_p)
 {
-    mscclpp_gpu_host_ops.query(address, info_p);
+    mscclpp_gpu_twin_ops.query(address, info_p);
     info_p->kind = info_p->base != NULL ? MSCCLPP_MEM_DEVICE : MSCCLPP_MEM_PINNED;
 }
 
@@ -158,7 +158,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void fill(void)
 {
-    ops = mscclpp_gpu_host_ops;
+    ops = mscclpp_gpu_twin_ops;
     ops.name = "copying";
     ops.twin = false;
     ops.query = query;

@@ -92,192 +92,192 @@ static void gave(const void *what)
 
 static mscclpp_status_t faulty_probe(int *device_count_p)
 {
-    return mscclpp_gpu_host_ops.probe(device_count_p);
+    return mscclpp_gpu_twin_ops.probe(device_count_p);
 }
 
 static mscclpp_status_t faulty_current_device(int *device_p)
 {
-    return mscclpp_gpu_host_ops.current_device(device_p);
+    return mscclpp_gpu_twin_ops.current_device(device_p);
 }
 
 static mscclpp_status_t faulty_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
-    TRY(FAULTY_DEVICE_INFO, mscclpp_gpu_host_ops.device_info(device, info_p));
+    TRY(FAULTY_DEVICE_INFO, mscclpp_gpu_twin_ops.device_info(device, info_p));
 }
 
 static mscclpp_status_t faulty_preload(int device)
 {
-    TRY(FAULTY_PRELOAD, mscclpp_gpu_host_ops.preload(device));
+    TRY(FAULTY_PRELOAD, mscclpp_gpu_twin_ops.preload(device));
 }
 
 static bool faulty_is_device(const void *address)
 {
-    return mscclpp_gpu_host_ops.is_device(address);
+    return mscclpp_gpu_twin_ops.is_device(address);
 }
 
 static void faulty_query(const void *address, mscclpp_mem_info_t *info_p)
 {
-    mscclpp_gpu_host_ops.query(address, info_p);
+    mscclpp_gpu_twin_ops.query(address, info_p);
 }
 
 static mscclpp_status_t faulty_reach(int device, const void *address, mscclpp_reach_t *reach_p)
 {
-    TRY(FAULTY_REACH, mscclpp_gpu_host_ops.reach(device, address, reach_p));
+    TRY(FAULTY_REACH, mscclpp_gpu_twin_ops.reach(device, address, reach_p));
 }
 
 static mscclpp_status_t faulty_settle(const void *address)
 {
-    return mscclpp_gpu_host_ops.settle(address);
+    return mscclpp_gpu_twin_ops.settle(address);
 }
 
 static mscclpp_status_t faulty_device_alloc(int device, size_t size, void **address_p)
 {
-    TRY(FAULTY_DEVICE_ALLOC, took(mscclpp_gpu_host_ops.device_alloc(device, size, address_p)));
+    TRY(FAULTY_DEVICE_ALLOC, took(mscclpp_gpu_twin_ops.device_alloc(device, size, address_p)));
 }
 
 static void faulty_device_free(int device, void *address)
 {
     gave(address);
-    mscclpp_gpu_host_ops.device_free(device, address);
+    mscclpp_gpu_twin_ops.device_free(device, address);
 }
 
 static mscclpp_status_t faulty_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
-    TRY(FAULTY_TEMP_ALLOC, took(mscclpp_gpu_host_ops.temp_alloc(stream, size, address_p)));
+    TRY(FAULTY_TEMP_ALLOC, took(mscclpp_gpu_twin_ops.temp_alloc(stream, size, address_p)));
 }
 
 static void faulty_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     gave(address);
-    mscclpp_gpu_host_ops.temp_free(stream, address);
+    mscclpp_gpu_twin_ops.temp_free(stream, address);
 }
 
 static mscclpp_status_t faulty_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
-    TRY(FAULTY_HOST_ALLOC, took(mscclpp_gpu_host_ops.host_alloc(size, host_address_p, device_address_p)));
+    TRY(FAULTY_HOST_ALLOC, took(mscclpp_gpu_twin_ops.host_alloc(size, host_address_p, device_address_p)));
 }
 
 static void faulty_host_free(void *host_address)
 {
     gave(host_address);
-    mscclpp_gpu_host_ops.host_free(host_address);
+    mscclpp_gpu_twin_ops.host_free(host_address);
 }
 
 static mscclpp_status_t faulty_host_register(void *host_address, size_t size, void **device_address_p)
 {
-    TRY(FAULTY_HOST_REGISTER, took(mscclpp_gpu_host_ops.host_register(host_address, size, device_address_p)));
+    TRY(FAULTY_HOST_REGISTER, took(mscclpp_gpu_twin_ops.host_register(host_address, size, device_address_p)));
 }
 
 static void faulty_host_unregister(void *host_address)
 {
     gave(host_address);
-    mscclpp_gpu_host_ops.host_unregister(host_address);
+    mscclpp_gpu_twin_ops.host_unregister(host_address);
 }
 
 static mscclpp_status_t faulty_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
-    TRY(FAULTY_EXPORT, mscclpp_gpu_host_ops.export_memory(address, handle_p));
+    TRY(FAULTY_EXPORT, mscclpp_gpu_twin_ops.export_memory(address, handle_p));
 }
 
 static mscclpp_status_t faulty_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
-    TRY(FAULTY_IMPORT, took(mscclpp_gpu_host_ops.import_memory(device, handle, base_p)));
+    TRY(FAULTY_IMPORT, took(mscclpp_gpu_twin_ops.import_memory(device, handle, base_p)));
 }
 
 static void faulty_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
 {
     gave(base);
-    mscclpp_gpu_host_ops.close_memory(device, handle, base);
+    mscclpp_gpu_twin_ops.close_memory(device, handle, base);
 }
 
 static mscclpp_status_t faulty_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
-    TRY(FAULTY_STREAM_CREATE, took(mscclpp_gpu_host_ops.stream_create(device, stream_p)));
+    TRY(FAULTY_STREAM_CREATE, took(mscclpp_gpu_twin_ops.stream_create(device, stream_p)));
 }
 
 static void faulty_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     gave(stream);
-    mscclpp_gpu_host_ops.stream_destroy(stream);
+    mscclpp_gpu_twin_ops.stream_destroy(stream);
 }
 
 static mscclpp_status_t faulty_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
 {
-    return took(mscclpp_gpu_host_ops.stream_wrap(device, native, stream_p));
+    return took(mscclpp_gpu_twin_ops.stream_wrap(device, native, stream_p));
 }
 
 static mscclpp_status_t faulty_stream_query(mscclpp_gpu_stream_t *stream)
 {
-    TRY(FAULTY_STREAM_QUERY, mscclpp_gpu_host_ops.stream_query(stream));
+    TRY(FAULTY_STREAM_QUERY, mscclpp_gpu_twin_ops.stream_query(stream));
 }
 
 static mscclpp_status_t faulty_stream_sync(mscclpp_gpu_stream_t *stream)
 {
-    TRY(FAULTY_STREAM_SYNC, mscclpp_gpu_host_ops.stream_sync(stream));
+    TRY(FAULTY_STREAM_SYNC, mscclpp_gpu_twin_ops.stream_sync(stream));
 }
 
 static mscclpp_status_t faulty_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
-    TRY(FAULTY_COPY, mscclpp_gpu_host_ops.copy(stream, to, from, size));
+    TRY(FAULTY_COPY, mscclpp_gpu_twin_ops.copy(stream, to, from, size));
 }
 
 static mscclpp_status_t faulty_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                          size_t width, size_t rows)
 {
-    TRY(FAULTY_COPY, mscclpp_gpu_host_ops.copy_rows(stream, to, from, pitch, width, rows));
+    TRY(FAULTY_COPY, mscclpp_gpu_twin_ops.copy_rows(stream, to, from, pitch, width, rows));
 }
 
 static mscclpp_status_t faulty_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
-    TRY(FAULTY_COPY, mscclpp_gpu_host_ops.copy_batch(stream, copies, count));
+    TRY(FAULTY_COPY, mscclpp_gpu_twin_ops.copy_batch(stream, copies, count));
 }
 
 static mscclpp_status_t faulty_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
-    TRY(FAULTY_PUT, mscclpp_gpu_host_ops.put(stream, to, from, size));
+    TRY(FAULTY_PUT, mscclpp_gpu_twin_ops.put(stream, to, from, size));
 }
 
 static mscclpp_status_t faulty_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
-    TRY(FAULTY_EVENT_CREATE, took(mscclpp_gpu_host_ops.event_create(device, event_p)));
+    TRY(FAULTY_EVENT_CREATE, took(mscclpp_gpu_twin_ops.event_create(device, event_p)));
 }
 
 static void faulty_event_destroy(mscclpp_gpu_event_t *event)
 {
     gave(event);
-    mscclpp_gpu_host_ops.event_destroy(event);
+    mscclpp_gpu_twin_ops.event_destroy(event);
 }
 
 static mscclpp_status_t faulty_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
 {
-    TRY(FAULTY_EVENT_RECORD, mscclpp_gpu_host_ops.event_record(event, stream));
+    TRY(FAULTY_EVENT_RECORD, mscclpp_gpu_twin_ops.event_record(event, stream));
 }
 
 static mscclpp_status_t faulty_event_query(mscclpp_gpu_event_t *event)
 {
-    TRY(FAULTY_EVENT_QUERY, mscclpp_gpu_host_ops.event_query(event));
+    TRY(FAULTY_EVENT_QUERY, mscclpp_gpu_twin_ops.event_query(event));
 }
 
 static mscclpp_status_t faulty_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
-    TRY(FAULTY_LAUNCH, mscclpp_gpu_host_ops.launch(stream, launch));
+    TRY(FAULTY_LAUNCH, mscclpp_gpu_twin_ops.launch(stream, launch));
 }
 
 static mscclpp_status_t faulty_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                               mscclpp_gpu_prepared_t **prepared_p)
 {
-    TRY(FAULTY_PREPARE, took(mscclpp_gpu_host_ops.launch_prepare(device, launch, prepared_p)));
+    TRY(FAULTY_PREPARE, took(mscclpp_gpu_twin_ops.launch_prepare(device, launch, prepared_p)));
 }
 
 static mscclpp_status_t faulty_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
 {
-    TRY(FAULTY_LAUNCH, mscclpp_gpu_host_ops.launch_prepared(stream, prepared));
+    TRY(FAULTY_LAUNCH, mscclpp_gpu_twin_ops.launch_prepared(stream, prepared));
 }
 
 static void faulty_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
 {
     gave(prepared);
-    mscclpp_gpu_host_ops.prepared_destroy(prepared);
+    mscclpp_gpu_twin_ops.prepared_destroy(prepared);
 }
 
 const mscclpp_gpu_ops_t faulty_gpu_ops = {
@@ -319,5 +319,5 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .launch_prepare = faulty_launch_prepare,
     .launch_prepared = faulty_launch_prepared,
     .prepared_destroy = faulty_prepared_destroy,
-    .set_progress = mscclpp_gpu_host_set_progress,
+    .set_progress = mscclpp_gpu_twin_set_progress,
 };

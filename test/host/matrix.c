@@ -531,7 +531,7 @@ int matrix_run(const matrix_group_t *group)
 
 void matrix_init(void)
 {
-    mscclpp_gpu_host_set_filter(user_is_host);
+    mscclpp_gpu_twin_set_filter(user_is_host);
 }
 
 int matrix_case_count(void)

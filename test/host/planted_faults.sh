@@ -214,7 +214,7 @@ run_linger() {
 }
 
 run_room() {
-    run test_rooms --quick --timeout "$deadline" crowd
+    run test_admissions --quick --timeout "$deadline" crowd
 }
 
 run_fifo() {
@@ -418,7 +418,7 @@ plant engine-operand-missing engines $engine $engine 's/(all = theirs) < all .*/
 plant engine-reduced-early engines $engine $engine 's/(return) ended == engine->kernels .*/\1 engine->begun;/'
 plant engine-empty-chunks engines $engine $engine 's/(return) ended == engine->kernels .*/\1 ended;/'
 plant engine-result-early engines $engine $engine 's/(peer->returned) < reduced/\1 <= reduced/'
-plant engine-returned-early engines $engine $engine '/status = look\(team, engine->result/d'
+plant engine-returned-early engines $engine $engine '/status = query\(engine, engine->result/d'
 plant engine-end-early engines $engine $engine 's/all && least\(engine, word\) >= .*\) \{/all) {/'
 plant engine-event-early engines $engine $engine \
     '/event_record\(engine->operand/s/\[k % MSCCLPP_DEV_ENGINE_DEPTH/[(k + 1) % MSCCLPP_DEV_ENGINE_DEPTH/'

@@ -145,7 +145,7 @@ void port_rank_open(port_rank_t *port, rank_t *rank, const mscclpp_transport_ops
     proxy.mailbox = port->mailbox;
     must(port, mscclpp_proxy_create(&proxy, &port->proxy), "proxy");
     create_channels(port);
-    mscclpp_gpu_host_set_progress(progress, port);
+    mscclpp_gpu_twin_set_progress(progress, port);
     meet(rank);
 }
 
@@ -154,7 +154,7 @@ void port_rank_close(port_rank_t *port)
     const int device = port->rank->device;
     int side;
 
-    mscclpp_gpu_host_set_progress(NULL, NULL);
+    mscclpp_gpu_twin_set_progress(NULL, NULL);
     mscclpp_proxy_destroy(port->proxy);
     meet(port->rank);
     for (side = 0; side < 2; ++side) {

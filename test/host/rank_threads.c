@@ -165,7 +165,7 @@ int run_ranks(int size, const mscclpp_config_t *config, void (*body)(rank_t *ran
         rank->rank = i;
         rank->size = size;
         rank->config = config;
-        rank->gpu = &mscclpp_gpu_host_ops;
+        rank->gpu = &mscclpp_gpu_twin_ops;
         rank->argument = argument;
         rank->oob.context = &threads[i];
         rank->oob.rank = i;
@@ -208,7 +208,7 @@ mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_
     params.gpu = rank->gpu;
     params.device = rank->device;
     params.concurrent = rank->concurrent;
-    params.room = rank->room;
+    params.admission = rank->room;
     params.oob = rank->oob;
     return mscclpp_team_create(&params, team_p);
 }

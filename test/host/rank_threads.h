@@ -16,7 +16,7 @@ typedef struct {
     const mscclpp_gpu_ops_t *gpu; /* the host twin's, unless the body changes it before create_team */
     int device;                   /* likewise */
     bool concurrent;              /* likewise; see mscclpp_team_params_t */
-    mscclpp_room_t *room;         /* likewise */
+    mscclpp_admission_t *room;    /* likewise */
     void *argument;
     int failures; /* counted by the body, summed by run_ranks */
 } rank_t;

@@ -318,7 +318,7 @@ int main(int argc, char **argv)
     unit_begin();
     alarm(900);
     mscclpp_log_set(log_sink, NULL, MSCCLPP_LOG_INFO);
-    mscclpp_gpu_host_set_filter(user_is_host);
+    mscclpp_gpu_twin_set_filter(user_is_host);
     test_leftovers();
     test_chosen();
     /* Everything that is made once has been made. */

@@ -545,7 +545,7 @@ static void test_table(void)
     size_t i;
 
     memcpy(ours, &faulty_gpu_ops, sizeof(ours));
-    memcpy(theirs, &mscclpp_gpu_host_ops, sizeof(theirs));
+    memcpy(theirs, &mscclpp_gpu_twin_ops, sizeof(theirs));
     for (i = 0; i < sizeof(ours) / sizeof(ours[0]); ++i) {
         REQUIRE((ours[i] != NULL) == (theirs[i] != NULL));
     }
@@ -561,7 +561,7 @@ int main(void)
     alarm(900);
     test_table();
     mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
-    mscclpp_gpu_host_set_filter(user_is_host);
+    mscclpp_gpu_twin_set_filter(user_is_host);
     for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
         test_missing_rank(algorithms[i], 1, 1, 3, 2);
         if (i == 0) {

@@ -128,7 +128,7 @@ static void storm(rank_t *rank)
             break;
         }
     }
-    __atomic_fetch_add(&all_rings, mscclpp_team_rings(traffic[0].team), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&all_rings, mscclpp_team_lingered(traffic[0].team), __ATOMIC_RELAXED);
     __atomic_fetch_add(&all_calls, (uint64_t)i, __ATOMIC_RELAXED);
     for (t = 0; t < teams; ++t) {
         traffic_close(&traffic[t]);
@@ -180,7 +180,7 @@ static void storm_sets(rank_t *rank)
         call_on(rank, &traffic, i,
                 i % 7 == 6 ? 1 + random_below(&shared, 100) : SET_COUNT - random_below(&shared, SET_COUNT / 2));
     }
-    __atomic_fetch_add(&plan->rings, mscclpp_team_rings(traffic.team), __ATOMIC_RELAXED);
+    __atomic_fetch_add(&plan->rings, mscclpp_team_lingered(traffic.team), __ATOMIC_RELAXED);
     traffic_close(&traffic);
 }
 
@@ -293,7 +293,7 @@ static void leave_gaps(rank_t *rank)
         call_on(rank, &traffic, i, 10);
     }
     /* Calls that follow closely are served without launches again. */
-    rank->failures += mscclpp_team_rings(traffic.team) == 0;
+    rank->failures += mscclpp_team_lingered(traffic.team) == 0;
     traffic_close(&traffic);
 }
 
@@ -386,7 +386,7 @@ static void storm_beside(rank_t *rank)
             }
             call_on(rank, &traffic, i, draw_count(&shared));
         }
-        __atomic_fetch_add(&all_rings, mscclpp_team_rings(traffic.team), __ATOMIC_RELAXED);
+        __atomic_fetch_add(&all_rings, mscclpp_team_lingered(traffic.team), __ATOMIC_RELAXED);
         __atomic_fetch_add(&all_calls, (uint64_t)i, __ATOMIC_RELAXED);
         traffic_close(&traffic);
         stay = random_below(&shared, 4) != 0;

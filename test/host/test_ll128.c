@@ -75,7 +75,7 @@ static void test_choices(int scale)
     size_t i;
 
     (void)scale;
-    unpromising = mscclpp_gpu_host_ops;
+    unpromising = mscclpp_gpu_twin_ops;
     unpromising.keeps_lines = never;
     for (i = 0; i < sizeof(choices) / sizeof(choices[0]); ++i) {
         log_record_clear();

@@ -155,7 +155,7 @@ static int run_rank(const plan_t *plan)
     config.proxy = plan->proxy;
     memset(&params, 0, sizeof(params));
     params.config = &config;
-    params.gpu = &mscclpp_gpu_host_ops;
+    params.gpu = &mscclpp_gpu_twin_ops;
     params.oob = oob;
     if (in == NULL || out == NULL || mscclpp_team_create(&params, &team) != MSCCLPP_OK) {
         return 2;

@@ -227,7 +227,7 @@ static void open_teams(rank_t *rank, teams_t *teams)
 
     for (i = 0; i < TEAMS; ++i) {
         traffic_open(&teams->traffic[i], create_team(rank), MAX_COUNT, i % 2 == 0 ? USER_DEVICE : USER_EXACT);
-        CHECK_EQ(mscclpp_gpu_host_ops.stream_create(0, &teams->stream[i]), MSCCLPP_OK);
+        CHECK_EQ(mscclpp_gpu_twin_ops.stream_create(0, &teams->stream[i]), MSCCLPP_OK);
     }
 }
 
@@ -236,7 +236,7 @@ static void close_teams(teams_t *teams)
     int i;
 
     for (i = 0; i < TEAMS; ++i) {
-        mscclpp_gpu_host_ops.stream_destroy(teams->stream[i]);
+        mscclpp_gpu_twin_ops.stream_destroy(teams->stream[i]);
         traffic_close(&teams->traffic[i]);
     }
 }
@@ -293,12 +293,12 @@ static void enqueue_in_any_order(rank_t *rank)
 
             /* All calls of a burst but the last one are overtaken in the buffers, so their kernels must have ended. */
             if (k >= TEAMS) {
-                CHECK_EQ(mscclpp_gpu_host_ops.stream_sync(teams.stream[team]), MSCCLPP_OK);
+                CHECK_EQ(mscclpp_gpu_twin_ops.stream_sync(teams.stream[team]), MSCCLPP_OK);
             }
             CHECK_EQ(traffic_enqueue(&teams.traffic[team], count[team], teams.stream[team]), MSCCLPP_OK);
         }
         for (k = 0; k < TEAMS; ++k) {
-            CHECK_EQ(mscclpp_gpu_host_ops.stream_sync(teams.stream[k]), MSCCLPP_OK);
+            CHECK_EQ(mscclpp_gpu_twin_ops.stream_sync(teams.stream[k]), MSCCLPP_OK);
             right = traffic_verify(&teams.traffic[k], count[k]) && right;
         }
         CHECK(right);
@@ -361,7 +361,8 @@ static void come_and_go(rank_t *rank)
 
     for (i = 0; i < *teams && rank->failures == 0; ++i) {
         mscclpp_team_t *team = create_team(rank);
-        const mscclpp_allreduce_args_t args = {in, out, 8, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, 1};
+        const mscclpp_allreduce_args_t args = {
+            .sendbuf = in, .recvbuf = out, .count = 8, .dtype = MSCCLPP_DTYPE_INT32, .op = MSCCLPP_OP_SUM, .call = 1};
 
         if (team == NULL) {
             break;

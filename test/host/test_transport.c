@@ -139,7 +139,7 @@ static void *run_end(void *argument)
     }
     end.device = end.rank % devices;
     if ((strcmp(end.ops->name, "cuda_ipc") == 0 || strcmp(config.verbs_registration, "bounce") == 0) &&
-        end.gpu == &mscclpp_gpu_host_ops) {
+        end.gpu == &mscclpp_gpu_twin_ops) {
         end.gpu = copying_gpu();
     }
     if (end_open(&end) != MSCCLPP_OK) {

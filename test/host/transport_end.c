@@ -239,7 +239,7 @@ static mscclpp_status_t open_instance(end_t *end)
     mscclpp_transport_params_t params;
     mscclpp_status_t status;
     void *address;
-    int on_host;
+    int on_twin;
 
     memset(&params, 0, sizeof(params));
     params.config = end->config;
@@ -252,8 +252,8 @@ static mscclpp_status_t open_instance(end_t *end)
     params.one_host = end->alone && !process_state_sanitized();
     params.label = end->rank == 0 ? "end 0" : "end 1";
     params.token_count = END_TOKENS;
-    for (on_host = 0; on_host < 2; ++on_host) {
-        if (on_host) {
+    for (on_twin = 0; on_twin < 2; ++on_twin) {
+        if (on_twin) {
             address = alloc_host(end, END_TOKENS * sizeof(uint64_t), &end->tokens_segment);
             end->tokens_host = address;
             end->tokens = address;
@@ -264,7 +264,7 @@ static mscclpp_status_t open_instance(end_t *end)
         params.tokens = end->tokens;
         status = end->ops->create(&params, &end->flags, &end->transport);
         if (status == MSCCLPP_OK &&
-            (on_host || (end->flags & MSCCLPP_DEVICE_TOKENS) != 0 || end->gpu == &mscclpp_gpu_host_ops)) {
+            (on_twin || (end->flags & MSCCLPP_DEVICE_TOKENS) != 0 || end->gpu == &mscclpp_gpu_twin_ops)) {
             return MSCCLPP_OK;
         }
         if (status == MSCCLPP_OK) {
@@ -319,7 +319,7 @@ void end_memory_create(end_t *end, size_t length, end_memory_t *memory)
 
     memory->length = length;
     memory->segment = NULL;
-    memory->on_device = (end->flags & MSCCLPP_DEVICE_REGIONS) != 0 || end->gpu == &mscclpp_gpu_host_ops;
+    memory->on_device = (end->flags & MSCCLPP_DEVICE_REGIONS) != 0 || end->gpu == &mscclpp_gpu_twin_ops;
     if (memory->on_device) {
         must(end, end->gpu->device_alloc(end->device, length, &address), "device memory");
     } else {
@@ -388,7 +388,7 @@ uint64_t end_token(end_t *end, uint32_t token)
 {
     uint64_t value;
 
-    if (end->tokens_host != NULL || end->gpu == &mscclpp_gpu_host_ops) {
+    if (end->tokens_host != NULL || end->gpu == &mscclpp_gpu_twin_ops) {
         return __atomic_load_n(&end->tokens[token], __ATOMIC_ACQUIRE);
     }
     copy(end, &value, &end->tokens[token], sizeof(value));

@@ -73,7 +73,7 @@ void user_pool_create(user_pool_t *pool, size_t size)
     void *device = NULL, *host = NULL;
 
     pool->size = size;
-    if (mscclpp_gpu_host_ops.device_alloc(0, room(pool), &device) != MSCCLPP_OK ||
+    if (mscclpp_gpu_twin_ops.device_alloc(0, room(pool), &device) != MSCCLPP_OK ||
         posix_memalign(&host, 64, room(pool)) != 0) {
         fprintf(stderr, "no memory for %zu bytes\n", size);
         exit(1);
@@ -86,7 +86,7 @@ void user_pool_create(user_pool_t *pool, size_t size)
 void user_pool_destroy(user_pool_t *pool)
 {
     set_range(pool->host, NULL, 0);
-    mscclpp_gpu_host_ops.device_free(0, pool->device);
+    mscclpp_gpu_twin_ops.device_free(0, pool->device);
     free(pool->host);
 }
 

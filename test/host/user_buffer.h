@@ -24,7 +24,7 @@ typedef struct {
 void user_pool_create(user_pool_t *pool, size_t size);
 void user_pool_destroy(user_pool_t *pool);
 
-/* The filter for mscclpp_gpu_host_set_filter: true for addresses of USER_HOST buffers. */
+/* The filter for mscclpp_gpu_twin_set_filter: true for addresses of USER_HOST buffers. */
 bool user_is_host(const void *address);
 
 typedef struct {

@@ -25,6 +25,7 @@ static mt_buffer_t arenas[2][2]; /* send and receive; device and host memory */
 static char *images[2];
 static char *seen;
 static long passed, failed, staged_calls, served_calls;
+static bool all_device; /* the twin, unless --kinds says that coll_mscclpp_twin_shared_only is set */
 static bool without; /* the component: shows what Open MPI alone gets wrong */
 
 /* ---- The calls ---- */
@@ -126,7 +127,7 @@ static bool compare(const call_t *call, const side_t *side, const char *which, i
 /* Integers of a side that lie in device memory and that MPI lets this rank touch. */
 static int touched(const side_t *side)
 {
-    return mt_twin || MT_DEVICE == side->buffer->kind ? sm_ints(side) : 0;
+    return all_device || MT_DEVICE == side->buffer->kind ? sm_ints(side) : 0;
 }
 
 /* A rank that touches no device memory has nothing to stage; MPI_IN_PLACE stands for one of the buffers of a call. */
@@ -149,8 +150,9 @@ static bool kernels_may_serve(const call_t *call)
                          REDUCE == call->collective || REDUCE_SCATTER == call->collective ||
                          REDUCE_SCATTER_BLOCK == call->collective;
 
-    return BLOCKING == call->variant && !call->group->inter && !is_neighbor(call->collective) &&
-           (!reduces || &sm_types[PLAIN] == call->send_type) && !mt_parameter_is("algorithm", "stage");
+    return PERSISTENT != call->variant && !call->group->inter && !is_neighbor(call->collective) &&
+           (!reduces || &sm_types[PLAIN] == call->send_type) && !mt_parameter_is("algorithm", "stage") &&
+           !(NONBLOCKING == call->variant && mt_parameter_is("mixed_buffers", "1"));
 }
 
 static void run_call(call_t *call)
@@ -190,16 +192,16 @@ static void run_call(call_t *call)
         if (without || mt_staged(call->group->comm) > before) {
             staged_calls += !without;
             if (!without && kernels_may_serve(call) && !mixed) {
-                mt_fail(__FILE__, __LINE__, "%s on %s%s, root %d: staged, though kernels can serve it",
-                        sm_collective_names[call->collective], call->group->name, call->in_place ? ", in place" : "",
-                        call->root);
+                mt_fail(__FILE__, __LINE__, "%s %s on %s%s, root %d: staged, though kernels can serve it",
+                        variant_names[call->variant], sm_collective_names[call->collective], call->group->name,
+                        call->in_place ? ", in place" : "", call->root);
                 good = false;
             }
         } else if (touches(call) && kernels_may_serve(call)) {
             if (mt_served(call->group->comm) == served && !mixed) {
-                mt_fail(__FILE__, __LINE__, "%s on %s%s, root %d: not served by kernels",
-                        sm_collective_names[call->collective], call->group->name, call->in_place ? ", in place" : "",
-                        call->root);
+                mt_fail(__FILE__, __LINE__, "%s %s on %s%s, root %d: not served by kernels",
+                        variant_names[call->variant], sm_collective_names[call->collective], call->group->name,
+                        call->in_place ? ", in place" : "", call->root);
                 good = false;
             }
             served_calls += 1;
@@ -263,7 +265,7 @@ static bool beyond_open_mpi(const call_t *call)
         return call->send_type->ints != call->recv_type->ints;
     }
     /* Where it works in the buffer itself, it also uses the rest of it, which MPI leaves undefined. */
-    return (without || (!mt_twin && MT_DEVICE != call->recv.buffer->kind)) && REDUCE_SCATTER == call->collective &&
+    return (without || (!all_device && MT_DEVICE != call->recv.buffer->kind)) && REDUCE_SCATTER == call->collective &&
            call->in_place;
 }
 
@@ -436,6 +438,7 @@ int main(int argc, char **argv)
         return MT_SKIPPED;
     }
     MT_CHECK(mt_size <= RANKS_MAX, "at most %d ranks", RANKS_MAX);
+    all_device = mt_twin && !(argc > 1 && 0 == strcmp(argv[argc - 1], "--kinds"));
     sm_open();
     for (int i = 0; i < 2; ++i) {
         arenas[i][0] = mt_buffer_alloc(MT_DEVICE, ARENA, 0);
@@ -456,7 +459,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < count; ++i) {
         for (int variant = 0; variant < VARIANTS; ++variant) {
             run_group(&groups[i], (variant_t)variant, 0, 0);
-            if (!mt_twin) {
+            if (!all_device) {
                 run_group(&groups[i], (variant_t)variant, 0, 1);
                 run_group(&groups[i], (variant_t)variant, 1, 0);
             }

@@ -30,7 +30,7 @@ static mscclpp_fifo_t *create(uint64_t slots)
 {
     mscclpp_fifo_t *fifo = NULL;
 
-    REQUIRE(mscclpp_fifo_create(&mscclpp_gpu_host_ops, 0, slots, &fifo) == MSCCLPP_OK);
+    REQUIRE(mscclpp_fifo_create(&mscclpp_gpu_twin_ops, 0, slots, &fifo) == MSCCLPP_OK);
     return fifo;
 }
 

@@ -10,7 +10,7 @@
 
 /* One rank's device, with a kernel driven by hand. */
 typedef struct {
-    mscclpp_dev_host_queue_t *queue;
+    mscclpp_dev_twin_queue_t *queue;
     mscclpp_dev_state_t state;
     mscclpp_dev_mailbox_t mailbox;
     mscclpp_dev_linger_args_t args;
@@ -42,7 +42,7 @@ static void serve(bench_t *bench, uint64_t number, bool rung)
     int i;
 
     bench->args.number = number;
-    CHECK_EQ(mscclpp_dev_host_launch(bench->queue, &launch), 0);
+    CHECK_EQ(mscclpp_dev_twin_launch(bench->queue, &launch), 0);
     CHECK(reaches(&bench->mailbox.ended[0], number) && reaches(&bench->mailbox.ended[1], number));
     for (i = 0; i < 64; ++i) {
         bench->in[i] = (int32_t)((uint32_t)number + (uint32_t)i);
@@ -78,7 +78,7 @@ static void serve_both(uint64_t first, uint64_t next, bool rung, bool cluster)
 {
     bench_t *bench = calloc(1, sizeof(*bench));
 
-    CHECK_EQ(mscclpp_dev_host_queue_create(&bench->queue), 0);
+    CHECK_EQ(mscclpp_dev_twin_queue_create(&bench->queue), 0);
     bench->args.common.in = bench->in;
     bench->args.common.out = bench->out;
     bench->args.common.bytes = sizeof(bench->in);
@@ -101,7 +101,7 @@ static void serve_both(uint64_t first, uint64_t next, bool rung, bool cluster)
         skip_to(bench, next + 1);
         serve(bench, next + 2, true);
     }
-    mscclpp_dev_host_queue_destroy(bench->queue);
+    mscclpp_dev_twin_queue_destroy(bench->queue);
     free(bench);
 }
 

@@ -131,21 +131,21 @@ static void test_jobs(void)
 
 static void test_host(void)
 {
-    if (mscclpp_host_boot() == 0) {
-        CHECK(mscclpp_host_pids() == 0 && mscclpp_host_id() == 0);
+    if (mscclpp_machine_boot() == 0) {
+        CHECK(mscclpp_machine_pids() == 0 && mscclpp_machine_id() == 0);
         printf("hosts: not tested, as this system has no number of its own\n");
         return;
     }
-    CHECK(mscclpp_host_boot() == mscclpp_host_boot());
-    CHECK(mscclpp_host_pids() != 0 && mscclpp_host_pids() == mscclpp_host_pids());
-    CHECK(mscclpp_host_id() != 0 && mscclpp_host_id() == mscclpp_host_id());
-    CHECK(mscclpp_host_id() != mscclpp_host_pids() && mscclpp_host_pids() != mscclpp_host_boot());
+    CHECK(mscclpp_machine_boot() == mscclpp_machine_boot());
+    CHECK(mscclpp_machine_pids() != 0 && mscclpp_machine_pids() == mscclpp_machine_pids());
+    CHECK(mscclpp_machine_id() != 0 && mscclpp_machine_id() == mscclpp_machine_id());
+    CHECK(mscclpp_machine_id() != mscclpp_machine_pids() && mscclpp_machine_pids() != mscclpp_machine_boot());
     /* Where a process may leave its namespaces. */
     if (unshare(CLONE_NEWIPC) == 0) {
-        const uint64_t pids = mscclpp_host_pids(), id = mscclpp_host_id();
+        const uint64_t pids = mscclpp_machine_pids(), id = mscclpp_machine_id();
 
         CHECK(unshare(CLONE_NEWIPC) == 0);
-        CHECK(mscclpp_host_pids() == pids && mscclpp_host_id() != id);
+        CHECK(mscclpp_machine_pids() == pids && mscclpp_machine_id() != id);
     }
 }
 

@@ -14,7 +14,7 @@ static const char *selected(mscclpp_select_input_t *input, uint64_t bytes)
 }
 
 /* From 4 nodes on, where each has 4 MiB of a shard to combine, and for all types but 16-bit floats. */
-static void test_ring(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
+static void test_links(mscclpp_select_input_t *input, mscclpp_protocol_t *protocol)
 {
     static const mscclpp_dtype_t narrow[] = {MSCCLPP_DTYPE_FLOAT16, MSCCLPP_DTYPE_BFLOAT16};
     int i, rings = 0;
@@ -73,7 +73,7 @@ static void test_spanning(mscclpp_select_input_t *input, mscclpp_protocol_t *pro
     CHECK_TEXT(selected(input, 100 * KIB), "nodes");
     CHECK_TEXT(selected(input, 200 * KIB), "nodes_split");
     CHECK_TEXT(selected(input, (uint64_t)1 << 24), "nodes_split");
-    test_ring(input, protocol);
+    test_links(input, protocol);
     input->nodes = 4;
     protocol->nodes_packets_max = 1000;
     protocol->nodes_split_min = 5000;
@@ -107,7 +107,7 @@ static void test_thresholds(void)
     protocol.oneshot_max = 1000;
     protocol.twophase_max = 20000;
     for (i = 0; i < 2; ++i) {
-        input.on_host = i != 0;
+        input.on_twin = i != 0;
         CHECK_TEXT(selected(&input, 1), "oneshot");
         CHECK_TEXT(selected(&input, 1000), "oneshot");
         CHECK_TEXT(selected(&input, 1001), "twophase");
@@ -139,7 +139,7 @@ static void test_thresholds(void)
     input.engines = true;
     protocol.engine_min = 30000;
     for (i = 0; i < 2; ++i) {
-        input.on_host = i != 0;
+        input.on_twin = i != 0;
         CHECK_TEXT(selected(&input, 29999), "zerocopy");
         CHECK_TEXT(selected(&input, 30000), "engines");
         CHECK_TEXT(selected(&input, 1000), "oneshot");
@@ -154,9 +154,9 @@ static void test_thresholds(void)
         protocol.engine_scratch = 192 * 1024 * KIB;
     }
     protocol.engine_min = 0;
-    input.on_host = true;
+    input.on_twin = true;
     CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "zerocopy");
-    input.on_host = false;
+    input.on_twin = false;
     CHECK_TEXT(selected(&input, (uint64_t)1 << 30), "zerocopy");
     /* Of two GPUs by themselves, and puts for what they cannot serve. */
     input.nranks = 2;
@@ -180,7 +180,7 @@ static void test_thresholds(void)
     for (i = 0; i < 2; ++i) {
         bool ordered = true;
 
-        input.on_host = i != 0;
+        input.on_twin = i != 0;
         for (input.nranks = 1; input.nranks <= MSCCLPP_DEV_MAX_RANKS; ++input.nranks) {
             int last = 0;
             uint64_t bytes;
@@ -279,7 +279,7 @@ static void test_rules(void)
     set_rule(&protocol, 40000, "engines");
     set_rule(&protocol, 50000, "zerocopy");
     for (i = 0; i < 2; ++i) {
-        input.on_host = i != 0;
+        input.on_twin = i != 0;
         input.engines = true;
         CHECK_TEXT(selected(&input, 1), "scratch");
         CHECK_TEXT(selected(&input, 100), "scratch");
@@ -289,7 +289,7 @@ static void test_rules(void)
         CHECK_TEXT(selected(&input, 30001), "engines");
         CHECK_TEXT(selected(&input, 50000), "zerocopy");
         /* Larger ones are left to the built-in table. */
-        CHECK_TEXT(selected(&input, 50001), input.on_host ? "zerocopy" : "oneshot");
+        CHECK_TEXT(selected(&input, 50001), input.on_twin ? "zerocopy" : "oneshot");
         /* What cannot serve has its stand-in. */
         input.engines = false;
         CHECK_TEXT(selected(&input, 30001), "zerocopy");
@@ -298,7 +298,7 @@ static void test_rules(void)
         CHECK_TEXT(selected(&input, 50000), "scratch");
         protocol.zerocopy = 1;
     }
-    input.on_host = false;
+    input.on_twin = false;
 
     /* An algorithm by name, any size by hand, and several nodes make them count for nothing. */
     protocol.algorithm = mscclpp_algo_find("zerocopy");
@@ -370,7 +370,7 @@ static void test_table(void)
         CHECK_TEXT(selected(&input, 1024 * 1024 * KIB), "zerocopy");
     }
     input.one_gpu = false;
-    input.on_host = true;
+    input.on_twin = true;
     for (i = 0; i < sizeof(twin) / sizeof(twin[0]); ++i) {
         input.nranks = twin[i].nranks;
         input.ll128 = i % 2 != 0; /* all the same, unless it is asked for */
@@ -441,7 +441,7 @@ static void test_ll128(void)
     protocol.packet_width = 128;
     CHECK(!mscclpp_select_ll128(&input));
     /* Slots too small for a bundle of every peer are large enough for other packets. */
-    input.ll128 = input.on_host = true;
+    input.ll128 = input.on_twin = true;
     input.nranks = MSCCLPP_DEV_MAX_RANKS;
     layout.packet_half = 2 * 62 * MSCCLPP_DEV_BUNDLE_BYTES;
     CHECK(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_twophase, &choice) == MSCCLPP_OK);

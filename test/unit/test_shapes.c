@@ -21,7 +21,7 @@ static void expect(sweep_t *sweep, bool condition, const char *text)
                 "    %s: %s, %llu bytes, %u ranks, %s, block limit %u, max %ux%u, twin %ux%u, packet half %llu; grid "
                 "%ux%u, %llu epochs\n",
                 text, sweep->algo, (unsigned long long)sweep->input->bytes, sweep->input->nranks,
-                sweep->input->on_host ? "twin" : "cuda", sweep->input->block_limit, sweep->input->protocol->max_blocks,
+                sweep->input->on_twin ? "twin" : "cuda", sweep->input->block_limit, sweep->input->protocol->max_blocks,
                 sweep->input->protocol->max_threads, sweep->input->protocol->twin_blocks,
                 sweep->input->protocol->twin_threads, (unsigned long long)sweep->input->layout->packet_half,
                 sweep->choice->nblocks, sweep->choice->nthreads, (unsigned long long)sweep->choice->epochs);
@@ -40,7 +40,7 @@ static void check_choice(sweep_t *sweep)
 
     expect(sweep, choice->nblocks >= 1 && choice->nblocks <= MSCCLPP_DEV_MAX_BLOCKS, "number of blocks");
     expect(sweep, choice->nthreads >= 1 && choice->nthreads <= MSCCLPP_DEV_MAX_THREADS, "number of threads");
-    if (input->on_host) {
+    if (input->on_twin) {
         expect(sweep, choice->nblocks <= input->protocol->twin_blocks, "more blocks than the twin's grid");
         expect(sweep, choice->nthreads <= input->protocol->twin_threads, "more threads than the twin's grid");
     } else {
@@ -67,7 +67,7 @@ static void check_choice(sweep_t *sweep)
         /* Warps and bundles take the place of threads and units, and an epoch need not serve all of them. */
         capacity = input->layout->packet_half / (2 * (n == 1 ? 1 : n - 1) * 512);
         message = (shard + 29) / 30;
-        expect(sweep, threads / (input->on_host ? 1 : 32) <= capacity, "more warps than bundles in a slot");
+        expect(sweep, threads / (input->on_twin ? 1 : 32) <= capacity, "more warps than bundles in a slot");
         expect(sweep, choice->epochs == (message + capacity - 1) / capacity, "number of epochs");
         return;
     case MSCCLPP_KERNEL_ALLREDUCE_SCRATCH:
@@ -84,7 +84,7 @@ static void check_choice(sweep_t *sweep)
         expect(sweep, choice->epochs == 0, "epochs without packets");
         return;
     case MSCCLPP_KERNEL_REDUCE_CHUNK:
-        expect(sweep, choice->nblocks <= 24 || input->on_host || input->protocol->max_blocks != 0,
+        expect(sweep, choice->nblocks <= 24 || input->on_twin || input->protocol->max_blocks != 0,
                "more processors than promised");
         expect(sweep, choice->epochs == 0, "epochs without packets");
         return;
@@ -128,7 +128,7 @@ static uint64_t next_bytes(uint64_t bytes)
     return 2 * bytes;
 }
 
-static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_host, bool ll128,
+static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_twin, bool ll128,
                          uint32_t block_limit, bool *good)
 {
     mscclpp_select_input_t input;
@@ -141,10 +141,10 @@ static void sweep_shapes(const mscclpp_protocol_t *protocol, const mscclpp_layou
     memset(&again, 0, sizeof(again));
     input.protocol = protocol;
     input.layout = layout;
-    input.on_host = on_host;
+    input.on_twin = on_twin;
     input.engines = true;
     input.ll128 = ll128;
-    input.block_limit = on_host ? 0 : block_limit;
+    input.block_limit = on_twin ? 0 : block_limit;
     sweep.input = &input;
     sweep.choice = &choice;
     sweep.good = *good;
@@ -263,13 +263,13 @@ static void sweep_packets(sweep_t *sweep)
 
     capacity = input->most > 1 && near < capacity ? near : capacity;
     if (mscclpp_select_shape(input, &mscclpp_algo_allreduce_nodes_packets, &choice) != MSCCLPP_OK) {
-        expect(sweep, capacity < (input->on_host ? 1 : 32), "packets do not fit their slots");
+        expect(sweep, capacity < (input->on_twin ? 1 : 32), "packets do not fit their slots");
         return;
     }
     threads = (uint64_t)choice.nblocks * choice.nthreads;
     expect(sweep, choice.kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS, "which kernel");
     expect(sweep, choice.nblocks >= 1 && choice.nblocks <= MSCCLPP_DEV_NODES_BLOCKS, "number of blocks");
-    expect(sweep, input->on_host || choice.nblocks <= input->block_limit, "more blocks than run at once");
+    expect(sweep, input->on_twin || choice.nblocks <= input->block_limit, "more blocks than run at once");
     expect(sweep, threads <= capacity, "more threads than units of a slot");
     chunk = shard <= capacity ? shard : capacity / threads * threads;
     expect(sweep, chunk >= 1 && choice.epochs == (shard + chunk - 1) / chunk, "number of epochs");
@@ -277,7 +277,7 @@ static void sweep_packets(sweep_t *sweep)
 }
 
 /* The shape over several nodes: what the kernel divides must be there for every number of nodes and shards. */
-static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_host, bool *good)
+static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout_t *layout, bool on_twin, bool *good)
 {
     mscclpp_select_input_t input;
     mscclpp_choice_t choice;
@@ -288,8 +288,8 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
     memset(&choice, 0, sizeof(choice));
     input.protocol = protocol;
     input.layout = layout;
-    input.on_host = on_host;
-    input.block_limit = on_host ? 0 : 32;
+    input.on_twin = on_twin;
+    input.block_limit = on_twin ? 0 : 32;
     sweep.input = &input;
     sweep.choice = &choice;
     sweep.good = *good;
@@ -316,7 +316,7 @@ static void sweep_nodes(const mscclpp_protocol_t *protocol, const mscclpp_layout
                        2 * MSCCLPP_DEV_NODES_RING_ROOM(input.nodes, input.slot_size) <=
                            (input.nodes + 1) * input.slot_size,
                        "the two areas of a ring do not fit a set");
-                expect(&sweep, on_host || choice.nblocks <= input.block_limit, "more blocks than run at once");
+                expect(&sweep, on_twin || choice.nblocks <= input.block_limit, "more blocks than run at once");
             }
         }
     }

@@ -6,7 +6,7 @@
 static void check(const char *name, const char *value, bool watches, bool blocks)
 {
     setenv(name, value, 1);
-    CHECK_EQ(mscclpp_tool_watches_kernels(), watches);
+    CHECK_EQ(mscclpp_tool_traces_kernels(), watches);
     CHECK_EQ(mscclpp_tool_blocks_launches(), blocks);
     unsetenv(name);
 }
@@ -15,7 +15,7 @@ int main(void)
 {
     unit_begin();
     /* Under a debugger or profiler there is nothing to compare with. */
-    if (mscclpp_tool_watches_kernels()) {
+    if (mscclpp_tool_traces_kernels()) {
         return unit_skip("a tool watches this test");
     }
     CHECK(!mscclpp_tool_blocks_launches());

@@ -90,7 +90,7 @@ static void test_agreement(void)
 }
 
 /* No room is said, and ends; a put that is longer than the queue goes on by itself. */
-static void test_room(void)
+static void test_admission(void)
 {
     side_t sides[2];
     uint64_t ticket = 0;
@@ -373,7 +373,7 @@ int main(void)
     test_signals("auto", true);
     test_signals("no_atomic", false);
     test_agreement();
-    test_room();
+    test_admission();
     test_errors();
     test_good_bye("atomic", 1);
     test_good_bye("no_atomic", 1);

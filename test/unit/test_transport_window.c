@@ -30,7 +30,7 @@ static void take_back(int device, const mscclpp_gpu_handle_t *handle, void *base
 
 static void query(const void *address, mscclpp_mem_info_t *info_p)
 {
-    mscclpp_gpu_host_ops.query(address, info_p);
+    mscclpp_gpu_twin_ops.query(address, info_p);
     info_p->buffer_id = other_id != 0 ? other_id : info_p->buffer_id;
 }
 

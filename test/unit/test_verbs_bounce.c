@@ -51,7 +51,7 @@ static mscclpp_status_t fake_copy(mscclpp_gpu_stream_t *stream, void *to, const 
         asked = 0;
         return MSCCLPP_OK;
     }
-    return mscclpp_gpu_host_ops.copy(stream, to, from, size);
+    return mscclpp_gpu_twin_ops.copy(stream, to, from, size);
 }
 
 static void make_late_copies(void)
@@ -68,25 +68,25 @@ static mscclpp_status_t fake_stream_query(mscclpp_gpu_stream_t *stream)
         return MSCCLPP_IN_PROGRESS;
     }
     make_late_copies();
-    return mscclpp_gpu_host_ops.stream_query(stream);
+    return mscclpp_gpu_twin_ops.stream_query(stream);
 }
 
 static mscclpp_status_t fake_stream_sync(mscclpp_gpu_stream_t *stream)
 {
     make_late_copies();
-    return mscclpp_gpu_host_ops.stream_sync(stream);
+    return mscclpp_gpu_twin_ops.stream_sync(stream);
 }
 
 static mscclpp_status_t fake_host_alloc(size_t size, void **address_p, void **device_p)
 {
     ++made;
-    return made == made_left ? MSCCLPP_ERR_NO_MEMORY : mscclpp_gpu_host_ops.host_alloc(size, address_p, device_p);
+    return made == made_left ? MSCCLPP_ERR_NO_MEMORY : mscclpp_gpu_twin_ops.host_alloc(size, address_p, device_p);
 }
 
 static mscclpp_status_t fake_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
     ++made;
-    return made == made_left ? MSCCLPP_ERR_SYSTEM : mscclpp_gpu_host_ops.stream_create(device, stream_p);
+    return made == made_left ? MSCCLPP_ERR_SYSTEM : mscclpp_gpu_twin_ops.stream_create(device, stream_p);
 }
 
 static void use_fakes(void)
@@ -378,7 +378,7 @@ static void test_broken_add(int stage, int how)
         leave(&theirs[0]);
     } else if (how == PEER_FAILS) {
         mscclpp_verbs_send_control(theirs[0].conn->qps[0], MSCCLPP_VERBS_TROUBLE);
-        mscclpp_verbs_ring(theirs[0].conn->qps[0]);
+        mscclpp_verbs_ring_doorbell(theirs[0].conn->qps[0]);
     } else if (how == SIDE_LEAVES) {
         ops->conn_destroy(ours[0].conn);
         ours[0].conn = NULL;
@@ -471,7 +471,7 @@ static void test_trouble_at_the_end(void)
 
     open_sides(sides, "auto", bounced);
     mscclpp_verbs_send_control(sides[1].conn->qps[0], MSCCLPP_VERBS_TROUBLE);
-    mscclpp_verbs_ring(sides[1].conn->qps[0]);
+    mscclpp_verbs_ring_doorbell(sides[1].conn->qps[0]);
     leave(&sides[0]);
     CHECK_EQ(ops->progress(sides[0].transport), MSCCLPP_OK);
     close_sides(sides, bounced);

@@ -391,7 +391,7 @@ static char bus_id[sizeof(((mscclpp_gpu_info_t *)NULL)->pci_bus_id)]; /* of a de
 
 static mscclpp_status_t fake_info(int device, mscclpp_gpu_info_t *info_p)
 {
-    const mscclpp_status_t status = mscclpp_gpu_host_ops.device_info(device, info_p);
+    const mscclpp_status_t status = mscclpp_gpu_twin_ops.device_info(device, info_p);
 
     memcpy(info_p->pci_bus_id, bus_id, sizeof(bus_id));
     return status;

@@ -110,12 +110,12 @@ static inline mscclpp_status_t counted_host_alloc(size_t size, void **address_p,
     if (++slow_made == slow_made_left) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    return mscclpp_gpu_host_ops.host_alloc(size, address_p, device_p);
+    return mscclpp_gpu_twin_ops.host_alloc(size, address_p, device_p);
 }
 
 static inline mscclpp_gpu_ops_t slow_ops(void)
 {
-    mscclpp_gpu_ops_t ops = mscclpp_gpu_host_ops;
+    mscclpp_gpu_ops_t ops = mscclpp_gpu_twin_ops;
 
     ops.name = "slow";
     ops.twin = false;
@@ -162,7 +162,7 @@ static inline void side_init(side_t *side, int rank, const char *bounce, bool sl
     side->rank = rank;
     mscclpp_config_init(&side->config);
     set(side, "ucx_bounce", bounce);
-    side->gpu = slow ? slow_ops() : mscclpp_gpu_host_ops;
+    side->gpu = slow ? slow_ops() : mscclpp_gpu_twin_ops;
     side->gpu.host_alloc = counted_host_alloc;
     side->ops = mscclpp_transport_find("ucx");
 }

@@ -55,7 +55,7 @@ static inline void reset(void)
     mock->pkeys[0] = 0xffff;
     mscclpp_config_init(&config);
     config.verbs_library = mock_file;
-    fake_gpu = mscclpp_gpu_host_ops;
+    fake_gpu = mscclpp_gpu_twin_ops;
 }
 
 static inline mscclpp_status_t create(side_t *side, int rank)

@@ -181,7 +181,7 @@ typedef struct {
     int size;
     int nodes;
     const mscclpp_gpu_ops_t *gpu;
-    bool on_host; /* the twin */
+    bool on_twin; /* the twin */
     int device;
     bool shared_gpu; /* some GPU serves several ranks */
     double init;     /* seconds that MPI_Init took */

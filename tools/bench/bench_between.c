@@ -24,7 +24,7 @@ const char *bench_between_name(bench_kernel_kind_t kind)
 
 bool bench_between_possible(const bench_env_t *env, const bench_between_t *between)
 {
-    if (env->on_host && between->kind >= BENCH_KERNEL_COOP) {
+    if (env->on_twin && between->kind >= BENCH_KERNEL_COOP) {
         return bench_refuse("--between", bench_between_name(between->kind), "none, waves or full on the host twin");
     }
     return BENCH_KERNEL_GEMM != between->kind || bench_gemm_load(bench_speaks());
@@ -48,7 +48,7 @@ bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stre
 
     loop.between = between;
     loop.env = env;
-    if (BENCH_KERNEL_NONE == between->kind || env->on_host) {
+    if (BENCH_KERNEL_NONE == between->kind || env->on_twin) {
         return true;
     }
     if (in_stream) {
@@ -77,7 +77,7 @@ void bench_between_close(void)
 
 static bool launch(void)
 {
-    if (loop.env->on_host) {
+    if (loop.env->on_twin) {
         double now = bench_now();
 
         loop.until = (loop.until > now ? loop.until : now) + 1e-6 * loop.between->microseconds;
@@ -88,7 +88,7 @@ static bool launch(void)
 
 static bool wait(void)
 {
-    if (!loop.env->on_host) {
+    if (!loop.env->on_twin) {
         return bench_cuda_stream_wait(loop.stream);
     }
     while (bench_now() < loop.until) {

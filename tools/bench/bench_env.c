@@ -21,7 +21,7 @@ bool bench_env_choose_device(bench_env_t *env, const char *device)
         return false;
     }
     env->gpu = gpu;
-    env->on_host = 0 == strcmp(gpu->name, "host");
+    env->on_twin = 0 == strcmp(gpu->name, "host");
     /* The component decides for itself when it is opened; a value that the user gave mpirun stays. */
     setenv("OMPI_MCA_coll_mscclpp_device", gpu->name, 0);
     return true;
@@ -29,7 +29,7 @@ bool bench_env_choose_device(bench_env_t *env, const char *device)
 
 size_t bench_env_largest(const bench_env_t *env, size_t min)
 {
-    const size_t largest = (size_t)(env->on_host ? 1 : 256) << 20;
+    const size_t largest = (size_t)(env->on_twin ? 1 : 256) << 20;
 
     return largest < min ? min : largest;
 }
@@ -70,12 +70,12 @@ static bool select_device(bench_env_t *env)
         return false;
     }
     env->device = local_rank % count;
-    return env->on_host || bench_cuda_select(env->device);
+    return env->on_twin || bench_cuda_select(env->device);
 }
 
 static bool create_stream(bench_env_t *env)
 {
-    if (env->on_host) {
+    if (env->on_twin) {
         return MSCCLPP_OK == env->gpu->stream_create(env->device, &env->stream);
     }
     if (!bench_cuda_stream_create(&env->native_stream)) {
@@ -102,7 +102,7 @@ static bool exchange_places(bench_env_t *env)
     snprintf(own.device_name, sizeof(own.device_name), "%s", info.name);
     memcpy(own.uuid, info.uuid, sizeof(own.uuid));
     own.device = env->device;
-    own.on_cuda = !env->on_host;
+    own.on_cuda = !env->on_twin;
     own.pid = (long)getpid();
     bench_allgather(env->control, &own, env->places, sizeof(own));
     return true;
@@ -124,7 +124,7 @@ static void study_places(bench_env_t *env)
 
 bool bench_env_open(bench_env_t *env)
 {
-    bool on_cuda = !env->on_host;
+    bool on_cuda = !env->on_twin;
     uint64_t with_cuda;
 
     MPI_Comm_dup(MPI_COMM_WORLD, &env->comm);

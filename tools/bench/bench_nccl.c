@@ -112,10 +112,10 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
     nccl_id_t own, *ids;
     bool ok = true;
 
-    if (env->on_host || env->shared_gpu) {
+    if (env->on_twin || env->shared_gpu) {
         if (0 == env->rank) {
             fprintf(stderr, "mscclpp_bench: --compare nccl: %s\n",
-                    env->on_host ? "NCCL needs GPUs, and this is the host twin"
+                    env->on_twin ? "NCCL needs GPUs, and this is the host twin"
                                  : "NCCL needs a GPU for each rank, and here several ranks share one");
         }
         return false;

@@ -99,7 +99,7 @@ static bool device_alloc(const bench_pair_t *pair, size_t size, void **address_p
 /* On GPUs, for a transport that wants shared memory; the twin's device memory is shared. */
 static bool wants_shared(const bench_pair_t *pair)
 {
-    return MSCCLPP_PLACE_SHARED == pair->ops->place && !pair->env->on_host;
+    return MSCCLPP_PLACE_SHARED == pair->ops->place && !pair->env->on_twin;
 }
 
 /* Shared memory that kernels see where the CPU does. */
@@ -168,7 +168,7 @@ static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
         pair->tokens_on_host = on_host;
         params.tokens = pair->tokens;
         if (MSCCLPP_OK == pair->ops->create(&params, flags_p, &pair->transport)) {
-            if (on_host || env->on_host || 0 != (*flags_p & MSCCLPP_DEVICE_TOKENS)) {
+            if (on_host || env->on_twin || 0 != (*flags_p & MSCCLPP_DEVICE_TOKENS)) {
                 return true;
             }
             pair->ops->destroy(pair->transport);
@@ -195,7 +195,7 @@ static bool reaches(const bench_pair_t *pair, uint32_t flags, char *reason)
                  pair->peer);
         return false;
     }
-    if (!env->on_host && 0 == (flags & MSCCLPP_DEVICE_REGIONS) && !wants_shared(pair)) {
+    if (!env->on_twin && 0 == (flags & MSCCLPP_DEVICE_REGIONS) && !wants_shared(pair)) {
         snprintf(reason, BENCH_PAIR_REASON, "it cannot move device memory here");
         return false;
     }
@@ -327,7 +327,7 @@ void bench_pair_close(bench_pair_t *pair)
     void *on_device[] = {NULL == pair->memory_segment ? pair->memory : NULL, pair->state, pair->expected};
     void *on_host[] = {pair->mailbox, pair->elapsed_ns, pair->staging};
 
-    mscclpp_gpu_host_set_progress(NULL, NULL);
+    mscclpp_gpu_twin_set_progress(NULL, NULL);
     mscclpp_proxy_destroy(pair->proxy);
     if (NULL != pair->remote) {
         pair->ops->remote_destroy(pair->remote);
@@ -384,7 +384,7 @@ bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transpo
     }
     if (ok) {
         map(pair, &cards[1 + pair->peer]);
-        mscclpp_gpu_host_set_progress(progress, pair);
+        mscclpp_gpu_twin_set_progress(progress, pair);
     } else {
         bench_pair_close(pair);
     }
@@ -431,7 +431,7 @@ static mscclpp_status_t serve(bench_pair_t *pair, uint64_t done_before)
         if (0 == turn % TURNS && MSCCLPP_IN_PROGRESS != gpu->stream_query(pair->env->stream)) {
             break;
         }
-        if (pair->env->on_host) {
+        if (pair->env->on_twin) {
             sched_yield();
         }
     }

@@ -249,7 +249,7 @@ static bool call(bench_contender_t *contender, const bench_operation_t *operatio
         return true;
     }
     find_traffic(contender->env, operation->layout, operation->type->size, operation->in_place, &reads, &writes);
-    if (contender->env->on_host) {
+    if (contender->env->on_twin) {
         touch(reads, writes);
         return true;
     }
@@ -303,7 +303,7 @@ bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool wai
             fprintf(stderr, "mscclpp_bench: --compare kernel: rank %d: cannot allocate two buffers of %llu bytes\n",
                     env->rank, (unsigned long long)plain.capacity);
         }
-        ok = ok && (env->on_host || load(env->device));
+        ok = ok && (env->on_twin || load(env->device));
     }
     *contender_p = (bench_contender_t){
         .name = "kernel", .env = env, .call = call, .finish = waits ? NULL : finish, .serves = serves, .waits = waits};

@@ -12,7 +12,7 @@ void bench_port_report_header(const bench_report_t *report)
     }
     printf("# mscclpp_bench %s: port channels, ranks in pairs, kernels of one thread\n", MSCCLPP_VERSION);
     printf("# %d ranks on %d node%s, %s\n", env->size, env->nodes, 1 == env->nodes ? "" : "s",
-           env->on_host ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
+           env->on_twin ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
     bench_report_places(env);
     printf("# proxy=%s, fifo_size=%d, up to %d puts before each flush\n", env->config.proxy, env->config.fifo_size,
            report->options->window);

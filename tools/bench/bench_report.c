@@ -163,12 +163,12 @@ void bench_report_header(const bench_report_t *report)
     print_title(options);
     printf("# %d rank%s on %d node%s, %s\n", env->size, 1 == env->size ? "" : "s", env->nodes,
            1 == env->nodes ? "" : "s",
-           env->on_host ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
+           env->on_twin ? "HOST TWIN: CPU threads and memory, these times say nothing about GPUs" : "CUDA");
     bench_report_places(env);
     print_component(options);
     if (BENCH_MEMORY_DEVICE != options->memory) {
         printf("# buffers: %s memory of the host%s\n", bench_memory_name(options->memory),
-               env->on_host ? ", which is what the twin takes for device memory"
+               env->on_twin ? ", which is what the twin takes for device memory"
                             : ", with a CUDA context in the process");
         printf("# MPI_Init took %.1f ms on the slowest rank\n", 1e3 * env->init);
     }

@@ -40,7 +40,7 @@ bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *con
     void *unused;
     bool ok = true;
 
-    if (env->on_host) {
+    if (env->on_twin) {
         if (0 == env->rank) {
             fprintf(stderr, "mscclpp_bench: --compare staged: on the host twin the copies would be device buffers too; "
                             "compare with a run under --mca coll ^mscclpp\n");

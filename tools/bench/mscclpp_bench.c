@@ -31,7 +31,7 @@ static bool can_run(const bench_env_t *env, const bench_options_t *options)
     bool ok = true;
 
     bench_component_read(&component);
-    if (BENCH_MODE_BLOCKING == options->mode && BENCH_MEMORY_DEVICE == options->memory && !env->on_host &&
+    if (BENCH_MODE_BLOCKING == options->mode && BENCH_MEMORY_DEVICE == options->memory && !env->on_twin &&
         !mpi_takes_device_buffers() && (!component.loaded || component.disabled)) {
         if (0 == env->rank) {
             fprintf(stderr,

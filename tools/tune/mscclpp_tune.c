@@ -202,7 +202,7 @@ static void print_header(const tune_t *tune)
         return;
     }
     printf("# mscclpp_tune %s: all-reduce of %s, out of place, %d ranks, %s\n", MSCCLPP_VERSION,
-           tune->options->type->name, env->size, env->on_host ? "HOST TWIN" : env->places[0].device_name);
+           tune->options->type->name, env->size, env->on_twin ? "HOST TWIN" : env->places[0].device_name);
     printf("# times in us, median of %d rounds of the slowest rank's average; -: too slow, left out\n",
            tune->options->rounds);
     printf("# %10s", "bytes");

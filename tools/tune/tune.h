@@ -35,7 +35,7 @@ typedef struct {
     char path[PATH_MAX];   /* of the measurements */
     FILE *measured;        /* locked, so that no other run adds to it or begins it anew */
     uint32_t nranks;
-    bool on_host;
+    bool on_twin;
 } tune_files_t;
 
 /* Reads both, and adds to the table what fits it. False after one line; nothing is changed then. */

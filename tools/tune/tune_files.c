@@ -71,7 +71,7 @@ static void describe_run(const tune_files_t *files, const tune_options_t *option
                          size_t length)
 {
     snprintf(text, length, "%s" MSCCLPP_VERSION ": ranks=%u device=%s name=\"%s\" type=%s rounds=%d\n", magic,
-             files->nranks, files->on_host ? "host" : "cuda", env->places[0].device_name, options->type->name,
+             files->nranks, files->on_twin ? "host" : "cuda", env->places[0].device_name, options->type->name,
              options->rounds);
 }
 
@@ -205,9 +205,9 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
 
     memset(files, 0, sizeof(*files));
     files->nranks = (uint32_t)env->size;
-    files->on_host = env->on_host;
+    files->on_twin = env->on_twin;
     if (snprintf(files->path, sizeof(files->path), "%s.%u-%s.measured", options->output, files->nranks,
-                 files->on_host ? "host" : "cuda") >= (int)sizeof(files->path)) {
+                 files->on_twin ? "host" : "cuda") >= (int)sizeof(files->path)) {
         errno = ENAMETOOLONG;
         return complain("write", options->output);
     }
@@ -288,7 +288,7 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     ok = 0 == fstat(fileno(file), &old) || complain("read", files->output);
     if (ok && read_rules(files->output, &rules)) {
         tune_make_rules(table, &set);
-        mscclpp_rules_replace(rules, files->nranks, files->on_host, &set);
+        mscclpp_rules_replace(rules, files->nranks, files->on_twin, &set);
         ok = replace_output(files->output, rules, &old);
         *count_p = set.count;
     } else {

@@ -135,8 +135,9 @@ static int component_close(void)
 {
     if (NULL != mca_coll_mscclpp_state.gpu) {
         mca_coll_mscclpp_nodes_fini();
-        mca_coll_mscclpp_watch_fini();
+        mca_coll_mscclpp_mixture_fini();
         mca_coll_mscclpp_check_fini();
+        mca_coll_mscclpp_request_fini();
         mca_coll_mscclpp_stage_fini();
         /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */
         mscclpp_team_finalize(0);
@@ -209,10 +210,13 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_check_init()) {
+    if (OMPI_SUCCESS != mca_coll_mscclpp_request_init()) {
         goto err_stage_fini;
     }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_watch_init()) {
+    if (OMPI_SUCCESS != mca_coll_mscclpp_check_init()) {
+        goto err_request_fini;
+    }
+    if (OMPI_SUCCESS != mca_coll_mscclpp_mixture_init()) {
         goto err_check_fini;
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_nodes_init()) {
@@ -235,10 +239,13 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     return OMPI_SUCCESS;
 
 err_watch_fini:
-    mca_coll_mscclpp_watch_fini();
+    mca_coll_mscclpp_mixture_fini();
 
 err_check_fini:
     mca_coll_mscclpp_check_fini();
+
+err_request_fini:
+    mca_coll_mscclpp_request_fini();
 
 err_stage_fini:
     mca_coll_mscclpp_stage_fini();

@@ -65,7 +65,7 @@ static void release_previous(mca_coll_mscclpp_module_t *module)
     if (NULL != module->previous.slot_##_module) {                                                                     \
         MCA_COLL_MSCCLPP_PREVIOUS_RELEASE(module->previous.slot_##_module);                                            \
     }
-    MCA_COLL_MSCCLPP_ALL(RELEASE)
+    MCA_COLL_MSCCLPP_SLOTS(RELEASE)
 #undef RELEASE
     memset(&module->previous, 0, sizeof(module->previous));
 }
@@ -113,12 +113,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         mscclpp_info("%s: no other component offers allreduce; not used", mca_coll_mscclpp_comm_name(comm));
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    if (mca_coll_mscclpp_state.stage_others || mca_coll_mscclpp_state.config.check_calls) {
-        MCA_COLL_MSCCLPP_ALL(SAVE)
-    } else {
-        SAVE(allreduce)
-        MCA_COLL_MSCCLPP_NATIVE(SAVE)
-    }
+    MCA_COLL_MSCCLPP_SLOTS(SAVE)
     if (mca_coll_mscclpp_state.stage_others) {
 #define INSTALL_STAGE(slot_) INSTALL(slot_, mca_coll_mscclpp_stage_##slot_)
         MCA_COLL_MSCCLPP_ALL(INSTALL_STAGE)
@@ -127,7 +122,14 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     if (intra) {
         INSTALL(allreduce, mca_coll_mscclpp_allreduce)
 #define INSTALL_NATIVE(slot_) INSTALL(slot_, mca_coll_mscclpp_native_##slot_)
+#define INSTALL_LATER(slot_)                                                                                           \
+    INSTALL_NATIVE(i##slot_)                                                                                           \
+    INSTALL_NATIVE(slot_##_init)
         MCA_COLL_MSCCLPP_NATIVE(INSTALL_NATIVE)
+        MCA_COLL_MSCCLPP_NATIVE(INSTALL_LATER)
+        MCA_COLL_MSCCLPP_PASSED_ON(INSTALL_LATER)
+        INSTALL_LATER(allreduce)
+#undef INSTALL_LATER
 #undef INSTALL_NATIVE
     }
     if (mca_coll_mscclpp_state.config.check_calls) {
@@ -153,7 +155,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     }
     module->enabled = false;
 #define UNINSTALL(slot_) MCA_COLL_MSCCLPP_SLOT_UNINSTALL(module, comm, slot_);
-    MCA_COLL_MSCCLPP_ALL(UNINSTALL)
+    MCA_COLL_MSCCLPP_SLOTS(UNINSTALL)
 #undef UNINSTALL
     mca_coll_mscclpp_list_remove(module);
     mca_coll_mscclpp_wait_for_watchers(module);

@@ -75,8 +75,8 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank)
         return;
     }
     shared_only = mca_coll_mscclpp_state.config.twin_shared_only;
-    mscclpp_gpu_host_set_filter(shared_only ? is_host : NULL);
-    mscclpp_gpu_host_set_bounds(shared_only ? bounds : NULL);
+    mscclpp_gpu_twin_set_filter(shared_only ? is_host : NULL);
+    mscclpp_gpu_twin_set_bounds(shared_only ? bounds : NULL);
     ranks = opal_argv_split(list, ',');
     for (char **text = ranks; NULL != text && NULL != *text; ++text) {
         long value;
@@ -86,7 +86,7 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank)
                 "parameter twin_host_ranks: \"%s\" is not allowed; use RANK or RANK/CALLS, separated by commas", *text);
         } else if (value == rank) {
             calls_before = calls;
-            mscclpp_gpu_host_set_filter(is_host);
+            mscclpp_gpu_twin_set_filter(is_host);
         }
     }
     opal_argv_free(ranks);

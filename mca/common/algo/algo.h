@@ -87,11 +87,12 @@ typedef struct {
     uint64_t packet_units; /* of several nodes: units that ranks exchange as packets at once; 0: they cannot */
     bool near;             /* of several nodes: all are on one host, and exchange through its memory */
     mscclpp_dtype_t dtype;
-    bool on_host; /* the twin */
+    bool on_twin; /* the twin */
     bool one_gpu; /* all ranks are on one GPU, whose memory is the link between them */
     bool engines; /* copy engines may serve this call */
     bool ll128;   /* the team's links keep lines of 128 bytes whole */
     bool queued;  /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */
+    bool early;   /* hosts are not to wait for one another before the kernel starts, unless somebody asks for it */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;

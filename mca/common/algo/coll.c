@@ -64,7 +64,7 @@ static const thresholds_t host_thresholds[] = {
 
 static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
 {
-    const thresholds_t *row = input->on_host ? host_thresholds : input->one_gpu ? one_gpu_thresholds : cuda_thresholds;
+    const thresholds_t *row = input->on_twin ? host_thresholds : input->one_gpu ? one_gpu_thresholds : cuda_thresholds;
 
     while (row->ranks < input->nranks) {
         ++row;
@@ -138,7 +138,7 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t most, ms
 {
     mscclpp_choice_t grid;
 
-    if (!mscclpp_algo_grid(input, units_of(most), input->on_host ? TWIN_TILE_BLOCKS : TILE_BLOCKS, 0, false, &grid)) {
+    if (!mscclpp_algo_grid(input, units_of(most), input->on_twin ? TWIN_TILE_BLOCKS : TILE_BLOCKS, 0, false, &grid)) {
         return false;
     }
     choice->nblocks = grid.nblocks;
@@ -161,7 +161,7 @@ static bool shape_nodes(const mscclpp_select_input_t *input, mscclpp_coll_t coll
     const uint64_t room = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
     const uint64_t head = MSCCLPP_DEV_COLL_NODES_HEAD(blocks);
     const uint64_t sent = room > head ? (room - head) / blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
-    uint64_t wanted = input->on_host ? MSCCLPP_DEV_NODES_BLOCKS : most / NODES_BLOCK_MIN;
+    uint64_t wanted = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : most / NODES_BLOCK_MIN;
     uint64_t pitch;
     mscclpp_choice_t grid;
 

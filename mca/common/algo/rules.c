@@ -17,7 +17,7 @@
 #define BYTES_MAX ((uint64_t)1 << 40)
 
 struct mscclpp_rules {
-    mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* by on_host and ranks */
+    mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* by on_twin and ranks */
 };
 
 /* Where the reader is, for messages. */
@@ -35,7 +35,7 @@ static const char *const keys[KEY_COUNT] = {"ranks=", "device=", "bytes<=", "alg
 typedef struct {
     bool given[KEY_COUNT];
     uint32_t nranks;
-    bool on_host;
+    bool on_twin;
     mscclpp_rule_t rule;
 } line_t;
 
@@ -115,8 +115,8 @@ static bool parse_value(const place_t *place, rule_key_t key, const char *text, 
         line->nranks = (uint32_t)nranks;
         return true;
     case KEY_DEVICE:
-        line->on_host = 0 == strcmp(text, "host");
-        return line->on_host || 0 == strcmp(text, "cuda") || refuse(place, "device", text, "one of cuda|host");
+        line->on_twin = 0 == strcmp(text, "host");
+        return line->on_twin || 0 == strcmp(text, "cuda") || refuse(place, "device", text, "one of cuda|host");
     case KEY_BYTES:
         if (!mscclpp_config_parse_size(text, &bytes) || 0 == bytes || bytes > BYTES_MAX) {
             return refuse(place, "bytes", text, "1 to 1024g, with a suffix k, m or g if wanted");
@@ -150,7 +150,7 @@ static bool parse_word(const place_t *place, const char *word, line_t *line)
 /* Adds a whole line's rule to its set. */
 static bool add(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
 {
-    mscclpp_rule_set_t *set = &rules->set[line->on_host][line->nranks];
+    mscclpp_rule_set_t *set = &rules->set[line->on_twin][line->nranks];
     char value[48], allowed[64];
 
     if (set->count > 0 && line->rule.bytes <= set->rule[set->count - 1].bytes) {
@@ -161,7 +161,7 @@ static bool add(const place_t *place, const line_t *line, mscclpp_rules_t *rules
     }
     if (MSCCLPP_RULES_MAX == set->count) {
         (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
-                       line->on_host ? "host" : "cuda");
+                       line->on_twin ? "host" : "cuda");
         (void)snprintf(allowed, sizeof(allowed), "at most %d rules for each number of ranks", MSCCLPP_RULES_MAX);
         return refuse_line(place, value, allowed);
     }
@@ -245,30 +245,30 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
     return MSCCLPP_OK;
 }
 
-const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_host)
+const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
     static const mscclpp_rule_set_t empty;
 
-    return NULL == rules || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->set[on_host][nranks];
+    return NULL == rules || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->set[on_twin][nranks];
 }
 
-void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_host, const mscclpp_rule_set_t *set)
+void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)
 {
-    rules->set[on_host][nranks] = *set;
+    rules->set[on_twin][nranks] = *set;
 }
 
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 {
     uint32_t nranks;
     uint64_t i;
-    int on_host;
+    int on_twin;
 
-    for (on_host = 0; on_host < 2; ++on_host) {
+    for (on_twin = 0; on_twin < 2; ++on_twin) {
         for (nranks = 2; nranks <= MSCCLPP_DEV_MAX_RANKS; ++nranks) {
-            const mscclpp_rule_set_t *set = &rules->set[on_host][nranks];
+            const mscclpp_rule_set_t *set = &rules->set[on_twin][nranks];
             for (i = 0; i < set->count; ++i) {
                 (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s\n", nranks,
-                              on_host ? "host" : "cuda", set->rule[i].bytes,
+                              on_twin ? "host" : "cuda", set->rule[i].bytes,
                               mscclpp_algos[set->rule[i].algorithm]->name);
             }
         }

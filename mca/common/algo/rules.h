@@ -32,10 +32,10 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */
 
 /* The set for so many ranks, which may be empty; of NULL rules and of one rank it is. Owned by the rules. */
-const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_host);
+const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
 /* Takes a set, whose sizes ascend, for 2 to MSCCLPP_DEV_MAX_RANKS ranks in place of the one there is. */
-void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_host, const mscclpp_rule_set_t *set);
+void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);
 
 /* Writes what mscclpp_rules_read reads. Errors are left in the file's state (ferror). */
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file);

@@ -57,7 +57,7 @@ static void *open_library(void)
     return library;
 }
 
-mscclpp_status_t mscclpp_ucx_look(const char *what, size_t peers)
+mscclpp_status_t mscclpp_ucx_check_limits(const char *what, size_t peers)
 {
     const size_t descriptors = UCX_DESCRIPTORS + UCX_DESCRIPTORS_DEVICE * mscclpp_limits_devices() +
                                UCX_DESCRIPTORS_PEER * peers + UCX_DESCRIPTORS_LEFT;
@@ -92,7 +92,7 @@ static mscclpp_status_t may_load(void)
     }
     if (!load_tried) {
         load_tried = true;
-        load_status = mscclpp_ucx_look("set-up", 0);
+        load_status = mscclpp_ucx_check_limits("set-up", 0);
         if (load_status == MSCCLPP_OK && !mscclpp_limits_thread()) {
             mscclpp_info("no UCX: it needs a thread, and no more can be started (ulimit -u)");
             load_status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -155,7 +155,7 @@ ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
     ucp_config_t *config;
     ucs_status_t status;
 
-    if (mscclpp_ucx_look("control messages", 0) != MSCCLPP_OK) {
+    if (mscclpp_ucx_check_limits("control messages", 0) != MSCCLPP_OK) {
         return NULL;
     }
     status = ucx->ucp_config_read("MSCCLPP", NULL, &config);

@@ -50,8 +50,8 @@ void mscclpp_ucx_allow(bool allowed);
 
 /*
  * MSCCLPP_ERR_NOT_SUPPORTED where UCX is not installed or not allowed. Where the first call finds too little room for
- * it, each one ends as mscclpp_ucx_look did then: later the process may have threads, beside which it is not loaded.
- * The library stays loaded to the end of the process. Its handlers for the signals of crashes, which are the
+ * it, each one ends as mscclpp_ucx_check_limits did then: later the process may have threads, beside which it is not
+ * loaded. The library stays loaded to the end of the process. Its handlers for the signals of crashes, which are the
  * application's business, are taken back. Thread-safe.
  */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
@@ -61,7 +61,7 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
  * take is refused. `what`, for messages, is wanted for so many peers. MSCCLPP_ERR_NO_DESCRIPTORS or
  * MSCCLPP_ERR_NO_MEMORY, and a line at the info level, where the system grants too little.
  */
-mscclpp_status_t mscclpp_ucx_look(const char *what, size_t peers);
+mscclpp_status_t mscclpp_ucx_check_limits(const char *what, size_t peers);
 
 /*
  * A context for short and rare messages, which stays away from RDMA devices and from what the user sets for UCX; for

@@ -33,7 +33,7 @@ static bool hash_namespace(uint64_t *sum, const char *kind)
     return true;
 }
 
-uint64_t mscclpp_host_boot(void)
+uint64_t mscclpp_machine_boot(void)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     uint64_t sum = HASH_BASIS;
@@ -49,17 +49,17 @@ uint64_t mscclpp_host_boot(void)
     return length > 0 ? sum : 0;
 }
 
-uint64_t mscclpp_host_pids(void)
+uint64_t mscclpp_machine_pids(void)
 {
-    uint64_t sum = mscclpp_host_boot();
+    uint64_t sum = mscclpp_machine_boot();
 
     return sum != 0 && hash_namespace(&sum, "pid") ? sum : 0;
 }
 
-uint64_t mscclpp_host_id(void)
+uint64_t mscclpp_machine_id(void)
 {
     static const char *const kinds[] = {"ipc", "net", "mnt", "user"};
-    uint64_t sum = mscclpp_host_pids();
+    uint64_t sum = mscclpp_machine_pids();
     char name[256] = "";
 
     if (sum == 0 || gethostname(name, sizeof(name) - 1) != 0) {

@@ -53,7 +53,7 @@ static bool find_trace(bool blocks)
     return false;
 }
 
-bool mscclpp_tool_watches_kernels(void)
+bool mscclpp_tool_traces_kernels(void)
 {
     return find_trace(false) || is_traced();
 }

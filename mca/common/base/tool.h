@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* True if one looks at kernels one by one, stops them, or waits for each to end. */
-bool mscclpp_tool_watches_kernels(void);
+bool mscclpp_tool_traces_kernels(void);
 
 /*
  * True if a launch of a kernel comes back only when the kernel has ended, by a setting or by a profiler that replays

@@ -34,10 +34,10 @@ typedef struct ucx_peer {
     unsigned char address[]; /* of its worker */
 } ucx_peer_t;
 
-/* A message on its way out; UCX reads the wire until it reports completion. */
+/* A message on its way out; UCX reads the frame until it reports completion. */
 typedef struct {
     ucx_peer_t *peer;
-    mscclpp_ctrl_ucx_wire_t wire;
+    mscclpp_ctrl_ucx_frame_t frame;
 } ucx_sent_t;
 
 struct mscclpp_ctrl_carrier {
@@ -66,16 +66,16 @@ static ucx_peer_t *ucx_closing;
 static mscclpp_ctrl_ucx_queue_t ucx_orphans;
 static bool ucx_moved; /* something came from or went to another process, which may have left a connection half made */
 
-static bool is_for(const mscclpp_ctrl_ucx_wire_t *wire, const mscclpp_ctrl_carrier_t *carrier)
+static bool is_for(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp_ctrl_carrier_t *carrier)
 {
-    return carrier->connected && wire->team_id == carrier->team_id && wire->to == (uint32_t)carrier->rank;
+    return carrier->connected && frame->team_id == carrier->team_id && frame->to == (uint32_t)carrier->rank;
 }
 
-static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_wire_t *wire)
+static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *frame)
 {
     mscclpp_ctrl_carrier_t *carrier = ucx_carriers;
 
-    while (carrier != NULL && !is_for(wire, carrier)) {
+    while (carrier != NULL && !is_for(frame, carrier)) {
         carrier = carrier->next;
     }
     return carrier;
@@ -93,7 +93,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     (void)data;
     (void)length;
     (void)param;
-    if (header_length != sizeof(message->wire)) {
+    if (header_length != sizeof(message->frame)) {
         mscclpp_debug("a control message of %zu bytes is not ours", header_length);
         return UCS_OK;
     }
@@ -102,15 +102,15 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
         mscclpp_error("out of memory: a control message is lost");
         return UCS_OK;
     }
-    memcpy(&message->wire, header, sizeof(message->wire));
-    carrier = find_carrier(&message->wire);
+    memcpy(&message->frame, header, sizeof(message->frame));
+    carrier = find_carrier(&message->frame);
     if (carrier != NULL) {
         queue = &carrier->received;
     }
-    if (message->wire.length > MSCCLPP_CTRL_MESSAGE_MAX ||
-        (carrier != NULL && message->wire.rank >= (uint32_t)carrier->size)) {
-        mscclpp_debug("a control message of rank %u with %u bytes is not ours", message->wire.rank,
-                      message->wire.length);
+    if (message->frame.length > MSCCLPP_CTRL_MESSAGE_MAX ||
+        (carrier != NULL && message->frame.rank >= (uint32_t)carrier->size)) {
+        mscclpp_debug("a control message of rank %u with %u bytes is not ours", message->frame.rank,
+                      message->frame.length);
         free(message);
         return UCS_OK;
     }
@@ -233,7 +233,7 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     usable = have_context();
     /* There may be room for it when the next team comes. */
     if (usable && ucx_worker == NULL && !ucx_tried &&
-        mscclpp_ucx_look("control messages", (size_t)oob->size) == MSCCLPP_OK) {
+        mscclpp_ucx_check_limits("control messages", (size_t)oob->size) == MSCCLPP_OK) {
         ucx_tried = !start_worker();
     }
     usable = usable && ucx_worker != NULL;
@@ -356,9 +356,9 @@ static void claim_orphans(mscclpp_ctrl_carrier_t *carrier)
 {
     for (int left = ucx_orphans.count; left > 0; --left) {
         mscclpp_ctrl_ucx_message_t *message = mscclpp_ctrl_ucx_queue_pop(&ucx_orphans);
-        if (!is_for(&message->wire, carrier)) {
+        if (!is_for(&message->frame, carrier)) {
             mscclpp_ctrl_ucx_queue_push(&ucx_orphans, message);
-        } else if (message->wire.rank < (uint32_t)carrier->size) {
+        } else if (message->frame.rank < (uint32_t)carrier->size) {
             mscclpp_ctrl_ucx_queue_push(&carrier->received, message);
         } else {
             free(message);
@@ -395,7 +395,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
                                     .address = (const ucp_address_t *)peer->address,
                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                                     .err_handler = {.cb = on_failure, .arg = peer}};
-    mscclpp_status_t room = mscclpp_ucx_look("a control message", 1);
+    mscclpp_status_t room = mscclpp_ucx_check_limits("a control message", 1);
     ucs_status_t status;
 
     if (room != MSCCLPP_OK) {
@@ -411,7 +411,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
     return MSCCLPP_OK;
 }
 
-static mscclpp_status_t send_wire(ucx_peer_t *peer, const mscclpp_ctrl_ucx_wire_t *wire)
+static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_frame_t *frame)
 {
     ucp_request_param_t param = {.op_attr_mask =
                                      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
@@ -432,10 +432,10 @@ static mscclpp_status_t send_wire(ucx_peer_t *peer, const mscclpp_ctrl_ucx_wire_
         return MSCCLPP_ERR_NO_MEMORY;
     }
     sent->peer = peer;
-    sent->wire = *wire;
+    sent->frame = *frame;
     param.user_data = sent;
     ++peer->sending;
-    request = ucx.ucp_am_send_nbx(peer->ep, UCX_MESSAGE_ID, &sent->wire, sizeof(sent->wire), NULL, 0, &param);
+    request = ucx.ucp_am_send_nbx(peer->ep, UCX_MESSAGE_ID, &sent->frame, sizeof(sent->frame), NULL, 0, &param);
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
         --peer->sending;
         free(sent);
@@ -451,17 +451,17 @@ static mscclpp_status_t send_wire(ucx_peer_t *peer, const mscclpp_ctrl_ucx_wire_
 static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length)
 {
     mscclpp_status_t status;
-    mscclpp_ctrl_ucx_wire_t wire;
+    mscclpp_ctrl_ucx_frame_t frame;
 
-    memset(&wire, 0, sizeof(wire));
-    wire.team_id = carrier->team_id;
-    wire.rank = (uint32_t)carrier->rank;
-    wire.to = (uint32_t)peer;
-    wire.length = (uint32_t)length;
-    memcpy(wire.payload, message, length);
+    memset(&frame, 0, sizeof(frame));
+    frame.team_id = carrier->team_id;
+    frame.rank = (uint32_t)carrier->rank;
+    frame.to = (uint32_t)peer;
+    frame.length = (uint32_t)length;
+    memcpy(frame.payload, message, length);
 
     pthread_mutex_lock(&ucx_lock);
-    status = send_wire(carrier->peers[peer], &wire);
+    status = send_frame(carrier->peers[peer], &frame);
     ucx_moved = true;
     (void)move();
     pthread_mutex_unlock(&ucx_lock);
@@ -485,9 +485,9 @@ static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, v
     if (received == NULL) {
         return MSCCLPP_IN_PROGRESS;
     }
-    *peer_p = (int)received->wire.rank;
-    *length_p = received->wire.length;
-    memcpy(message, received->wire.payload, received->wire.length);
+    *peer_p = (int)received->frame.rank;
+    *length_p = received->frame.length;
+    memcpy(message, received->frame.payload, received->frame.length);
     free(received);
     return MSCCLPP_OK;
 }

@@ -13,11 +13,11 @@ typedef struct {
     uint32_t to;   /* the receiver's, for several ranks of a team may share a process and so a worker */
     uint32_t length;
     unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];
-} mscclpp_ctrl_ucx_wire_t;
+} mscclpp_ctrl_ucx_frame_t;
 
 typedef struct mscclpp_ctrl_ucx_message {
     struct mscclpp_ctrl_ucx_message *next;
-    mscclpp_ctrl_ucx_wire_t wire;
+    mscclpp_ctrl_ucx_frame_t frame;
 } mscclpp_ctrl_ucx_message_t;
 
 typedef struct {

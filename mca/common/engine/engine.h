@@ -10,7 +10,7 @@
  * was not ready to be sent. The slots of one chunk are filled while the other's operands are reduced, which hides both
  * the reduction and the hosts' part.
  *
- * Hosts tell each other what has happened in three words of the control segment (group/board.h): how many chunks of
+ * Hosts tell each other what has happened in three words of the board (group/board.h): how many chunks of
  * operands their engines have brought to all peers, which an event behind each of these copies says; how many chunks
  * of their shards their kernels have reduced, which the mailbox says; and that their engines have brought all results
  * of a call. An engine that finishes a copy needs no time for that, as it would for a flag of its own behind the copy.

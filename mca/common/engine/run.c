@@ -122,7 +122,7 @@ static uint64_t least(const mscclpp_engine_t *engine, const uint64_t *word)
     int i;
 
     for (i = 1; i < engine->group->size; ++i) {
-        const uint64_t theirs = mscclpp_control_load(
+        const uint64_t theirs = mscclpp_board_load(
             mscclpp_group_word_of(engine->group, word, (engine->group->rank + i) % engine->group->size));
 
         all = theirs < all ? theirs : all;
@@ -131,7 +131,7 @@ static uint64_t least(const mscclpp_engine_t *engine, const uint64_t *word)
 }
 
 /* MSCCLPP_OK or an error: one that has not passed yet is no reason to stop. */
-static mscclpp_status_t look(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
+static mscclpp_status_t query(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
 {
     mscclpp_status_t status = engine->runner->gpu->event_query(event);
 
@@ -142,7 +142,7 @@ static mscclpp_status_t look(const mscclpp_engine_t *engine, mscclpp_gpu_event_t
 /* Tells the peers how far this rank's operands have come. */
 static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
 {
-    uint64_t *word = &engine->group->control[engine->group->rank].engine.sent;
+    uint64_t *word = &engine->group->board[engine->group->rank].engine.sent;
     uint64_t all = engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
@@ -153,13 +153,13 @@ static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
         bool passed = false;
 
         if (peer->landed < peer->sent) {
-            status = look(engine, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
+            status = query(engine, engine->operand[rank][peer->landed % MSCCLPP_DEV_ENGINE_DEPTH], &passed);
         }
         peer->landed += passed;
         all = peer->landed < all ? peer->landed : all;
     }
-    if (status == MSCCLPP_OK && mscclpp_control_load(word) != engine->base + all) {
-        mscclpp_control_store(word, engine->base + all);
+    if (status == MSCCLPP_OK && mscclpp_board_load(word) != engine->base + all) {
+        mscclpp_board_store(word, engine->base + all);
     }
     return status;
 }
@@ -174,13 +174,13 @@ static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
  */
 static mscclpp_status_t progress(mscclpp_engine_t *engine)
 {
-    mscclpp_control_line_t *mine = &engine->group->control[engine->group->rank];
+    mscclpp_board_line_t *mine = &engine->group->board[engine->group->rank];
     const uint64_t chunks = engine->plan.chunks, reduced = reduced_chunks(engine);
     mscclpp_status_t status = tell_sent(engine);
     int i;
 
-    if (mscclpp_control_load(&mine->engine.reduced) != engine->base + reduced) {
-        mscclpp_control_store(&mine->engine.reduced, engine->base + reduced);
+    if (mscclpp_board_load(&mine->engine.reduced) != engine->base + reduced) {
+        mscclpp_board_store(&mine->engine.reduced, engine->base + reduced);
     }
     if (status == MSCCLPP_OK && engine->begun < chunks &&
         least(engine, &mine->engine.sent) > engine->base + engine->begun) {
@@ -192,7 +192,7 @@ static mscclpp_status_t progress(mscclpp_engine_t *engine)
 
         if (peer->sent < chunks &&
             engine->base + peer->sent <
-                mscclpp_control_load(&engine->group->control[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
+                mscclpp_board_load(&engine->group->board[rank].engine.reduced) + MSCCLPP_DEV_ENGINE_DEPTH) {
             status = send_operand(engine, rank);
         }
         if (status == MSCCLPP_OK && peer->returned < chunks && peer->returned < reduced) {
@@ -205,23 +205,23 @@ static mscclpp_status_t progress(mscclpp_engine_t *engine)
 /* True in *all_p once this rank's engines have brought all results of the call to all peers, who are told. */
 static mscclpp_status_t tell_returned(mscclpp_engine_t *engine, bool *all_p)
 {
-    uint64_t *word = &engine->group->control[engine->group->rank].engine.returned;
+    uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
     const uint64_t end = engine->base + engine->plan.chunks;
     mscclpp_status_t status = MSCCLPP_OK;
     bool all = true;
     int rank;
 
-    if (mscclpp_control_load(word) != end) {
+    if (mscclpp_board_load(word) != end) {
         for (rank = 0; rank < engine->group->size && all && status == MSCCLPP_OK; ++rank) {
             if (rank != engine->group->rank) {
                 all = engine->peer[rank].returned == engine->plan.chunks;
                 if (all) {
-                    status = look(engine, engine->result[rank], &all);
+                    status = query(engine, engine->result[rank], &all);
                 }
             }
         }
         if (all && status == MSCCLPP_OK) {
-            mscclpp_control_store(word, end);
+            mscclpp_board_store(word, end);
         }
     }
     *all_p = all;
@@ -231,7 +231,7 @@ static mscclpp_status_t tell_returned(mscclpp_engine_t *engine, bool *all_p)
 /* Until all results of all ranks are where they belong. */
 static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
 {
-    const uint64_t *word = &engine->group->control[engine->group->rank].engine.returned;
+    const uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
     const uint64_t end = engine->base + engine->plan.chunks;
     mscclpp_group_wait_t wait;
     mscclpp_status_t status;
@@ -242,7 +242,7 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
     wait.words = word;
     wait.target = end;
     for (;;) {
-        const double next = wait.next_look;
+        const double next = wait.next_check;
 
         status = progress(engine);
         if (status == MSCCLPP_OK) {
@@ -251,11 +251,11 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
         if (status == MSCCLPP_OK && all && least(engine, word) >= end) {
             return MSCCLPP_OK;
         }
-        if (status == MSCCLPP_OK && (engine->group->on_host || ++turns % TURNS == 0)) {
+        if (status == MSCCLPP_OK && (engine->group->on_twin || ++turns % TURNS == 0)) {
             status = mscclpp_group_wait_turn(&wait);
         }
-        if (status == MSCCLPP_OK && wait.next_look > next && mscclpp_group_may_ask(&wait)) {
-            status = mscclpp_runner_look_at_kernel(engine->runner, what);
+        if (status == MSCCLPP_OK && wait.next_check > next && mscclpp_group_may_ask(&wait)) {
+            status = mscclpp_runner_check_kernel(engine->runner, what);
         }
         if (status != MSCCLPP_OK) {
             return status;
@@ -268,7 +268,7 @@ static void settle_until(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *s
     mscclpp_status_t status;
 
     while ((status = engine->runner->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
-        engine->group->oob.progress(engine->group->oob.context);
+        mscclpp_group_progress(engine->group);
     }
     engine->runner->stuck = engine->runner->stuck || status != MSCCLPP_OK;
 }
@@ -293,7 +293,7 @@ static void settle_all(const mscclpp_engine_t *engine)
 
 static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
 {
-    int limit = engine->group->on_host ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
+    int limit = engine->group->on_twin ? HOST_STREAMS : MSCCLPP_ENGINE_STREAMS;
     int wanted = engine->group->size - 1 < limit ? engine->group->size - 1 : limit;
     mscclpp_status_t status = mscclpp_runner_take_stream(engine->runner);
 

@@ -167,7 +167,7 @@ static mscclpp_status_t abandon(mscclpp_engine_t *engine)
 /* What a rank lacks never keeps it out of an exchange, so all ranks end alike. */
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
-    mscclpp_control_buffers_t *mine = mscclpp_group_begin_exchange(engine->group);
+    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(engine->group);
     mscclpp_status_t status, own = prepare(engine);
     bool all = true;
     int rank;

@@ -126,7 +126,7 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
         return;
     }
     delist(fabric);
-    fabric->group->look = NULL;
+    fabric->group->find_absent = NULL;
     await_delivery(fabric);
     mscclpp_proxy_destroy(fabric->proxy);
     mscclpp_fabric_close_view(fabric);
@@ -289,7 +289,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }
-    mscclpp_control_store(&fabric->group->control[fabric->group->rank].absent, 0);
+    mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
     count_exchanges(fabric, choice, args);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
@@ -330,7 +330,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_l
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }
-    mscclpp_control_store(&fabric->group->control[fabric->group->rank].absent, 0);
+    mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
     for (node = 0; node < fabric->nodes.count; ++node) {
         fabric->exchanges[node] += tiles;
     }
@@ -356,7 +356,7 @@ static mscclpp_status_t meet_nodes(mscclpp_fabric_t *fabric, const mscclpp_proto
     input.bytes = args.bytes;
     input.dtype = MSCCLPP_DTYPE_UINT32;
     input.nranks = args.nranks;
-    input.on_host = fabric->group->on_host;
+    input.on_twin = fabric->group->on_twin;
     input.block_limit = fabric->runner->block_limit;
     input.protocol = protocol;
     input.layout = &fabric->runner->layout;

@@ -332,7 +332,7 @@ static void cut_area(mscclpp_fabric_t *fabric)
     fabric->area_size = fabric->packets_offset + packet_slots * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-static uint64_t look(void *context, bool may_ask)
+static uint64_t find_absent(void *context, bool may_ask)
 {
     return mscclpp_fabric_absent(context, may_ask);
 }
@@ -374,8 +374,8 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     fabric->ctrl = group->ctrl;
     mscclpp_fabric_enlist(fabric);
     group->spans = true;
-    group->look = look;
-    group->look_context = fabric;
+    group->find_absent = find_absent;
+    group->absent_context = fabric;
     *fabric_p = fabric;
     return MSCCLPP_OK;
 }

@@ -225,11 +225,11 @@ typedef struct {
     mscclpp_status_t (*launch_prepared)(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
     void (*prepared_destroy)(mscclpp_gpu_prepared_t *prepared);
 
-    /* See mscclpp_gpu_host_set_progress. NULL: no kernel runs in the caller's thread. */
+    /* See mscclpp_gpu_twin_set_progress. NULL: no kernel runs in the caller's thread. */
     void (*set_progress)(void (*progress)(void *context), void *context);
 } mscclpp_gpu_ops_t;
 
-extern const mscclpp_gpu_ops_t mscclpp_gpu_host_ops;
+extern const mscclpp_gpu_ops_t mscclpp_gpu_twin_ops;
 #if MSCCLPP_HAVE_CUDA
 extern const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops;
 #endif
@@ -250,19 +250,19 @@ mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_op
  * Lets kernels of the host twin that run in the caller's own thread call `progress` while they wait, so that messages
  * which the peers need keep moving. NULL stops it. Set per thread.
  */
-void mscclpp_gpu_host_set_progress(void (*progress)(void *context), void *context);
+void mscclpp_gpu_twin_set_progress(void (*progress)(void *context), void *context);
 
 /*
  * Testing: the twin looks upon addresses of the application as ordinary host memory for which `is_host` answers true.
  * NULL: none.
  */
-void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address));
+void mscclpp_gpu_twin_set_filter(bool (*is_host)(const void *address));
 
 /*
  * Testing: what the twin tells of the allocation behind an address of the application's device memory. `bounds` leaves
  * its results alone where it knows nothing. NULL: all bounds are unknown. With it peers can map such memory that
  * another copy of this library in the process has allocated.
  */
-void mscclpp_gpu_host_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p));
+void mscclpp_gpu_twin_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p));
 
 #endif

@@ -32,7 +32,7 @@ mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **
     int count;
 
     if (0 == strcmp(device, "host")) {
-        *ops_p = &mscclpp_gpu_host_ops;
+        *ops_p = &mscclpp_gpu_twin_ops;
         return MSCCLPP_OK;
     }
     if (0 != strcmp(device, "auto") && 0 != strcmp(device, "cuda")) {

@@ -2,19 +2,19 @@
 
 #include <stddef.h>
 
-static mscclpp_room_t process_room = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static mscclpp_admission_t process_room = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void mscclpp_room_init(mscclpp_room_t *room)
+void mscclpp_admission_init(mscclpp_admission_t *room)
 {
     pthread_mutex_init(&room->lock, NULL);
 }
 
-mscclpp_room_t *mscclpp_room_process(void)
+mscclpp_admission_t *mscclpp_admission_process(void)
 {
     return &process_room;
 }
 
-void mscclpp_room_queue(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key)
+void mscclpp_admission_queue(mscclpp_admission_t *room, mscclpp_admission_guest_t *guest, uint64_t key)
 {
     pthread_mutex_lock(&room->lock);
     guest->key = key;
@@ -23,9 +23,9 @@ void mscclpp_room_queue(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint6
     pthread_mutex_unlock(&room->lock);
 }
 
-void mscclpp_room_leave(mscclpp_room_t *room, mscclpp_room_guest_t *guest)
+void mscclpp_admission_leave(mscclpp_admission_t *room, mscclpp_admission_guest_t *guest)
 {
-    mscclpp_room_guest_t **link = &room->guests;
+    mscclpp_admission_guest_t **link = &room->guests;
 
     pthread_mutex_lock(&room->lock);
     while (*link != guest) {
@@ -35,7 +35,7 @@ void mscclpp_room_leave(mscclpp_room_t *room, mscclpp_room_guest_t *guest)
     pthread_mutex_unlock(&room->lock);
 }
 
-void mscclpp_room_change_key(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key)
+void mscclpp_admission_change_key(mscclpp_admission_t *room, mscclpp_admission_guest_t *guest, uint64_t key)
 {
     pthread_mutex_lock(&room->lock);
     guest->key = key;
@@ -43,9 +43,9 @@ void mscclpp_room_change_key(mscclpp_room_t *room, mscclpp_room_guest_t *guest, 
 }
 
 /* With the lock held. */
-static bool is_first(const mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
+static bool is_first(const mscclpp_admission_t *room, const mscclpp_admission_guest_t *guest)
 {
-    const mscclpp_room_guest_t *other = room->guests;
+    const mscclpp_admission_guest_t *other = room->guests;
 
     while (other != NULL && other->key >= guest->key) {
         other = other->next;
@@ -53,7 +53,7 @@ static bool is_first(const mscclpp_room_t *room, const mscclpp_room_guest_t *gue
     return other == NULL;
 }
 
-bool mscclpp_room_is_first(mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
+bool mscclpp_admission_is_first(mscclpp_admission_t *room, const mscclpp_admission_guest_t *guest)
 {
     bool first;
 
@@ -63,7 +63,7 @@ bool mscclpp_room_is_first(mscclpp_room_t *room, const mscclpp_room_guest_t *gue
     return first;
 }
 
-bool mscclpp_room_take(mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
+bool mscclpp_admission_take(mscclpp_admission_t *room, const mscclpp_admission_guest_t *guest)
 {
     bool took;
 
@@ -74,7 +74,25 @@ bool mscclpp_room_take(mscclpp_room_t *room, const mscclpp_room_guest_t *guest)
     return took;
 }
 
-void mscclpp_room_give(mscclpp_room_t *room)
+bool mscclpp_admission_enter(mscclpp_admission_t *room, uint32_t blocks, uint32_t limit)
+{
+    bool entered;
+
+    pthread_mutex_lock(&room->lock);
+    entered = room->early == 0 || room->early + blocks <= limit;
+    room->early += entered ? blocks : 0;
+    pthread_mutex_unlock(&room->lock);
+    return entered;
+}
+
+void mscclpp_admission_exit(mscclpp_admission_t *room, uint32_t blocks)
+{
+    pthread_mutex_lock(&room->lock);
+    room->early -= blocks;
+    pthread_mutex_unlock(&room->lock);
+}
+
+void mscclpp_admission_give(mscclpp_admission_t *room)
 {
     pthread_mutex_lock(&room->lock);
     room->taken = false;

@@ -12,38 +12,46 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One who wants room; in the list from mscclpp_room_queue to mscclpp_room_leave. */
-typedef struct mscclpp_room_guest {
-    struct mscclpp_room_guest *next;
+/* One who wants room; in the list from mscclpp_admission_queue to mscclpp_admission_leave. */
+typedef struct mscclpp_admission_guest {
+    struct mscclpp_admission_guest *next;
     uint64_t key;
-} mscclpp_room_guest_t;
+} mscclpp_admission_guest_t;
 
 /* The room of one process; its fields are admission.c's own. */
 typedef struct {
     pthread_mutex_t lock;
     bool taken;
-    mscclpp_room_guest_t *guests;
-} mscclpp_room_t;
+    uint32_t early; /* blocks of kernels that nobody waits for yet */
+    mscclpp_admission_guest_t *guests;
+} mscclpp_admission_t;
 
-/* In place, in memory of zeros; nothing to be undone. mscclpp_room_process: this process's, for ever. */
-void mscclpp_room_init(mscclpp_room_t *room);
-mscclpp_room_t *mscclpp_room_process(void);
+/* In place, in memory of zeros; nothing to be undone. mscclpp_admission_process: this process's, for ever. */
+void mscclpp_admission_init(mscclpp_admission_t *room);
+mscclpp_admission_t *mscclpp_admission_process(void);
 
 /*
  * All functions below are thread-safe, and none waits. Room goes to the guest with the lowest key. The ranks of a team
  * give theirs the same key, so that processes with the same guests let the same one in.
  */
-void mscclpp_room_queue(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key);
-void mscclpp_room_leave(mscclpp_room_t *room, mscclpp_room_guest_t *guest);
-void mscclpp_room_change_key(mscclpp_room_t *room, mscclpp_room_guest_t *guest, uint64_t key);
+void mscclpp_admission_queue(mscclpp_admission_t *room, mscclpp_admission_guest_t *guest, uint64_t key);
+void mscclpp_admission_leave(mscclpp_admission_t *room, mscclpp_admission_guest_t *guest);
+void mscclpp_admission_change_key(mscclpp_admission_t *room, mscclpp_admission_guest_t *guest, uint64_t key);
 
 /* True if no guest has a lower key. */
-bool mscclpp_room_is_first(mscclpp_room_t *room, const mscclpp_room_guest_t *guest);
+bool mscclpp_admission_is_first(mscclpp_admission_t *room, const mscclpp_admission_guest_t *guest);
 
 /* False if it is taken, or another guest comes first. */
-bool mscclpp_room_take(mscclpp_room_t *room, const mscclpp_room_guest_t *guest);
+bool mscclpp_admission_take(mscclpp_admission_t *room, const mscclpp_admission_guest_t *guest);
+
+/*
+ * Kernels that start before anybody waits for them have a room of their own in it, of `limit` blocks. False if there is
+ * none for so many more. The first one always has.
+ */
+bool mscclpp_admission_enter(mscclpp_admission_t *room, uint32_t blocks, uint32_t limit);
+void mscclpp_admission_exit(mscclpp_admission_t *room, uint32_t blocks);
 
 /* Gives back what was taken. */
-void mscclpp_room_give(mscclpp_room_t *room);
+void mscclpp_admission_give(mscclpp_admission_t *room);
 
 #endif

@@ -3,16 +3,15 @@
 
 const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *word, int rank)
 {
-    return (const uint64_t *)((const char *)word +
-                              (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->control));
+    return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->board));
 }
 
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
     if (kind == MSCCLPP_CALL_DEVICE) {
-        mscclpp_control_store(&group->control[group->rank].asked[call % 2], group->asked);
+        mscclpp_board_store(&group->board[group->rank].asked[call % 2], group->asked);
     }
-    mscclpp_control_store(&group->control[group->rank].call, call * 4 + (uint64_t)kind);
+    mscclpp_board_store(&group->board[group->rank].call, call * 4 + (uint64_t)kind);
 }
 
 int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
@@ -20,7 +19,7 @@ int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, ms
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        if (mscclpp_control_load(&group->control[rank].call) == call * 4 + (uint64_t)kind) {
+        if (mscclpp_board_load(&group->board[rank].call) == call * 4 + (uint64_t)kind) {
             return group->members[rank];
         }
     }
@@ -33,7 +32,7 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        const uint64_t word = mscclpp_control_load(&group->control[rank].call);
+        const uint64_t word = mscclpp_board_load(&group->board[rank].call);
 
         if (word == call * 4 + MSCCLPP_CALL_DEVICE || word == call * 4 + MSCCLPP_CALL_HOST) {
             return false;
@@ -54,7 +53,7 @@ static bool decided_on(uint64_t word, uint64_t call)
 
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p)
 {
-    const uint64_t word = mscclpp_control_load(&group->control[0].decided);
+    const uint64_t word = mscclpp_board_load(&group->board[0].decided);
 
     *device_p = decided_on(word, call);
     return word / 4 >= call;
@@ -62,9 +61,9 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
 
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
 {
-    uint64_t *word = &group->control[0].decided;
+    uint64_t *word = &group->board[0].decided;
     const uint64_t mine = call * 4 + (device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
-    uint64_t seen = mscclpp_control_load(word);
+    uint64_t seen = mscclpp_board_load(word);
 
     while (seen / 4 < call) {
         if (__atomic_compare_exchange_n(word, &seen, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {

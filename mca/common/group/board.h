@@ -1,5 +1,5 @@
 /*
- * A team's control segment: node-shared memory in which the hosts of its ranks tell one another what they are about to
+ * A team's board: node-shared memory in which the hosts of its ranks tell one another what they are about to
  * do, exchange handles of user buffers, vote, report failures and count who has let go. One line a rank, written by
  * that rank alone; every word is published with release and read with acquire.
  */
@@ -19,11 +19,11 @@
 enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
 
 /* What a rank asks of a call, which has to be equal on all ranks, in one word. */
-typedef uint64_t mscclpp_control_asked_t;
+typedef uint64_t mscclpp_board_asked_t;
 
 /* `bytes` 0: ranks have different ones. `root` 0 where there is none. */
-static inline mscclpp_control_asked_t mscclpp_control_ask(mscclpp_coll_t coll, int root, uint64_t bytes,
-                                                          mscclpp_dtype_t dtype, mscclpp_op_t op)
+static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int root, uint64_t bytes,
+                                                      mscclpp_dtype_t dtype, mscclpp_op_t op)
 {
     return bytes << 24 | (uint64_t)root << 16 | (uint64_t)coll << 10 | (uint64_t)dtype << 4 | (uint64_t)op;
 }
@@ -36,7 +36,7 @@ static inline mscclpp_control_asked_t mscclpp_control_ask(mscclpp_coll_t coll, i
 
 /* The user buffers of one call. */
 typedef struct {
-    mscclpp_control_asked_t asked;
+    mscclpp_board_asked_t asked;
     mscclpp_gpu_handle_t in;
     mscclpp_gpu_handle_t out;
     uint32_t exportable; /* 0: the handles mean nothing, and the call goes through the scratch */
@@ -45,7 +45,7 @@ typedef struct {
     uint32_t has_out;    /* likewise */
     uint64_t most;       /* bytes of the largest block that the rank sends or receives */
     uint32_t strided;    /* MSCCLPP_CONTROL_NO_RUNS and so on */
-} mscclpp_control_buffers_t;
+} mscclpp_board_buffers_t;
 
 /*
  * The handles of two exchanges alternate. A rank publishes exchange k + 1 only after it has seen every vote on k, and a
@@ -57,7 +57,7 @@ typedef struct {
      * Of that call, if it is one on device buffers, and in the other one of the call before: who waits in a call looks
      * at peers that may be in the next one already.
      */
-    mscclpp_control_asked_t asked[2];
+    mscclpp_board_asked_t asked[2];
     /*
      * Of rank 0's line alone, and written by any: number and kind, as in `call`, of the last call whose way somebody
      * has decided; see mscclpp_team_decide.
@@ -77,34 +77,34 @@ typedef struct {
         uint64_t reduced;  /* of the own shards */
         uint64_t returned; /* results, likewise; said at the end of a call */
     } engine;
-    mscclpp_control_buffers_t buffers[2];
-} __attribute__((aligned(64))) mscclpp_control_line_t;
+    mscclpp_board_buffers_t buffers[2];
+} __attribute__((aligned(64))) mscclpp_board_line_t;
 
 /*
  * Behind the lines of n ranks lie, for either of two exchanges, n lists of n blocks: where in its output each rank
  * wants the block of each other one.
  */
-static inline size_t mscclpp_control_size(int ranks)
+static inline size_t mscclpp_board_size(int ranks)
 {
-    return (size_t)ranks * sizeof(mscclpp_control_line_t) +
+    return (size_t)ranks * sizeof(mscclpp_board_line_t) +
            2 * (size_t)ranks * (size_t)ranks * sizeof(mscclpp_dev_runs_t);
 }
 
 /* The list of `rank` in exchange number `exchange`. */
-static inline mscclpp_dev_runs_t *mscclpp_control_places(mscclpp_control_line_t *lines, int ranks, uint64_t exchange,
-                                                         int rank)
+static inline mscclpp_dev_runs_t *mscclpp_board_places(mscclpp_board_line_t *lines, int ranks, uint64_t exchange,
+                                                       int rank)
 {
     mscclpp_dev_runs_t *first = (mscclpp_dev_runs_t *)(void *)(lines + ranks);
 
     return first + ((size_t)(exchange % 2) * (size_t)ranks + (size_t)rank) * (size_t)ranks;
 }
 
-static inline uint64_t mscclpp_control_load(const uint64_t *word)
+static inline uint64_t mscclpp_board_load(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-static inline void mscclpp_control_store(uint64_t *word, uint64_t value)
+static inline void mscclpp_board_store(uint64_t *word, uint64_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }

@@ -6,37 +6,37 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/group/group.h"
 
-mscclpp_control_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group)
+mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group)
 {
     ++group->exchanges;
-    return &group->control[group->rank].buffers[group->exchanges % 2];
+    return &group->board[group->rank].buffers[group->exchanges % 2];
 }
 
 mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes)
 {
-    mscclpp_control_line_t *mine = &group->control[group->rank];
+    mscclpp_board_line_t *mine = &group->board[group->rank];
 
-    mscclpp_control_store(&mine->published, group->exchanges);
+    mscclpp_board_store(&mine->published, group->exchanges);
     return mscclpp_group_wait_words(group, what, bytes, &mine->published, group->exchanges);
 }
 
-const mscclpp_control_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank)
+const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank)
 {
-    return &group->control[rank].buffers[group->exchanges % 2];
+    return &group->board[rank].buffers[group->exchanges % 2];
 }
 
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p)
 {
-    mscclpp_control_line_t *mine = &group->control[group->rank];
+    mscclpp_board_line_t *mine = &group->board[group->rank];
     mscclpp_status_t status;
     bool all = true;
     int rank;
 
-    mscclpp_control_store(&mine->voted, group->exchanges * 2 + yes);
+    mscclpp_board_store(&mine->voted, group->exchanges * 2 + yes);
     status = mscclpp_group_wait_words(group, what, bytes, &mine->voted, group->exchanges * 2);
     for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
-        all = all && mscclpp_control_load(&group->control[rank].voted) % 2 != 0;
+        all = all && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
     }
     if (status == MSCCLPP_OK) {
         *all_p = all;
@@ -49,7 +49,7 @@ mscclpp_status_t mscclpp_group_compare_asked(const mscclpp_group_t *group)
     int rank;
 
     for (rank = 1; rank < group->size; ++rank) {
-        const mscclpp_control_asked_t asked = mscclpp_group_exchanged(group, rank)->asked;
+        const mscclpp_board_asked_t asked = mscclpp_group_exchanged(group, rank)->asked;
 
         if (asked != mscclpp_group_exchanged(group, 0)->asked) {
             return mscclpp_group_report_difference(group, group->asked != asked ? rank : 0,

@@ -38,8 +38,8 @@ typedef struct {
     int members[MSCCLPP_DEV_MAX_RANKS]; /* the ranks of the node, as the communicator numbers them, for messages */
     int leaders[MSCCLPP_DEV_MAX_RANKS]; /* the first rank of each other node, as the communicator numbers it */
     int leader_count;
-    bool on_host;
-    bool watched;   /* a tool watches the kernels of this rank */
+    bool on_twin;
+    bool traced;    /* a tool watches the kernels of this rank */
     double timeout; /* seconds, this rank's own; 0: none */
     double warn_after;
     bool probing;         /* a wait that ends early is no error */
@@ -47,28 +47,28 @@ typedef struct {
     uint64_t id;          /* equal on all ranks, unlike that of any other team of theirs */
     mscclpp_ctrl_t *ctrl; /* NULL: none; with all ranks of the communicator */
     mscclpp_group_notices_t notices;
-    mscclpp_shmseg_t *control_segment;
-    mscclpp_control_line_t *control; /* one line a rank */
+    mscclpp_shmseg_t *board_segment;
+    mscclpp_board_line_t *board; /* one line a rank */
     bool broken;
-    bool peer_failed;              /* the cause lies with a peer, which has told all others */
-    uint64_t call;                 /* number of the call in hand, for messages */
-    const char *collective;        /* what it is, likewise */
-    mscclpp_control_asked_t asked; /* by that call */
-    bool checks_calls;             /* somebody has compared the arguments of all ranks before the call */
+    bool peer_failed;            /* the cause lies with a peer, which has told all others */
+    uint64_t call;               /* number of the call in hand, for messages */
+    const char *collective;      /* what it is, likewise */
+    mscclpp_board_asked_t asked; /* by that call */
+    bool checks_calls;           /* somebody has compared the arguments of all ranks before the call */
     uint64_t exchanges;
     uint64_t meetings;
-    uint64_t arrivals;    /* meetings before a launch, equal on all ranks */
-    uint64_t steps;       /* of finding room, likewise */
-    mscclpp_room_t *room; /* NULL: other threads of this rank start no kernels, so there is always room */
-    bool has_room;        /* for the task in hand */
-    bool spans;           /* there are other nodes */
+    uint64_t arrivals;              /* meetings before a launch, equal on all ranks */
+    uint64_t steps;                 /* of finding room, likewise */
+    mscclpp_admission_t *admission; /* NULL: other threads of this rank start no kernels, so there is always room */
+    bool has_room;                  /* for the task in hand */
+    bool spans;                     /* there are other nodes */
 
     /*
      * Ranks of other nodes that have sent nothing in the call in hand, one bit each; `may_ask`: the GPU's runtime may
      * be called. NULL: there are no other nodes.
      */
-    uint64_t (*look)(void *context, bool may_ask);
-    void *look_context;
+    uint64_t (*find_absent)(void *context, bool may_ask);
+    void *absent_context;
 } mscclpp_group_t;
 
 /*
@@ -83,7 +83,8 @@ typedef struct {
     uint64_t target;
     uint32_t turns;
     double started;
-    double next_look;
+    double last_turn; /* in a fiber */
+    double next_check;
     bool warned;
     bool pumped; /* a kernel waits for what this thread moves on */
 } mscclpp_group_wait_t;
@@ -124,7 +125,10 @@ int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call);
 void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes);
 
 /* Logs that what two ranks ask of the call in hand differs. The error of such a call. */
-mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_control_asked_t asked);
+mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_board_asked_t asked);
+
+/* Moves the embedding runtime on; or, in a fiber, goes back to whoever does. */
+void mscclpp_group_progress(const mscclpp_group_t *group);
 
 /* One turn. Anything but MSCCLPP_OK is the reason to give up, already logged; the team is not yet marked as broken. */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait);
@@ -164,9 +168,9 @@ void mscclpp_group_give_room(mscclpp_group_t *group);
  * rank's set of handles, to be filled in; `meet` waits for those of all ranks, which `exchanged` then yields until
  * `end`, which also tells all ranks whether all of them say yes.
  */
-mscclpp_control_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group);
+mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group);
 mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes);
-const mscclpp_control_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank);
+const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank);
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p);
 

@@ -1,4 +1,5 @@
 /* Meetings of a team's ranks before a launch, with room for the kernels of all. */
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
@@ -14,14 +15,14 @@
 
 static bool all_have_room(const mscclpp_group_t *group, const uint64_t *word)
 {
-    const size_t offset = (size_t)((const char *)word - (const char *)&group->control[group->rank]);
+    const size_t offset = (size_t)((const char *)word - (const char *)&group->board[group->rank]);
     bool all = true;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        const char *line = (const char *)&group->control[rank];
+        const char *line = (const char *)&group->board[rank];
 
-        all = all && mscclpp_control_load((const uint64_t *)(const void *)(line + offset)) % 2 == 1;
+        all = all && mscclpp_board_load((const uint64_t *)(const void *)(line + offset)) % 2 == 1;
     }
     return all;
 }
@@ -41,16 +42,18 @@ static void pause_briefly(void)
 {
     const struct timespec pause = {.tv_nsec = PAUSE};
 
-    nanosleep(&pause, NULL);
+    if (!mscclpp_fiber_yield()) {
+        nanosleep(&pause, NULL);
+    }
 }
 
 /* Until no other team of this process comes before this one. */
 static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
-                                   const mscclpp_room_guest_t *guest)
+                                   const mscclpp_admission_guest_t *guest)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    while (status == MSCCLPP_OK && guest != NULL && !mscclpp_room_is_first(group->room, guest)) {
+    while (status == MSCCLPP_OK && guest != NULL && !mscclpp_admission_is_first(group->admission, guest)) {
         pause_briefly();
         status = mscclpp_group_wait_turn(wait);
     }
@@ -62,17 +65,17 @@ static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t 
  * not for long: where processes have let different teams in, somebody has to give way. `guest` NULL: there is always
  * room.
  */
-static bool try_for_room(mscclpp_group_t *group, const mscclpp_room_guest_t *guest, bool patience)
+static bool try_for_room(mscclpp_group_t *group, const mscclpp_admission_guest_t *guest, bool patience)
 {
     int i;
 
     if (guest == NULL) {
         return true;
     }
-    group->has_room = mscclpp_room_take(group->room, guest);
+    group->has_room = mscclpp_admission_take(group->admission, guest);
     for (i = 0; i < PAUSES && patience && !group->has_room; ++i) {
         pause_briefly();
-        group->has_room = mscclpp_room_take(group->room, guest);
+        group->has_room = mscclpp_admission_take(group->admission, guest);
     }
     return group->has_room;
 }
@@ -84,10 +87,10 @@ static bool try_for_room(mscclpp_group_t *group, const mscclpp_room_guest_t *gue
  */
 static mscclpp_status_t step(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool room, bool *all_p)
 {
-    uint64_t *word = &group->control[group->rank].room[++group->steps % 2];
+    uint64_t *word = &group->board[group->rank].room[++group->steps % 2];
     mscclpp_status_t status;
 
-    mscclpp_control_store(word, 2 * group->steps + room);
+    mscclpp_board_store(word, 2 * group->steps + room);
     status = mscclpp_group_wait_turn(wait);
     if (status == MSCCLPP_OK) {
         status = mscclpp_group_wait_on(wait, word, 2 * group->steps);
@@ -103,7 +106,7 @@ static mscclpp_status_t step(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
  */
 static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes)
 {
-    mscclpp_room_guest_t place, *guest = group->room != NULL ? &place : NULL;
+    mscclpp_admission_guest_t place, *guest = group->admission != NULL ? &place : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_group_wait_t wait; /* one deadline for all attempts, each of which may be brief */
     bool all = false;
@@ -111,13 +114,13 @@ static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes)
 
     mscclpp_group_wait_init(&wait, group, "room for kernels", bytes);
     if (guest != NULL) {
-        mscclpp_room_queue(group->room, guest, place_in_queue(group, 0));
+        mscclpp_admission_queue(group->admission, guest, place_in_queue(group, 0));
     }
     for (attempt = 1; !all && status == MSCCLPP_OK; ++attempt) {
         if (attempt > 1) {
             mscclpp_group_give_room(group);
             if (guest != NULL) {
-                mscclpp_room_change_key(group->room, guest, place_in_queue(group, attempt));
+                mscclpp_admission_change_key(group->admission, guest, place_in_queue(group, attempt));
             }
             status = await_turn(group, &wait, guest);
             status = status == MSCCLPP_OK ? step(group, &wait, false, &all) : status;
@@ -127,7 +130,7 @@ static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes)
         }
     }
     if (guest != NULL) {
-        mscclpp_room_leave(group->room, guest);
+        mscclpp_admission_leave(group->admission, guest);
     }
     mscclpp_debug("%s: call %llu: %s after %llu attempts to find room for kernels", group->oob.label,
                   (unsigned long long)group->call, mscclpp_status_string(status), (unsigned long long)attempt - 1);
@@ -136,14 +139,14 @@ static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes)
 
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes)
 {
-    uint64_t *word = &group->control[group->rank].arrived;
+    uint64_t *word = &group->board[group->rank].arrived;
     mscclpp_status_t status;
 
     if (!group->meet_first) {
         return MSCCLPP_OK;
     }
     /* Room is not taken before all are there: who comes late may wait for another thread, and that one for room. */
-    mscclpp_control_store(word, 2 * ++group->arrivals + (group->room == NULL));
+    mscclpp_board_store(word, 2 * ++group->arrivals + (group->admission == NULL));
     status = mscclpp_group_wait_words(group, "arrival of all ranks", bytes, word, 2 * group->arrivals);
     if (status == MSCCLPP_OK && !group->spans && !all_have_room(group, word)) {
         status = find_room(group, bytes);
@@ -154,7 +157,7 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes)
 void mscclpp_group_give_room(mscclpp_group_t *group)
 {
     if (group->has_room) {
-        mscclpp_room_give(group->room);
+        mscclpp_admission_give(group->admission);
         group->has_room = false;
     }
 }

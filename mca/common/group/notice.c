@@ -1,5 +1,5 @@
 /*
- * What ranks tell one another by control messages: that their calls failed; and, since the control segment shows each
+ * What ranks tell one another by control messages: that their calls failed; and, since the board shows each
  * node its own ranks only, who passes device buffers and who host buffers where ranks of other nodes wait for long.
  *
  * A node's first rank that waits in a device call says so to the first rank of each other node. Where that one, too, is

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mca/common/base/clock.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
@@ -12,6 +13,12 @@
 
 /* Seconds between two looks at what is slow to look at. */
 #define LOOK_PERIOD 1e-3
+
+/*
+ * What a wait in a fiber counts of the time between two turns at most, in seconds: the application does not come to the
+ * runtime meanwhile, and peers may wait for this rank rather than this rank for them.
+ */
+#define AWAY_MAX 1.0
 
 /* Seconds for which nobody asks the runtime about kernels that such a question may keep from ending. */
 #define PATIENT_SECONDS 5.0
@@ -43,16 +50,16 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
             continue;
         }
         if (wait->words != NULL) {
-            late = mscclpp_control_load(mscclpp_group_word_of(group, wait->words, rank)) < wait->target;
+            late = mscclpp_board_load(mscclpp_group_word_of(group, wait->words, rank)) < wait->target;
         } else {
-            late = mscclpp_control_load(&group->control[rank].call) / 4 < group->call;
+            late = mscclpp_board_load(&group->board[rank].call) / 4 < group->call;
         }
         if (late) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", group->members[rank]);
         }
     }
     for (rank = 0; used == 0 && rank < group->size; ++rank) {
-        absent |= mscclpp_control_load(&group->control[rank].absent);
+        absent |= mscclpp_board_load(&group->board[rank].absent);
     }
     for (rank = 0; rank < MSCCLPP_DEV_MAX_RANKS && used + 48 < size; ++rank) {
         if ((absent >> rank & 1) != 0) {
@@ -65,7 +72,7 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
     }
 }
 
-static mscclpp_status_t look_for_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host)
+static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host)
 {
     mscclpp_group_t *group = wait->group;
     int rank = mscclpp_group_find_announced(group, group->call, MSCCLPP_CALL_HOST);
@@ -85,7 +92,7 @@ static mscclpp_status_t look_for_mixture(const mscclpp_group_wait_t *wait, const
 }
 
 /* Of one that a rank asks of a call, as MPI names it. */
-static void describe_asked(mscclpp_control_asked_t asked, char *text, size_t size)
+static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
 {
     static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
         "int8",
@@ -129,7 +136,7 @@ static void describe_asked(mscclpp_control_asked_t asked, char *text, size_t siz
     }
 }
 
-mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_control_asked_t asked)
+mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_board_asked_t asked)
 {
     char mine[128], theirs[128];
 
@@ -149,14 +156,14 @@ static mscclpp_status_t look_for_differences(const mscclpp_group_wait_t *wait)
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        const mscclpp_control_line_t *line = &group->control[rank];
-        mscclpp_control_asked_t asked;
+        const mscclpp_board_line_t *line = &group->board[rank];
+        mscclpp_board_asked_t asked;
 
-        if (mscclpp_control_load(&line->call) != call) {
+        if (mscclpp_board_load(&line->call) != call) {
             continue;
         }
-        asked = mscclpp_control_load(&line->asked[group->call % 2]);
-        if (asked != group->asked && mscclpp_control_load(&line->call) == call) {
+        asked = mscclpp_board_load(&line->asked[group->call % 2]);
+        if (asked != group->asked && mscclpp_board_load(&line->call) == call) {
             return mscclpp_group_report_difference(group, rank, asked);
         }
     }
@@ -179,7 +186,7 @@ static mscclpp_status_t look_for_failures(const mscclpp_group_wait_t *wait, cons
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        uint64_t failure = mscclpp_control_load(&group->control[rank].failure);
+        uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
 
         if (rank != group->rank && failure != 0) {
             return report_peer(wait, group->members[rank], failure / 256, (mscclpp_status_t) - (int)(failure % 256));
@@ -188,7 +195,7 @@ static mscclpp_status_t look_for_failures(const mscclpp_group_wait_t *wait, cons
     return failed->rank < 0 ? MSCCLPP_OK : report_peer(wait, failed->rank, failed->call, failed->status);
 }
 
-static mscclpp_status_t look_at_clock(mscclpp_group_wait_t *wait, double now)
+static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
     mscclpp_group_t *group = wait->group;
     double waited = now - wait->started;
@@ -221,41 +228,60 @@ static mscclpp_status_t look_at_clock(mscclpp_group_wait_t *wait, double now)
 
 bool mscclpp_group_may_ask(const mscclpp_group_wait_t *wait)
 {
-    return (!wait->pumped && !wait->group->watched) ||
+    return (!wait->pumped && !wait->group->traced) ||
            (wait->started > 0 && mscclpp_now() - wait->started > PATIENT_SECONDS);
+}
+
+void mscclpp_group_progress(const mscclpp_group_t *group)
+{
+    if (!mscclpp_fiber_yield()) {
+        group->oob.progress(group->oob.context);
+    }
+}
+
+static void leave_out_absence(mscclpp_group_wait_t *wait, double now)
+{
+    if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {
+        wait->started += now - wait->last_turn - AWAY_MAX;
+    }
+    wait->last_turn = now;
 }
 
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 {
     mscclpp_group_t *group = wait->group;
+    const bool in_fiber = mscclpp_fiber_inside();
     mscclpp_group_notice_t failed, host;
     mscclpp_status_t status;
     double now;
 
-    group->oob.progress(group->oob.context);
-    if (++wait->turns % (group->on_host ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0) {
+    mscclpp_group_progress(group);
+    if (++wait->turns % (group->on_twin ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0 && !in_fiber) {
         return MSCCLPP_OK;
     }
     now = mscclpp_now();
+    if (in_fiber) {
+        leave_out_absence(wait, now);
+    }
     if (wait->started <= 0) {
         wait->started = now;
-        wait->next_look = now + LOOK_PERIOD;
+        wait->next_check = now + LOOK_PERIOD;
         return MSCCLPP_OK;
     }
-    if (now < wait->next_look) {
+    if (now < wait->next_check) {
         return MSCCLPP_OK;
     }
-    wait->next_look = now + LOOK_PERIOD;
-    if (group->look != NULL) {
+    wait->next_check = now + LOOK_PERIOD;
+    if (group->find_absent != NULL) {
         /* Those of this node that talk to no other want to know, too. */
-        mscclpp_control_store(&group->control[group->rank].absent,
-                              group->look(group->look_context, mscclpp_group_may_ask(wait)));
+        mscclpp_board_store(&group->board[group->rank].absent,
+                            group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));
     }
     if (now - wait->started >= TELL_AFTER) {
         mscclpp_group_tell_waiting(group);
     }
     mscclpp_group_read_notices(group, &failed, &host);
-    status = look_for_mixture(wait, &host);
+    status = check_mixture(wait, &host);
     if (status == MSCCLPP_OK && !group->probing) {
         status = look_for_differences(wait);
     }
@@ -266,7 +292,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         status = group->oob.check(group->oob.context);
     }
     if (status == MSCCLPP_OK) {
-        status = look_at_clock(wait, now);
+        status = check_clock(wait, now);
     }
     return status;
 }
@@ -282,10 +308,10 @@ mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_
         const uint64_t *other = mscclpp_group_word_of(group, word, rank);
         uint32_t polls = 0;
 
-        while (mscclpp_control_load(other) < target) {
+        while (mscclpp_board_load(other) < target) {
             mscclpp_status_t status;
 
-            if (++polls % 16 != 0 && !group->on_host) {
+            if (++polls % 16 != 0 && !group->on_twin) {
                 continue;
             }
             status = mscclpp_group_wait_turn(wait);
@@ -312,6 +338,6 @@ void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status)
     if (group->peer_failed) {
         return;
     }
-    mscclpp_control_store(&group->control[group->rank].failure, group->call * 256 + (uint64_t) - (int)status);
+    mscclpp_board_store(&group->board[group->rank].failure, group->call * 256 + (uint64_t) - (int)status);
     mscclpp_group_tell_failure(group, status);
 }

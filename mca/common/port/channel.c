@@ -226,7 +226,7 @@ static void disown_triggers(mscclpp_proxy_t *proxy, uint32_t number)
     uint64_t i;
 
     for (i = 0; i < size; ++i) {
-        if (mscclpp_fifo_look(proxy->fifo, next + i, &trigger) &&
+        if (mscclpp_fifo_peek(proxy->fifo, next + i, &trigger) &&
             mscclpp_dev_trigger_unpack(&trigger).channel == number) {
             proxy->gone_before[number] = next + i + 1;
         }

@@ -76,7 +76,7 @@ const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo)
     return &fifo->on_device;
 }
 
-bool mscclpp_fifo_look(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p)
+bool mscclpp_fifo_peek(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p)
 {
     const mscclpp_dev_trigger_t *slot = &fifo->ring[position & (fifo->on_device.size - 1)];
     const uint64_t commit = __atomic_load_n(&slot->word[1], __ATOMIC_ACQUIRE);
@@ -91,7 +91,7 @@ bool mscclpp_fifo_look(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_de
 
 bool mscclpp_fifo_poll(const mscclpp_fifo_t *fifo, mscclpp_dev_trigger_t *trigger_p)
 {
-    return mscclpp_fifo_look(fifo, fifo->next, trigger_p);
+    return mscclpp_fifo_peek(fifo, fifo->next, trigger_p);
 }
 
 uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo)

@@ -30,7 +30,7 @@ uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo);
  * The same for a trigger that is not yet the next one: of the positions from the next one's on as many as there are
  * slots. One may be there while one before it is not, as kernels push side by side.
  */
-bool mscclpp_fifo_look(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p);
+bool mscclpp_fifo_peek(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p);
 
 /* Gives the slot of the trigger polled last back to the kernels. */
 void mscclpp_fifo_pop(mscclpp_fifo_t *fifo);

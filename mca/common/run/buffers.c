@@ -6,7 +6,7 @@
 #include "mca/common/run/runner.h"
 
 /* This rank's handles, or a note that it has none. */
-static void fill(const mscclpp_runner_t *runner, mscclpp_control_buffers_t *mine, const void *in, void *out)
+static void fill(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out)
 {
     mine->asked = runner->group->asked;
     mine->in_place = in == out;
@@ -52,7 +52,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
         exportable = exportable && mscclpp_group_exchanged(runner->group, rank)->exportable != 0;
     }
     for (rank = 0; rank < runner->group->size && exportable && mapping == MSCCLPP_OK; ++rank) {
-        const mscclpp_control_buffers_t *theirs = mscclpp_group_exchanged(runner->group, rank);
+        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(runner->group, rank);
         char *address = in == out ? out : (char *)(uintptr_t)in;
 
         if (rank == runner->group->rank) {

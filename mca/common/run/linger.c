@@ -69,23 +69,23 @@ static uint32_t limit_blocks(const mscclpp_runner_t *runner, uint32_t blocks)
 void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool turns, bool spans)
 {
     mscclpp_linger_t *linger = &runner->linger;
-    uint32_t blocks = runner->group->on_host ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
+    uint32_t blocks = runner->group->on_twin ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
 
     linger->always = strcmp(config->linger, "on") == 0;
     linger->allowed = runner->device >= 0 && runner->device < DEVICES && (runner->group->size > 1 || spans) &&
                       strcmp(config->linger, "off") != 0 &&
-                      (linger->always || (!runner->group->on_host && !turns && !runner->group->watched));
+                      (linger->always || (!runner->group->on_twin && !turns && !runner->group->traced));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
-    linger->single_max = runner->group->on_host ? TWIN_SINGLE_MAX : SINGLE_MAX;
+    linger->single_max = runner->group->on_twin ? TWIN_SINGLE_MAX : SINGLE_MAX;
     /* The twin's operations have all blocks that it has; packets do with fewer, so that there are kernels of both. */
-    linger->wide_blocks = limit_blocks(runner, runner->group->on_host && blocks > 2 ? blocks - 1 : blocks);
+    linger->wide_blocks = limit_blocks(runner, runner->group->on_twin && blocks > 2 ? blocks - 1 : blocks);
     /* Where others use the GPU, kernels that take half of it end with their operation. */
-    linger->most_blocks = limit_blocks(runner, runner->group->on_host ? blocks
+    linger->most_blocks = limit_blocks(runner, runner->group->on_twin ? blocks
                                                : runner->crowded      ? 2 * blocks
                                                                       : 4 * blocks);
-    linger->nthreads = runner->group->on_host ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
+    linger->nthreads = runner->group->on_twin ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
      * A cluster starts only where it finds all its processors free side by side, while shared GPUs count processors
      * wherever they are: kernels of other ranks or threads, which wait for theirs to begin elsewhere, might
@@ -182,7 +182,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
                shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /* Of many blocks the kernel for the very type is the faster one, launch included; the twin has none. */
-        return launch->nblocks <= (runner->group->on_host ? runner->linger.most_blocks : 1);
+        return launch->nblocks <= (runner->group->on_twin ? runner->linger.most_blocks : 1);
     default:
         return false;
     }
@@ -481,7 +481,7 @@ mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)
     return MSCCLPP_OK;
 }
 
-uint64_t mscclpp_linger_rings(const mscclpp_runner_t *runner)
+uint64_t mscclpp_linger_served(const mscclpp_runner_t *runner)
 {
     return runner->linger.rings;
 }

@@ -88,7 +88,7 @@ mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner);
 void mscclpp_linger_note_enqueue(void);
 
 /* How many operations of a team were served without a launch. */
-uint64_t mscclpp_linger_rings(const mscclpp_runner_t *runner);
+uint64_t mscclpp_linger_served(const mscclpp_runner_t *runner);
 
 /* Testing: teams of ranks that are threads of one process do not send one another's kernels away. */
 void mscclpp_linger_share_devices(bool share);

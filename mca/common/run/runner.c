@@ -45,7 +45,7 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 
 /* The kernel that was rung for runs in a stream that may be another team's by now; a device that failed fails in all.
  */
-static mscclpp_status_t look_at_device(const mscclpp_runner_t *runner)
+static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status = mscclpp_stream_get(runner->gpu, runner->device, &stream);
@@ -57,12 +57,12 @@ static mscclpp_status_t look_at_device(const mscclpp_runner_t *runner)
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-mscclpp_status_t mscclpp_runner_look_at_kernel(const mscclpp_runner_t *runner, const char *what)
+mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what)
 {
     mscclpp_status_t status;
 
     if (runner->stream == NULL) {
-        return look_at_device(runner);
+        return check_device(runner);
     }
     status = runner->gpu->stream_query(runner->stream);
     if (status == MSCCLPP_OK && !mscclpp_runner_has_ended(runner)) {

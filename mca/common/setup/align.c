@@ -17,7 +17,7 @@
 /* What has to be equal on all nodes, or is until then known to one node only. */
 typedef struct {
     uint32_t version;
-    uint32_t on_host;
+    uint32_t on_twin;
     uint32_t meet_first;
     uint32_t block_limit;
     uint32_t threaded;  /* other threads launch kernels on the same GPU */
@@ -40,11 +40,11 @@ static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
     for (rank = 0; rank < oob->size; ++rank) {
         const card_t *card = &cards[rank];
 
-        if (card->version != PROTOCOL_VERSION || card->on_host != cards[0].on_host) {
+        if (card->version != PROTOCOL_VERSION || card->on_twin != cards[0].on_twin) {
             mscclpp_info("%s: rank %d runs protocol %u on the %s, rank 0 protocol %u on the %s: device buffers are "
                          "staged",
-                         oob->label, rank, card->version, card->on_host ? "host twin" : "GPU", cards[0].version,
-                         cards[0].on_host ? "host twin" : "GPU");
+                         oob->label, rank, card->version, card->on_twin ? "host twin" : "GPU", cards[0].version,
+                         cards[0].on_twin ? "host twin" : "GPU");
             return false;
         }
         if (card->protocol.scratch_size != cards[0].protocol.scratch_size) {
@@ -72,7 +72,7 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
     bool turns = false, across = false;
     int a, b;
 
-    for (a = 0; a < oob->size && !team->group.on_host; ++a) {
+    for (a = 0; a < oob->size && !team->group.on_twin; ++a) {
         uint32_t users = 0;
 
         for (b = 0; b < oob->size; ++b) {
@@ -95,7 +95,7 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
     *shared_p = turns;
     team->runner.crowded = most > 1 || known > 1;
     team->runner.block_limit = team->runner.block_limit / (known > most ? known : most);
-    team->runner.block_limit = team->runner.block_limit == 0 && !team->group.on_host ? 1 : team->runner.block_limit;
+    team->runner.block_limit = team->runner.block_limit == 0 && !team->group.on_twin ? 1 : team->runner.block_limit;
     return MSCCLPP_OK;
 }
 
@@ -155,11 +155,11 @@ static mscclpp_status_t align(mscclpp_team_t *team, const mscclpp_team_params_t 
     int rank;
 
     own->version = PROTOCOL_VERSION;
-    own->on_host = team->group.on_host;
+    own->on_twin = team->group.on_twin;
     own->meet_first = team->group.meet_first;
     own->block_limit = team->runner.block_limit;
-    own->threaded = params->concurrent && !team->group.on_host;
-    own->blocking = !team->group.on_host && mscclpp_tool_blocks_launches();
+    own->threaded = params->concurrent && !team->group.on_twin;
+    own->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
     own->users = team->gpu_users;
     own->strangers = team->gpu_strangers;
     own->server = team->server;

@@ -41,7 +41,7 @@ static uint64_t host_id(void)
     uint64_t id = __atomic_load_n(&known, __ATOMIC_RELAXED);
 
     if (id == 0) {
-        id = mscclpp_host_id();
+        id = mscclpp_machine_id();
         __atomic_store_n(&known, id, __ATOMIC_RELAXED);
     }
     return id;

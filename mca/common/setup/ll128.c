@@ -34,14 +34,14 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
 static mscclpp_status_t try_lines(mscclpp_team_t *team, bool shared)
 {
     const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size);
-    const uint32_t lanes = team->group.on_host ? 1 : WARP;
-    const uint32_t most = team->group.on_host ? 1 : MSCCLPP_DEV_MAX_THREADS;
+    const uint32_t lanes = team->group.on_twin ? 1 : WARP;
+    const uint32_t most = team->group.on_twin ? 1 : MSCCLPP_DEV_MAX_THREADS;
     mscclpp_dev_ll128_probe_args_t args;
     mscclpp_status_t status;
     double seconds;
 
     memset(&args, 0, sizeof(args));
-    args.rounds = team->group.on_host || shared ? FEW_ROUNDS : ROUNDS;
+    args.rounds = team->group.on_twin || shared ? FEW_ROUNDS : ROUNDS;
     team->runner.epochs += args.rounds;
     status =
         mscclpp_setup_probe(team, MSCCLPP_KERNEL_LL128_PROBE,

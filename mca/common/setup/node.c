@@ -33,7 +33,7 @@ typedef struct {
     uint64_t team_id;
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t server; /* mscclpp_gpu_info_t */
-    uint32_t on_host;
+    uint32_t on_twin;
     uint32_t concurrent; /* other threads' kernels may wait for this team's, or keep them waiting */
     uint32_t threaded;   /* other threads may be in calls of other teams */
     uint32_t blocking;   /* launches wait for kernels to end */
@@ -42,7 +42,7 @@ typedef struct {
     uint32_t strangers; /* those of them that have another server */
     mscclpp_protocol_t protocol;
     mscclpp_gpu_handle_t scratch;
-    mscclpp_shmseg_descriptor_t control; /* rank 0's counts */
+    mscclpp_shmseg_descriptor_t board; /* rank 0's counts */
     uint64_t address_length;
     unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX];
 } hello_t;
@@ -103,7 +103,7 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
     args.scratch[0] = team->runner.scratch;
     launch.kernel = MSCCLPP_KERNEL_BARRIER;
     launch.nblocks = 1;
-    launch.nthreads = team->group.on_host ? 1 : 64;
+    launch.nthreads = team->group.on_twin ? 1 : 64;
     launch.args = &args;
     status = team->runner.gpu->launch(team->runner.stream, &launch);
     if (status != MSCCLPP_OK) {
@@ -114,7 +114,7 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
 }
 
 /*
- * What this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the control segment. All of it before
+ * What this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. All of it before
  * the first exchange, since making some of it may wait for kernels, which from then on may wait for this rank.
  */
 static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole, hello_t *hello)
@@ -141,14 +141,14 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_
         return status;
     }
     if (team->group.rank == 0) {
-        status = mscclpp_shmseg_create(mscclpp_control_size(team->group.size), &team->group.control_segment);
+        status = mscclpp_shmseg_create(mscclpp_board_size(team->group.size), &team->group.board_segment);
         if (status != MSCCLPP_OK) {
             return status;
         }
-        mscclpp_shmseg_describe(team->group.control_segment, &hello->control);
+        mscclpp_shmseg_describe(team->group.board_segment, &hello->board);
     }
     /*
-     * Without control messages failures are still told through the control segment. Those of several nodes are the
+     * Without control messages failures are still told through the board. Those of several nodes are the
      * fabric's matter.
      */
     if (whole) {
@@ -164,7 +164,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_
     hello->server = info.server;
     team->server = info.server;
     hello->sm_count = (uint32_t)info.sm_count;
-    hello->users = team->group.on_host ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &hello->strangers);
+    hello->users = team->group.on_twin ? 1 : mscclpp_gpu_users_join(info.uuid, info.server, &hello->strangers);
     team->gpu_users = hello->users;
     team->gpu_strangers = hello->strangers;
     return MSCCLPP_OK;
@@ -178,13 +178,13 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
     for (rank = 0; rank < team->group.size; ++rank) {
         const hello_t *hello = &hellos[rank];
 
-        if (hello->version != PROTOCOL_VERSION || hello->on_host != hellos[0].on_host) {
+        if (hello->version != PROTOCOL_VERSION || hello->on_twin != hellos[0].on_twin) {
             mscclpp_log(team->group.rank == 0 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                         "%s: rank %d runs protocol %u on the %s, rank %d protocol %u on the %s: device buffers are "
                         "staged",
                         team->group.oob.label, team->group.members[rank], hello->version,
-                        hello->on_host ? "host twin" : "GPU", team->group.members[0], hellos[0].version,
-                        hellos[0].on_host ? "host twin" : "GPU");
+                        hello->on_twin ? "host twin" : "GPU", team->group.members[0], hellos[0].version,
+                        hellos[0].on_twin ? "host twin" : "GPU");
             return false;
         }
         if (!hello->ready && rank == team->group.rank && mscclpp_status_is_shortage(own)) {
@@ -216,13 +216,13 @@ static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
     void *base;
     int rank;
 
-    if (team->group.control_segment == NULL) {
-        status = mscclpp_shmseg_attach(&hellos[0].control, &team->group.control_segment);
+    if (team->group.board_segment == NULL) {
+        status = mscclpp_shmseg_attach(&hellos[0].board, &team->group.board_segment);
         if (status != MSCCLPP_OK) {
             return status;
         }
     }
-    team->group.control = mscclpp_shmseg_base(team->group.control_segment);
+    team->group.board = mscclpp_shmseg_base(team->group.board_segment);
     for (rank = 0; rank < team->group.size; ++rank) {
         if (rank == team->group.rank) {
             team->runner.peer_scratch[rank] = team->runner.scratch;
@@ -270,7 +270,7 @@ static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
 {
     int rank;
 
-    for (rank = 0; rank < team->group.size && !team->group.on_host; ++rank) {
+    for (rank = 0; rank < team->group.size && !team->group.on_twin; ++rank) {
         if (hellos[rank].users > 1 || count_ranks_on_gpu(team, hellos, rank) > 1) {
             return true;
         }
@@ -307,7 +307,7 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
     uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;
     int a, b;
 
-    if (team->group.on_host) {
+    if (team->group.on_twin) {
         return 0;
     }
     for (a = 0; a < team->group.size; ++a) {
@@ -377,7 +377,7 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     memset(&args, 0, sizeof(args));
-    status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_host ? 1 : 64, &args,
+    status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_twin ? 1 : 64, &args,
                                  team->runner.crowded ? PROBE_ROUNDS : 1, &seconds);
     if (status == MSCCLPP_OK && team->runner.crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
@@ -420,7 +420,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     for (i = 0; i < team->group.size; ++i) {
         team->group.members[i] = nodes != NULL ? nodes->members[i] : i;
     }
-    team->group.on_host = params->gpu->twin;
+    team->group.on_twin = params->gpu->twin;
     team->group.timeout = params->config->timeout;
     team->group.warn_after = params->config->warn_after;
     team->group.checks_calls = params->config->check_calls;
@@ -432,15 +432,15 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     *own_p = prepare(team, params, nodes == NULL, &hellos[oob->size]);
     fill_protocol(&hellos[oob->size].protocol, params->config);
     if (nodes == NULL) {
-        hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_host);
+        hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
     }
     hellos[oob->size].version = PROTOCOL_VERSION;
     hellos[oob->size].ready = *own_p == MSCCLPP_OK;
-    hellos[oob->size].on_host = team->group.on_host;
+    hellos[oob->size].on_twin = team->group.on_twin;
     /* The twin's kernels run in their callers' threads and keep nobody from anything, unless a test wants it so. */
-    hellos[oob->size].concurrent = params->concurrent && (!team->group.on_host || params->room != NULL);
+    hellos[oob->size].concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
     hellos[oob->size].threaded = params->concurrent;
-    hellos[oob->size].blocking = !team->group.on_host && mscclpp_tool_blocks_launches();
+    hellos[oob->size].blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
     if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
         hellos[oob->size].team_id = (uint64_t)(uintptr_t)team;
     }
@@ -459,9 +459,9 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     team->group.meet_first = must_meet_first(team, hellos);
     team->one_gpu = team->runner.crowded && team->group.size > 1 &&
                     count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->group.size;
-    team->group.watched = !team->group.on_host && mscclpp_tool_watches_kernels();
+    team->group.traced = !team->group.on_twin && mscclpp_tool_traces_kernels();
     if (hellos[oob->size].concurrent) {
-        team->group.room = params->room != NULL ? params->room : mscclpp_room_process();
+        team->group.admission = params->admission != NULL ? params->admission : mscclpp_admission_process();
     }
     /*
      * Their memory is allocated in the middle of a call, which may wait for kernels of other threads; where launches
@@ -472,7 +472,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     *own_p = attach(team, hellos);
     status = agree(team, *own_p, "what peers share");
     if (status == MSCCLPP_OK) {
-        mscclpp_shmseg_hide(team->group.control_segment);
+        mscclpp_shmseg_hide(team->group.board_segment);
         status = check_progress(team, own_p);
     }
     if (status == MSCCLPP_OK && nodes == NULL) {
@@ -502,7 +502,7 @@ err_close:
     if (status != MSCCLPP_ERR_NOT_SUPPORTED || agree(team, MSCCLPP_OK, "letting go") != MSCCLPP_OK) {
         team->runner.stuck = true;
     }
-    team->group.control = NULL;
+    team->group.board = NULL;
 
 err_destroy:
     mscclpp_team_destroy(team);

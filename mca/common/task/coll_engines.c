@@ -34,7 +34,7 @@ typedef struct {
 static mscclpp_status_t take_streams(engines_t *engines, int wanted)
 {
     const mscclpp_team_t *team = engines->task->team;
-    const int limit = team->group.on_host ? TWIN_STREAMS : STREAMS;
+    const int limit = team->group.on_twin ? TWIN_STREAMS : STREAMS;
     mscclpp_status_t status = MSCCLPP_OK;
 
     engines->count = 0;
@@ -127,7 +127,7 @@ static void settle(const engines_t *engines)
     for (i = 0; i < engines->count; ++i) {
         while ((status = team->runner.gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS &&
                mscclpp_now() < until) {
-            team->group.oob.progress(team->group.oob.context);
+            mscclpp_group_progress(&team->group);
         }
         team->runner.stuck = team->runner.stuck || status != MSCCLPP_OK;
     }

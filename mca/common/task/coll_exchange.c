@@ -28,7 +28,7 @@ static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
-    mscclpp_control_buffers_t *mine;
+    mscclpp_board_buffers_t *mine;
     mscclpp_status_t status;
     bool holes = false;
     int rank;
@@ -45,7 +45,7 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     status = mscclpp_group_meet_exchange(&team->group, "exchange of sizes", task->args->most);
     task->strided = team->group.size <= MSCCLPP_DEV_STRIDED_BLOCKS;
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
-        const mscclpp_control_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
 
         task->most = theirs->most > task->most ? theirs->most : task->most;
         task->strided = task->strided && theirs->strided != MSCCLPP_CONTROL_NO_RUNS;
@@ -80,7 +80,7 @@ static void *shared_out(const mscclpp_coll_task_t *task)
 static mscclpp_status_t tell(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
-    mscclpp_control_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
+    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
     const void *in = shared_in(task);
     void *out = shared_out(task);
     bool exportable = true;
@@ -98,8 +98,8 @@ static mscclpp_status_t tell(mscclpp_coll_task_t *task)
     }
     mine->exportable = exportable;
     for (peer = 0; peer < team->group.size && task->args->varied && task->args->recv != NULL; ++peer) {
-        mscclpp_dev_runs_t *place = &mscclpp_control_places(team->group.control, team->group.size,
-                                                            team->group.exchanges, team->group.rank)[peer];
+        mscclpp_dev_runs_t *place =
+            &mscclpp_board_places(team->group.board, team->group.size, team->group.exchanges, team->group.rank)[peer];
 
         *place = task->strided ? task->args->recv_runs[peer]
                                : (mscclpp_dev_runs_t){.offset = (int64_t)task->args->recv[peer].offset,
@@ -124,7 +124,7 @@ static mscclpp_status_t map(mscclpp_team_t *team, const mscclpp_gpu_handle_t *ha
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
 {
     mscclpp_team_t *team = task->team;
-    const mscclpp_control_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+    const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (rank == team->group.rank) {
@@ -152,8 +152,7 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
         return place;
     }
     if (task->args->varied) {
-        return mscclpp_control_places(team->group.control, team->group.size, team->group.exchanges,
-                                      peer)[team->group.rank];
+        return mscclpp_board_places(team->group.board, team->group.size, team->group.exchanges, peer)[team->group.rank];
     }
     place.offset = (int64_t)((uint64_t)team->group.rank * task->stride);
     return place;

@@ -27,8 +27,8 @@ static mscclpp_status_t launch(mscclpp_team_t *team, const mscclpp_dev_pack_args
     mscclpp_dev_launch_t launch;
 
     launch.kernel = MSCCLPP_KERNEL_COLL_PACK;
-    launch.nblocks = team->group.on_host ? 1 : wanted < PACK_BLOCKS ? (uint32_t)wanted : PACK_BLOCKS;
-    launch.nthreads = team->group.on_host ? 1 : MSCCLPP_DEV_MAX_THREADS;
+    launch.nblocks = team->group.on_twin ? 1 : wanted < PACK_BLOCKS ? (uint32_t)wanted : PACK_BLOCKS;
+    launch.nthreads = team->group.on_twin ? 1 : MSCCLPP_DEV_MAX_THREADS;
     launch.args = args;
     return team->runner.gpu->launch(team->runner.stream, &launch);
 }

@@ -8,13 +8,13 @@
 
 #define THREADS MSCCLPP_DEV_MAX_THREADS
 
-uint64_t mscclpp_ring_max(const mscclpp_team_t *team)
+uint64_t mscclpp_links_max(const mscclpp_team_t *team)
 {
     return team->runner.layout.bulk_size / 2;
 }
 
-mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
-                              bool get, double *seconds_p)
+mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
+                                   bool get, double *seconds_p)
 {
     mscclpp_dev_ring_args_t args;
     mscclpp_dev_launch_t launch;
@@ -25,9 +25,9 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
     if (team->group.broken) {
         return MSCCLPP_ERR_PEER;
     }
-    if (bytes > mscclpp_ring_max(team)) {
+    if (bytes > mscclpp_links_max(team)) {
         mscclpp_error("%s: ring of %llu bytes; at most %llu fit the scratch", team->group.oob.label,
-                      (unsigned long long)bytes, (unsigned long long)mscclpp_ring_max(team));
+                      (unsigned long long)bytes, (unsigned long long)mscclpp_links_max(team));
         return MSCCLPP_ERR_INVALID;
     }
     memset(&args, 0, sizeof(args));
@@ -41,8 +41,8 @@ mscclpp_status_t mscclpp_ring(mscclpp_team_t *team, const void *in, void *out, u
     blocks = blocks > MSCCLPP_DEV_CHANNEL_BLOCKS ? MSCCLPP_DEV_CHANNEL_BLOCKS : blocks;
     blocks = team->runner.block_limit != 0 && blocks > team->runner.block_limit ? team->runner.block_limit : blocks;
     launch.kernel = MSCCLPP_KERNEL_CHANNEL_RING;
-    launch.nblocks = team->group.on_host ? team->protocol.twin_blocks : (uint32_t)blocks;
-    launch.nthreads = team->group.on_host ? team->protocol.twin_threads : THREADS;
+    launch.nblocks = team->group.on_twin ? team->protocol.twin_blocks : (uint32_t)blocks;
+    launch.nthreads = team->group.on_twin ? team->protocol.twin_threads : THREADS;
     launch.args = &args;
     if (launch.nblocks > MSCCLPP_DEV_CHANNEL_BLOCKS) {
         launch.nblocks = MSCCLPP_DEV_CHANNEL_BLOCKS;

@@ -29,9 +29,9 @@ bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool qu
 /* All ranks have come to this point. */
 static mscclpp_status_t meet(mscclpp_team_t *team, uint64_t bytes)
 {
-    uint64_t *mine = &team->group.control[team->group.rank].met;
+    uint64_t *mine = &team->group.board[team->group.rank].met;
 
-    mscclpp_control_store(mine, ++team->group.meetings);
+    mscclpp_board_store(mine, ++team->group.meetings);
     return mscclpp_group_wait_words(&team->group, "larger scratch, given up by all", bytes, mine, team->group.meetings);
 }
 
@@ -80,7 +80,7 @@ static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch,
     int rank;
 
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
-        const mscclpp_control_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
 
         if (theirs->exportable == 0) {
             status = MSCCLPP_ERR_PEER;
@@ -112,7 +112,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
 {
     mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
     char *scratch[MSCCLPP_DEV_MAX_RANKS], *grown = NULL, *given_up;
-    mscclpp_control_buffers_t *mine;
+    mscclpp_board_buffers_t *mine;
     mscclpp_status_t status, own;
     mscclpp_layout_t layout;
     bool all = false;

@@ -49,7 +49,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
     digest = add(digest, &params->gpu, sizeof(params->gpu));
     digest = add(digest, &params->device, sizeof(params->device));
     digest = add(digest, &params->concurrent, sizeof(params->concurrent));
-    digest = add(digest, &params->room, sizeof(params->room));
+    digest = add(digest, &params->admission, sizeof(params->admission));
     digest = add(digest, &params->oob.rank, sizeof(params->oob.rank));
     digest = add(digest, &params->oob.size, sizeof(params->oob.size));
     return digest != 0 ? digest : 1;
@@ -87,7 +87,7 @@ static bool is_fit(mscclpp_team_t *team)
 {
     return team->park_key != 0 && team->runner.layout.total <= PARKED_BYTES && team->fabric == NULL &&
            team->engine == NULL && !team->group.broken && !team->runner.stuck && team->runner.mailbox != NULL &&
-           team->group.control != NULL && __atomic_load_n(&team->runner.mailbox->failed, __ATOMIC_RELAXED) == 0 &&
+           team->group.board != NULL && __atomic_load_n(&team->runner.mailbox->failed, __ATOMIC_RELAXED) == 0 &&
            __atomic_load_n(&team->runner.mailbox->abort, __ATOMIC_RELAXED) == 0 &&
            (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));
 }
@@ -101,7 +101,7 @@ bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
     mscclpp_runner_give_stream(&team->runner);
     mscclpp_runner_release_mappings(&team->runner, true);
     /* Calls are counted anew. Nobody looks at this rank's word any more before the team is taken over. */
-    mscclpp_control_store(&team->group.control[team->group.rank].call, 0);
+    mscclpp_board_store(&team->group.board[team->group.rank].call, 0);
     team->group.oob = nobody;
     if (team->group.ctrl != NULL) {
         mscclpp_ctrl_rebind(team->group.ctrl, &nobody);

@@ -8,9 +8,9 @@
 /* All ranks have reached this point, and all their packets have been received. */
 static mscclpp_status_t meet(mscclpp_team_t *team)
 {
-    uint64_t *mine = &team->group.control[team->group.rank].met;
+    uint64_t *mine = &team->group.board[team->group.rank].met;
 
-    mscclpp_control_store(mine, ++team->group.meetings);
+    mscclpp_board_store(mine, ++team->group.meetings);
     return mscclpp_group_wait_words(&team->group, "renewal of packet flags", 0, mine, team->group.meetings);
 }
 

@@ -13,18 +13,18 @@
 
 /*
  * Ended teams whose scratch peers may still map. Freeing exported memory before its importers have closed it is
- * undefined, so it waits here; the control segment, in which they report, waits with it.
+ * undefined, so it waits here; the board, in which they report, waits with it.
  */
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *remains_first;
 
 static bool is_closed_by_all(const mscclpp_team_t *team)
 {
-    const mscclpp_control_line_t *control = team->group.control;
+    const mscclpp_board_line_t *board = team->group.board;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        if (mscclpp_control_load(&control[rank].closed) == 0) {
+        if (mscclpp_board_load(&board[rank].closed) == 0) {
             return false;
         }
     }
@@ -56,7 +56,7 @@ static bool reap(bool all)
         remains->runner.gpu->device_free(remains->runner.device, remains->runner.scratch);
         remains->runner.gpu->device_free(remains->runner.device, remains->engine_memory);
         remains->runner.gpu->device_free(remains->runner.device, remains->given_up);
-        mscclpp_shmseg_detach(remains->group.control_segment);
+        mscclpp_shmseg_detach(remains->group.board_segment);
         free(remains);
     }
     return empty;
@@ -98,20 +98,20 @@ static void destroy(mscclpp_team_t *team)
     mscclpp_group_notices_fini(&team->group);
     mscclpp_runner_close_peers(&team->runner);
     team->engine_memory = mscclpp_engine_close(team->engine);
-    if (team->group.control != NULL) {
-        mscclpp_control_store(&team->group.control[team->group.rank].closed, 1);
+    if (team->group.board != NULL) {
+        mscclpp_board_store(&team->group.board[team->group.rank].closed, 1);
     }
     if (team->runner.mailbox != NULL) {
         team->runner.gpu->host_free(team->runner.mailbox);
     }
-    if (team->runner.scratch != NULL && team->group.control != NULL) {
+    if (team->runner.scratch != NULL && team->group.board != NULL) {
         bury(team);
     } else {
         /* A bring-up that failed: no peer has it mapped any more. */
         if (team->runner.scratch != NULL) {
             team->runner.gpu->device_free(team->runner.device, team->runner.scratch);
         }
-        mscclpp_shmseg_detach(team->group.control_segment);
+        mscclpp_shmseg_detach(team->group.board_segment);
         free(team);
     }
     mscclpp_team_reap();
@@ -185,9 +185,9 @@ bool mscclpp_team_keeps_lines(const mscclpp_team_t *team)
     return team->ll128;
 }
 
-uint64_t mscclpp_team_rings(const mscclpp_team_t *team)
+uint64_t mscclpp_team_lingered(const mscclpp_team_t *team)
 {
-    return mscclpp_linger_rings(&team->runner);
+    return mscclpp_linger_served(&team->runner);
 }
 
 void mscclpp_team_progress_all(void)

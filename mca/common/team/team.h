@@ -26,7 +26,7 @@ typedef struct {
     int device;
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */
     /* For `concurrent`; NULL: the process's. Ranks that are threads of one process need one of their own each. */
-    mscclpp_room_t *room;
+    mscclpp_admission_t *admission;
     mscclpp_oob_t oob; /* copied; its context and label outlive the team */
     bool reuse;        /* take over a team of the same ranks that has ended, if they all have one; see team/park.h */
     int leader;        /* the lowest rank that the caller knows to be on this node, the own one included */
@@ -59,7 +59,7 @@ int mscclpp_team_size(const mscclpp_team_t *team);
 const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
 
 /* How many operations were served without a launch. */
-uint64_t mscclpp_team_rings(const mscclpp_team_t *team);
+uint64_t mscclpp_team_lingered(const mscclpp_team_t *team);
 
 /* Two-phase packets may be LL128 (device/lib/packet.h): trying has found that all links keep lines of 128 bytes whole.
  */

@@ -183,7 +183,7 @@ static void list_missing(const check_t *check, char *text, size_t size)
 }
 
 /* Names those that have not come to the call, as a warning first and then as the error that ends the wait. */
-static mscclpp_status_t look_at_clock(check_t *check)
+static mscclpp_status_t check_clock(check_t *check)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double waited = mscclpp_now() - check->started;
@@ -245,7 +245,7 @@ static mscclpp_status_t wait_for(check_t *check)
         if (mca_coll_mscclpp_comm_revoked(check->module->comm)) {
             return MSCCLPP_ERR_REVOKED;
         }
-        status = look_at_clock(check);
+        status = check_clock(check);
         if (MSCCLPP_OK != status) {
             return status;
         }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "mca/coll/mscclpp/check/check.h"
+#include "mca/coll/mscclpp/native/request.h"
 #include "mca/coll/mscclpp/oob/message.h"
 #include "mca/coll/mscclpp/oob/oob.h"
 #include "mca/common/base/log.h"
@@ -42,6 +43,7 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
     (void)key;
     (void)context;
     mca_coll_mscclpp_check_settle((mca_coll_mscclpp_module_t *)value);
+    mca_coll_mscclpp_request_await((mca_coll_mscclpp_module_t *)value);
     mca_coll_mscclpp_module_release_team((mca_coll_mscclpp_module_t *)value);
     return MPI_SUCCESS;
 }

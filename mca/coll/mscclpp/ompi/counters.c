@@ -27,12 +27,12 @@ void mca_coll_mscclpp_register_counters(void)
 
 void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
 {
-    module->rung = mscclpp_team_rings(module->team);
+    module->rung = mscclpp_team_lingered(module->team);
 }
 
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module)
 {
-    uint64_t rings = mscclpp_team_rings(module->team);
+    uint64_t rings = mscclpp_team_lingered(module->team);
 
     ++module->served;
     if (rings != module->rung) {

@@ -155,7 +155,7 @@ void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module)
 void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number)
 {
     mca_coll_mscclpp_oob_header_t header = {
-        .magic = OOB_MAGIC, .kind = MCA_COLL_MSCCLPP_OOB_ABSTAIN, .number = number, .call = module->calls};
+        .magic = OOB_MAGIC, .kind = MCA_COLL_MSCCLPP_OOB_ABSTAIN, .number = number, .call = module->in_hand};
 
     /* From the stack, and so short that it leaves at once, whether or not the peer is there to receive it. */
     for (int peer = 0; peer < ompi_comm_size(module->comm); ++peer) {

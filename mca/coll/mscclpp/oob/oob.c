@@ -49,7 +49,7 @@ static void list_missing(const oob_gather_t *gather, char *text, size_t size)
 }
 
 /* Names the ranks that have not come, as a warning first and then as the error that ends the wait. */
-static mscclpp_status_t look_at_clock(oob_gather_t *gather)
+static mscclpp_status_t check_clock(oob_gather_t *gather)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     double waited = mscclpp_now() - gather->started;
@@ -70,7 +70,7 @@ static mscclpp_status_t look_at_clock(oob_gather_t *gather)
                 "%s: all-reduce call %llu, set-up of device communication: rank %d has waited %.1f s; ranks that have "
                 "not come: "
                 "%s%s%s",
-                gather->oob->label, (unsigned long long)gather->oob->module->calls, ompi_comm_rank(gather->oob->comm),
+                gather->oob->label, (unsigned long long)gather->oob->module->in_hand, ompi_comm_rank(gather->oob->comm),
                 waited, ranks, late ? " (parameter timeout)" : "",
                 late && !config->check_calls ? MSCCLPP_MAY_NOT_MATCH : "");
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
@@ -115,9 +115,9 @@ static mscclpp_status_t gather_step(oob_gather_t *gather)
     if (MSCCLPP_OK != status) {
         return status;
     }
-    message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->calls);
+    message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->in_hand);
     if (NULL != message) {
-        mca_coll_mscclpp_report_mixed(oob->module, oob->module->calls, message->peer, ompi_comm_rank(oob->comm));
+        mca_coll_mscclpp_report_mixed(oob->module, oob->module->in_hand, message->peer, ompi_comm_rank(oob->comm));
         free(message);
         return MSCCLPP_ERR_MIXED;
     }
@@ -141,7 +141,7 @@ static mscclpp_status_t oob_check(void *context)
     if (!oob->revoked) {
         oob->revoked = true;
         mscclpp_error("%s: all-reduce call %llu: the communicator was revoked or one of its processes failed",
-                      oob->label, (unsigned long long)oob->module->calls);
+                      oob->label, (unsigned long long)oob->module->in_hand);
     }
     return MSCCLPP_ERR_REVOKED;
 }
@@ -162,8 +162,8 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
 
     pthread_mutex_lock(&oob->lock);
     gather.number = ++oob->gathers;
-    status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->calls, sendbuf,
-                                           length);
+    status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->in_hand,
+                                           sendbuf, length);
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_ERR_NO_MEMORY == status) {
         /* Nobody has anything of this rank, so nobody comes through this all-gather: all end it alike. */
@@ -178,10 +178,10 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
         if (MSCCLPP_IN_PROGRESS != status) {
             break;
         }
-        opal_progress();
+        mca_coll_mscclpp_progress();
         status = oob_check(oob);
         if (MSCCLPP_OK == status) {
-            status = look_at_clock(&gather);
+            status = check_clock(&gather);
         }
     }
     if (MSCCLPP_OK != status) {
@@ -207,7 +207,8 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
         return MSCCLPP_ERR_INVALID;
     }
     pthread_mutex_lock(&oob->lock);
-    status = mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->calls, message, length);
+    status =
+        mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->in_hand, message, length);
     pthread_mutex_unlock(&oob->lock);
     return status;
 }

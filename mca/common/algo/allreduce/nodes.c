@@ -21,7 +21,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     if (rows == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, rows, false, choice)) {
         return false;
     }
-    most = input->on_host ? MSCCLPP_DEV_NODES_BLOCKS : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
+    most = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : shard * MSCCLPP_DEV_UNIT / BLOCK_MIN;
     most = most > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : most == 0 ? 1 : most;
     choice->nblocks = choice->nblocks > most ? (uint32_t)most : choice->nblocks;
     return true;

@@ -18,7 +18,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     if (capacity == 0 || !mscclpp_algo_grid(input, shard, MSCCLPP_DEV_NODES_BLOCKS, capacity, false, choice)) {
         return false;
     }
-    most = input->on_host ? MSCCLPP_DEV_NODES_BLOCKS : (shard + BLOCK_UNITS - 1) / BLOCK_UNITS;
+    most = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : (shard + BLOCK_UNITS - 1) / BLOCK_UNITS;
     most = most > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : most;
     choice->nblocks = choice->nblocks > most ? (uint32_t)most : choice->nblocks;
     chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);

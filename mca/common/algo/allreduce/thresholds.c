@@ -80,7 +80,7 @@ static const mscclpp_thresholds_t host_thresholds[] = {
 
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input)
 {
-    const mscclpp_thresholds_t *row = input->on_host   ? host_thresholds
+    const mscclpp_thresholds_t *row = input->on_twin   ? host_thresholds
                                       : input->one_gpu ? one_gpu_thresholds
                                                        : cuda_thresholds;
 

@@ -9,7 +9,7 @@
 
 static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard, mscclpp_choice_t *choice)
 {
-    const uint64_t lanes = input->on_host ? 1 : WARP;
+    const uint64_t lanes = input->on_twin ? 1 : WARP;
     const uint64_t bundles = (shard + MSCCLPP_DEV_BUNDLE_UNITS - 1) / MSCCLPP_DEV_BUNDLE_UNITS;
     const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(input->layout->packet_half, input->nranks);
 

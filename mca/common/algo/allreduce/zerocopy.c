@@ -30,7 +30,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 
     choice->epochs = 0;
-    choice->kernel = input->bytes >= (input->on_host ? TWIN_SPLIT_MIN : SPLIT_MIN)
+    choice->kernel = input->bytes >= (input->on_twin ? TWIN_SPLIT_MIN : SPLIT_MIN)
                          ? MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY_SPLIT
                          : MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY;
     return mscclpp_algo_grid(input, (units + input->nranks - 1) / input->nranks, most_blocks(input), 0, false, choice);

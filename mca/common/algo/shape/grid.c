@@ -22,13 +22,13 @@ bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint
     uint64_t threads = protocol->max_threads != 0 ? protocol->max_threads : DEFAULT_THREADS;
     uint64_t spread = units <= SMALL_UNITS ? SMALL_UNITS : (units + wanted - 1) / wanted;
     uint64_t blocks = protocol->max_blocks != 0 ? protocol->max_blocks : wanted;
-    uint64_t grain = input->on_host ? 1 : WARP;
+    uint64_t grain = input->on_twin ? 1 : WARP;
 
     if (protocol->max_threads == 0 && fine) {
         threads = spread > FINE_THREADS || units <= SMALL_UNITS ? spread : FINE_THREADS;
         threads = at_most((threads + WARP - 1) / WARP * WARP, DEFAULT_THREADS);
     }
-    if (input->on_host) {
+    if (input->on_twin) {
         threads = protocol->twin_threads;
         blocks = protocol->twin_blocks;
     }
@@ -40,7 +40,7 @@ bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint
         return false;
     }
     threads = at_most(threads / grain * grain, DEFAULT_THREADS);
-    if (!input->on_host) {
+    if (!input->on_twin) {
         threads = at_most(threads, (units + grain - 1) / grain * grain);
     }
     if (threads == 0) {

@@ -9,13 +9,13 @@
 /* Bytes that are copied word by word where they can be: what somebody looks at while others write it. */
 #define MSCCLPP_HOST_COPY_WORDS 65536
 
-typedef uint64_t __attribute__((may_alias)) mscclpp_host_word_t;
+typedef uint64_t __attribute__((may_alias)) mscclpp_twin_word_t;
 
 /*
  * Copies `size` bytes; the memory does not overlap. Words at multiples of 8 that others store atomically meanwhile,
  * such as counters of signals, arrive as they were at some time, as they do when a GPU copies.
  */
-static inline void mscclpp_host_copy(void *to, const void *from, size_t size)
+static inline void mscclpp_twin_copy(void *to, const void *from, size_t size)
 {
     size_t i;
 
@@ -24,7 +24,7 @@ static inline void mscclpp_host_copy(void *to, const void *from, size_t size)
         return;
     }
     for (i = 0; i < size / sizeof(uint64_t); ++i) {
-        ((mscclpp_host_word_t *)to)[i] = __atomic_load_n((const mscclpp_host_word_t *)from + i, __ATOMIC_RELAXED);
+        ((mscclpp_twin_word_t *)to)[i] = __atomic_load_n((const mscclpp_twin_word_t *)from + i, __ATOMIC_RELAXED);
     }
 }
 

@@ -7,32 +7,32 @@
 #define HOST_DEVICE 0 /* the only one */
 
 /* twin/memory.c: MSCCLPP_ERR_INVALID, logged, for any device but the twin's only one. */
-mscclpp_status_t mscclpp_host_check_device(int device);
+mscclpp_status_t mscclpp_twin_check_device(int device);
 
 /* Zeroed memory of the process, to be freed with free(). */
-mscclpp_status_t mscclpp_host_alloc_zeroed(size_t size, void **address_p);
+mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p);
 
 /* twin/stream.c: entries of mscclpp_gpu_ops_t, which says what they do. */
-mscclpp_status_t mscclpp_host_stream_create(int device, mscclpp_gpu_stream_t **stream_p);
-mscclpp_status_t mscclpp_host_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
-mscclpp_status_t mscclpp_host_stream_query(mscclpp_gpu_stream_t *stream);
-mscclpp_status_t mscclpp_host_stream_sync(mscclpp_gpu_stream_t *stream);
-void mscclpp_host_stream_destroy(mscclpp_gpu_stream_t *stream);
-mscclpp_status_t mscclpp_host_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p);
-void mscclpp_host_temp_free(mscclpp_gpu_stream_t *stream, void *address);
-mscclpp_status_t mscclpp_host_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **stream_p);
+mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
+mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream);
+void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_twin_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p);
+void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address);
+mscclpp_status_t mscclpp_twin_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows);
-mscclpp_status_t mscclpp_host_stream_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
-mscclpp_status_t mscclpp_host_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count);
-mscclpp_status_t mscclpp_host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
-mscclpp_status_t mscclpp_host_event_create(int device, mscclpp_gpu_event_t **event_p);
-void mscclpp_host_event_destroy(mscclpp_gpu_event_t *event);
-mscclpp_status_t mscclpp_host_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
-mscclpp_status_t mscclpp_host_event_query(mscclpp_gpu_event_t *event);
-mscclpp_status_t mscclpp_host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
-mscclpp_status_t mscclpp_host_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
+mscclpp_status_t mscclpp_twin_stream_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
+mscclpp_status_t mscclpp_twin_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count);
+mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
+mscclpp_status_t mscclpp_twin_event_create(int device, mscclpp_gpu_event_t **event_p);
+void mscclpp_twin_event_destroy(mscclpp_gpu_event_t *event);
+mscclpp_status_t mscclpp_twin_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
+mscclpp_status_t mscclpp_twin_event_query(mscclpp_gpu_event_t *event);
+mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
+mscclpp_status_t mscclpp_twin_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p);
-mscclpp_status_t mscclpp_host_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
-void mscclpp_host_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
+mscclpp_status_t mscclpp_twin_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
+void mscclpp_twin_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
 
 #endif

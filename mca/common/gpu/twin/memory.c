@@ -7,7 +7,7 @@
 
 #define HOST_ALIGNMENT 4096
 
-mscclpp_status_t mscclpp_host_check_device(int device)
+mscclpp_status_t mscclpp_twin_check_device(int device)
 {
     if (HOST_DEVICE != device) {
         mscclpp_error("device %d does not exist: the host twin has device %d only", device, HOST_DEVICE);
@@ -16,7 +16,7 @@ mscclpp_status_t mscclpp_host_check_device(int device)
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_host_alloc_zeroed(size_t size, void **address_p)
+mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p)
 {
     void *address;
 

@@ -18,14 +18,14 @@ typedef struct host_pending {
 } host_pending_t;
 
 struct mscclpp_gpu_stream {
-    mscclpp_dev_host_queue_t *queue;
+    mscclpp_dev_twin_queue_t *queue;
     bool owned;
     pthread_mutex_t lock; /* of `pending` */
     host_pending_t *pending;
 };
 
 struct mscclpp_gpu_event {
-    mscclpp_dev_host_queue_t *queue; /* NULL: not recorded yet */
+    mscclpp_dev_twin_queue_t *queue; /* NULL: not recorded yet */
     uint64_t mark;
 };
 
@@ -42,7 +42,7 @@ static mscclpp_status_t from_errno(int error)
     }
 }
 
-static mscclpp_status_t stream_new(mscclpp_dev_host_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
+static mscclpp_status_t stream_new(mscclpp_dev_twin_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));
 
@@ -57,16 +57,16 @@ static mscclpp_status_t stream_new(mscclpp_dev_host_queue_t *queue, bool owned, 
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_host_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
+mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
-    mscclpp_status_t status = mscclpp_host_check_device(device);
-    mscclpp_dev_host_queue_t *queue;
+    mscclpp_status_t status = mscclpp_twin_check_device(device);
+    mscclpp_dev_twin_queue_t *queue;
     int error;
 
     if (MSCCLPP_OK != status) {
         return status;
     }
-    error = mscclpp_dev_host_queue_create(&queue);
+    error = mscclpp_dev_twin_queue_create(&queue);
     if (0 != error) {
         errno = error;
         mscclpp_error("cannot create a queue of the host twin: %m");
@@ -74,14 +74,14 @@ mscclpp_status_t mscclpp_host_stream_create(int device, mscclpp_gpu_stream_t **s
     }
     status = stream_new(queue, true, stream_p);
     if (MSCCLPP_OK != status) {
-        mscclpp_dev_host_queue_destroy(queue);
+        mscclpp_dev_twin_queue_destroy(queue);
     }
     return status;
 }
 
-mscclpp_status_t mscclpp_host_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
+mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
 {
-    mscclpp_status_t status = mscclpp_host_check_device(device);
+    mscclpp_status_t status = mscclpp_twin_check_device(device);
 
     if (MSCCLPP_OK == status && NULL == native) {
         mscclpp_error("the host twin has no default stream to wrap");
@@ -106,18 +106,18 @@ static void free_pending(mscclpp_gpu_stream_t *stream)
     }
 }
 
-mscclpp_status_t mscclpp_host_stream_query(mscclpp_gpu_stream_t *stream)
+mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream)
 {
-    if (!mscclpp_dev_host_queue_idle(stream->queue)) {
+    if (!mscclpp_dev_twin_queue_idle(stream->queue)) {
         return MSCCLPP_IN_PROGRESS;
     }
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_host_stream_sync(mscclpp_gpu_stream_t *stream)
+mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
 {
     /* Yield first, for the kernels need the CPU; sleep when it takes longer, for the peers' kernels need it too. */
-    for (unsigned turn = 0; !mscclpp_dev_host_queue_idle(stream->queue); ++turn) {
+    for (unsigned turn = 0; !mscclpp_dev_twin_queue_idle(stream->queue); ++turn) {
         if (turn < 1000) {
             sched_yield();
         } else {
@@ -128,37 +128,37 @@ mscclpp_status_t mscclpp_host_stream_sync(mscclpp_gpu_stream_t *stream)
     return MSCCLPP_OK;
 }
 
-void mscclpp_host_stream_destroy(mscclpp_gpu_stream_t *stream)
+void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     if (NULL == stream) {
         return;
     }
     if (stream->owned) {
-        mscclpp_dev_host_queue_destroy(stream->queue);
+        mscclpp_dev_twin_queue_destroy(stream->queue);
         free_pending(stream);
     } else {
-        mscclpp_host_stream_sync(
+        mscclpp_twin_stream_sync(
             stream); /* the application's queue lives on, but what is in it may use pending memory */
     }
     pthread_mutex_destroy(&stream->lock);
     free(stream);
 }
 
-mscclpp_status_t mscclpp_host_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
+mscclpp_status_t mscclpp_twin_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
     (void)stream;
-    return mscclpp_host_alloc_zeroed(size, address_p);
+    return mscclpp_twin_alloc_zeroed(size, address_p);
 }
 
 /* In the stream's order: what is queued now may still use the memory, and waiting for it here could deadlock. */
-void mscclpp_host_temp_free(mscclpp_gpu_stream_t *stream, void *address)
+void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     host_pending_t *pending;
 
     if (NULL == address) {
         return;
     }
-    if (mscclpp_dev_host_queue_idle(stream->queue)) {
+    if (mscclpp_dev_twin_queue_idle(stream->queue)) {
         free_pending(stream);
         free(address);
         return;
@@ -175,36 +175,36 @@ void mscclpp_host_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     pthread_mutex_unlock(&stream->lock);
 }
 
-mscclpp_status_t mscclpp_host_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
+mscclpp_status_t mscclpp_twin_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
 {
-    mscclpp_status_t status = mscclpp_host_stream_sync(stream);
+    mscclpp_status_t status = mscclpp_twin_stream_sync(stream);
 
     for (size_t row = 0; row < rows && width > 0 && to != from && MSCCLPP_OK == status; ++row) {
-        mscclpp_host_copy((char *)to + row * pitch, (const char *)from + row * pitch, width);
+        mscclpp_twin_copy((char *)to + row * pitch, (const char *)from + row * pitch, width);
     }
     return status;
 }
 
-mscclpp_status_t mscclpp_host_stream_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+mscclpp_status_t mscclpp_twin_stream_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
-    return mscclpp_host_copy_rows(stream, to, from, size, size, 1);
+    return mscclpp_twin_copy_rows(stream, to, from, size, size, 1);
 }
 
-mscclpp_status_t mscclpp_host_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
+mscclpp_status_t mscclpp_twin_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
     for (size_t i = 0; i < count && MSCCLPP_OK == status; ++i) {
-        status = mscclpp_host_stream_copy(stream, copies[i].to, copies[i].from, copies[i].size);
+        status = mscclpp_twin_stream_copy(stream, copies[i].to, copies[i].from, copies[i].size);
     }
     return status;
 }
 
-mscclpp_status_t mscclpp_host_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
-    const mscclpp_dev_host_copy_t copy = {to, from, size};
-    int error = size > 0 && to != from ? mscclpp_dev_host_copy(stream->queue, &copy) : 0;
+    const mscclpp_dev_twin_copy_t copy = {to, from, size};
+    int error = size > 0 && to != from ? mscclpp_dev_twin_copy(stream->queue, &copy) : 0;
 
     if (0 != error) {
         errno = error;
@@ -214,9 +214,9 @@ mscclpp_status_t mscclpp_host_put(mscclpp_gpu_stream_t *stream, void *to, const 
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_host_event_create(int device, mscclpp_gpu_event_t **event_p)
+mscclpp_status_t mscclpp_twin_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
-    mscclpp_status_t status = mscclpp_host_check_device(device);
+    mscclpp_status_t status = mscclpp_twin_check_device(device);
 
     if (MSCCLPP_OK != status) {
         return status;
@@ -229,27 +229,27 @@ mscclpp_status_t mscclpp_host_event_create(int device, mscclpp_gpu_event_t **eve
     return MSCCLPP_OK;
 }
 
-void mscclpp_host_event_destroy(mscclpp_gpu_event_t *event)
+void mscclpp_twin_event_destroy(mscclpp_gpu_event_t *event)
 {
     free(event);
 }
 
-mscclpp_status_t mscclpp_host_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
+mscclpp_status_t mscclpp_twin_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
 {
     event->queue = stream->queue;
-    event->mark = mscclpp_dev_host_queue_mark(stream->queue);
+    event->mark = mscclpp_dev_twin_queue_end(stream->queue);
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_host_event_query(mscclpp_gpu_event_t *event)
+mscclpp_status_t mscclpp_twin_event_query(mscclpp_gpu_event_t *event)
 {
-    return NULL == event->queue || mscclpp_dev_host_queue_passed(event->queue, event->mark) ? MSCCLPP_OK
+    return NULL == event->queue || mscclpp_dev_twin_queue_passed(event->queue, event->mark) ? MSCCLPP_OK
                                                                                             : MSCCLPP_IN_PROGRESS;
 }
 
-mscclpp_status_t mscclpp_host_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
+mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
-    int error = mscclpp_dev_host_launch(stream->queue, launch);
+    int error = mscclpp_dev_twin_launch(stream->queue, launch);
 
     if (0 != error) {
         errno = error;
@@ -265,12 +265,12 @@ struct mscclpp_gpu_prepared {
     mscclpp_dev_launch_t launch; /* `args` are behind it in the same memory */
 };
 
-mscclpp_status_t mscclpp_host_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
+mscclpp_status_t mscclpp_twin_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)
 {
     const size_t size = mscclpp_dev_args_size(launch->kernel);
     mscclpp_gpu_prepared_t *prepared;
-    mscclpp_status_t status = mscclpp_host_check_device(device);
+    mscclpp_status_t status = mscclpp_twin_check_device(device);
 
     if (MSCCLPP_OK != status) {
         return status;
@@ -285,12 +285,12 @@ mscclpp_status_t mscclpp_host_launch_prepare(int device, const mscclpp_dev_launc
     return MSCCLPP_OK;
 }
 
-mscclpp_status_t mscclpp_host_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
+mscclpp_status_t mscclpp_twin_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
 {
-    return mscclpp_host_launch(stream, &prepared->launch);
+    return mscclpp_twin_launch(stream, &prepared->launch);
 }
 
-void mscclpp_host_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
+void mscclpp_twin_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
 {
     free(prepared);
 }

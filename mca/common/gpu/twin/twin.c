@@ -31,17 +31,17 @@ static _Atomic(host_filter_fn_t) host_filter;
 typedef void (*host_bounds_fn_t)(const void *address, void **base_p, size_t *length_p);
 static _Atomic(host_bounds_fn_t) host_bounds;
 
-void mscclpp_gpu_host_set_progress(void (*progress)(void *context), void *context)
+void mscclpp_gpu_twin_set_progress(void (*progress)(void *context), void *context)
 {
-    mscclpp_dev_host_set_progress(progress, context);
+    mscclpp_dev_twin_set_progress(progress, context);
 }
 
-void mscclpp_gpu_host_set_filter(bool (*is_host)(const void *address))
+void mscclpp_gpu_twin_set_filter(bool (*is_host)(const void *address))
 {
     atomic_store_explicit(&host_filter, is_host, memory_order_release);
 }
 
-void mscclpp_gpu_host_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p))
+void mscclpp_gpu_twin_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p))
 {
     atomic_store_explicit(&host_bounds, bounds, memory_order_release);
 }
@@ -61,14 +61,14 @@ static mscclpp_status_t host_current_device(int *device_p)
 /* One number a machine: all its processes use the same CPUs, so the twin's device is one GPU that they share. */
 static void host_uuid(unsigned char *uuid)
 {
-    const uint64_t words[2] = {mscclpp_host_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU's is like this */
+    const uint64_t words[2] = {mscclpp_machine_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU's is like this */
 
     memcpy(uuid, words, MSCCLPP_GPU_UUID_SIZE);
 }
 
 static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
-    mscclpp_status_t status = mscclpp_host_check_device(device);
+    mscclpp_status_t status = mscclpp_twin_check_device(device);
 
     if (MSCCLPP_OK != status) {
         return status;
@@ -83,7 +83,7 @@ static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
 
 static mscclpp_status_t host_preload(int device)
 {
-    return mscclpp_host_check_device(device);
+    return mscclpp_twin_check_device(device);
 }
 
 static bool holds(const host_memory_t *memory, const void *address)
@@ -214,7 +214,7 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
 
 static mscclpp_status_t host_device_alloc(int device, size_t size, void **address_p)
 {
-    mscclpp_status_t status = mscclpp_host_check_device(device);
+    mscclpp_status_t status = mscclpp_twin_check_device(device);
     mscclpp_shmseg_t *segment;
 
     if (MSCCLPP_OK == status) {
@@ -241,7 +241,7 @@ static void host_device_free(int device, void *address)
 static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     void *address;
-    mscclpp_status_t status = mscclpp_host_alloc_zeroed(size, &address);
+    mscclpp_status_t status = mscclpp_twin_alloc_zeroed(size, &address);
 
     if (MSCCLPP_OK == status) {
         *host_address_p = address;
@@ -301,7 +301,7 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
 /* In the exporter itself this yields the exporter's address, as everything held twice in a process has one address. */
 static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
-    mscclpp_status_t status = mscclpp_host_check_device(device);
+    mscclpp_status_t status = mscclpp_twin_check_device(device);
     mscclpp_shmseg_descriptor_t descriptor;
     mscclpp_shmseg_t *segment;
 
@@ -328,7 +328,7 @@ static void host_close_memory(int device, const mscclpp_gpu_handle_t *handle, vo
     drop(base, true);
 }
 
-const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
+const mscclpp_gpu_ops_t mscclpp_gpu_twin_ops = {
     .name = "host",
     .twin = true,
     .probe = host_probe,
@@ -341,8 +341,8 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .settle = host_settle,
     .device_alloc = host_device_alloc,
     .device_free = host_device_free,
-    .temp_alloc = mscclpp_host_temp_alloc,
-    .temp_free = mscclpp_host_temp_free,
+    .temp_alloc = mscclpp_twin_temp_alloc,
+    .temp_free = mscclpp_twin_temp_free,
     .host_alloc = host_host_alloc,
     .host_free = host_host_free,
     .host_register = host_host_register,
@@ -350,22 +350,22 @@ const mscclpp_gpu_ops_t mscclpp_gpu_host_ops = {
     .export_memory = host_export_memory,
     .import_memory = host_import_memory,
     .close_memory = host_close_memory,
-    .stream_create = mscclpp_host_stream_create,
-    .stream_destroy = mscclpp_host_stream_destroy,
-    .stream_wrap = mscclpp_host_stream_wrap,
-    .stream_query = mscclpp_host_stream_query,
-    .stream_sync = mscclpp_host_stream_sync,
-    .copy = mscclpp_host_stream_copy,
-    .copy_rows = mscclpp_host_copy_rows,
-    .copy_batch = mscclpp_host_copy_batch,
-    .put = mscclpp_host_put,
-    .event_create = mscclpp_host_event_create,
-    .event_destroy = mscclpp_host_event_destroy,
-    .event_record = mscclpp_host_event_record,
-    .event_query = mscclpp_host_event_query,
-    .launch = mscclpp_host_launch,
-    .launch_prepare = mscclpp_host_launch_prepare,
-    .launch_prepared = mscclpp_host_launch_prepared,
-    .prepared_destroy = mscclpp_host_prepared_destroy,
-    .set_progress = mscclpp_gpu_host_set_progress,
+    .stream_create = mscclpp_twin_stream_create,
+    .stream_destroy = mscclpp_twin_stream_destroy,
+    .stream_wrap = mscclpp_twin_stream_wrap,
+    .stream_query = mscclpp_twin_stream_query,
+    .stream_sync = mscclpp_twin_stream_sync,
+    .copy = mscclpp_twin_stream_copy,
+    .copy_rows = mscclpp_twin_copy_rows,
+    .copy_batch = mscclpp_twin_copy_batch,
+    .put = mscclpp_twin_put,
+    .event_create = mscclpp_twin_event_create,
+    .event_destroy = mscclpp_twin_event_destroy,
+    .event_record = mscclpp_twin_event_record,
+    .event_query = mscclpp_twin_event_query,
+    .launch = mscclpp_twin_launch,
+    .launch_prepare = mscclpp_twin_launch_prepare,
+    .launch_prepared = mscclpp_twin_launch_prepared,
+    .prepared_destroy = mscclpp_twin_prepared_destroy,
+    .set_progress = mscclpp_gpu_twin_set_progress,
 };

@@ -70,7 +70,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
     const mscclpp_transport_t *transport = conn->transport;
     const ucx_address_t head = {.magic = UCX_MAGIC,
                                 .conn = conn->id,
-                                .pids = mscclpp_host_pids(),
+                                .pids = mscclpp_machine_pids(),
                                 .pid = getpid(),
                                 .token_count = transport->params.token_count,
                                 .ring_size = conn->landing_size,

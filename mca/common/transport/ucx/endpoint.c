@@ -41,7 +41,7 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
 static bool start_watching(mscclpp_conn_t *conn)
 {
 #ifdef SYS_pidfd_open
-    if (conn->watch < 0 && conn->to.pids != 0 && conn->to.pids == mscclpp_host_pids()) {
+    if (conn->watch < 0 && conn->to.pids != 0 && conn->to.pids == mscclpp_machine_pids()) {
         conn->watch = (int)syscall(SYS_pidfd_open, (pid_t)conn->to.pid, 0);
     }
 #endif

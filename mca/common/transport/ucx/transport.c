@@ -192,7 +192,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     size_t length;
 
     if (status == MSCCLPP_OK) {
-        status = mscclpp_ucx_look(params->label, (size_t)params->size);
+        status = mscclpp_ucx_check_limits(params->label, (size_t)params->size);
     }
     if (status != MSCCLPP_OK) {
         return status;

@@ -13,9 +13,9 @@ static void fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what
     if (MSCCLPP_OK != conn->status || conn->left) {
         return;
     }
-    if (conn->connected && mscclpp_verbs_room(conn->qps[0]) > 0) {
+    if (conn->connected && mscclpp_verbs_free_slots(conn->qps[0]) > 0) {
         mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_TROUBLE);
-        mscclpp_verbs_ring(conn->qps[0]);
+        mscclpp_verbs_ring_doorbell(conn->qps[0]);
     }
     mscclpp_verbs_fail(conn, status, "the connection to rank %d failed: %s", conn->peer, what);
 }
@@ -193,11 +193,11 @@ static void send_on(mscclpp_conn_t *conn)
         ++bounce->freed;
     }
     begin_slots(conn);
-    while (bounce->posted < bounce->copied && mscclpp_verbs_room(qp) >= 2 && MSCCLPP_OK == conn->status) {
+    while (bounce->posted < bounce->copied && mscclpp_verbs_free_slots(qp) >= 2 && MSCCLPP_OK == conn->status) {
         post_slot(conn, &bounce->sent[bounce->posted % SLOTS], bounce->posted % SLOTS);
         ++bounce->posted;
     }
-    mscclpp_verbs_ring(qp);
+    mscclpp_verbs_ring_doorbell(qp);
 }
 
 /* Whether a bounced put or add may begin. */
@@ -362,10 +362,10 @@ static void acknowledge(mscclpp_conn_t *conn)
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
 
     if (bounce->told != bounce->executed && MSCCLPP_OK == conn->status && !conn->left &&
-        mscclpp_verbs_room(conn->qps[0]) > 0) {
+        mscclpp_verbs_free_slots(conn->qps[0]) > 0) {
         mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_ACKNOWLEDGED |
                                                      ((uint32_t)bounce->executed & MSCCLPP_VERBS_COUNT_MASK));
-        mscclpp_verbs_ring(conn->qps[0]);
+        mscclpp_verbs_ring_doorbell(conn->qps[0]);
         bounce->told = bounce->executed;
     }
 }

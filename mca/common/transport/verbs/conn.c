@@ -74,13 +74,13 @@ static void say_good_bye(mscclpp_conn_t *conn)
 
     conn->leaving = true;
     /* Work requests that are only listed would never make room for it. */
-    mscclpp_verbs_ring(qp);
+    mscclpp_verbs_ring_doorbell(qp);
     mscclpp_verbs_poll(qp);
     while (MSCCLPP_OK == conn->status && !conn->left && waited < limit) {
-        if (0 == number && mscclpp_verbs_room(qp) > 0) {
+        if (0 == number && mscclpp_verbs_free_slots(qp) > 0) {
             mscclpp_verbs_send_control(qp, MSCCLPP_VERBS_GOOD_BYE);
             (void)mscclpp_verbs_signal_last(qp);
-            mscclpp_verbs_ring(qp);
+            mscclpp_verbs_ring_doorbell(qp);
             number = qp->posted;
         }
         mscclpp_verbs_poll(qp);

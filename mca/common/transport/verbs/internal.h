@@ -326,7 +326,7 @@ void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp);
 bool mscclpp_verbs_stripes_landed(mscclpp_conn_t *conn);
 
 /* verbs/queue.c: the send queue. Work requests that can be listed now. */
-uint32_t mscclpp_verbs_room(const mscclpp_verbs_qp_t *qp);
+uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp);
 
 /*
  * The next work request of the list, zeroed but for its number and its element (sg_list, with num_sge 0), for the
@@ -344,7 +344,7 @@ static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t addres
 }
 
 /* Rings the doorbell for what is listed. */
-void mscclpp_verbs_ring(mscclpp_verbs_qp_t *qp);
+void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp);
 
 static inline uint32_t mscclpp_verbs_imm(uint32_t message)
 {

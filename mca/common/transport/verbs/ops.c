@@ -46,7 +46,7 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 /* Whether something that comes after all puts may be posted. */
 static bool is_clear(mscclpp_conn_t *conn)
 {
-    return 0 == conn->qps[0]->rest.length && mscclpp_verbs_room(conn->qps[0]) > 0 &&
+    return 0 == conn->qps[0]->rest.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&
            mscclpp_verbs_stripes_landed(conn) && mscclpp_verbs_bounce_is_clear(conn);
 }
 
@@ -132,7 +132,7 @@ mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
             !mscclpp_verbs_signal_last(qp)) {
             return MSCCLPP_IN_PROGRESS;
         }
-        mscclpp_verbs_ring(qp);
+        mscclpp_verbs_ring_doorbell(qp);
     }
     if (MSCCLPP_OK == conn->status) {
         *ticket_p = qp->posted;

@@ -194,10 +194,10 @@ static void probe_peers(mscclpp_transport_t *transport)
     for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
         mscclpp_verbs_qp_t *qp = conn->qps[0];
         if (conn->connected && !conn->left && MSCCLPP_OK == conn->status && qp->signalled <= qp->completed &&
-            mscclpp_verbs_room(qp) > 0) {
+            mscclpp_verbs_free_slots(qp) > 0) {
             mscclpp_verbs_post_nothing(qp);
             (void)mscclpp_verbs_signal_last(qp);
-            mscclpp_verbs_ring(qp);
+            mscclpp_verbs_ring_doorbell(qp);
         }
     }
 }
@@ -219,13 +219,13 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
     for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
         for (int i = 0; conn->connected && i < conn->qp_count && MSCCLPP_OK == conn->status; ++i) {
             mscclpp_verbs_qp_t *qp = conn->qps[i];
-            mscclpp_verbs_ring(qp);
+            mscclpp_verbs_ring_doorbell(qp);
             if (is_expected(conn, i)) {
                 mscclpp_verbs_poll(qp);
             }
             if (0 != qp->rest.length || qp->rest.read_back) {
                 mscclpp_verbs_continue_put(qp);
-                mscclpp_verbs_ring(qp);
+                mscclpp_verbs_ring_doorbell(qp);
             }
         }
     }

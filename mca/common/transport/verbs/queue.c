@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-uint32_t mscclpp_verbs_room(const mscclpp_verbs_qp_t *qp)
+uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp)
 {
     return qp->depth - (uint32_t)(qp->posted - qp->completed);
 }
@@ -14,7 +14,7 @@ static void post_failed(mscclpp_verbs_qp_t *qp, const char *what, int error)
                        qp->conn->peer, qp->rail->name, qp->rail->port, strerror(error));
 }
 
-void mscclpp_verbs_ring(mscclpp_verbs_qp_t *qp)
+void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_send_wr *bad = NULL;
 
@@ -32,7 +32,7 @@ struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp)
     struct ibv_send_wr *wr;
 
     if (MSCCLPP_VERBS_LIST_MAX == qp->listed) {
-        mscclpp_verbs_ring(qp);
+        mscclpp_verbs_ring_doorbell(qp);
     }
     wr = &qp->list[qp->listed];
     memset(wr, 0, sizeof(*wr));
@@ -75,7 +75,7 @@ bool mscclpp_verbs_signal_last(mscclpp_verbs_qp_t *qp)
         return true;
     }
     if (0 == qp->listed) {
-        if (0 == mscclpp_verbs_room(qp)) {
+        if (0 == mscclpp_verbs_free_slots(qp)) {
             return false;
         }
         mscclpp_verbs_post_nothing(qp);

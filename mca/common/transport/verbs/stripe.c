@@ -97,7 +97,7 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
     uint64_t part;
 
     for (int i = 0; i < (striped ? conn->qp_count : 1); ++i) {
-        if (is_busy(conn->qps[i]) || 0 == mscclpp_verbs_room(conn->qps[i])) {
+        if (is_busy(conn->qps[i]) || 0 == mscclpp_verbs_free_slots(conn->qps[i])) {
             return MSCCLPP_IN_PROGRESS;
         }
     }
@@ -129,7 +129,7 @@ void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
     mscclpp_verbs_rest_t *rest = &qp->rest;
     struct ibv_send_wr *wr;
 
-    while (rest->length > 0 && mscclpp_verbs_room(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
+    while (rest->length > 0 && mscclpp_verbs_free_slots(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
         uint64_t length = rest->length < qp->rail->max_message ? rest->length : qp->rail->max_message;
 
         wr = mscclpp_verbs_next(qp);
@@ -147,7 +147,7 @@ void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
             qp->conn->plain_last = qp->posted;
         }
     }
-    if (rest->read_back && 0 == rest->length && mscclpp_verbs_room(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
+    if (rest->read_back && 0 == rest->length && mscclpp_verbs_free_slots(qp) > 0 && MSCCLPP_OK == qp->conn->status) {
         wr = mscclpp_verbs_next(qp);
         wr->opcode = IBV_WR_RDMA_READ;
         wr->wr.rdma.remote_addr = rest->to - 1;

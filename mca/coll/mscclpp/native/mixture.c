@@ -10,16 +10,16 @@
 #include "mca/common/base/log.h"
 
 /* opal_progress calls this callback now and then; only each so many of these calls look at anything. */
-#define WATCH_INTERVAL 64u
+#define LOOK_INTERVAL 64u
 
 /* Nor are the modules, of which there may be thousands, looked at more often than this. */
-#define WATCH_PERIOD_SECONDS 0.01
+#define PERIOD_SECONDS 0.01
 
 /* Nor is a call suspected before it has lasted so long, so that ordinary calls cost nothing more. */
-#define WATCH_PATIENCE_SECONDS 0.05
+#define PATIENCE_SECONDS 0.05
 
 /* Time for the peers to print what they know, before this rank ends the job. */
-#define WATCH_GRACE_SECONDS 1.0
+#define GRACE_SECONDS 1.0
 
 static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 {
@@ -42,11 +42,11 @@ static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
         if (!in_host_call(module, call)) {
             continue;
         }
-        if (module->watched_call != call) {
-            module->watched_call = call;
-            module->watched_since = time;
-        } else if (time - module->watched_since > WATCH_PATIENCE_SECONDS) {
-            module->watched_since = time; /* another one's turn */
+        if (module->suspect_call != call) {
+            module->suspect_call = call;
+            module->suspect_since = time;
+        } else if (time - module->suspect_since > PATIENCE_SECONDS) {
+            module->suspect_since = time; /* another one's turn */
             (void)__atomic_add_fetch(&module->watchers, 1, __ATOMIC_ACQ_REL);
             *call_p = call;
             break;
@@ -66,7 +66,7 @@ static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
 
 static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 {
-    double until = mscclpp_now() + WATCH_GRACE_SECONDS;
+    double until = mscclpp_now() + GRACE_SECONDS;
 
     mca_coll_mscclpp_report_mixed(module, call, ompi_comm_rank(module->comm), peer);
     while (mscclpp_now() < until) {
@@ -77,7 +77,7 @@ static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
     (void)ompi_mpi_abort(module->comm, MPI_ERR_BUFFER);
 }
 
-static int watch_progress(void)
+static int find_mixture(void)
 {
     static unsigned calls;
     static int looking;
@@ -91,13 +91,13 @@ static int watch_progress(void)
     /* A count that threads now and then lose is good enough, and cheaper than one that they do not. */
     unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
-    if (0 != count % WATCH_INTERVAL ||
+    if (0 != count % LOOK_INTERVAL ||
         !__atomic_compare_exchange_n(&looking, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         return 0; /* a look itself runs opal_progress and comes back here */
     }
     time = mscclpp_now();
     module = NULL;
-    if (time - looked >= WATCH_PERIOD_SECONDS) {
+    if (time - looked >= PERIOD_SECONDS) {
         looked = time;
         module = suspect(time, &call);
     }
@@ -113,15 +113,15 @@ static int watch_progress(void)
     return 0;
 }
 
-int mca_coll_mscclpp_watch_init(void)
+int mca_coll_mscclpp_mixture_init(void)
 {
     /* With mixed_buffers the ranks agree before each call. */
-    return mca_coll_mscclpp_state.config.mixed_buffers ? OMPI_SUCCESS : opal_progress_register_lp(watch_progress);
+    return mca_coll_mscclpp_state.config.mixed_buffers ? OMPI_SUCCESS : opal_progress_register_lp(find_mixture);
 }
 
-void mca_coll_mscclpp_watch_fini(void)
+void mca_coll_mscclpp_mixture_fini(void)
 {
     if (!mca_coll_mscclpp_state.config.mixed_buffers) {
-        (void)opal_progress_unregister(watch_progress);
+        (void)opal_progress_unregister(find_mixture);
     }
 }

@@ -6,7 +6,7 @@
 #include "mca/common/gpu/gpu.h"
 #include "test/unit/unit.h"
 
-static const mscclpp_gpu_ops_t *const ops = &mscclpp_gpu_host_ops;
+static const mscclpp_gpu_ops_t *const ops = &mscclpp_gpu_twin_ops;
 
 static int count_descriptors(void)
 {
@@ -160,15 +160,15 @@ static void test_query(void)
     CHECK(info.buffer_id != id && info.buffer_id != 0);
 
     filtered = users;
-    mscclpp_gpu_host_set_bounds(bounds_of);
+    mscclpp_gpu_twin_set_bounds(bounds_of);
     ops->query(users, &info);
     CHECK_EQ((uintptr_t)info.base, (uintptr_t)users - 10);
     CHECK_EQ(info.length, 30);
     ops->query(users + 1, &info);
     CHECK(info.base == NULL);
     CHECK_EQ(info.length, 0);
-    mscclpp_gpu_host_set_bounds(NULL);
-    mscclpp_gpu_host_set_filter(is_filtered);
+    mscclpp_gpu_twin_set_bounds(NULL);
+    mscclpp_gpu_twin_set_filter(is_filtered);
     CHECK(!ops->is_device(users));
     CHECK(ops->is_device(users + 1));
     ops->query(users, &info);
@@ -177,7 +177,7 @@ static void test_query(void)
     filtered = memory; /* allocated here: device memory all the same */
     CHECK(ops->is_device(memory));
     CHECK_EQ(ops->export_memory(memory, &handle), MSCCLPP_OK);
-    mscclpp_gpu_host_set_filter(NULL);
+    mscclpp_gpu_twin_set_filter(NULL);
     CHECK(ops->is_device(users));
     ops->device_free(0, other);
 
@@ -344,7 +344,7 @@ static mscclpp_status_t launch_barrier(mscclpp_gpu_stream_t *stream, const rank_
 static void test_stream(void)
 {
     mscclpp_gpu_stream_t *streams[2], *wrapped;
-    mscclpp_dev_host_queue_t *queue;
+    mscclpp_dev_twin_queue_t *queue;
     rank_t ranks[2];
     char from[100], to[100] = {0};
     void *temporary, *host, *seen;
@@ -403,15 +403,15 @@ static void test_stream(void)
     ops->host_free(NULL);
 
     /* A wrapper leaves the application's queue alone. */
-    REQUIRE(mscclpp_dev_host_queue_create(&queue) == 0);
+    REQUIRE(mscclpp_dev_twin_queue_create(&queue) == 0);
     REQUIRE(ops->stream_wrap(0, queue, &wrapped) == MSCCLPP_OK);
     CHECK_EQ(launch_barrier(wrapped, &ranks[0], 1, 2), MSCCLPP_OK);
     REQUIRE(ops->temp_alloc(wrapped, 64, &temporary) == MSCCLPP_OK);
     ops->temp_free(wrapped, temporary);
     CHECK_EQ(launch_barrier(streams[1], &ranks[1], 1, 2), MSCCLPP_OK);
     ops->stream_destroy(wrapped);
-    CHECK(mscclpp_dev_host_queue_idle(queue));
-    mscclpp_dev_host_queue_destroy(queue);
+    CHECK(mscclpp_dev_twin_queue_idle(queue));
+    mscclpp_dev_twin_queue_destroy(queue);
     unit_expect_log();
     CHECK_EQ(ops->stream_wrap(0, NULL, &wrapped), MSCCLPP_ERR_INVALID);
     CHECK_EQ(ops->stream_create(1, &wrapped), MSCCLPP_ERR_INVALID);
@@ -460,9 +460,9 @@ static void test_progress(void)
     make_ranks(ranks);
     REQUIRE(ops->stream_create(0, &stream) == MSCCLPP_OK);
     REQUIRE(pthread_create(&thread, NULL, run_second_rank, &ranks[1]) == 0);
-    mscclpp_gpu_host_set_progress(count_turn, &turns);
+    mscclpp_gpu_twin_set_progress(count_turn, &turns);
     CHECK_EQ(launch_barrier(stream, &ranks[0], 1, 1), MSCCLPP_OK);
-    mscclpp_gpu_host_set_progress(NULL, NULL);
+    mscclpp_gpu_twin_set_progress(NULL, NULL);
     CHECK(atomic_load(&turns) >= 3);
     CHECK_EQ(ops->stream_query(stream), MSCCLPP_OK);
     pthread_join(thread, NULL);

@@ -259,7 +259,7 @@ static void test_failure(void)
 }
 
 /* Mappings that nobody uses give way where there is no room for another one; those in use do not. */
-static void test_room(void)
+static void test_admission(void)
 {
     mscclpp_gpu_handle_t first = numbered(1), second = numbered(2), third = numbered(3);
     mscclpp_mapping_t *held, *mapping;
@@ -330,7 +330,7 @@ static int to_child[2], to_parent[2];
 
 static void child_maps(void *argument)
 {
-    const mscclpp_gpu_ops_t *ops = &mscclpp_gpu_host_ops;
+    const mscclpp_gpu_ops_t *ops = &mscclpp_gpu_twin_ops;
     mscclpp_gpu_handle_t handle;
 
     (void)argument;
@@ -347,7 +347,7 @@ static void child_maps(void *argument)
 
 static void test_twin(void)
 {
-    const mscclpp_gpu_ops_t *ops = &mscclpp_gpu_host_ops;
+    const mscclpp_gpu_ops_t *ops = &mscclpp_gpu_twin_ops;
     pid_t pid;
 
     REQUIRE(pipe(to_child) == 0 && pipe(to_parent) == 0);
@@ -375,7 +375,7 @@ int main(void)
     test_bytes();
     test_stale();
     test_failure();
-    test_room();
+    test_admission();
     test_threads();
     test_twin();
     return unit_end();

@@ -13,7 +13,7 @@ typedef struct {
     mscclpp_dev_sync_t *scratch[2];
     mscclpp_dev_state_t *state[2];
     mscclpp_dev_mailbox_t *mailbox[2];
-    mscclpp_dev_host_queue_t *queue[2];
+    mscclpp_dev_twin_queue_t *queue[2];
 } pair_t;
 
 static void *zeroed(size_t size)
@@ -33,7 +33,7 @@ static void open_pair(pair_t *pair)
         pair->scratch[r] = zeroed(sizeof(*pair->scratch[r]));
         pair->state[r] = zeroed(sizeof(*pair->state[r]));
         pair->mailbox[r] = zeroed(sizeof(*pair->mailbox[r]));
-        REQUIRE(mscclpp_dev_host_queue_create(&pair->queue[r]) == 0);
+        REQUIRE(mscclpp_dev_twin_queue_create(&pair->queue[r]) == 0);
     }
 }
 
@@ -42,7 +42,7 @@ static void close_pair(pair_t *pair)
     int r;
 
     for (r = 0; r < 2; ++r) {
-        mscclpp_dev_host_queue_destroy(pair->queue[r]);
+        mscclpp_dev_twin_queue_destroy(pair->queue[r]);
         free(pair->scratch[r]);
         free(pair->state[r]);
         free(pair->mailbox[r]);
@@ -70,7 +70,7 @@ static int launch(pair_t *pair, int r, uint32_t nranks, uint32_t blocks, uint32_
     started.nblocks = blocks;
     started.nthreads = threads;
     started.args = &args;
-    error = mscclpp_dev_host_launch(pair->queue[r], &started);
+    error = mscclpp_dev_twin_launch(pair->queue[r], &started);
     memset(&args, 0xff, sizeof(args));
     return error;
 }
@@ -87,7 +87,7 @@ static void pause_ms(long ms)
 
 static void wait_idle(pair_t *pair, int r)
 {
-    while (!mscclpp_dev_host_queue_idle(pair->queue[r])) {
+    while (!mscclpp_dev_twin_queue_idle(pair->queue[r])) {
         sched_yield();
     }
 }
@@ -99,14 +99,14 @@ static void test_inline(void)
     int i;
 
     open_pair(&pair);
-    CHECK(mscclpp_dev_host_queue_idle(pair.queue[0]));
+    CHECK(mscclpp_dev_twin_queue_idle(pair.queue[0]));
     for (i = 1; i <= 5; ++i) {
         CHECK_EQ(launch(&pair, 0, 1, 1, 1), 0);
         CHECK_EQ(done(&pair, 0), i);
-        CHECK(mscclpp_dev_host_queue_idle(pair.queue[0]));
+        CHECK(mscclpp_dev_twin_queue_idle(pair.queue[0]));
     }
     close_pair(&pair);
-    mscclpp_dev_host_queue_destroy(NULL);
+    mscclpp_dev_twin_queue_destroy(NULL);
 }
 
 /* Larger ones are queued: the call returns, they wait for their peers, they end in order. */
@@ -120,7 +120,7 @@ static void test_order(uint32_t blocks, uint32_t threads)
         CHECK_EQ(launch(&pair, 0, 2, blocks, threads), 0);
     }
     pause_ms(20);
-    CHECK(!mscclpp_dev_host_queue_idle(pair.queue[0]));
+    CHECK(!mscclpp_dev_twin_queue_idle(pair.queue[0]));
     CHECK_EQ(done(&pair, 0), 0);
     for (i = 1; i <= 6; ++i) {
         CHECK_EQ(launch(&pair, 1, 2, blocks, threads), 0);
@@ -191,7 +191,7 @@ static void *destroy_main(void *argument)
 {
     destroyer_t *destroyer = argument;
 
-    mscclpp_dev_host_queue_destroy(destroyer->pair->queue[0]);
+    mscclpp_dev_twin_queue_destroy(destroyer->pair->queue[0]);
     __atomic_store_n(&destroyer->ended, 1, __ATOMIC_RELEASE);
     return NULL;
 }
@@ -292,7 +292,7 @@ static void test_progress(void)
     memset(&state, 0, sizeof(state));
     state.pair = &pair;
     state.thread = pthread_self();
-    mscclpp_dev_host_set_progress(progress, &state);
+    mscclpp_dev_twin_set_progress(progress, &state);
     CHECK_EQ(launch(&pair, 0, 2, 1, 1), 0);
     CHECK_EQ(done(&pair, 0), 1);
     CHECK(state.turns >= 3);
@@ -305,7 +305,7 @@ static void test_progress(void)
     wait_idle(&pair, 0);
     wait_idle(&pair, 1);
     CHECK_EQ(state.turns, turns);
-    mscclpp_dev_host_set_progress(NULL, NULL);
+    mscclpp_dev_twin_set_progress(NULL, NULL);
     CHECK_EQ(launch(&pair, 0, 1, 1, 1), 0);
     CHECK_EQ(state.turns, turns);
     close_pair(&pair);
@@ -326,26 +326,26 @@ static void test_copies(void)
     memset(to, 0, sizeof(to));
     memset(second, 0, sizeof(second));
     open_pair(&pair);
-    CHECK(mscclpp_dev_host_queue_passed(pair.queue[0], mscclpp_dev_host_queue_mark(pair.queue[0])));
+    CHECK(mscclpp_dev_twin_queue_passed(pair.queue[0], mscclpp_dev_twin_queue_end(pair.queue[0])));
     CHECK_EQ(launch(&pair, 0, 2, 1, 2), 0);
-    CHECK_EQ(mscclpp_dev_host_copy(pair.queue[0], &(mscclpp_dev_host_copy_t){to, from, SIZE}), 0);
-    first = mscclpp_dev_host_queue_mark(pair.queue[0]);
-    CHECK_EQ(mscclpp_dev_host_copy(pair.queue[0], &(mscclpp_dev_host_copy_t){second, to, SIZE}), 0);
-    last = mscclpp_dev_host_queue_mark(pair.queue[0]);
+    CHECK_EQ(mscclpp_dev_twin_copy(pair.queue[0], &(mscclpp_dev_twin_copy_t){to, from, SIZE}), 0);
+    first = mscclpp_dev_twin_queue_end(pair.queue[0]);
+    CHECK_EQ(mscclpp_dev_twin_copy(pair.queue[0], &(mscclpp_dev_twin_copy_t){second, to, SIZE}), 0);
+    last = mscclpp_dev_twin_queue_end(pair.queue[0]);
     pause_ms(10);
-    CHECK(!mscclpp_dev_host_queue_passed(pair.queue[0], first));
-    CHECK(!mscclpp_dev_host_queue_idle(pair.queue[0]));
+    CHECK(!mscclpp_dev_twin_queue_passed(pair.queue[0], first));
+    CHECK(!mscclpp_dev_twin_queue_idle(pair.queue[0]));
     CHECK_EQ(launch(&pair, 1, 2, 1, 2), 0);
-    while (!mscclpp_dev_host_queue_passed(pair.queue[0], last)) {
+    while (!mscclpp_dev_twin_queue_passed(pair.queue[0], last)) {
         sched_yield();
     }
     /* The mark alone says that all of it is there. */
     CHECK(memcmp(second, from, SIZE) == 0);
-    CHECK(mscclpp_dev_host_queue_passed(pair.queue[0], first));
+    CHECK(mscclpp_dev_twin_queue_passed(pair.queue[0], first));
     wait_idle(&pair, 0);
     /* On an empty queue too. */
     memset(second, 0, sizeof(second));
-    CHECK_EQ(mscclpp_dev_host_copy(pair.queue[0], &(mscclpp_dev_host_copy_t){second, to, SIZE}), 0);
+    CHECK_EQ(mscclpp_dev_twin_copy(pair.queue[0], &(mscclpp_dev_twin_copy_t){second, to, SIZE}), 0);
     wait_idle(&pair, 0);
     CHECK(memcmp(second, from, SIZE) == 0);
     close_pair(&pair);

@@ -27,8 +27,8 @@ static parts_options_t options;
 
 /* What a process would have of its own. */
 typedef struct {
-    mscclpp_room_t room;
-    mscclpp_room_guest_t guest; /* of the tests, who may hold the room */
+    mscclpp_admission_t room;
+    mscclpp_admission_guest_t guest; /* of the tests, who may hold the room */
     pthread_mutex_t driver;
     pthread_cond_t changed;
     bool freeing;
@@ -92,11 +92,11 @@ static mscclpp_status_t counting_launch(mscclpp_gpu_stream_t *stream, const mscc
     mscclpp_status_t status;
 
     if (args->nranks == 1) {
-        return mscclpp_gpu_host_ops.launch(stream, launch);
+        return mscclpp_gpu_twin_ops.launch(stream, launch);
     }
     begin_kernel(process);
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    status = mscclpp_gpu_host_ops.launch(stream, launch); /* a grid of one thread runs here, to its end */
+    status = mscclpp_gpu_twin_ops.launch(stream, launch); /* a grid of one thread runs here, to its end */
     end_kernel(process);
     return status;
 }
@@ -104,7 +104,7 @@ static mscclpp_status_t counting_launch(mscclpp_gpu_stream_t *stream, const mscc
 static void waiting_free(int device, void *address)
 {
     wait_for_kernels(mine);
-    mscclpp_gpu_host_ops.device_free(device, address);
+    mscclpp_gpu_twin_ops.device_free(device, address);
 }
 
 static mscclpp_gpu_ops_t counting_gpu;
@@ -132,15 +132,15 @@ static bool fill(process_t *process)
 {
     bool taken;
 
-    mscclpp_room_queue(&process->room, &process->guest, 0);
-    taken = mscclpp_room_take(&process->room, &process->guest);
-    mscclpp_room_leave(&process->room, &process->guest);
+    mscclpp_admission_queue(&process->room, &process->guest, 0);
+    taken = mscclpp_admission_take(&process->room, &process->guest);
+    mscclpp_admission_leave(&process->room, &process->guest);
     return taken;
 }
 
 static void empty(process_t *process)
 {
-    mscclpp_room_give(&process->room);
+    mscclpp_admission_give(&process->room);
 }
 
 static void check_all_given_back(void)
@@ -159,7 +159,7 @@ static void run_ring(rank_t *rank, mscclpp_team_t *team)
     double seconds;
 
     if (team != NULL) {
-        CHECK_EQ(mscclpp_ring(team, &in, &out, sizeof(in), 2, false, &seconds), MSCCLPP_OK);
+        CHECK_EQ(mscclpp_links_try(team, &in, &out, sizeof(in), 2, false, &seconds), MSCCLPP_OK);
         CHECK_EQ(out, (rank->rank + rank->size - 1) % rank->size);
     }
 }
@@ -332,7 +332,8 @@ static void wait_in_vain(rank_t *rank)
     mscclpp_team_t *team = NULL;
     mscclpp_status_t status;
     int32_t in = rank->rank, out = -1;
-    const mscclpp_allreduce_args_t args = {&in, &out, 1, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, 1};
+    const mscclpp_allreduce_args_t args = {
+        .sendbuf = &in, .recvbuf = &out, .count = 1, .dtype = MSCCLPP_DTYPE_INT32, .op = MSCCLPP_OP_SUM, .call = 1};
     double started;
 
     be_threaded(rank);
@@ -423,11 +424,11 @@ int main(int argc, char **argv)
     int i;
 
     unit_begin();
-    counting_gpu = mscclpp_gpu_host_ops;
+    counting_gpu = mscclpp_gpu_twin_ops;
     counting_gpu.launch = counting_launch;
     counting_gpu.device_free = waiting_free;
     for (i = 0; i < RANKS; ++i) {
-        mscclpp_room_init(&processes[i].room);
+        mscclpp_admission_init(&processes[i].room);
         pthread_mutex_init(&processes[i].driver, NULL);
         pthread_cond_init(&processes[i].changed, NULL);
     }

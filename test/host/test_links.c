@@ -83,14 +83,15 @@ static void body(rank_t *rank)
                 in[offset + i] = value(rank->rank, i);
             }
             memset(out, PATTERN, max + 2 * GUARD + 16);
-            status =
-                mscclpp_ring(team, in + offset, out + offset + GUARD, sizes[k], 1 + (uint32_t)k * 3, get, &seconds);
+            status = mscclpp_links_try(team, in + offset, out + offset + GUARD, sizes[k], 1 + (uint32_t)k * 3, get,
+                                       &seconds);
             check(rank, status == MSCCLPP_OK && is_right(out + offset, sizes[k], neighbour % rank->size),
                   get ? "get" : "put", sizes[k], offset);
         }
     }
-    check(rank, mscclpp_ring(team, in, out, mscclpp_ring_max(team) + 1, 1, false, &seconds) == MSCCLPP_ERR_INVALID,
-          "refusal", mscclpp_ring_max(team) + 1, 0);
+    check(rank,
+          mscclpp_links_try(team, in, out, mscclpp_links_max(team) + 1, 1, false, &seconds) == MSCCLPP_ERR_INVALID,
+          "refusal", mscclpp_links_max(team) + 1, 0);
     meet(rank);
     mscclpp_team_destroy(team);
     free(in);
