@@ -46,7 +46,7 @@ typedef struct {
     mscclpp_dev_plan_state_t state;
     mscclpp_dev_mailbox_t *mailbox;
     mscclpp_plan_program_t program;
-    mscclpp_dev_host_queue_t *queue;
+    mscclpp_dev_twin_queue_t *queue;
     bool failed;
     char why[200];
 } rank_t;
@@ -185,7 +185,7 @@ static bool start(rank_t *rank)
     args.half = job->half;
     args.alignment = job->plan->alignment;
     args.width = job->width;
-    return rank->program.block_count == 0 || mscclpp_dev_host_launch(rank->queue, &launch) == 0;
+    return rank->program.block_count == 0 || mscclpp_dev_twin_launch(rank->queue, &launch) == 0;
 }
 
 static bool right(rank_t *rank, uint32_t launch)
@@ -235,7 +235,7 @@ static void *run_rank(void *context)
             snprintf(rank->why, sizeof(rank->why), "rank %u cannot be launched", rank->rank);
             rank->failed = true;
         }
-        while (!mscclpp_dev_host_queue_idle(rank->queue)) {
+        while (!mscclpp_dev_twin_queue_idle(rank->queue)) {
             sched_yield();
         }
         rank->failed = rank->failed || !right(rank, launch);
@@ -297,12 +297,12 @@ static const char *set_up(job_t *job, rank_t *rank)
     job->bases[3 * rank->rank + 1] = rank->out;
     job->bases[3 * rank->rank + 2] = rank->scratch;
     job->arrived[rank->rank] = rank->arrived;
-    return mscclpp_dev_host_queue_create(&rank->queue) == 0 ? NULL : "no queue";
+    return mscclpp_dev_twin_queue_create(&rank->queue) == 0 ? NULL : "no queue";
 }
 
 static void tear_down(rank_t *rank)
 {
-    mscclpp_dev_host_queue_destroy(rank->queue);
+    mscclpp_dev_twin_queue_destroy(rank->queue);
     mscclpp_plan_program_destroy(&rank->program);
     free(rank->memory);
     free(rank->scratch);
