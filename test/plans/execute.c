@@ -15,6 +15,7 @@
 #include "mca/common/plan/check.h"
 #include "mca/common/plan/lower.h"
 #include "mca/common/plan/simulate.h"
+#include "mca/common/plan/visit.h"
 
 enum { LAUNCHES = 4, GUARD = 64, SKIPPED = 2 };
 
@@ -357,6 +358,27 @@ static int run(job_t *job, const char *path)
     return status;
 }
 
+static void find_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+{
+    (void)place, (void)pipeline;
+    if (op->reduce != MSCCLPP_PLAN_SUM) {
+        *(mscclpp_plan_reduce_t *)context = op->reduce;
+    }
+}
+
+/* A plan that says sum serves every operation; one that says min or max, that alone. */
+static kind_t served(const mscclpp_plan_t *plan, kind_t kind)
+{
+    mscclpp_plan_reduce_t reduce = MSCCLPP_PLAN_SUM;
+
+    mscclpp_plan_visit(plan, find_op, &reduce);
+    if (reduce != MSCCLPP_PLAN_SUM) {
+        kind.op = reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN;
+        kind.name = reduce == MSCCLPP_PLAN_MAX ? "max" : "min";
+    }
+    return kind;
+}
+
 /* Sizes of a rank's block: one element, odd ones, whole chunks, and for pipelines more than a turn. */
 static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threads, uint64_t most, bool brief)
 {
@@ -366,7 +388,8 @@ static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threa
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && status == 0; ++i) {
         for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && status == 0; ++k) {
-            job_t job = {.plan = plan, .kind = &kinds[k], .threads = threads};
+            const kind_t kind = served(plan, kinds[k]);
+            job_t job = {.plan = plan, .kind = &kind, .threads = threads};
 
             job.block_bytes = counts[i] * job.kind->size;
             if (!mscclpp_plan_chunk_bytes(plan, job.block_bytes, &job.chunk)) {

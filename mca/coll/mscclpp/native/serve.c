@@ -246,7 +246,7 @@ bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, con
     if (NULL != __atomic_load_n(&module->team, __ATOMIC_ACQUIRE) || is_device(call)) {
         return false;
     }
-    if (!call->args.known && call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state) {
+    if (call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state && !all_pass_data(call)) {
         return false; /* others may pass device memory, and ask this rank */
     }
     mca_coll_mscclpp_take_in_hand(module);
