@@ -12,6 +12,7 @@
 
 #include "mca/coll/mscclpp/check/signature.h"
 #include "mca/coll/mscclpp/oob/message.h"
+#include "mca/common/base/call.h"
 #include "mca/common/base/log.h"
 
 /* Ranks that a message names. */
@@ -189,7 +190,8 @@ static mscclpp_status_t check_clock(check_t *check)
     const double waited = mscclpp_now() - check->started;
     const bool late = config->timeout > 0 && waited > config->timeout;
     const bool warn = config->warn_after > 0 && waited > config->warn_after && !check->warned;
-    char name[64], ranks[128];
+    const int rank = ompi_comm_rank(check->module->comm);
+    char name[64], call[112], ranks[128];
 
     if (!late && !warn) {
         return MSCCLPP_OK;
@@ -197,10 +199,12 @@ static mscclpp_status_t check_clock(check_t *check)
     check->warned = true;
     mca_coll_mscclpp_signature_name(check->mine->function, name, sizeof(name));
     list_missing(check, ranks, sizeof(ranks));
-    mscclpp_log(late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
-                "%s: collective call %llu, %s: rank %d has waited %.1f s; ranks that have not come: %s%s",
-                check->oob->label, (unsigned long long)check->number, name, ompi_comm_rank(check->module->comm), waited,
-                ranks, late ? " (parameter timeout)" : "");
+    (void)snprintf(call, sizeof(call), "collective call %llu, %s", (unsigned long long)check->number, name);
+    if (late) {
+        mscclpp_report_deadline(check->oob->label, call, rank, config->timeout, ranks, true);
+    } else {
+        mscclpp_report_late(check->oob->label, call, rank, waited, ranks);
+    }
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/base/call.h"
 #include "mca/common/base/log.h"
 
 #define OOB_RANKS_SHOWN 8
@@ -55,7 +56,8 @@ static mscclpp_status_t check_clock(oob_gather_t *gather)
     double waited = mscclpp_now() - gather->started;
     bool late = config->timeout > 0 && waited > config->timeout;
     bool warn = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
-    char ranks[128];
+    const int rank = ompi_comm_rank(gather->oob->comm);
+    char call[96], ranks[128];
 
     if (!late && !warn) {
         return MSCCLPP_OK;
@@ -66,13 +68,13 @@ static mscclpp_status_t check_clock(oob_gather_t *gather)
     } else {
         list_missing(gather, ranks, sizeof(ranks));
     }
-    mscclpp_log(late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
-                "%s: all-reduce call %llu, set-up of device communication: rank %d has waited %.1f s; ranks that have "
-                "not come: "
-                "%s%s%s",
-                gather->oob->label, (unsigned long long)gather->oob->module->calls, ompi_comm_rank(gather->oob->comm),
-                waited, ranks, late ? " (parameter timeout)" : "",
-                late && !config->check_calls ? MSCCLPP_MAY_NOT_MATCH : "");
+    (void)snprintf(call, sizeof(call), "all-reduce call %llu, set-up of device communication",
+                   (unsigned long long)gather->oob->module->calls);
+    if (late) {
+        mscclpp_report_deadline(gather->oob->label, call, rank, config->timeout, ranks, config->check_calls);
+    } else {
+        mscclpp_report_late(gather->oob->label, call, rank, waited, ranks);
+    }
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
@@ -94,10 +96,10 @@ static mscclpp_status_t accept_part(oob_gather_t *gather, const mca_coll_mscclpp
 void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
                                    int device_rank)
 {
-    mscclpp_error(
-        "%s: all-reduce call %llu: rank %d passed host buffers and rank %d device buffers; pass the same kind on "
-        "all ranks, or set coll_mscclpp_mixed_buffers to 1",
-        mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)call, host_rank, device_rank);
+    char text[48];
+
+    (void)snprintf(text, sizeof(text), "all-reduce call %llu", (unsigned long long)call);
+    mscclpp_report_mixed(mca_coll_mscclpp_comm_name(module->comm), text, host_rank, device_rank);
 }
 
 /* Called with the lock held. MSCCLPP_IN_PROGRESS until everything has come and gone. */
