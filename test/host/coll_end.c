@@ -70,8 +70,12 @@ static mscclpp_status_t make_call(coll_end_t *end, const case_t *c, const void *
 
     ++end->call;
     if (c->coll == CASE_ALLREDUCE) {
-        const mscclpp_allreduce_args_t args = {
-            c->side[rank].in_place ? out : in, out, c->count, c->dtype, c->op, end->call};
+        const mscclpp_allreduce_args_t args = {.sendbuf = c->side[rank].in_place ? out : in,
+                                               .recvbuf = out,
+                                               .count = c->count,
+                                               .dtype = c->dtype,
+                                               .op = c->op,
+                                               .call = end->call};
 
         return mscclpp_allreduce(end->team, &args);
     } else {

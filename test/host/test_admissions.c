@@ -332,7 +332,8 @@ static void wait_in_vain(rank_t *rank)
     mscclpp_team_t *team = NULL;
     mscclpp_status_t status;
     int32_t in = rank->rank, out = -1;
-    const mscclpp_allreduce_args_t args = {&in, &out, 1, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, 1};
+    const mscclpp_allreduce_args_t args = {
+        .sendbuf = &in, .recvbuf = &out, .count = 1, .dtype = MSCCLPP_DTYPE_INT32, .op = MSCCLPP_OP_SUM, .call = 1};
     double started;
 
     be_threaded(rank);

@@ -181,7 +181,12 @@ static void all_reduce(coll_end_t *end, uint64_t seed)
 {
     const size_t count = 1 + (size_t)(seed % 4000);
     int32_t *values = calloc(count, sizeof(*values));
-    const mscclpp_allreduce_args_t args = {values, values, count, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, ++end->call};
+    const mscclpp_allreduce_args_t args = {.sendbuf = values,
+                                           .recvbuf = values,
+                                           .count = count,
+                                           .dtype = MSCCLPP_DTYPE_INT32,
+                                           .op = MSCCLPP_OP_SUM,
+                                           .call = ++end->call};
     const int32_t n = end->rank->size;
     bool good = true;
     size_t i;

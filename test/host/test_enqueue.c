@@ -33,7 +33,12 @@ static void configure(mscclpp_config_t *config, int blocks, int threads, size_t 
 static mscclpp_status_t enqueue(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, const int32_t *in, int32_t *out,
                                 uint64_t count, uint64_t call)
 {
-    const mscclpp_allreduce_args_t args = {in, out, count, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, call};
+    const mscclpp_allreduce_args_t args = {.sendbuf = in,
+                                           .recvbuf = out,
+                                           .count = count,
+                                           .dtype = MSCCLPP_DTYPE_INT32,
+                                           .op = MSCCLPP_OP_SUM,
+                                           .call = call};
 
     return mscclpp_allreduce_enqueue(team, &args, stream);
 }

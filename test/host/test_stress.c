@@ -361,7 +361,8 @@ static void come_and_go(rank_t *rank)
 
     for (i = 0; i < *teams && rank->failures == 0; ++i) {
         mscclpp_team_t *team = create_team(rank);
-        const mscclpp_allreduce_args_t args = {in, out, 8, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, 1};
+        const mscclpp_allreduce_args_t args = {
+            .sendbuf = in, .recvbuf = out, .count = 8, .dtype = MSCCLPP_DTYPE_INT32, .op = MSCCLPP_OP_SUM, .call = 1};
 
         if (team == NULL) {
             break;

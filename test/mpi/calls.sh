@@ -40,6 +40,28 @@ cases_programs() {
     fi
 }
 
+# Nonblocking calls by kernels that their callers run, and by some that run by themselves.
+cases_requests() {
+    local n
+    for n in 2 3 4; do
+        run "request:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_request"
+        run "request:threads:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_request" \
+            --threads
+    done
+    run "request:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
+        --mca coll_mscclpp_twophase_max 16k "$bindir/test_request"
+    run "request:renewal" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
+        --mca coll_mscclpp_epoch_limit 16 "$bindir/test_request"
+    run "request:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_request"
+    run "request:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_request"
+    run "request:zerocopy" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_request"
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    run "request:alone" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_twin_blocks 2 \
+        "$bindir/test_request"
+    run "request:alone:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_linger on \
+        "$bindir/test_request"
+}
+
 # What is staged through host memory.
 cases_stages() {
     local n staged=("${forced[@]}" --mca coll_mscclpp_algorithm stage)

@@ -114,16 +114,16 @@ if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
     [ "$long" = 1 ] || [ "$gpus" -eq 0 ] || most_ranks=$(((mps == 1 ? 8 : 4) * gpus))
 fi
 
-groups=(programs stages algorithms ports nodes nodes_algorithms nodes_collectives nodes_late mixed differs check said
-    no_memory descriptors late idle init rules tune bench selection sync_copies)
+groups=(programs requests stages algorithms ports nodes nodes_algorithms nodes_collectives nodes_late mixed differs
+    check said no_memory descriptors late idle init rules tune bench selection sync_copies)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
     done
 else
     # The longest first, so that the lanes end together.
-    run_lanes "$lanes" nodes programs tune idle nodes_algorithms nodes_collectives algorithms stages nodes_late late \
-        mixed selection differs check said bench ports rules init no_memory descriptors sync_copies
+    run_lanes "$lanes" nodes programs tune idle nodes_algorithms nodes_collectives algorithms requests stages \
+        nodes_late late mixed selection differs check said bench ports rules init no_memory descriptors sync_copies
     for name in "${groups[@]}"; do
         tell "$name"
     done

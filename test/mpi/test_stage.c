@@ -72,8 +72,8 @@ static int start(call_t *call, MPI_Request *request)
     case GATHER:
         return CALL(Gather, gather, sbuf, scount, stype, rbuf, rcount, rtype, call->root);
     case GATHERV:
-        return CALL(Gatherv, gatherv, sbuf, scount, stype, rbuf, NULL == rbuf ? NULL : r->counts,
-                    NULL == rbuf ? NULL : r->displs, rtype, call->root);
+        return CALL(Gatherv, gatherv, sbuf, scount, stype, rbuf, rbuf == NULL ? NULL : r->counts,
+                    rbuf == NULL ? NULL : r->displs, rtype, call->root);
     case REDUCE:
         return CALL(Reduce, reduce, sbuf, rbuf, 2 * call->unit / s->type->ints, stype, op, call->root);
     case REDUCE_SCATTER_BLOCK:
@@ -149,8 +149,9 @@ static bool kernels_may_serve(const call_t *call)
                          REDUCE == call->collective || REDUCE_SCATTER == call->collective ||
                          REDUCE_SCATTER_BLOCK == call->collective;
 
-    return BLOCKING == call->variant && !call->group->inter && !is_neighbor(call->collective) &&
-           (!reduces || &sm_types[PLAIN] == call->send_type) && !mt_parameter_is("algorithm", "stage");
+    return PERSISTENT != call->variant && !call->group->inter && !is_neighbor(call->collective) &&
+           (!reduces || &sm_types[PLAIN] == call->send_type) && !mt_parameter_is("algorithm", "stage") &&
+           !(NONBLOCKING == call->variant && mt_parameter_is("mixed_buffers", "1"));
 }
 
 static void run_call(call_t *call)
@@ -190,16 +191,16 @@ static void run_call(call_t *call)
         if (without || mt_staged(call->group->comm) > before) {
             staged_calls += !without;
             if (!without && kernels_may_serve(call) && !mixed) {
-                mt_fail(__FILE__, __LINE__, "%s on %s%s, root %d: staged, though kernels can serve it",
-                        sm_collective_names[call->collective], call->group->name, call->in_place ? ", in place" : "",
-                        call->root);
+                mt_fail(__FILE__, __LINE__, "%s %s on %s%s, root %d: staged, though kernels can serve it",
+                        variant_names[call->variant], sm_collective_names[call->collective], call->group->name,
+                        call->in_place ? ", in place" : "", call->root);
                 good = false;
             }
         } else if (touches(call) && kernels_may_serve(call)) {
             if (mt_served(call->group->comm) == served && !mixed) {
-                mt_fail(__FILE__, __LINE__, "%s on %s%s, root %d: not served by kernels",
-                        sm_collective_names[call->collective], call->group->name, call->in_place ? ", in place" : "",
-                        call->root);
+                mt_fail(__FILE__, __LINE__, "%s %s on %s%s, root %d: not served by kernels",
+                        variant_names[call->variant], sm_collective_names[call->collective], call->group->name,
+                        call->in_place ? ", in place" : "", call->root);
                 good = false;
             }
             served_calls += 1;

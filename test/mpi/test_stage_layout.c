@@ -19,6 +19,12 @@ static unsigned value(int rank, int index, int salt)
     return (unsigned)mt_mix((uint64_t)rank, (uint64_t)index, (uint64_t)salt);
 }
 
+/* Calls that this component has served, by kernels or staged. */
+static uint64_t taken(MPI_Comm comm)
+{
+    return mt_staged(comm) + (mt_parameter_is("algorithm", "stage") ? 0 : mt_served(comm));
+}
+
 /* Bcasts of single columns, two at once, and single cells here and there: none may write what another received. */
 static void columns(void)
 {
@@ -27,7 +33,7 @@ static void columns(void)
     mt_buffer_t grid = mt_buffer_alloc(MT_DEVICE, sizeof(int) * CELLS, 0);
     int *places = mt_host_alloc(sizeof(int) * ROWS);
     MPI_Datatype vector, column, cells;
-    uint64_t before = mt_staged(MPI_COMM_WORLD);
+    uint64_t before = taken(MPI_COMM_WORLD);
 
     for (int row = 0; row < ROWS; ++row) {
         places[row] = row * COLUMNS + 6 + (int)(mt_mix((uint64_t)row, 1, 2) % 2);
@@ -69,7 +75,7 @@ static void columns(void)
                      i / COLUMNS, at);
         }
     }
-    MT_CHECK(mt_staged(MPI_COMM_WORLD) - before >= 6 * CALLS, "columns: not staged");
+    MT_CHECK(taken(MPI_COMM_WORLD) - before >= 6 * CALLS, "columns: neither served nor staged");
     MT_MPI(MPI_Type_free(&vector));
     MT_MPI(MPI_Type_free(&column));
     MT_MPI(MPI_Type_free(&cells));
@@ -112,7 +118,7 @@ static void equal_pointers(void)
         MPI_Datatype data, element;
         MPI_Request request;
         int length = INTS;
-        uint64_t before = mt_staged(MPI_COMM_WORLD);
+        uint64_t before = taken(MPI_COMM_WORLD);
         intptr_t blocks[2];
         MPI_Aint distance;
 
@@ -134,7 +140,7 @@ static void equal_pointers(void)
         MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
         MT_MPI(MPI_Type_free(&data));
         MT_MPI(MPI_Type_free(&element));
-        MT_CHECK(mt_staged(MPI_COMM_WORLD) - before >= 2, "equal pointers, turn %d: not staged", turn);
+        MT_CHECK(taken(MPI_COMM_WORLD) - before >= 2, "equal pointers, turn %d: neither served nor staged", turn);
         mt_buffer_get(&recv, host, sizeof(int) * INTS * (size_t)mt_size);
         for (int i = 0; i < INTS * mt_size; ++i) {
             MT_CHECK(host[i] == value(i / INTS, i % INTS, turn), "equal pointers, turn %d: integer %d is wrong", turn,
@@ -184,7 +190,7 @@ static apart_t apart_alloc(size_t distance)
 
 static void apart_free(apart_t *apart)
 {
-    if (NULL != apart->reserved) {
+    if (apart->reserved != NULL) {
         munmap(apart->reserved, apart->distance + sizeof(int) * PART_INTS);
         return;
     }
@@ -225,12 +231,6 @@ static MPI_Datatype type_of_two(const mt_buffer_t *first, const mt_buffer_t *sec
     MT_MPI(MPI_Type_commit(&type));
     MT_MPI(MPI_Type_free(&part));
     return type;
-}
-
-/* Calls that this component has served, by kernels or staged. */
-static uint64_t taken(MPI_Comm comm)
-{
-    return mt_staged(comm) + (mt_parameter_is("algorithm", "stage") ? 0 : mt_served(comm));
 }
 
 /* One element that lies in two buffers: absolute, or counted from the first. */

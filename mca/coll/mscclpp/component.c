@@ -133,10 +133,11 @@ static int component_open(void)
 
 static int component_close(void)
 {
-    if (NULL != mca_coll_mscclpp_state.gpu) {
+    if (mca_coll_mscclpp_state.gpu != NULL) {
         mca_coll_mscclpp_nodes_fini();
         mca_coll_mscclpp_mixture_fini();
         mca_coll_mscclpp_check_fini();
+        mca_coll_mscclpp_request_fini();
         mca_coll_mscclpp_stage_fini();
         /* Only programs without MPI_COMM_SELF (sessions alone) come here with teams that are not freed yet. */
         mscclpp_team_finalize(0);
@@ -168,7 +169,7 @@ static long launched(const char *variable)
 {
     const char *value = getenv(variable);
 
-    return NULL == value ? 0 : strtol(value, NULL, 10);
+    return value == NULL ? 0 : strtol(value, NULL, 10);
 }
 
 /* Whether the ranks of this job may lie on several nodes, or are to be taken for such. */
@@ -209,8 +210,11 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (OMPI_SUCCESS != mca_coll_mscclpp_stage_init()) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_check_init()) {
+    if (OMPI_SUCCESS != mca_coll_mscclpp_request_init()) {
         goto err_stage_fini;
+    }
+    if (OMPI_SUCCESS != mca_coll_mscclpp_check_init()) {
+        goto err_request_fini;
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_mixture_init()) {
         goto err_check_fini;
@@ -239,6 +243,9 @@ err_watch_fini:
 
 err_check_fini:
     mca_coll_mscclpp_check_fini();
+
+err_request_fini:
+    mca_coll_mscclpp_request_fini();
 
 err_stage_fini:
     mca_coll_mscclpp_stage_fini();

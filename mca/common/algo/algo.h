@@ -92,6 +92,7 @@ typedef struct {
     bool engines; /* copy engines may serve this call */
     bool ll128;   /* the team's links keep lines of 128 bytes whole */
     bool queued;  /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */
+    bool early;   /* hosts are not to wait for one another before the kernel starts, unless somebody asks for it */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;

@@ -69,6 +69,7 @@ typedef struct {
     mscclpp_dtype_t dtype; /* of collectives that only move data: MSCCLPP_DTYPE_UINT8, as they move bytes */
     mscclpp_op_t op;
     int root;      /* as the communicator numbers it */
+    bool early;    /* as mscclpp_allreduce_args_t has it */
     uint64_t call; /* number of this call on the communicator, from 1 */
 } mscclpp_coll_args_t;
 

@@ -17,7 +17,7 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
     for (i = 0; i < rules->count; ++i) {
         if (input->bytes <= rules->rule[i].bytes) {
             algo = mscclpp_algos[rules->rule[i].algorithm];
-            while (algo->maps_buffers && protocol->zerocopy == 0) {
+            while (algo->maps_buffers && (protocol->zerocopy == 0 || input->early)) {
                 algo = algo->instead;
             }
             return algo;
@@ -102,12 +102,12 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         algo = &mscclpp_algo_allreduce_oneshot;
     } else if (input->bytes <= twophase_max) {
         algo = &mscclpp_algo_allreduce_twophase;
-    } else if (protocol->zerocopy != 0 && input->bytes >= engine_min && !puts &&
+    } else if (protocol->zerocopy != 0 && !input->early && input->bytes >= engine_min && !puts &&
                mscclpp_select_shape(input, &mscclpp_algo_allreduce_engines, choice_p) == MSCCLPP_OK) {
         return MSCCLPP_OK;
     } else if (input->bytes <= put_max && input->nranks > 1) {
         algo = &mscclpp_algo_allreduce_oneshot_put;
-    } else if (protocol->zerocopy != 0) {
+    } else if (protocol->zerocopy != 0 && !input->early) {
         algo = &mscclpp_algo_allreduce_zerocopy;
     } else {
         algo = &mscclpp_algo_allreduce_scratch;

@@ -268,7 +268,7 @@ static void settle_until(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *s
     mscclpp_status_t status;
 
     while ((status = engine->runner->gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < until) {
-        engine->group->oob.progress(engine->group->oob.context);
+        mscclpp_group_progress(engine->group);
     }
     engine->runner->stuck = engine->runner->stuck || status != MSCCLPP_OK;
 }

@@ -74,6 +74,24 @@ bool mscclpp_admission_take(mscclpp_admission_t *room, const mscclpp_admission_g
     return took;
 }
 
+bool mscclpp_admission_enter(mscclpp_admission_t *room, uint32_t blocks, uint32_t limit)
+{
+    bool entered;
+
+    pthread_mutex_lock(&room->lock);
+    entered = room->early == 0 || room->early + blocks <= limit;
+    room->early += entered ? blocks : 0;
+    pthread_mutex_unlock(&room->lock);
+    return entered;
+}
+
+void mscclpp_admission_exit(mscclpp_admission_t *room, uint32_t blocks)
+{
+    pthread_mutex_lock(&room->lock);
+    room->early -= blocks;
+    pthread_mutex_unlock(&room->lock);
+}
+
 void mscclpp_admission_give(mscclpp_admission_t *room)
 {
     pthread_mutex_lock(&room->lock);

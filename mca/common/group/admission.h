@@ -22,6 +22,7 @@ typedef struct mscclpp_admission_guest {
 typedef struct {
     pthread_mutex_t lock;
     bool taken;
+    uint32_t early; /* blocks of kernels that nobody waits for yet */
     mscclpp_admission_guest_t *guests;
 } mscclpp_admission_t;
 
@@ -42,6 +43,13 @@ bool mscclpp_admission_is_first(mscclpp_admission_t *room, const mscclpp_admissi
 
 /* False if it is taken, or another guest comes first. */
 bool mscclpp_admission_take(mscclpp_admission_t *room, const mscclpp_admission_guest_t *guest);
+
+/*
+ * Kernels that start before anybody waits for them have a room of their own in it, of `limit` blocks. False if there is
+ * none for so many more. The first one always has.
+ */
+bool mscclpp_admission_enter(mscclpp_admission_t *room, uint32_t blocks, uint32_t limit);
+void mscclpp_admission_exit(mscclpp_admission_t *room, uint32_t blocks);
 
 /* Gives back what was taken. */
 void mscclpp_admission_give(mscclpp_admission_t *room);

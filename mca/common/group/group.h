@@ -83,6 +83,7 @@ typedef struct {
     uint64_t target;
     uint32_t turns;
     double started;
+    double last_turn; /* in a fiber */
     double next_check;
     bool warned;
     bool pumped; /* a kernel waits for what this thread moves on */
@@ -125,6 +126,9 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
 
 /* Logs that what two ranks ask of the call in hand differs. The error of such a call. */
 mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_board_asked_t asked);
+
+/* Moves the embedding runtime on; or, in a fiber, goes back to whoever does. */
+void mscclpp_group_progress(const mscclpp_group_t *group);
 
 /* One turn. Anything but MSCCLPP_OK is the reason to give up, already logged; the team is not yet marked as broken. */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait);

@@ -1,4 +1,5 @@
 /* Meetings of a team's ranks before a launch, with room for the kernels of all. */
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
@@ -41,7 +42,9 @@ static void pause_briefly(void)
 {
     const struct timespec pause = {.tv_nsec = PAUSE};
 
-    nanosleep(&pause, NULL);
+    if (!mscclpp_fiber_yield()) {
+        nanosleep(&pause, NULL);
+    }
 }
 
 /* Until no other team of this process comes before this one. */

@@ -4,6 +4,7 @@
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/call.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
@@ -13,6 +14,12 @@
 
 /* Seconds between two looks at what is slow to look at. */
 #define LOOK_PERIOD 1e-3
+
+/*
+ * What a wait in a fiber counts of the time between two turns at most, in seconds: the application does not come to the
+ * runtime meanwhile, and peers may wait for this rank rather than this rank for them.
+ */
+#define AWAY_MAX 1.0
 
 /* Seconds for which nobody asks the runtime about kernels that such a question may keep from ending. */
 #define PATIENT_SECONDS 5.0
@@ -230,18 +237,37 @@ bool mscclpp_group_may_ask(const mscclpp_group_wait_t *wait)
            (wait->started > 0 && mscclpp_now() - wait->started > PATIENT_SECONDS);
 }
 
+void mscclpp_group_progress(const mscclpp_group_t *group)
+{
+    if (!mscclpp_fiber_yield()) {
+        group->oob.progress(group->oob.context);
+    }
+}
+
+static void leave_out_absence(mscclpp_group_wait_t *wait, double now)
+{
+    if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {
+        wait->started += now - wait->last_turn - AWAY_MAX;
+    }
+    wait->last_turn = now;
+}
+
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 {
     mscclpp_group_t *group = wait->group;
+    const bool in_fiber = mscclpp_fiber_inside();
     mscclpp_group_notice_t failed, host;
     mscclpp_status_t status;
     double now;
 
-    group->oob.progress(group->oob.context);
-    if (++wait->turns % (group->on_twin ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0) {
+    mscclpp_group_progress(group);
+    if (++wait->turns % (group->on_twin ? TWIN_LOOK_TURNS : LOOK_TURNS) != 0 && !in_fiber) {
         return MSCCLPP_OK;
     }
     now = mscclpp_now();
+    if (in_fiber) {
+        leave_out_absence(wait, now);
+    }
     if (wait->started <= 0) {
         wait->started = now;
         wait->next_check = now + LOOK_PERIOD;

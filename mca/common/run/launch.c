@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mca/common/base/clock.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
 #include "mca/common/gpu/streams.h"
@@ -32,6 +33,16 @@ void mscclpp_runner_give_stream(mscclpp_runner_t *runner)
     runner->stream = NULL;
 }
 
+mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner)
+{
+    mscclpp_status_t status = MSCCLPP_IN_PROGRESS;
+
+    while (mscclpp_fiber_inside() && (status = runner->gpu->stream_query(runner->stream)) == MSCCLPP_IN_PROGRESS) {
+        (void)mscclpp_fiber_yield();
+    }
+    return status < 0 ? status : runner->gpu->stream_sync(runner->stream);
+}
+
 /* What a launch in the caller's thread does while it waits; the first failure tells the kernel to leave. */
 typedef struct {
     mscclpp_runner_t *runner;
@@ -46,6 +57,8 @@ static void inline_turn(void *context)
     if (turn->status == MSCCLPP_OK) {
         mscclpp_runner_t *runner = turn->runner;
 
+        /* The kernel knows this function by now. Others may be launched in this thread before it is gone on with. */
+        runner->gpu->set_progress(NULL, NULL);
         turn->status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
         if (turn->status == MSCCLPP_OK) {
             turn->status = mscclpp_group_wait_turn(&turn->wait);
@@ -68,7 +81,7 @@ static void await_leaving(mscclpp_runner_t *runner)
             runner->stuck = true;
             return;
         }
-        runner->group->oob.progress(runner->group->oob.context);
+        mscclpp_group_progress(runner->group);
     }
 }
 
@@ -110,6 +123,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
     mscclpp_group_wait_t wait;
+    const bool spins = !runner->group->on_twin && !mscclpp_fiber_inside();
     mscclpp_status_t status = MSCCLPP_OK;
     uint32_t polls = 0;
 
@@ -124,9 +138,9 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
         }
         if (status != MSCCLPP_OK) {
             /* The pump's own; below it tells the kernel to leave. */
-        } else if ((polls % MISS_POLLS == 0 || runner->group->on_twin) && mscclpp_linger_missed(runner)) {
+        } else if ((polls % MISS_POLLS == 0 || !spins) && mscclpp_linger_missed(runner)) {
             status = start_again(runner, launch, what);
-        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && !runner->group->on_twin) {
+        } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && spins) {
             continue;
         } else {
             status = mscclpp_group_wait_turn(&wait);

@@ -53,6 +53,19 @@ struct mscclpp_runner {
 mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner);
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner);
 
+/* Until all that has been queued in the stream taken has ended. In a fiber others go on meanwhile. */
+mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
+
+/*
+ * early.c: blocks of a kernel that nobody waits for yet, at most: those of a few communicators run beside one that
+ * somebody does wait for. 0: there is no limit.
+ */
+uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
+
+/* Waits until there is room for so many blocks of such a kernel beside the others', and gives it back. */
+mscclpp_status_t mscclpp_runner_enter_early(mscclpp_runner_t *runner, uint32_t blocks, uint64_t bytes);
+void mscclpp_runner_leave_early(const mscclpp_runner_t *runner, uint32_t blocks);
+
 /* The kernel arguments that all calls share. */
 void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args);
 

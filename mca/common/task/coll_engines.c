@@ -127,7 +127,7 @@ static void settle(const engines_t *engines)
     for (i = 0; i < engines->count; ++i) {
         while ((status = team->runner.gpu->stream_query(engines->stream[i])) == MSCCLPP_IN_PROGRESS &&
                mscclpp_now() < until) {
-            team->group.oob.progress(team->group.oob.context);
+            mscclpp_group_progress(&team->group);
         }
         team->runner.stuck = team->runner.stuck || status != MSCCLPP_OK;
     }

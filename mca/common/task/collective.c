@@ -132,7 +132,7 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
 /* Copies home what is there now, block by block. */
 static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 {
-    const mscclpp_team_t *team = task->team;
+    mscclpp_team_t *team = task->team;
     char *home = task->args->out;
     mscclpp_status_t status = MSCCLPP_OK;
     int peer;
@@ -140,7 +140,7 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
     if (task->args->out_pack_count > 0) {
         status = mscclpp_coll_pack(task, task->args->out_packs, task->args->out_pack_count, task->out_stand_in, true,
                                    task->out_far);
-        return status == MSCCLPP_OK ? team->runner.gpu->stream_sync(task->stream) : status;
+        return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&team->runner) : status;
     }
     if (MSCCLPP_DEV_COMBINES(task->pattern)) {
         const uint64_t bytes = mscclpp_coll_result_bytes(task);
@@ -155,7 +155,7 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
                                             (char *)task->out_stand_in + block.offset, block.bytes);
         }
     }
-    return status == MSCCLPP_OK ? team->runner.gpu->stream_sync(task->stream) : status;
+    return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&team->runner) : status;
 }
 
 static mscclpp_status_t restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status)
@@ -175,6 +175,12 @@ static mscclpp_status_t restore_buffers(mscclpp_coll_task_t *task, mscclpp_statu
         team->runner.gpu->temp_free(task->stream, task->in_stand_in);
     }
     return status;
+}
+
+/* Nobody waits for the call yet, and nobody has asked for what lets hosts wait for one another. */
+static bool is_early(const mscclpp_coll_task_t *task)
+{
+    return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
 }
 
 static void describe(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
@@ -197,7 +203,8 @@ static void describe(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_
 
 static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
 {
-    return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied, mapped, &task->choice);
+    return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied, mapped && !is_early(task),
+                               &task->choice);
 }
 
 static bool needs_mapping(const mscclpp_coll_task_t *task)
@@ -297,6 +304,18 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     return mscclpp_runner_launch(&task->team->runner, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
 }
 
+static mscclpp_status_t launch_early(mscclpp_coll_task_t *task)
+{
+    const uint32_t blocks = task->choice.nblocks;
+    mscclpp_status_t status = mscclpp_runner_enter_early(&task->team->runner, blocks, task->most);
+
+    if (status == MSCCLPP_OK) {
+        status = launch(task);
+        mscclpp_runner_leave_early(&task->team->runner, blocks);
+    }
+    return status;
+}
+
 /* Everything after the choice. Any error breaks the team, since peers may be under way. */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
@@ -306,7 +325,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
 
     /* Peers' engines, which have streams of their own, may be at work here once buffers are exchanged. */
     if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
-        status = team->runner.gpu->stream_sync(task->stream);
+        status = mscclpp_runner_await_stream(&team->runner);
     }
     if (status == MSCCLPP_OK && needs_mapping(task)) {
         status = mscclpp_coll_exchange(task, &mapped);
@@ -331,7 +350,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = mscclpp_group_meet(&team->group, task->most);
     }
     if (status == MSCCLPP_OK) {
-        status = launch(task);
+        status = task->args->early ? launch_early(task) : launch(task);
     }
     mscclpp_group_give_room(&team->group);
     return status;
@@ -354,7 +373,7 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
         status = task->team->runner.gpu->copy(task->stream, (char *)args->out + (combines ? 0 : to.offset),
                                               (const char *)args->in + from.offset, bytes);
     }
-    return status == MSCCLPP_OK ? task->team->runner.gpu->stream_sync(task->stream) : status;
+    return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
 /*
@@ -401,6 +420,11 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     mscclpp_status_t status;
 
     describe(team, task->args->dtype, &input);
+    if (task->args->early) {
+        input.early = true;
+        input.engines = input.engines && !is_early(task);
+        input.block_limit = mscclpp_runner_early_blocks(&team->runner);
+    }
     status = choose(task, &input, true); /* equal on all ranks if it refuses: sizes take no part in that */
     if (status != MSCCLPP_OK) {
         return status;

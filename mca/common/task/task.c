@@ -128,7 +128,7 @@ static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
             status = team->runner.gpu->copy(task->stream, task->args->recvbuf, task->out_stand_in, task->bytes);
         }
         if (status == MSCCLPP_OK) {
-            status = team->runner.gpu->stream_sync(task->stream);
+            status = mscclpp_runner_await_stream(&team->runner);
         }
         team->runner.gpu->temp_free(task->stream, task->out_stand_in);
     }
@@ -157,10 +157,12 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->one_gpu = team->one_gpu;
     /* Engines copy bytes, padding included, and the host feeds them. */
     input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype) &&
-                     (team->engine == NULL || team->engine->usable);
+                     (team->engine == NULL || team->engine->usable) &&
+                     (!task->args->early || team->protocol.algorithm >= 0);
     input->ll128 = team->ll128;
     input->queued = task->app_stream != NULL;
-    input->block_limit = team->runner.block_limit;
+    input->early = task->args->early;
+    input->block_limit = task->args->early ? mscclpp_runner_early_blocks(&team->runner) : team->runner.block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->runner.layout;
     return mscclpp_select_allreduce(input, &task->choice);
@@ -240,7 +242,7 @@ static mscclpp_status_t launch(task_t *task)
         mscclpp_status_t status = MSCCLPP_OK;
 
         if (task->in_stand_in != NULL || task->out_stand_in != NULL) {
-            status = task->team->runner.gpu->stream_sync(task->stream); /* engines have streams of their own */
+            status = mscclpp_runner_await_stream(&task->team->runner); /* engines have streams of their own */
         }
         return status != MSCCLPP_OK
                    ? status
@@ -250,6 +252,18 @@ static mscclpp_status_t launch(task_t *task)
         return mscclpp_fabric_run(task->team->fabric, task->app_stream, &task->choice, args);
     }
     return mscclpp_runner_launch(&task->team->runner, task->app_stream, &launch, task->choice.algo->name);
+}
+
+static mscclpp_status_t launch_early(task_t *task)
+{
+    const uint32_t blocks = task->choice.nblocks;
+    mscclpp_status_t status = mscclpp_runner_enter_early(&task->team->runner, blocks, task->bytes);
+
+    if (status == MSCCLPP_OK) {
+        status = launch(task);
+        mscclpp_runner_leave_early(&task->team->runner, blocks);
+    }
+    return status;
 }
 
 /* A team of one: the result is the operand. */
@@ -265,7 +279,7 @@ static mscclpp_status_t copy_alone(task_t *task)
         return status;
     }
     status = task->team->runner.gpu->copy(task->stream, task->args->recvbuf, task->args->sendbuf, task->bytes);
-    return status == MSCCLPP_OK ? task->team->runner.gpu->stream_sync(task->stream) : status;
+    return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
 /* An algorithm that was asked for by name and does not serve is said aloud, once a process. */
@@ -323,7 +337,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
         status = mscclpp_group_meet(&team->group, task->bytes);
     }
     if (status == MSCCLPP_OK) {
-        status = launch(task);
+        status = task->args->early ? launch_early(task) : launch(task);
     }
     mscclpp_group_give_room(&team->group);
     if (wait) {

@@ -17,6 +17,11 @@ typedef struct {
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
     uint64_t call; /* number of this call on the communicator, from 1, for messages and mscclpp_team_announce */
+    /*
+     * Equal on all ranks: nobody waits for the call yet, which runs in a fiber (mca/common/base/fiber.h). What does not
+     * make the hosts wait for one another is preferred, so that the kernel starts at once.
+     */
+    bool early;
 } mscclpp_allreduce_args_t;
 
 /*

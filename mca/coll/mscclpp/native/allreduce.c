@@ -1,6 +1,8 @@
 #include "mca/coll/mscclpp/native/gate.h"
 
+#include "mca/coll/mscclpp/check/check.h"
 #include "mca/coll/mscclpp/native/native.h"
+#include "mca/coll/mscclpp/native/request.h"
 #include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/task/task.h"
 
@@ -24,8 +26,8 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
 {
     int rc;
 
-    if (NULL != module->team) {
-        mscclpp_team_announce(module->team, module->calls, MSCCLPP_CALL_HOST);
+    if (module->team != NULL) {
+        mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
     }
     /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
@@ -51,13 +53,18 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
         module->told_broken = true; /* an application that goes on under MPI_ERRORS_RETURN may call often */
         mscclpp_error("%s: %s call %llu: an earlier call failed, which broke the communicator for device buffers; this "
                       "and further calls on them return an error",
-                      mca_coll_mscclpp_comm_name(module->comm), collective, (unsigned long long)module->calls);
+                      mca_coll_mscclpp_comm_name(module->comm), collective, (unsigned long long)module->in_hand);
     }
     return MPI_ERR_OTHER;
 }
 
-static int call_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
-                          mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
+/*
+ * The call in hand, on device buffers. True if it is over, with *rc_p as its result; else it has to be staged. `early`:
+ * it runs in a fiber.
+ */
+static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
+                            mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
+                            bool early, int *rc_p)
 {
     mscclpp_allreduce_args_t args = {
         .sendbuf = MPI_IN_PLACE == sendbuf ? recvbuf : sendbuf,
@@ -65,22 +72,25 @@ static int call_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf
         .count = (uint64_t)count,
         .dtype = mca_coll_mscclpp_dtype(datatype),
         .op = mca_coll_mscclpp_op(op),
-        .call = module->calls,
+        .call = module->in_hand,
+        .early = early,
     };
     mscclpp_status_t status;
 
     if (MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state) {
-        return mca_coll_mscclpp_refuse_broken(module, "all-reduce");
+        *rc_p = mca_coll_mscclpp_refuse_broken(module, "all-reduce");
+        return true;
     }
     /* Equal on all ranks: MPI wants the same operation and elements of the same types from all of them. */
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
-        return stage(module, sendbuf, recvbuf, count, datatype, op);
+        return false;
     }
     if (mca_coll_mscclpp_have_team(module, sendbuf, recvbuf, &status)) {
         status = mscclpp_allreduce(module->team, &args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
             mca_coll_mscclpp_count_served(module);
-            return OMPI_SUCCESS;
+            *rc_p = OMPI_SUCCESS;
+            return true;
         }
         if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
             status = MSCCLPP_OK;
@@ -88,9 +98,10 @@ static int call_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf
     }
     if (MSCCLPP_OK != status) {
         module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
-        return mca_coll_mscclpp_status_to_ompi(status);
+        *rc_p = mca_coll_mscclpp_status_to_ompi(status);
+        return true;
     }
-    return stage(module, sendbuf, recvbuf, count, datatype, op);
+    return false;
 }
 
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
@@ -99,22 +110,102 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
     bool device;
+    int rc;
 
     if (0 == count) {
         return OMPI_SUCCESS;
     }
+    mca_coll_mscclpp_request_await(module);
     if (OPAL_UNLIKELY(!ompi_datatype_is_predefined(datatype))) {
         /* Its data need not lie where the pointers do; staging looks there, and steps aside for host memory. */
         return stage(module, sendbuf, recvbuf, count, datatype, op);
     }
     device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
-    __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
+    mca_coll_mscclpp_take_in_hand(module);
     if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && ompi_comm_size(comm) > 1) {
-        int rc = mca_coll_mscclpp_agree_on_kind(module, &device);
+        rc = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
     }
-    return OPAL_LIKELY(!device) ? call_on_host(module, sendbuf, recvbuf, count, datatype, op)
-                                : call_on_device(module, sendbuf, recvbuf, count, datatype, op);
+    if (OPAL_LIKELY(!device)) {
+        return call_on_host(module, sendbuf, recvbuf, count, datatype, op);
+    }
+    return serve_on_device(module, sendbuf, recvbuf, count, datatype, op, false, &rc)
+               ? rc
+               : stage(module, sendbuf, recvbuf, count, datatype, op);
 }
+
+/* What kernels do not serve is staged, or left to Open MPI where that takes device buffers itself. */
+static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
+                            struct ompi_op_t *op, mca_coll_mscclpp_module_t *module, ompi_request_t **request_p)
+{
+    return mca_coll_mscclpp_state.stage_others
+               ? mca_coll_mscclpp_stage_iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p, &module->super)
+               : module->previous.iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p,
+                                             module->previous.iallreduce_module);
+}
+
+/* The parts of a nonblocking call that are carried out in its turn. */
+#define PASSED (sbuf, rbuf, count, type, op)
+
+static int hand_over(mca_coll_mscclpp_request_t *request)
+{
+    return other_iallreduce(MCA_COLL_MSCCLPP_KEPT(request, PASSED), request->module, &request->inner);
+}
+
+static int serve_later(mca_coll_mscclpp_request_t *request)
+{
+    int rc;
+
+    return serve_on_device(request->module, MCA_COLL_MSCCLPP_KEPT(request, PASSED), true, &rc) ? rc
+                                                                                               : hand_over(request);
+}
+
+/*
+ * Open MPI itself calls this function while it makes communicators, with integers of the host and not at the same point
+ * on all ranks: calls on host memory do not count. To the twin all memory is the device's.
+ */
+static bool is_applications(const mca_coll_mscclpp_module_t *module, const void *caller)
+{
+    return !mca_coll_mscclpp_state.gpu->twin || module->comparing || mca_coll_mscclpp_check_wanted(module, caller);
+}
+
+static int start(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
+                 struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
+                 mca_coll_base_module_t *base)
+{
+    mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
+    mca_coll_mscclpp_request_t *request;
+    const bool device = 0 != count && ompi_datatype_is_predefined(type) &&
+                        (mca_coll_mscclpp_is_device(rbuf) || mca_coll_mscclpp_is_device(sbuf)) &&
+                        !mca_coll_mscclpp_state.config.mixed_buffers &&
+                        is_applications(module, __builtin_return_address(0));
+
+    (void)comm;
+    if (!device && mca_coll_mscclpp_request_none(module)) {
+        return other_iallreduce(sbuf, rbuf, count, type, op, module, request_p);
+    }
+    request = mca_coll_mscclpp_request_new(module, device ? serve_later : hand_over, device);
+    if (request == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    MCA_COLL_MSCCLPP_KEEP(request, PASSED);
+    return mca_coll_mscclpp_request_submit(request, request_p);
+}
+
+static int make(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
+                struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,
+                ompi_request_t **request_p, mca_coll_base_module_t *base)
+{
+    mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
+
+    mca_coll_mscclpp_request_await(module);
+    return mca_coll_mscclpp_state.stage_others
+               ? mca_coll_mscclpp_stage_allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p, base)
+               : module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
+                                                 module->previous.allreduce_init_module);
+}
+
+const mca_coll_mscclpp_fn_t(iallreduce) mca_coll_mscclpp_native_iallreduce = start;
+const mca_coll_mscclpp_fn_t(allreduce_init) mca_coll_mscclpp_native_allreduce_init = make;

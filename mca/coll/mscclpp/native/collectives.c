@@ -46,7 +46,74 @@ typedef struct ompi_datatype_t type_t;
         mca_coll_mscclpp_native_leave(module);                                                                         \
         return rc;                                                                                                     \
     }                                                                                                                  \
-    const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_ = call_##name_
+    const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_ = call_##name_;                                 \
+                                                                                                                       \
+    static int other_i##name_(LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request_p,              \
+                              mca_coll_mscclpp_module_t *module)                                                       \
+    {                                                                                                                  \
+        return mca_coll_mscclpp_state.stage_others                                                                     \
+                   ? mca_coll_mscclpp_stage_i##name_(LIST args_, comm, request_p, &module->super)                      \
+                   : module->previous.i##name_(LIST args_, comm, request_p, module->previous.i##name_##_module);       \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int hand_over_##name_(mca_coll_mscclpp_request_t *request)                                                  \
+    {                                                                                                                  \
+        return other_i##name_(MCA_COLL_MSCCLPP_KEPT(request, args_), request->module->comm, &request->inner,           \
+                              request->module);                                                                        \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int later_##name_(mca_coll_mscclpp_request_t *request)                                                      \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = request->module;                                                           \
+        call_t call;                                                                                                   \
+        int rc = OMPI_SUCCESS;                                                                                         \
+                                                                                                                       \
+        (void)mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_);                                        \
+        if (fill_##name_(&call, ompi_comm_rank(module->comm), MCA_COLL_MSCCLPP_KEPT(request, args_)) &&                \
+            !mca_coll_mscclpp_native_serve_later(module, &call, &rc)) {                                                \
+            rc = hand_over_##name_(request);                                                                           \
+        }                                                                                                              \
+        return rc;                                                                                                     \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int start_##name_(LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request_p,               \
+                             mca_coll_base_module_t *base)                                                             \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        const bool never = mca_coll_mscclpp_native_never(module);                                                      \
+        mca_coll_mscclpp_request_t *request;                                                                           \
+        call_t call;                                                                                                   \
+                                                                                                                       \
+        if (mca_coll_mscclpp_request_none(module)) {                                                                   \
+            if (!never) {                                                                                              \
+                (void)mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_);                                \
+                (void)fill_##name_(&call, ompi_comm_rank(comm), LIST args_);                                           \
+            }                                                                                                          \
+            if (never || mca_coll_mscclpp_native_goes_at_once(module, &call)) {                                        \
+                return other_i##name_(LIST args_, comm, request_p, module);                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+        request = mca_coll_mscclpp_request_new(module, never ? hand_over_##name_ : later_##name_, !never);             \
+        if (request == NULL) {                                                                                         \
+            return MPI_ERR_NO_MEM;                                                                                     \
+        }                                                                                                              \
+        MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
+        return mca_coll_mscclpp_request_submit(request, request_p);                                                    \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int make_##name_(LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,                  \
+                            ompi_request_t **request_p, mca_coll_base_module_t *base)                                  \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+                                                                                                                       \
+        mca_coll_mscclpp_request_await(module);                                                                        \
+        return mca_coll_mscclpp_state.stage_others                                                                     \
+                   ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                    \
+                   : module->previous.name_##_init(LIST args_, comm, info, request_p,                                  \
+                                                   module->previous.name_##_init_module);                              \
+    }                                                                                                                  \
+    const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_;                            \
+    const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = make_##name_
 
 /* The beginning of element `index` of a buffer. */
 static char *element(const void *buffer, ptrdiff_t index, type_t *type)

@@ -13,6 +13,15 @@ int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *devi
 bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                 mscclpp_status_t *status_p);
 
+/* A call that waits counts, and is carried out at once. */
+static inline void mca_coll_mscclpp_take_in_hand(mca_coll_mscclpp_module_t *module)
+{
+    const uint64_t call = module->calls + 1;
+
+    __atomic_store_n(&module->calls, call, __ATOMIC_RELAXED);
+    __atomic_store_n(&module->in_hand, call, __ATOMIC_RELAXED);
+}
+
 /* The error of a call on a communicator that an earlier call has broken. */
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
 

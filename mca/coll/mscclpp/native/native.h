@@ -1,11 +1,12 @@
 /*
- * Blocking collectives other than all-reduce that kernels serve: what each says of its call, and the gate that all of
+ * Collectives other than all-reduce that kernels serve: what each says of its call, and the gate that all of
  * them go through. Device buffers that the gate does not serve go to staging (mca/coll/mscclpp/stage/stage.h), and host
  * buffers to the component that was there before.
  */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
 #define MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
 
+#include "mca/coll/mscclpp/native/request.h"
 #include "mca/coll/mscclpp/ompi/module.h"
 
 #include "mca/common/task/collective.h"
@@ -70,6 +71,18 @@ size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t 
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
 void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module);
 
+/* The same in a fiber, of a call that has its number. */
+bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
+
+/* True if no nonblocking call of the communicator ever comes to the gate. Equal on all ranks. */
+bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module);
+
+/*
+ * Of one that does, while nothing of the communicator is under way: true if this rank passes host memory and there is
+ * no team whose ranks could tell it otherwise. The call has been counted then.
+ */
+bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
+
 /* Declares the function of each collective, which staging has one of as well. */
 #define MCA_COLL_MSCCLPP_NATIVE(X)                                                                                     \
     X(allgather)                                                                                                       \
@@ -88,10 +101,26 @@ void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module);
     X(scan)                                                                                                            \
     X(exscan)
 
+/* pass.c: those that wait for nobody of the rest, which kernels do not serve. */
+#define MCA_COLL_MSCCLPP_PASSED_ON(X)                                                                                  \
+    X(neighbor_allgather)                                                                                              \
+    X(neighbor_allgatherv)                                                                                             \
+    X(neighbor_alltoall)                                                                                               \
+    X(neighbor_alltoallv)                                                                                              \
+    X(neighbor_alltoallw)                                                                                              \
+    X(barrier)
+
 #define MCA_COLL_MSCCLPP_NATIVE_DECLARE(name_)                                                                         \
     extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_;
+#define MCA_COLL_MSCCLPP_LATER_DECLARE(name_)                                                                          \
+    extern const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_;                                     \
+    extern const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init;
 MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_NATIVE_DECLARE)
+MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_LATER_DECLARE)
+MCA_COLL_MSCCLPP_PASSED_ON(MCA_COLL_MSCCLPP_LATER_DECLARE)
+MCA_COLL_MSCCLPP_LATER_DECLARE(allreduce)
 #undef MCA_COLL_MSCCLPP_NATIVE_DECLARE
+#undef MCA_COLL_MSCCLPP_LATER_DECLARE
 
 /* allreduce.c */
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,

@@ -10,7 +10,7 @@
 /* Ranks of this node can agree on the way of a call once one on device buffers has made them a team. */
 static bool have_board(const mca_coll_mscclpp_module_t *module)
 {
-    return NULL != module->team && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
+    return module->team != NULL && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
 }
 
 /*
@@ -22,22 +22,46 @@ static bool follow(mca_coll_mscclpp_module_t *module)
     mscclpp_team_t *team = module->team;
     bool device = false;
 
-    mscclpp_team_announce(team, module->calls, MSCCLPP_CALL_EITHER);
-    while (!mscclpp_team_is_decided(team, module->calls, &device) &&
-           mscclpp_team_awaits_announcements(team, module->calls)) {
-        opal_progress();
+    mscclpp_team_announce(team, module->in_hand, MSCCLPP_CALL_EITHER);
+    while (!mscclpp_team_is_decided(team, module->in_hand, &device) &&
+           mscclpp_team_awaits_announcements(team, module->in_hand)) {
+        mca_coll_mscclpp_progress();
     }
     /* Who announces has decided before, but perhaps after the look above. */
-    (void)mscclpp_team_is_decided(team, module->calls, &device);
+    (void)mscclpp_team_is_decided(team, module->in_hand, &device);
     return device;
+}
+
+/* The maxima of all ranks, of a nonblocking call by one that does not block either. */
+static int agree(mca_coll_mscclpp_module_t *module, const uint64_t *mine, uint64_t *all, int count)
+{
+    ompi_request_t *request;
+    int rc;
+
+    if (!mscclpp_fiber_inside()) {
+        return module->previous.allreduce(mine, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+                                          module->previous.allreduce_module);
+    }
+    rc = module->previous.iallreduce(mine, all, count, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+                                     &request, module->previous.iallreduce_module);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    while (!REQUEST_COMPLETE(request)) {
+        mca_coll_mscclpp_progress();
+    }
+    opal_atomic_rmb();
+    rc = request->req_status.MPI_ERROR;
+    (void)ompi_request_free(&request);
+    return rc;
 }
 
 /* Yields on all ranks whether any of them passes device memory, and the size of the largest block. */
 static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *device_p)
 {
-    uint64_t mine[2] = {*device_p, call->args.most}, all[2] = {0, 0};
-    const int rc = module->previous.allreduce(mine, all, 2, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
-                                              module->previous.allreduce_module);
+    const uint64_t mine[2] = {*device_p, call->args.most};
+    uint64_t all[2] = {0, 0};
+    const int rc = agree(module, mine, all, 2);
 
     *device_p = 0 != all[0];
     call->args.most = all[1];
@@ -77,12 +101,17 @@ static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_nat
     return false;
 }
 
+static void announce_host(mca_coll_mscclpp_module_t *module)
+{
+    if (module->team != NULL) {
+        mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
+    }
+}
+
 /* Tells peers, and whoever looks for mixtures, that this rank is about to be in the host call of another component. */
 static void begin_host_call(mca_coll_mscclpp_module_t *module)
 {
-    if (NULL != module->team) {
-        mscclpp_team_announce(module->team, module->calls, MSCCLPP_CALL_HOST);
-    }
+    announce_host(module);
     /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
 }
@@ -122,24 +151,38 @@ static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native
     return true;
 }
 
+/* What a rank passes itself, or, where ranks can tell one another, what the first one that comes passes. */
+static bool takes_device(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
+{
+    const bool device = is_device(call);
+
+    if (!have_board(module)) {
+        return device;
+    }
+    return device || call->touches ? mscclpp_team_decide(module->team, module->in_hand, device) : follow(module);
+}
+
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
-    bool device = is_device(call);
+    bool device;
 
-    __atomic_store_n(&module->calls, module->calls + 1, __ATOMIC_RELAXED);
-    call->args.call = module->calls;
+    mca_coll_mscclpp_request_await(module);
+    mca_coll_mscclpp_take_in_hand(module);
+    call->args.call = module->in_hand;
     if (agrees_first(module, call)) {
+        device = is_device(call);
         *rc_p = agree_on_exchange(module, call, &device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
         }
     } else if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && call->ranks > 1) {
+        device = is_device(call);
         *rc_p = mca_coll_mscclpp_agree_on_kind(module, &device);
         if (OMPI_SUCCESS != *rc_p) {
             return true;
         }
-    } else if (have_board(module)) {
-        device = device || call->touches ? mscclpp_team_decide(module->team, module->calls, device) : follow(module);
+    } else {
+        device = takes_device(module, call);
     }
     if (OPAL_LIKELY(!device)) {
         begin_host_call(module);
@@ -150,4 +193,47 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
         return true;
     }
     return on_device(module, call, rc_p);
+}
+
+bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
+{
+    bool device = is_device(call);
+
+    call->args.call = module->in_hand;
+    call->args.early = true;
+    if (agrees_first(module, call)) {
+        *rc_p = agree_on_exchange(module, call, &device);
+        if (OMPI_SUCCESS != *rc_p) {
+            return true;
+        }
+    } else {
+        device = takes_device(module, call);
+    }
+    if (!device) {
+        announce_host(module);
+        return false;
+    }
+    if (OMPI_SUCCESS != call->rc) {
+        *rc_p = call->rc;
+        return true;
+    }
+    return on_device(module, call, rc_p);
+}
+
+bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module)
+{
+    /* With mixed_buffers ranks would have to wait for one another before each call. */
+    return mca_coll_mscclpp_state.config.mixed_buffers || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS;
+}
+
+bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
+{
+    if (__atomic_load_n(&module->team, __ATOMIC_ACQUIRE) != NULL || is_device(call)) {
+        return false;
+    }
+    if (!call->args.known && call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state) {
+        return false; /* others may pass device memory, and ask this rank */
+    }
+    mca_coll_mscclpp_take_in_hand(module);
+    return true;
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "mca/common/base/config.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/gpu/gpu.h"
 #include "mca/common/team/team.h"
 
@@ -92,19 +93,25 @@
     MCA_COLL_MSCCLPP_COLLECTIVES(X)                                                                                    \
     X(reduce_local)
 
+/* All slots that a module may fill; those of the barrier for the order of calls alone. */
+#define MCA_COLL_MSCCLPP_SLOTS(X)                                                                                      \
+    MCA_COLL_MSCCLPP_ALL(X)                                                                                            \
+    X(ibarrier)                                                                                                        \
+    X(barrier_init)
+
 /* The functions that were in the communicator's table before this module, and their modules (retained). */
 typedef struct {
 #define MCA_COLL_MSCCLPP_PREVIOUS(name_)                                                                               \
     mca_coll_mscclpp_fn_t(name_) name_;                                                                                \
     mca_coll_base_module_t *name_##_module;
-    MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_PREVIOUS)
+    MCA_COLL_MSCCLPP_SLOTS(MCA_COLL_MSCCLPP_PREVIOUS)
 #undef MCA_COLL_MSCCLPP_PREVIOUS
 } mca_coll_mscclpp_previous_t;
 
 /* The functions of this module; NULL for what it leaves to those before it. */
 typedef struct {
 #define MCA_COLL_MSCCLPP_OWN(name_) mca_coll_mscclpp_fn_t(name_) name_;
-    MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_OWN)
+    MCA_COLL_MSCCLPP_SLOTS(MCA_COLL_MSCCLPP_OWN)
 #undef MCA_COLL_MSCCLPP_OWN
 } mca_coll_mscclpp_own_t;
 
@@ -116,6 +123,15 @@ typedef enum {
 } mca_coll_mscclpp_team_state_t;
 
 typedef struct mca_coll_mscclpp_oob mca_coll_mscclpp_oob_t;
+typedef struct mca_coll_mscclpp_request_t mca_coll_mscclpp_request_t;
+
+/* Nonblocking calls of a communicator that are not over, the oldest first: native/request.c's own. */
+typedef struct {
+    mca_coll_mscclpp_request_t *first;
+    mca_coll_mscclpp_request_t **end;
+    struct mca_coll_mscclpp_module_t *next; /* the next module that has some */
+    int count;                              /* atomic */
+} mca_coll_mscclpp_queue_t;
 
 /*
  * A module belongs to one communicator. Its fields are used by the one thread that is in a collective of the
@@ -138,10 +154,12 @@ typedef struct mca_coll_mscclpp_module_t {
     mscclpp_team_t *team;        /* shared, atomic */
     mca_coll_mscclpp_oob_t *oob; /* oob.c's state, made when first needed; guarded by the component's lock */
     bool keeps_comm;             /* oob/message.c's */
-    uint64_t calls;              /* shared, atomic: blocking all-reduce calls, host and device buffers alike */
-    int in_host_call;            /* shared, atomic: not 0 while the previous component serves a call on host buffers */
-    int watchers;                /* shared, atomic: not 0 while another thread may look at the fields above */
-    uint64_t suspect_call;       /* native/mixture.c: the host call it last met, and when */
+    uint64_t calls;              /* shared, atomic: calls that kernels may serve, host and device buffers alike */
+    uint64_t in_hand;            /* number of the one that is carried out, for messages; calls may be started ahead */
+    mca_coll_mscclpp_queue_t queue;
+    int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
+    int watchers;          /* shared, atomic: not 0 while another thread may look at the fields above */
+    uint64_t suspect_call; /* native/mixture.c: the host call it last met, and when */
     double suspect_since;
     uint64_t served; /* device calls served by a kernel */
     uint64_t rung;   /* of those, without a launch */
@@ -169,7 +187,7 @@ extern mca_coll_mscclpp_state_t mca_coll_mscclpp_state;
 /* True for device memory; MPI_IN_PLACE, MPI_BOTTOM and NULL are not. */
 static inline bool mca_coll_mscclpp_is_device(const void *buffer)
 {
-    return buffer != MPI_IN_PLACE && NULL != buffer && mca_coll_mscclpp_state.gpu->is_device(buffer);
+    return buffer != MPI_IN_PLACE && buffer != NULL && mca_coll_mscclpp_state.gpu->is_device(buffer);
 }
 
 /* For messages: the name that MPI or the application gave the communicator, or what says that it has none. */
@@ -177,7 +195,15 @@ static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communica
 {
     const char *name = comm->c_name;
 
-    return NULL != name && '\0' != name[0] ? name : "an unnamed communicator";
+    return name != NULL && '\0' != name[0] ? name : "an unnamed communicator";
+}
+
+/* Open MPI's progress, or, in a fiber, that of whoever runs it: what a wait does over and over. */
+static inline void mca_coll_mscclpp_progress(void)
+{
+    if (!mscclpp_fiber_yield()) {
+        opal_progress();
+    }
 }
 
 /* state.c: the list of enabled modules. */

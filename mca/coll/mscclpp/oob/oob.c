@@ -69,7 +69,7 @@ static mscclpp_status_t check_clock(oob_gather_t *gather)
         list_missing(gather, ranks, sizeof(ranks));
     }
     (void)snprintf(call, sizeof(call), "all-reduce call %llu, set-up of device communication",
-                   (unsigned long long)gather->oob->module->calls);
+                   (unsigned long long)gather->oob->module->in_hand);
     if (late) {
         mscclpp_report_deadline(gather->oob->label, call, rank, config->timeout, ranks, config->check_calls);
     } else {
@@ -110,27 +110,27 @@ static mscclpp_status_t gather_step(oob_gather_t *gather)
     mca_coll_mscclpp_oob_message_t *message;
 
     while (MSCCLPP_OK == status &&
-           NULL != (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number))) {
+           (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number)) != NULL) {
         status = accept_part(gather, message);
         free(message);
     }
     if (MSCCLPP_OK != status) {
         return status;
     }
-    message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->calls);
-    if (NULL != message) {
-        mca_coll_mscclpp_report_mixed(oob->module, oob->module->calls, message->peer, ompi_comm_rank(oob->comm));
+    message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->in_hand);
+    if (message != NULL) {
+        mca_coll_mscclpp_report_mixed(oob->module, oob->module->in_hand, message->peer, ompi_comm_rank(oob->comm));
         free(message);
         return MSCCLPP_ERR_MIXED;
     }
     message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_ABSTAIN, gather->number);
-    if (NULL != message) {
+    if (message != NULL) {
         mscclpp_info("%s: rank %d: memory for the set-up: %s: device buffers are staged", oob->label, message->peer,
                      mscclpp_status_string(MSCCLPP_ERR_NO_MEMORY));
         free(message);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    return 0 == gather->missing && NULL == oob->sends.first ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+    return 0 == gather->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
 static mscclpp_status_t oob_check(void *context)
@@ -143,7 +143,7 @@ static mscclpp_status_t oob_check(void *context)
     if (!oob->revoked) {
         oob->revoked = true;
         mscclpp_error("%s: all-reduce call %llu: the communicator was revoked or one of its processes failed",
-                      oob->label, (unsigned long long)oob->module->calls);
+                      oob->label, (unsigned long long)oob->module->in_hand);
     }
     return MSCCLPP_ERR_REVOKED;
 }
@@ -164,8 +164,8 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
 
     pthread_mutex_lock(&oob->lock);
     gather.number = ++oob->gathers;
-    status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->calls, sendbuf,
-                                           length);
+    status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->in_hand,
+                                           sendbuf, length);
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_ERR_NO_MEMORY == status) {
         /* Nobody has anything of this rank, so nobody comes through this all-gather: all end it alike. */
@@ -180,7 +180,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
         if (MSCCLPP_IN_PROGRESS != status) {
             break;
         }
-        opal_progress();
+        mca_coll_mscclpp_progress();
         status = oob_check(oob);
         if (MSCCLPP_OK == status) {
             status = check_clock(&gather);
@@ -209,7 +209,8 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
         return MSCCLPP_ERR_INVALID;
     }
     pthread_mutex_lock(&oob->lock);
-    status = mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->calls, message, length);
+    status =
+        mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->in_hand, message, length);
     pthread_mutex_unlock(&oob->lock);
     return status;
 }
@@ -229,7 +230,7 @@ static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *messa
     if (MSCCLPP_OK != status) {
         return status;
     }
-    if (NULL == taken) {
+    if (taken == NULL) {
         return MSCCLPP_IN_PROGRESS;
     }
     if (taken->header.length > MSCCLPP_OOB_MESSAGE_MAX) {
@@ -251,9 +252,9 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *modul
 
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     oob = module->oob;
-    if (NULL == oob) {
+    if (oob == NULL) {
         oob = calloc(1, sizeof(*oob));
-        if (NULL != oob) {
+        if (oob != NULL) {
             oob->module = module;
             oob->comm = module->comm;
             mca_coll_mscclpp_oob_queues_init(oob);
@@ -263,7 +264,7 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *modul
         }
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    if (NULL == oob) {
+    if (oob == NULL) {
         mscclpp_error("%s: no memory for the set-up of device communication", mca_coll_mscclpp_comm_name(module->comm));
     }
     return oob;
@@ -273,7 +274,7 @@ int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t
 {
     mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_of(module);
 
-    if (NULL == oob) {
+    if (oob == NULL) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     *oob_p = (mscclpp_oob_t){
@@ -298,7 +299,7 @@ void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
     oob = module->oob;
     module->oob = NULL;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    if (NULL == oob) {
+    if (oob == NULL) {
         return;
     }
     /* A watcher in another thread may have taken it up before it was hidden. */
@@ -318,7 +319,7 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     oob = module->oob;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    if (NULL == oob) {
+    if (oob == NULL) {
         /* A program that never passes device buffers allocates nothing: without a message there is nothing to keep. */
         ompi_status_public_t status;
         int arrived = 0;
@@ -328,11 +329,11 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
         }
         oob = mca_coll_mscclpp_oob_of(module);
     }
-    if (NULL == oob || 0 != pthread_mutex_trylock(&oob->lock)) {
+    if (oob == NULL || 0 != pthread_mutex_trylock(&oob->lock)) {
         return -1;
     }
     if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY)) {
-        for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; NULL != message; message = message->next) {
+        for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; message != NULL; message = message->next) {
             if (MCA_COLL_MSCCLPP_OOB_GATHER != message->header.kind || call != message->header.call) {
                 continue;
             }

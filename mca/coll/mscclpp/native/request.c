@@ -1,0 +1,274 @@
+#include "mca/coll/mscclpp/native/request.h"
+
+#include <stdatomic.h>
+
+#include "mca/common/base/log.h"
+
+/* Their memory is never given back: Open MPI reads a request after its own free function has run. */
+static opal_free_list_t requests;
+static bool ready;
+
+/* Guards the queues and the list of modules that have calls in them. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static mca_coll_mscclpp_module_t *active;
+
+/* Of whoever goes on with calls, one thread at a time. */
+static atomic_flag busy = ATOMIC_FLAG_INIT;
+static mca_coll_mscclpp_request_t *handed_over; /* other components end these */
+
+static atomic_int under_way;
+
+static void append(mca_coll_mscclpp_request_t *request)
+{
+    mca_coll_mscclpp_queue_t *queue = &request->module->queue;
+
+    /* Counted first, so that the count is never 0 while there is something to be done. */
+    atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
+    request->next = NULL;
+    pthread_mutex_lock(&lock);
+    if (queue->first == NULL) {
+        queue->end = &queue->first;
+        queue->next = active;
+        active = request->module;
+    }
+    *queue->end = request;
+    queue->end = &request->next;
+    (void)__atomic_add_fetch(&queue->count, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The oldest call of a module, which is over. */
+static void take_first(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_queue_t *queue = &module->queue;
+
+    pthread_mutex_lock(&lock);
+    queue->first = queue->first->next;
+    if (queue->first == NULL) {
+        mca_coll_mscclpp_module_t **link = &active;
+
+        while (module != *link) {
+            link = &(*link)->queue.next;
+        }
+        *link = queue->next;
+    }
+    (void)__atomic_sub_fetch(&queue->count, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+}
+
+static mca_coll_mscclpp_request_t *first_of(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_request_t *request;
+
+    pthread_mutex_lock(&lock);
+    request = module->queue.first;
+    pthread_mutex_unlock(&lock);
+    return request;
+}
+
+/* Its owner may free it, in another thread, before this returns. */
+static void complete(mca_coll_mscclpp_request_t *request)
+{
+    request->super.super.req_status.MPI_ERROR = request->result;
+    atomic_fetch_sub_explicit(&under_way, 1, memory_order_relaxed);
+    (void)ompi_request_complete(&request->super.super, true);
+}
+
+/* In a fiber. */
+static void serve(void *argument)
+{
+    mca_coll_mscclpp_request_t *request = argument;
+
+    if (0 != request->call) {
+        __atomic_store_n(&request->module->in_hand, request->call, __ATOMIC_RELAXED);
+    }
+    request->result = request->serve(request);
+}
+
+/* False if the call is over. */
+static bool go_on(mca_coll_mscclpp_request_t *request)
+{
+    if (request->fiber == NULL) {
+        request->fiber = mscclpp_fiber_create(serve, request);
+    }
+    if (request->fiber == NULL) {
+        request->result = MPI_ERR_NO_MEM;
+        return false;
+    }
+    return !mscclpp_fiber_resume(request->fiber);
+}
+
+/* The number of calls that ended. */
+static int advance(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_request_t *request;
+    int ended = 0;
+
+    while ((request = first_of(module)) != NULL && !go_on(request)) {
+        take_first(module);
+        if (OMPI_SUCCESS == request->result && request->inner != NULL) {
+            request->next = handed_over;
+            handed_over = request;
+        } else {
+            complete(request);
+            ++ended;
+        }
+    }
+    return ended;
+}
+
+static int advance_handed_over(void)
+{
+    mca_coll_mscclpp_request_t **link = &handed_over, *request;
+    int ended = 0;
+
+    while ((request = *link) != NULL) {
+        if (!REQUEST_COMPLETE(request->inner)) {
+            link = &request->next;
+            continue;
+        }
+        opal_atomic_rmb();
+        *link = request->next;
+        request->result = request->inner->req_status.MPI_ERROR;
+        (void)ompi_request_free(&request->inner);
+        complete(request);
+        ++ended;
+    }
+    return ended;
+}
+
+/* One that waits in another function of the component, in a fiber, is below in the stack. */
+static bool begin_turn(void)
+{
+    return !mscclpp_fiber_inside() && !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
+}
+
+static void end_turn(void)
+{
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+}
+
+/* The one after `module`, NULL for the first one; modules leave the list in their own turn only. */
+static mca_coll_mscclpp_module_t *next_of(const mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_module_t *next;
+
+    pthread_mutex_lock(&lock);
+    next = module == NULL ? active : module->queue.next;
+    pthread_mutex_unlock(&lock);
+    return next;
+}
+
+static int progress(void)
+{
+    mca_coll_mscclpp_module_t *module, *next;
+    int ended = 0;
+
+    if (0 == atomic_load_explicit(&under_way, memory_order_relaxed) || !begin_turn()) {
+        return 0;
+    }
+    for (module = next_of(NULL); module != NULL; module = next) {
+        next = next_of(module);
+        ended += advance(module);
+    }
+    ended += advance_handed_over();
+    end_turn();
+    return ended;
+}
+
+void mca_coll_mscclpp_request_await_all(mca_coll_mscclpp_module_t *module)
+{
+    /* What is called in a fiber serves a call that has its turn. */
+    while (!mca_coll_mscclpp_request_none(module) && !mscclpp_fiber_inside()) {
+        opal_progress();
+    }
+}
+
+/* req_free. A request under way stays: its buffers are in use, and MPI does not allow it to be freed. */
+static int free_request(ompi_request_t **outer)
+{
+    if (!REQUEST_COMPLETE(*outer)) {
+        return MPI_ERR_REQUEST;
+    }
+    OMPI_REQUEST_FINI(*outer);
+    opal_free_list_return(&requests, (opal_free_list_item_t *)(void *)*outer);
+    *outer = MPI_REQUEST_NULL;
+    return OMPI_SUCCESS;
+}
+
+mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module_t *module,
+                                                         int (*serve_it)(mca_coll_mscclpp_request_t *request),
+                                                         bool number)
+{
+    mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)(void *)opal_free_list_get(&requests);
+    ompi_request_t *outer;
+
+    if (request == NULL) {
+        mscclpp_error("%s: no memory for a nonblocking call", mca_coll_mscclpp_comm_name(module->comm));
+        return NULL;
+    }
+    outer = &request->super.super;
+    OMPI_REQUEST_INIT(outer, false);
+    outer->req_mpi_object.comm = module->comm;
+    outer->req_status = ompi_request_empty.req_status;
+    outer->req_state = OMPI_REQUEST_ACTIVE;
+    request->module = module;
+    request->serve = serve_it;
+    request->fiber = NULL;
+    request->inner = NULL;
+    request->call = 0;
+    if (number) {
+        request->call = module->calls + 1;
+        __atomic_store_n(&module->calls, request->call, __ATOMIC_RELAXED);
+    }
+    return request;
+}
+
+int mca_coll_mscclpp_request_submit(mca_coll_mscclpp_request_t *request, ompi_request_t **request_p)
+{
+    *request_p = &request->super.super;
+    append(request);
+    if (begin_turn()) {
+        (void)advance(request->module);
+        end_turn();
+    }
+    return OMPI_SUCCESS;
+}
+
+static void request_construct(mca_coll_mscclpp_request_t *request)
+{
+    request->super.super.req_type = OMPI_REQUEST_COLL;
+    request->super.super.req_free = free_request;
+    request->super.super.req_cancel = NULL;
+}
+
+OBJ_CLASS_INSTANCE(mca_coll_mscclpp_request_t, ompi_coll_base_nbc_request_t, request_construct, NULL);
+
+int mca_coll_mscclpp_request_init(void)
+{
+    int rc;
+
+    OBJ_CONSTRUCT(&requests, opal_free_list_t);
+    rc = opal_free_list_init(&requests, sizeof(mca_coll_mscclpp_request_t), opal_cache_line_size,
+                             OBJ_CLASS(mca_coll_mscclpp_request_t), 0, 0, 0, -1, 8, NULL, 0, NULL, NULL, NULL);
+    if (OPAL_SUCCESS == rc) {
+        rc = opal_progress_register(progress);
+    }
+    if (OPAL_SUCCESS != rc) {
+        OBJ_DESTRUCT(&requests);
+        return rc;
+    }
+    ready = true;
+    return OMPI_SUCCESS;
+}
+
+void mca_coll_mscclpp_request_fini(void)
+{
+    if (!ready) {
+        return;
+    }
+    ready = false;
+    (void)opal_progress_unregister(progress);
+    OBJ_DESTRUCT(&requests);
+    mscclpp_fiber_drain();
+}

@@ -1,0 +1,284 @@
+/* The functions that jump are compared with the stack that they jump from, which is not the one that they jump to. */
+#undef _FORTIFY_SOURCE
+
+#include "mca/common/base/fiber.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "mca/common/base/log.h"
+
+/*
+ * A GPU's runtime may load modules on a fiber's stack, and compile them. Pages that nobody touches take no memory; the
+ * lowest one is never there, so that a stack that is too small is no silent damage.
+ */
+#define STACK_SIZE ((size_t)4 << 20)
+
+/* Fibers that have returned, with their stacks; of more at once the rest is freed. */
+#define KEPT 32
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FIBER_TSAN 1
+#endif
+#if __has_feature(address_sanitizer)
+#define FIBER_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define FIBER_TSAN 1
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define FIBER_ASAN 1
+#endif
+
+#if defined(FIBER_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+#if defined(FIBER_ASAN)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+/* A place to jump to. Sanitizers know the slower way alone, which asks the system for the signals that are masked. */
+#if defined(FIBER_TSAN) || defined(FIBER_ASAN)
+#define FIBER_BY_CONTEXT 1
+typedef ucontext_t place_t;
+#else
+typedef jmp_buf place_t;
+#endif
+
+struct mscclpp_fiber {
+    mscclpp_fiber_t *next; /* of those that are kept */
+    void (*run)(void *argument);
+    void *argument;
+    char *stack;
+    bool begun; /* its stack is in use, if only to wait for the next function */
+    bool ended; /* the function has returned */
+    place_t inner;
+    place_t outer;
+#if defined(FIBER_TSAN)
+    void *inner_fiber;
+    void *outer_fiber;
+#endif
+#if defined(FIBER_ASAN)
+    void *fake_stack;
+    const void *outer_stack;
+    size_t outer_size;
+#endif
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_fiber_t *kept;
+static int kept_count;
+
+static _Thread_local mscclpp_fiber_t *current;
+
+/* Not inlined: a function that yields may go on in another thread, whose variable has another address. */
+__attribute__((noinline)) static mscclpp_fiber_t *get_current(void)
+{
+    return current;
+}
+
+__attribute__((noinline)) static void set_current(mscclpp_fiber_t *fiber)
+{
+    current = fiber;
+}
+
+/* Leaves the thread's stack for the fiber's. */
+static void enter(mscclpp_fiber_t *fiber, const ucontext_t *first)
+{
+#if defined(FIBER_TSAN)
+    fiber->outer_fiber = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber->inner_fiber, 0);
+#endif
+#if defined(FIBER_ASAN)
+    void *fake_stack = NULL;
+
+    __sanitizer_start_switch_fiber(&fake_stack, fiber->stack, STACK_SIZE);
+#endif
+#if defined(FIBER_BY_CONTEXT)
+    (void)swapcontext(&fiber->outer, first != NULL ? first : &fiber->inner);
+#else
+    if (_setjmp(fiber->outer) == 0) {
+        if (first != NULL) {
+            (void)setcontext(first);
+        }
+        _longjmp(fiber->inner, 1);
+    }
+#endif
+#if defined(FIBER_ASAN)
+    __sanitizer_finish_switch_fiber(fake_stack, NULL, NULL);
+#endif
+}
+
+#if defined(FIBER_ASAN)
+static void arrive(mscclpp_fiber_t *fiber)
+{
+    __sanitizer_finish_switch_fiber(fiber->fake_stack, &fiber->outer_stack, &fiber->outer_size);
+}
+#else
+static void arrive(mscclpp_fiber_t *fiber)
+{
+    (void)fiber;
+}
+#endif
+
+/* Leaves the fiber's stack for that of the thread that runs it. */
+static void leave(mscclpp_fiber_t *fiber)
+{
+#if defined(FIBER_TSAN)
+    __tsan_switch_to_fiber(fiber->outer_fiber, 0);
+#endif
+#if defined(FIBER_ASAN)
+    __sanitizer_start_switch_fiber(&fiber->fake_stack, fiber->outer_stack, fiber->outer_size);
+#endif
+#if defined(FIBER_BY_CONTEXT)
+    (void)swapcontext(&fiber->inner, &fiber->outer);
+#else
+    if (_setjmp(fiber->inner) == 0) {
+        _longjmp(fiber->outer, 1);
+    }
+#endif
+    arrive(fiber);
+}
+
+/* The bottom of each fiber's stack: one function after the other. A context passes on integers only. */
+static void serve(unsigned high, unsigned low)
+{
+    mscclpp_fiber_t *fiber = (mscclpp_fiber_t *)(((uintptr_t)high << 16 << 16) | (uintptr_t)low);
+
+    arrive(fiber);
+    for (;;) {
+        fiber->run(fiber->argument);
+        fiber->ended = true;
+        leave(fiber);
+    }
+}
+
+static void begin(mscclpp_fiber_t *fiber)
+{
+    const uintptr_t address = (uintptr_t)fiber;
+    ucontext_t first;
+
+    (void)getcontext(&first);
+    first.uc_stack.ss_sp = fiber->stack;
+    first.uc_stack.ss_size = STACK_SIZE;
+    first.uc_link = NULL;
+    makecontext(&first, (void (*)(void))serve, 2, (unsigned)(address >> 16 >> 16), (unsigned)address);
+    fiber->begun = true;
+    enter(fiber, &first);
+}
+
+static void destroy(mscclpp_fiber_t *fiber)
+{
+#if defined(FIBER_TSAN)
+    __tsan_destroy_fiber(fiber->inner_fiber);
+#endif
+    (void)munmap(fiber->stack, STACK_SIZE);
+    free(fiber);
+}
+
+static mscclpp_fiber_t *make(void)
+{
+    mscclpp_fiber_t *fiber = calloc(1, sizeof(*fiber));
+
+    if (fiber == NULL) {
+        return NULL;
+    }
+    fiber->stack =
+        mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (fiber->stack == MAP_FAILED) {
+        free(fiber);
+        return NULL;
+    }
+    (void)mprotect(fiber->stack, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE);
+#if defined(FIBER_TSAN)
+    fiber->inner_fiber = __tsan_create_fiber(0);
+#endif
+    return fiber;
+}
+
+mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argument)
+{
+    mscclpp_fiber_t *fiber;
+
+    pthread_mutex_lock(&lock);
+    fiber = kept;
+    if (fiber != NULL) {
+        kept = fiber->next;
+        --kept_count;
+    }
+    pthread_mutex_unlock(&lock);
+    fiber = fiber != NULL ? fiber : make();
+    if (fiber == NULL) {
+        mscclpp_error("no memory for the stack of a call that nobody waits for");
+        return NULL;
+    }
+    fiber->run = run;
+    fiber->argument = argument;
+    fiber->ended = false;
+    return fiber;
+}
+
+bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
+{
+    bool keep;
+
+    set_current(fiber);
+    if (fiber->begun) {
+        enter(fiber, NULL);
+    } else {
+        begin(fiber);
+    }
+    set_current(NULL);
+    if (!fiber->ended) {
+        return false;
+    }
+    pthread_mutex_lock(&lock);
+    keep = kept_count < KEPT;
+    if (keep) {
+        fiber->next = kept;
+        kept = fiber;
+        ++kept_count;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!keep) {
+        destroy(fiber);
+    }
+    return true;
+}
+
+bool mscclpp_fiber_yield(void)
+{
+    mscclpp_fiber_t *fiber = get_current();
+
+    if (fiber == NULL) {
+        return false;
+    }
+    leave(fiber);
+    return true;
+}
+
+bool mscclpp_fiber_inside(void)
+{
+    return get_current() != NULL;
+}
+
+void mscclpp_fiber_drain(void)
+{
+    mscclpp_fiber_t *fiber;
+
+    pthread_mutex_lock(&lock);
+    while ((fiber = kept) != NULL) {
+        kept = fiber->next;
+        --kept_count;
+        destroy(fiber);
+    }
+    pthread_mutex_unlock(&lock);
+}
