@@ -216,6 +216,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
     case MSCCLPP_KERNEL_COLL_PACK:
     case MSCCLPP_KERNEL_COLL_NODES:
+    case MSCCLPP_KERNEL_COLL_NODES_PACKETS:
         return mscclpp_dev_cuda_coll_kernel(kernel, DTYPE, OP);
     default:
         return (const void *)barrier_kernel;

@@ -87,6 +87,7 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
     case MSCCLPP_KERNEL_COLL_PACK:
         return sizeof(mscclpp_dev_pack_args_t);
     case MSCCLPP_KERNEL_COLL_NODES:
+    case MSCCLPP_KERNEL_COLL_NODES_PACKETS:
         return sizeof(mscclpp_dev_coll_nodes_args_t);
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:

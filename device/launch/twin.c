@@ -15,6 +15,7 @@
 #include "device/kern/allreduce/allreduce_zerocopy.h"
 #include "device/kern/coll/direct.h"
 #include "device/kern/coll/nodes.h"
+#include "device/kern/coll/nodes_packets.h"
 #include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/strided.h"
@@ -175,6 +176,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_COLL_NODES:
         mscclpp_dev_coll_nodes(ctx, args, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_NODES_PACKETS:
+        mscclpp_dev_coll_nodes_packets(ctx, args, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

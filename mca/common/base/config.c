@@ -162,8 +162,8 @@ const mscclpp_param_t mscclpp_params[] = {
                 "Let kernels store packets for other nodes into their memory themselves where they reach it, as those "
                 "of up to 8 imitated nodes do with shm; 0 leaves them to the proxy."),
     CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
-                "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; 0 "
-                "takes the built-in choice."),
+                "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; of "
+                "other collectives so much of what one rank sends to another node; 0 takes the built-in choice."),
     CONFIG_SIZE(nodes_split_min, "0", 5, 0, 1024 * GIB,
                 "Smallest all-reduce in bytes of which each node combines a part only and sends the others the result; "
                 "0 takes the built-in choice."),

@@ -150,7 +150,7 @@ typedef struct mca_coll_mscclpp_module_t {
     bool enabled;
     bool told_broken; /* that team_state is BROKEN */
     mca_coll_mscclpp_team_state_t team_state;
-    unsigned calls_of_pairs;     /* made before there was a team, and of which only pairs know the sizes */
+    unsigned calls_of_some;      /* made before there was a team, and in which some ranks may have passed no data */
     mscclpp_team_t *team;        /* shared, atomic */
     mca_coll_mscclpp_oob_t *oob; /* oob.c's state, made when first needed; guarded by the component's lock */
     bool keeps_comm;             /* oob/message.c's */
