@@ -82,6 +82,13 @@ cases_rules() {
     echo "$rule algorithm=oneshot_put" >"$file"
     run_saying "rules:none" "call 1: $builtin, " 60 "${verbose[@]}" "$bindir/test_basic" served
     run_saying "rules:obeyed" 'call 1: oneshot_put, ' 60 "${rules[@]}" "$bindir/test_basic" served
+    printf '%s\n' "collective=bcast $rule algorithm=scratch" "collective=scan $rule algorithm=scratch" >>"$file"
+    run_saying "rules:another collective" 'bcast call [0-9]+: scratch, blocks' 60 "${rules[@]}" \
+        "$bindir/test_counters" kernels
+    run_saying "rules:of the others none" 'gather call [0-9]+: packets, blocks' 60 "${rules[@]}" \
+        "$bindir/test_counters" kernels
+    run_saying "rules:parameter of a collective wins" 'bcast call [0-9]+: packets, blocks' 60 "${rules[@]}" \
+        --mca coll_mscclpp_bcast_algorithm packets "$bindir/test_counters" kernels
     run_saying "rules:sizes by hand win" 'call 1: twophase, ' 60 "${rules[@]}" --mca coll_mscclpp_oneshot_max 1 \
         --mca coll_mscclpp_twophase_max 64k "$bindir/test_basic" served
     run_saying "rules:other ranks" "call 1: $builtin, " 60 -n 2 "${rules[@]:2}" "$bindir/test_basic" served

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "mca/common/algo/algo.h"
+#include "mca/common/algo/coll.h"
 #include "mca/common/algo/rules.h"
 #include "test/unit/unit.h"
 
@@ -90,6 +91,94 @@ static void test_accepted(void)
     CHECK_EQ(mscclpp_rules_find(rules, 2, true)->count, 0);
     mscclpp_rules_destroy(rules);
     mscclpp_rules_destroy(NULL);
+}
+
+static void test_collectives(void)
+{
+    mscclpp_rules_t *rules = accept("collective=bcast ranks=4 device=host bytes<=64k algorithm=packets\n"
+                                    "ranks=4 device=host bytes<=1k algorithm=oneshot\n"
+                                    "algorithm=scratch ranks=4 device=host bytes<=1k collective=scan\n"
+                                    "collective=allreduce ranks=4 device=host bytes<=2k algorithm=scratch\n"
+                                    "collective=bcast ranks=4 device=host bytes<=1g algorithm=engines\n");
+    const mscclpp_coll_rule_set_t *set = mscclpp_rules_find_coll(rules, 4, true);
+    mscclpp_rules_t *again = NULL;
+    FILE *file;
+
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, 2);
+    CHECK_EQ(mscclpp_rules_find_coll(rules, 4, false)->count, 0);
+    CHECK_EQ(mscclpp_rules_find_coll(NULL, 4, true)->count, 0);
+    CHECK_EQ(set->count, 3);
+    CHECK_EQ(set->rule[0].coll, MSCCLPP_COLL_BCAST);
+    CHECK_EQ(set->rule[0].bytes, 64 << 10);
+    CHECK_EQ(set->rule[0].algorithm, MSCCLPP_COLL_BY_PACKETS);
+    CHECK_EQ(set->rule[1].coll, MSCCLPP_COLL_SCAN);
+    CHECK_EQ(set->rule[1].algorithm, MSCCLPP_COLL_BY_SCRATCH);
+    CHECK_EQ(set->rule[2].algorithm, MSCCLPP_COLL_BY_ENGINES);
+
+    /* What is written is read again. */
+    file = fopen(path, "w");
+    REQUIRE(file != NULL);
+    mscclpp_rules_write(rules, file);
+    REQUIRE(fclose(file) == 0);
+    CHECK_EQ(mscclpp_rules_read(path, &again), MSCCLPP_OK);
+    REQUIRE(again != NULL);
+    CHECK(memcmp(mscclpp_rules_find_coll(again, 4, true), set, sizeof(*set)) == 0);
+    CHECK_EQ(mscclpp_rules_find(again, 4, true)->count, 2);
+    mscclpp_rules_destroy(again);
+    mscclpp_rules_destroy(rules);
+
+    refuse("collective=barrier ranks=4 device=host bytes<=1k algorithm=packets\n", 1, "\"barrier\"",
+           "allreduce|allgather");
+    refuse("collective= ranks=4 device=host bytes<=1k algorithm=packets\n", 1, "\"\"", "allreduce|allgather");
+    refuse("collective=bcast ranks=4 device=host bytes<=1k algorithm=oneshot\n", 1, "\"oneshot\"", "packets|zerocopy");
+    refuse("collective=bcast ranks=4 device=host bytes<=1k algorithm=stage\n", 1, "\"stage\"", "packets|zerocopy");
+    refuse("collective=scan ranks=4 device=host bytes<=1k algorithm=engines\n", 1, "\"engines\"",
+           "packets|zerocopy|sc");
+    refuse("collective=scan collective=scan\n", 1, ": collective= is given twice; use", "once");
+    refuse("collective=scan ranks=4 device=host bytes<=1k\n", 1, ": algorithm= is missing; use", "algorithm=");
+    refuse("collective=scan ranks=4 device=host bytes<=2k algorithm=packets\n"
+           "collective=bcast ranks=4 device=host bytes<=1k algorithm=packets\n"
+           "collective=scan ranks=4 device=host bytes<=1k algorithm=packets\n",
+           3, "\"1024\"", "more than the 2048");
+}
+
+/* The rule decides, if no parameter does, and the built-in table where there is none. */
+static void test_selection(void)
+{
+    static mscclpp_protocol_t protocol;
+    mscclpp_select_input_t input;
+    mscclpp_coll_choice_t choice;
+    mscclpp_layout_t layout;
+    int coll;
+
+    memset(&input, 0, sizeof(input));
+    memset(&protocol, 0, sizeof(protocol));
+    mscclpp_layout_init(&layout, 16 << 20);
+    protocol.algorithm = -1;
+    protocol.zerocopy = 1;
+    protocol.twin_blocks = protocol.twin_threads = 1;
+    for (coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
+        protocol.coll_algorithm[coll] = MSCCLPP_COLL_AUTO;
+    }
+    protocol.coll_rules.count = 2;
+    protocol.coll_rules.rule[0] = (mscclpp_coll_rule_t){100, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_SCRATCH};
+    protocol.coll_rules.rule[1] = (mscclpp_coll_rule_t){1000, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_PACKETS};
+    input.nodes = 1;
+    input.nranks = 2;
+    input.on_twin = true;
+    input.protocol = &protocol;
+    input.layout = &layout;
+    CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_BCAST, 100, false, true, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_SCRATCH);
+    CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_BCAST, 1000, false, true, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_PACKETS);
+    CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_BCAST, 1001, false, true, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_ZEROCOPY);
+    CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_GATHER, 100, false, true, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_PACKETS);
+    protocol.coll_algorithm[MSCCLPP_COLL_BCAST] = MSCCLPP_COLL_BY_ZEROCOPY;
+    CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_BCAST, 100, false, true, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_ZEROCOPY);
 }
 
 static void test_refused(void)
@@ -232,6 +321,8 @@ int main(void)
     REQUIRE(descriptor >= 0);
     close(descriptor);
     test_accepted();
+    test_collectives();
+    test_selection();
     test_refused();
     test_unreadable();
     test_written();

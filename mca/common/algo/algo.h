@@ -25,6 +25,20 @@ typedef struct {
     mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
 } mscclpp_rule_set_t;
 
+/* The same of the other collectives, all of them together. */
+#define MSCCLPP_COLL_RULES_MAX 64
+
+typedef struct {
+    uint64_t bytes;    /* of the largest block that it is for */
+    int32_t coll;      /* mscclpp_coll_t */
+    int32_t algorithm; /* mscclpp_coll_algo_t */
+} mscclpp_coll_rule_t;
+
+typedef struct {
+    uint64_t count;
+    mscclpp_coll_rule_t rule[MSCCLPP_COLL_RULES_MAX];
+} mscclpp_coll_rule_set_t;
+
 /* Room for as many collectives besides all-reduce (mca/common/base/colls.h). */
 #define MSCCLPP_PROTOCOL_COLLS 16
 
@@ -49,7 +63,8 @@ typedef struct {
     uint64_t engine_scratch;
     uint64_t scratch_size;
     uint64_t epoch_limit;
-    mscclpp_rule_set_t rules;                       /* for the team's ranks */
+    mscclpp_rule_set_t rules;                       /* for the team's ranks, of all-reduce */
+    mscclpp_coll_rule_set_t coll_rules;             /* of the others */
     uint64_t nodes_packets_max;                     /* bytes, 0 for the built-in choice */
     uint64_t nodes_split_min;                       /* likewise */
     uint64_t nodes_ring_min;                        /* likewise */

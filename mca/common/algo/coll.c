@@ -236,6 +236,19 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
     }
 }
 
+/* The rules' choice for blocks of this size, or -1. */
+static int find_by_rules(const mscclpp_coll_rule_set_t *rules, mscclpp_coll_t coll, uint64_t most)
+{
+    uint64_t i;
+
+    for (i = 0; i < rules->count; ++i) {
+        if (rules->rule[i].coll == (int32_t)coll && most <= rules->rule[i].bytes) {
+            return rules->rule[i].algorithm;
+        }
+    }
+    return -1;
+}
+
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p)
 {
@@ -263,6 +276,9 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return MSCCLPP_OK;
     }
     if (forced == MSCCLPP_COLL_AUTO) {
+        algo = find_by_rules(&protocol->coll_rules, coll, most);
+    }
+    if (algo < 0) {
         algo = load <= builtin->packets_max  ? MSCCLPP_COLL_BY_PACKETS
                : load >= builtin->engine_min ? MSCCLPP_COLL_BY_ENGINES
                                              : MSCCLPP_COLL_BY_ZEROCOPY;

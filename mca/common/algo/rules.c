@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "mca/common/algo/algo.h"
+#include "mca/common/algo/coll.h"
 #include "mca/common/base/config.h"
 #include "mca/common/base/file.h"
 #include "mca/common/base/log.h"
@@ -18,6 +19,7 @@
 
 struct mscclpp_rules {
     mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* by on_twin and ranks */
+    mscclpp_coll_rule_set_t coll_set[2][MSCCLPP_DEV_MAX_RANKS + 1];
 };
 
 /* Where the reader is, for messages. */
@@ -26,16 +28,19 @@ typedef struct {
     int line;
 } place_t;
 
-typedef enum { KEY_RANKS, KEY_DEVICE, KEY_BYTES, KEY_ALGORITHM, KEY_COUNT } rule_key_t;
+/* Those up to the algorithm have to be there. */
+typedef enum { KEY_RANKS, KEY_DEVICE, KEY_BYTES, KEY_ALGORITHM, KEY_COLLECTIVE, KEY_COUNT } rule_key_t;
 
 /* With the sign that stands between a key and its value. */
-static const char *const keys[KEY_COUNT] = {"ranks=", "device=", "bytes<=", "algorithm="};
+static const char *const keys[KEY_COUNT] = {"ranks=", "device=", "bytes<=", "algorithm=", "collective="};
 
 /* The values of a line. */
 typedef struct {
     bool given[KEY_COUNT];
     uint32_t nranks;
     bool on_twin;
+    mscclpp_coll_t coll; /* MSCCLPP_COLL_LAST: all-reduce */
+    const char *algorithm;
     mscclpp_rule_t rule;
 } line_t;
 
@@ -100,6 +105,31 @@ static bool parse_algorithm(const place_t *place, const char *text, mscclpp_rule
     return refuse(place, "algorithm", text, allowed);
 }
 
+static bool parse_coll_algorithm(const place_t *place, const char *text, mscclpp_coll_t coll, mscclpp_rule_t *rule)
+{
+    const bool moves = !MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern(coll));
+
+    rule->algorithm = mscclpp_coll_algo_find(text);
+    if (rule->algorithm >= 0 && (moves || rule->algorithm != MSCCLPP_COLL_BY_ENGINES)) {
+        return true;
+    }
+    return refuse(place, "algorithm", text,
+                  moves ? "one of packets|zerocopy|engines|scratch" : "one of packets|zerocopy|scratch");
+}
+
+static bool parse_collective(const place_t *place, const char *text, mscclpp_coll_t *coll_p)
+{
+    char allowed[256] = "one of allreduce";
+    int coll;
+
+    for (coll = 0; coll < MSCCLPP_COLL_LAST && 0 != strcmp(text, mscclpp_coll_name((mscclpp_coll_t)coll)); ++coll) {
+        size_t length = strlen(allowed);
+        (void)snprintf(allowed + length, sizeof(allowed) - length, "|%s", mscclpp_coll_name((mscclpp_coll_t)coll));
+    }
+    *coll_p = (mscclpp_coll_t)coll;
+    return coll < MSCCLPP_COLL_LAST || 0 == strcmp(text, "allreduce") || refuse(place, "collective", text, allowed);
+}
+
 static bool parse_value(const place_t *place, rule_key_t key, const char *text, line_t *line)
 {
     char allowed[64];
@@ -123,8 +153,11 @@ static bool parse_value(const place_t *place, rule_key_t key, const char *text, 
         }
         line->rule.bytes = bytes;
         return true;
+    case KEY_COLLECTIVE:
+        return parse_collective(place, text, &line->coll);
     default:
-        return parse_algorithm(place, text, &line->rule);
+        line->algorithm = text; /* which ones there are depends on the collective */
+        return true;
     }
 }
 
@@ -138,13 +171,40 @@ static bool parse_word(const place_t *place, const char *word, line_t *line)
         if (0 == strncmp(word, keys[key], length)) {
             if (line->given[key]) {
                 (void)snprintf(fault, sizeof(fault), "%s is given twice", keys[key]);
-                return refuse_line(place, fault, "each of ranks=, device=, bytes<= and algorithm= once");
+                return refuse_line(place, fault, "each of ranks=, device=, bytes<=, algorithm= and collective= once");
             }
             line->given[key] = true;
             return parse_value(place, (rule_key_t)key, word + length, line);
         }
     }
-    return refuse(place, "word", word, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME, or # before a comment");
+    return refuse(place, "word", word,
+                  "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME collective=NAME, or # before a comment");
+}
+
+/* The same of a collective other than all-reduce. */
+static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
+{
+    mscclpp_coll_rule_set_t *set = &rules->coll_set[line->on_twin][line->nranks];
+    char value[48], allowed[64];
+    uint64_t i;
+
+    for (i = 0; i < set->count; ++i) {
+        if (set->rule[i].coll == (int32_t)line->coll && line->rule.bytes <= set->rule[i].bytes) {
+            (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
+            (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of a rule before it",
+                           set->rule[i].bytes);
+            return refuse(place, "bytes", value, allowed);
+        }
+    }
+    if (MSCCLPP_COLL_RULES_MAX == set->count) {
+        (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
+                       line->on_twin ? "host" : "cuda");
+        (void)snprintf(allowed, sizeof(allowed), "at most %d rules of all these collectives", MSCCLPP_COLL_RULES_MAX);
+        return refuse_line(place, value, allowed);
+    }
+    set->rule[set->count++] = (mscclpp_coll_rule_t){
+        .bytes = line->rule.bytes, .coll = (int32_t)line->coll, .algorithm = (int32_t)line->rule.algorithm};
+    return true;
 }
 
 /* Adds a whole line's rule to its set. */
@@ -178,6 +238,7 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
     int key;
 
     memset(&line, 0, sizeof(line));
+    line.coll = MSCCLPP_COLL_LAST;
     text[strcspn(text, "#\n")] = '\0';
     for (word = strtok_r(text, " \t\r", &rest); word != NULL; word = strtok_r(NULL, " \t\r", &rest)) {
         any = true;
@@ -185,13 +246,19 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
             return false;
         }
     }
-    for (key = 0; any && key < KEY_COUNT; ++key) {
+    for (key = 0; any && key <= KEY_ALGORITHM; ++key) {
         if (!line.given[key]) {
             (void)snprintf(fault, sizeof(fault), "%s is missing", keys[key]);
             return refuse_line(place, fault, "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME");
         }
     }
-    return !any || add(place, &line, rules);
+    if (!any) {
+        return true;
+    }
+    if (line.coll != MSCCLPP_COLL_LAST) {
+        return parse_coll_algorithm(place, line.algorithm, line.coll, &line.rule) && add_coll(place, &line, rules);
+    }
+    return parse_algorithm(place, line.algorithm, &line.rule) && add(place, &line, rules);
 }
 
 static bool parse_file(place_t *place, FILE *file, mscclpp_rules_t *rules)
@@ -252,6 +319,13 @@ const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint3
     return rules == NULL || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->set[on_twin][nranks];
 }
 
+const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
+{
+    static const mscclpp_coll_rule_set_t empty;
+
+    return rules == NULL || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->coll_set[on_twin][nranks];
+}
+
 void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)
 {
     rules->set[on_twin][nranks] = *set;
@@ -266,10 +340,18 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
     for (on_twin = 0; on_twin < 2; ++on_twin) {
         for (nranks = 2; nranks <= MSCCLPP_DEV_MAX_RANKS; ++nranks) {
             const mscclpp_rule_set_t *set = &rules->set[on_twin][nranks];
+            const mscclpp_coll_rule_set_t *colls = &rules->coll_set[on_twin][nranks];
+
             for (i = 0; i < set->count; ++i) {
                 (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s\n", nranks,
                               on_twin ? "host" : "cuda", set->rule[i].bytes,
                               mscclpp_algos[set->rule[i].algorithm]->name);
+            }
+            for (i = 0; i < colls->count; ++i) {
+                (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s\n",
+                              mscclpp_coll_name((mscclpp_coll_t)colls->rule[i].coll), nranks, on_twin ? "host" : "cuda",
+                              colls->rule[i].bytes,
+                              mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));
             }
         }
     }

@@ -1,11 +1,15 @@
 /*
- * Rules of a file that choose the algorithm of an all-reduce, in place of the built-in table. One rule a line, a "#"
+ * Rules of a file that choose the algorithm of a collective, in place of the built-in table. One rule a line, a "#"
  * begins a comment:
  *
  *     ranks=4 device=cuda bytes<=128k algorithm=oneshot
+ *     collective=bcast ranks=4 device=cuda bytes<=64k algorithm=packets
  *
- * Of the rules of one number of ranks on one kind of device, whose sizes ascend, the first one whose size is not
- * smaller than the message counts; a message larger than all of them is left to the built-in table.
+ * Without a collective it is of all-reduces. Of the others `bytes` are those of one block, the largest if they differ:
+ * what a rank has for another one, or the whole message of a broadcast, a reduction or a scan.
+ *
+ * Of the rules of one collective and number of ranks on one kind of device, whose sizes ascend, the first one whose
+ * size is not smaller than the message counts; a message larger than all of them is left to the built-in table.
  */
 #ifndef MCA_COMMON_ALGO_RULES_H
 #define MCA_COMMON_ALGO_RULES_H
@@ -33,6 +37,9 @@ void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */
 
 /* The set for so many ranks, which may be empty; of NULL rules and of one rank it is. Owned by the rules. */
 const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
+
+/* The same of the other collectives. */
+const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
 /* Takes a set, whose sizes ascend, for 2 to MSCCLPP_DEV_MAX_RANKS ranks in place of the one there is. */
 void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);

@@ -12,7 +12,7 @@
 #include "mca/common/setup/internal.h"
 
 /* Changes with every change of what ranks of different nodes exchange. */
-#define PROTOCOL_VERSION 8u
+#define PROTOCOL_VERSION 9u
 
 /* What has to be equal on all nodes, or is until then known to one node only. */
 typedef struct {

@@ -18,7 +18,7 @@
 #include "mca/common/setup/internal.h"
 
 /* Changes with every change of what ranks exchange, in memory or in messages. */
-#define PROTOCOL_VERSION 12u
+#define PROTOCOL_VERSION 13u
 
 /*
  * Seconds of a meeting of kernels from which staging is the faster way. The shortest of several meetings counts:
@@ -170,9 +170,10 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_
     return MSCCLPP_OK;
 }
 
-/* Compares what must be equal. The first rank that differs is named by every rank. `own`: this rank's own trouble. */
-static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscclpp_status_t own)
+/* Compares what must be equal. The first rank that differs is named by every rank. `mine`: this rank's own trouble. */
+static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscclpp_status_t mine)
 {
+    const mscclpp_protocol_t *own = &hellos[team->group.rank].protocol, *first = &hellos[0].protocol;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
@@ -187,11 +188,11 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
                         hellos[0].on_twin ? "host twin" : "GPU");
             return false;
         }
-        if (!hello->ready && rank == team->group.rank && mscclpp_status_is_shortage(own)) {
+        if (!hello->ready && rank == team->group.rank && mscclpp_status_is_shortage(mine)) {
             mscclpp_warn("%s: rank %d: what a team needs, %llu bytes of device memory among it: %s: device buffers are "
                          "staged",
                          team->group.oob.label, team->group.members[rank],
-                         (unsigned long long)team->runner.layout.total, mscclpp_status_string(own));
+                         (unsigned long long)team->runner.layout.total, mscclpp_status_string(mine));
             return false;
         }
         if (!hello->ready) {
@@ -200,11 +201,12 @@ static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscc
             return false;
         }
     }
-    if (memcmp(&hellos[team->group.rank].protocol.rules, &hellos[0].protocol.rules, sizeof(mscclpp_rule_set_t)) != 0) {
+    if (memcmp(&own->rules, &first->rules, sizeof(own->rules)) != 0 ||
+        memcmp(&own->coll_rules, &first->coll_rules, sizeof(own->coll_rules)) != 0) {
         mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
                      "count on all ranks (%llu rules)",
                      team->group.oob.label, team->group.members[team->group.rank], team->group.size,
-                     (unsigned long long)hellos[0].protocol.rules.count);
+                     (unsigned long long)(first->rules.count + first->coll_rules.count));
     }
     return true;
 }
@@ -433,6 +435,8 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     fill_protocol(&hellos[oob->size].protocol, params->config);
     if (nodes == NULL) {
         hellos[oob->size].protocol.rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
+        hellos[oob->size].protocol.coll_rules =
+            *mscclpp_rules_find_coll(params->rules, (uint32_t)oob->size, team->group.on_twin);
     }
     hellos[oob->size].version = PROTOCOL_VERSION;
     hellos[oob->size].ready = *own_p == MSCCLPP_OK;
