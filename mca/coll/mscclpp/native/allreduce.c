@@ -26,7 +26,7 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
 {
     int rc;
 
-    if (NULL != module->team) {
+    if (module->team != NULL) {
         mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
     }
     /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
@@ -187,7 +187,7 @@ static int start(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, s
         return other_iallreduce(sbuf, rbuf, count, type, op, module, request_p);
     }
     request = mca_coll_mscclpp_request_new(module, device ? serve_later : hand_over, device);
-    if (NULL == request) {
+    if (request == NULL) {
         return MPI_ERR_NO_MEM;
     }
     MCA_COLL_MSCCLPP_KEEP(request, PASSED);

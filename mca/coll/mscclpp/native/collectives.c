@@ -94,7 +94,7 @@ typedef struct ompi_datatype_t type_t;
             }                                                                                                          \
         }                                                                                                              \
         request = mca_coll_mscclpp_request_new(module, never ? hand_over_##name_ : later_##name_, !never);             \
-        if (NULL == request) {                                                                                         \
+        if (request == NULL) {                                                                                         \
             return MPI_ERR_NO_MEM;                                                                                     \
         }                                                                                                              \
         MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
