@@ -73,8 +73,8 @@ static int start(call_t *call, MPI_Request *request)
     case GATHER:
         return CALL(Gather, gather, sbuf, scount, stype, rbuf, rcount, rtype, call->root);
     case GATHERV:
-        return CALL(Gatherv, gatherv, sbuf, scount, stype, rbuf, NULL == rbuf ? NULL : r->counts,
-                    NULL == rbuf ? NULL : r->displs, rtype, call->root);
+        return CALL(Gatherv, gatherv, sbuf, scount, stype, rbuf, rbuf == NULL ? NULL : r->counts,
+                    rbuf == NULL ? NULL : r->displs, rtype, call->root);
     case REDUCE:
         return CALL(Reduce, reduce, sbuf, rbuf, 2 * call->unit / s->type->ints, stype, op, call->root);
     case REDUCE_SCATTER_BLOCK:

@@ -269,10 +269,10 @@ static void free_buffers(void)
             MT_MPI(MPI_Request_free(&requests[i]));
         }
     }
-    if (NULL != operand.base) {
+    if (operand.base != NULL) {
         mt_buffer_free(&operand, "operand");
     }
-    if (NULL != result.base) {
+    if (result.base != NULL) {
         mt_buffer_free(&result, "result");
     }
 }
@@ -376,13 +376,13 @@ static bool choose(const options_t *options, int number, round_t *round)
 {
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
         if (!mt_kind_exists(kinds[i]) ||
-            (NULL != options->kind && 0 != strcmp(options->kind, mt_kind_name(kinds[i])))) {
+            (options->kind != NULL && 0 != strcmp(options->kind, mt_kind_name(kinds[i])))) {
             continue;
         }
         for (int k = 0; k < sy_before_count; ++k) {
             const before_t *before = &sy_befores[k];
             if (sy_applies(options->path, before) &&
-                (NULL == options->before || 0 == strcmp(options->before, before->name)) && 0 == number--) {
+                (options->before == NULL || 0 == strcmp(options->before, before->name)) && 0 == number--) {
                 round->path = options->path;
                 round->before = before;
                 round->kind = kinds[i];
@@ -475,7 +475,7 @@ static bool check_before(const options_t *options)
     for (int i = 0; i < sy_before_count; ++i) {
         if (sy_applies(options->path, &sy_befores[i])) {
             append(allowed, sizeof(allowed), sy_befores[i].name);
-            if (NULL == options->before || 0 == strcmp(options->before, sy_befores[i].name)) {
+            if (options->before == NULL || 0 == strcmp(options->before, sy_befores[i].name)) {
                 return true;
             }
         }
@@ -490,7 +490,7 @@ static bool check_kind(const options_t *options)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
         if (mt_kind_exists(kinds[i])) {
             append(allowed, sizeof(allowed), mt_kind_name(kinds[i]));
-            if (NULL == options->kind || 0 == strcmp(options->kind, mt_kind_name(kinds[i]))) {
+            if (options->kind == NULL || 0 == strcmp(options->kind, mt_kind_name(kinds[i]))) {
                 return true;
             }
         }
@@ -503,7 +503,7 @@ static bool read_options(int argc, char **argv, options_t *options)
     int next = 2;
 
     options->path = find_path(argc > 1 ? argv[1] : "");
-    if (NULL == options->path) {
+    if (options->path == NULL) {
         return false;
     }
     if (argc > 2 && '-' != argv[2][0]) {
@@ -554,7 +554,7 @@ int main(int argc, char **argv)
     MT_CHECK(mt_size <= RANKS_MAX, "%d ranks are not allowed; use 2 to %d", mt_size, RANKS_MAX);
     if (0 == mt_failures() && read_options(argc, argv, &options)) {
         const path_t *path = options.path;
-        MT_CHECK(NULL == path->parameter || mt_parameter_is(path->parameter, path->value),
+        MT_CHECK(path->parameter == NULL || mt_parameter_is(path->parameter, path->value),
                  "path %s needs coll_mscclpp_%s %s", path->name, path->parameter, path->value);
         family_count = mt_copies(options.late, &families);
         run_all(&options);

@@ -360,7 +360,7 @@ static bool is_choice(const char *choices, const char *text)
 {
     size_t length = strlen(text);
 
-    while (NULL != choices) {
+    while (choices != NULL) {
         const char *end = strchrnul(choices, '|');
         if (length == (size_t)(end - choices) && 0 == memcmp(choices, text, length)) {
             return true;
@@ -385,7 +385,7 @@ static bool parse(const mscclpp_param_t *param, const char *text, config_value_t
         return parse_double(text, &value_p->real) && value_p->real >= param->min && value_p->real <= param->max;
     case MSCCLPP_PARAM_STRING:
         value_p->string = text;
-        return NULL == param->choices || is_choice(param->choices, text);
+        return param->choices == NULL || is_choice(param->choices, text);
     }
     return false;
 }
@@ -455,8 +455,8 @@ mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_para
 {
     config_value_t parsed;
 
-    if (NULL == value || !parse(param, value, &parsed)) {
-        report(param, NULL == value ? "" : value);
+    if (value == NULL || !parse(param, value, &parsed)) {
+        report(param, value == NULL ? "" : value);
         return MSCCLPP_ERR_INVALID;
     }
     store(config, param, &parsed);
@@ -484,7 +484,7 @@ mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config)
             name[j] = (char)toupper((unsigned char)name[j]);
         }
         const char *value = getenv(name);
-        if (NULL != value) {
+        if (value != NULL) {
             mscclpp_status_t status = mscclpp_config_set(config, &mscclpp_params[i], value);
             if (MSCCLPP_OK == first) {
                 first = status;

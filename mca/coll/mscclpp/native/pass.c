@@ -23,7 +23,8 @@ typedef mca_coll_mscclpp_request_t request_t;
     {                                                                                                                  \
         return mca_coll_mscclpp_state.stage_others                                                                     \
                    ? mca_coll_mscclpp_stage_i##name_(LIST args_, comm, request_p, &module->super)                      \
-                   : PREVIOUS(i##name_, LIST args_, comm, request_p);                                                  \
+                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                                 \
+                      PREVIOUS(i##name_, LIST args_, comm, request_p));                                                \
     }                                                                                                                  \
                                                                                                                        \
     static int later_##name_(request_t *request)                                                                       \
@@ -42,7 +43,7 @@ typedef mca_coll_mscclpp_request_t request_t;
             return other_##name_(LIST args_, comm, request_p, module);                                                 \
         }                                                                                                              \
         request = mca_coll_mscclpp_request_new(module, later_##name_, false);                                          \
-        if (NULL == request) {                                                                                         \
+        if (request == NULL) {                                                                                         \
             return MPI_ERR_NO_MEM;                                                                                     \
         }                                                                                                              \
         MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
@@ -57,7 +58,8 @@ typedef mca_coll_mscclpp_request_t request_t;
         mca_coll_mscclpp_request_await(module);                                                                        \
         return mca_coll_mscclpp_state.stage_others                                                                     \
                    ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                    \
-                   : PREVIOUS(name_##_init, LIST args_, comm, info, request_p);                                        \
+                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                                 \
+                      PREVIOUS(name_##_init, LIST args_, comm, info, request_p));                                      \
     }                                                                                                                  \
     const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_;                            \
     const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = make_##name_
@@ -95,7 +97,7 @@ static int start_barrier(struct ompi_communicator_t *comm, ompi_request_t **requ
         return PREVIOUS(ibarrier, comm, request_p);
     }
     request = mca_coll_mscclpp_request_new(module, barrier_later, false);
-    return NULL == request ? MPI_ERR_NO_MEM : mca_coll_mscclpp_request_submit(request, request_p);
+    return request == NULL ? MPI_ERR_NO_MEM : mca_coll_mscclpp_request_submit(request, request_p);
 }
 
 static int make_barrier(struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p,

@@ -10,7 +10,7 @@
 /* Ranks of this node can agree on the way of a call once one on device buffers has made them a team. */
 static bool have_board(const mca_coll_mscclpp_module_t *module)
 {
-    return NULL != module->team && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
+    return module->team != NULL && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
 }
 
 /*
@@ -118,7 +118,7 @@ static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_nat
 
 static void announce_host(mca_coll_mscclpp_module_t *module)
 {
-    if (NULL != module->team) {
+    if (module->team != NULL) {
         mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
     }
 }
@@ -150,7 +150,7 @@ static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native
     if (mca_coll_mscclpp_have_team(module, call->buffers[0], call->buffers[1], &status)) {
         status = mscclpp_collective(module->team, &call->args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
-            mca_coll_mscclpp_count_served(module);
+            mca_coll_mscclpp_count_served(module, call->args.coll);
             *rc_p = OMPI_SUCCESS;
             return true;
         }
@@ -243,7 +243,7 @@ bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module)
 
 bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
-    if (NULL != __atomic_load_n(&module->team, __ATOMIC_ACQUIRE) || is_device(call)) {
+    if (__atomic_load_n(&module->team, __ATOMIC_ACQUIRE) != NULL || is_device(call)) {
         return false;
     }
     if (call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state && !all_pass_data(call)) {
