@@ -30,16 +30,22 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
     module->rung = mscclpp_team_lingered(module->team);
 }
 
-void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module)
+/* `rung`: the calls of that team that have been counted as rung for. */
+void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, const mscclpp_team_t *team, uint64_t *rung)
 {
-    uint64_t rings = mscclpp_team_lingered(module->team);
+    const uint64_t rings = mscclpp_team_lingered(team);
 
     ++module->served;
-    if (rings != module->rung) {
-        __atomic_fetch_add(&rung_calls, rings - module->rung, __ATOMIC_RELAXED);
-        module->rung = rings;
+    if (rings != *rung) {
+        __atomic_fetch_add(&rung_calls, rings - *rung, __ATOMIC_RELAXED);
+        *rung = rings;
     }
     __atomic_fetch_add(&served_calls, 1, __ATOMIC_RELAXED);
+}
+
+void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_count_served_by(module, module->team, &module->rung);
 }
 
 uint64_t mca_coll_mscclpp_served_calls(void)
