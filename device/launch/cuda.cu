@@ -14,6 +14,7 @@
 #include "device/kern/probe/port_pair.h"
 #include "device/kern/probe/port_ring.h"
 #include "device/launch/cuda_coll.h"
+#include "device/launch/cuda_plan.h"
 #include "device/launch/cuda_linger.h"
 #include "device/launch/launch.h"
 #include "device/types/hot.h"
@@ -216,7 +217,10 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_COLL_MOVE_STRIDED:
     case MSCCLPP_KERNEL_COLL_PACK:
     case MSCCLPP_KERNEL_COLL_NODES:
+    case MSCCLPP_KERNEL_COLL_NODES_PACKETS:
         return mscclpp_dev_cuda_coll_kernel(kernel, DTYPE, OP);
+    case MSCCLPP_KERNEL_PLAN:
+        return mscclpp_dev_cuda_plan_kernel();
     default:
         return (const void *)barrier_kernel;
     }

@@ -3,6 +3,7 @@
 
 #include "device/kern/coll/direct.h"
 #include "device/kern/coll/nodes.h"
+#include "device/kern/coll/nodes_packets.h"
 #include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/strided.h"
@@ -114,6 +115,15 @@ static __global__ void __launch_bounds__(THREADS)
     mscclpp_dev_coll_nodes(&ctx, &args, (int)args.nodes.common.dtype, (int)args.nodes.common.op);
 }
 
+static __global__ void __launch_bounds__(THREADS)
+    nodes_packets_kernel(const __grid_constant__ mscclpp_dev_coll_nodes_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_coll_nodes_packets(&ctx, &args, (int)args.nodes.common.dtype, (int)args.nodes.common.op);
+}
+
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {
@@ -133,6 +143,8 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
         return (const void *)pack_kernel;
     case MSCCLPP_KERNEL_COLL_NODES:
         return (const void *)nodes_kernel;
+    case MSCCLPP_KERNEL_COLL_NODES_PACKETS:
+        return (const void *)nodes_packets_kernel;
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
         return (const void *)combine_direct_kernel<DTYPE, OP>;
     default:

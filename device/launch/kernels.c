@@ -5,6 +5,7 @@
 #include "device/types/coll_nodes.h"
 #include "device/types/linger.h"
 #include "device/types/nodes.h"
+#include "device/types/plan.h"
 #include "device/types/reduce.h"
 
 static const struct {
@@ -87,10 +88,13 @@ size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
     case MSCCLPP_KERNEL_COLL_PACK:
         return sizeof(mscclpp_dev_pack_args_t);
     case MSCCLPP_KERNEL_COLL_NODES:
+    case MSCCLPP_KERNEL_COLL_NODES_PACKETS:
         return sizeof(mscclpp_dev_coll_nodes_args_t);
     case MSCCLPP_KERNEL_COLL_MOVE_DIRECT:
     case MSCCLPP_KERNEL_COLL_COMBINE_DIRECT:
         return sizeof(mscclpp_dev_direct_args_t);
+    case MSCCLPP_KERNEL_PLAN:
+        return sizeof(mscclpp_dev_plan_args_t);
     default:
         return sizeof(mscclpp_dev_args_t);
     }

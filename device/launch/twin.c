@@ -15,6 +15,7 @@
 #include "device/kern/allreduce/allreduce_zerocopy.h"
 #include "device/kern/coll/direct.h"
 #include "device/kern/coll/nodes.h"
+#include "device/kern/coll/nodes_packets.h"
 #include "device/kern/coll/pack.h"
 #include "device/kern/coll/packets.h"
 #include "device/kern/coll/strided.h"
@@ -22,6 +23,7 @@
 #include "device/kern/probe/channel_ring.h"
 #include "device/kern/probe/meet.h"
 #include "device/kern/linger.h"
+#include "device/kern/plan/run.h"
 #include "device/kern/probe/ll128.h"
 #include "device/kern/allreduce/reduce_chunk.h"
 #include "device/kern/probe/port_pair.h"
@@ -61,6 +63,7 @@ typedef struct job {
         mscclpp_dev_strided_args_t strided;
         mscclpp_dev_pack_args_t pack;
         mscclpp_dev_coll_nodes_args_t coll_nodes;
+        mscclpp_dev_plan_args_t plan;
     } args;
 } job_t;
 
@@ -175,6 +178,12 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_COLL_NODES:
         mscclpp_dev_coll_nodes(ctx, args, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_COLL_NODES_PACKETS:
+        mscclpp_dev_coll_nodes_packets(ctx, args, dtype, op);
+        break;
+    case MSCCLPP_KERNEL_PLAN:
+        mscclpp_dev_plan_run(ctx, args, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -62,6 +62,14 @@
     (((blocks_) * sizeof(uint32_t) + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT)
 
 /*
+ * The same as packets, in units: a row of the packet area, and what goes to another node, which the slot of the
+ * exchange area has room for that packets are sent from.
+ */
+#define MSCCLPP_DEV_COLL_NODES_CAPACITY(packet_half_, rows_) ((packet_half_) / ((rows_)*MSCCLPP_DEV_PACKET_UNIT))
+#define MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern_, nnodes_, packet_units_)                                           \
+    (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_) ? (packet_units_) / (nnodes_) : (packet_units_))
+
+/*
  * In `nodes.common` rank and nranks are those of the own node, bytes those of one block where all are of one size.
  * `nodes.pattern` is not used. Everything else here counts ranks as the communicator does.
  */
@@ -69,7 +77,7 @@ typedef struct {
     mscclpp_dev_nodes_args_t nodes;
     uint64_t stride;  /* as in mscclpp_dev_coll_args_t */
     uint64_t most;    /* bytes of the largest block of all ranks */
-    uint64_t tile;    /* bytes of each block that a turn moves; a multiple of MSCCLPP_DEV_UNIT, equal on all ranks */
+    uint64_t tile;    /* bytes of a block that a turn moves, a multiple of MSCCLPP_DEV_UNIT; not used by packets */
     uint32_t pattern; /* mscclpp_dev_pattern_t */
     uint32_t root;
     uint32_t in_place; /* not 0: this rank's own block lies in the output already */

@@ -233,6 +233,8 @@ typedef enum {
     MSCCLPP_KERNEL_COLL_MOVE_STRIDED,        /* args: mscclpp_dev_strided_args_t */
     MSCCLPP_KERNEL_COLL_PACK,                /* args: mscclpp_dev_pack_args_t; waits for nobody, and is not counted */
     MSCCLPP_KERNEL_COLL_NODES,               /* args: mscclpp_dev_coll_nodes_args_t of device/types/coll_nodes.h */
+    MSCCLPP_KERNEL_COLL_NODES_PACKETS,       /* args: likewise; one block */
+    MSCCLPP_KERNEL_PLAN,                     /* args: mscclpp_dev_plan_args_t of device/types/plan.h */
     MSCCLPP_KERNEL_LAST
 } mscclpp_dev_kernel_t;
 

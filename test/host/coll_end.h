@@ -23,6 +23,9 @@ typedef struct {
     uint64_t call;
 } coll_end_t;
 
+/* Calls of all ranks so far, over several nodes, that packets have served; tiles serve the others. */
+extern int coll_end_packets;
+
 /* Takes over the team, which close destroys. */
 void coll_end_open(coll_end_t *end, rank_t *rank, mscclpp_team_t *team, size_t bytes);
 void coll_end_close(coll_end_t *end);

@@ -149,6 +149,10 @@ run_collectives_nodes() {
     run test_collectives --timeout "$deadline" nodes
 }
 
+run_collectives_storm() {
+    run test_collectives --timeout "$deadline" storm
+}
+
 run_stream() {
     run test_enqueue --quick --timeout "$deadline" nodes
 }
@@ -328,7 +332,7 @@ took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines \
     schedule chains renewal stream linger room fifo ports transport collectives \
-    collectives_nodes; do
+    collectives_nodes collectives_storm; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
 tell
@@ -486,6 +490,12 @@ plant coll-nodes-relay collectives_nodes $coll/nodes.h $launcher \
 plant coll-nodes-await collectives_nodes $coll/nodes.h $launcher 's/turn->index \+ 1\);/turn->index);/'
 plant coll-nodes-begin collectives_nodes $coll/nodes.h $launcher \
     's/^        mscclpp_dev_barrier\(ctx, common, \+\+b\.barriers\);//'
+plant coll-nodes-silent-near collectives_storm $coll/nodes_packets.h $launcher \
+    's/args->node_of\[a\] == args->nodes.node && ctx->tid == 0/false/'
+plant coll-nodes-silent-far collectives_storm $coll/nodes_packets.h $launcher \
+    's/^        if \(ctx->tid == 0\) \{$/        if (false) {/'
+plant coll-nodes-packets-sync collectives_storm $coll/nodes_packets.h $launcher \
+    's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-packets-silent collectives $coll/packets.h $launcher 's/units == 0 \&\& p->lane == 0/false/'
 
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!room->taken && //'

@@ -181,7 +181,12 @@ static void all_reduce(coll_end_t *end, uint64_t seed)
 {
     const size_t count = 1 + (size_t)(seed % 4000);
     int32_t *values = calloc(count, sizeof(*values));
-    const mscclpp_allreduce_args_t args = {values, values, count, MSCCLPP_DTYPE_INT32, MSCCLPP_OP_SUM, ++end->call};
+    const mscclpp_allreduce_args_t args = {.sendbuf = values,
+                                           .recvbuf = values,
+                                           .count = count,
+                                           .dtype = MSCCLPP_DTYPE_INT32,
+                                           .op = MSCCLPP_OP_SUM,
+                                           .call = ++end->call};
     const int32_t n = end->rank->size;
     bool good = true;
     size_t i;
@@ -300,11 +305,188 @@ static void test_nodes(int scale)
 {
     (void)scale;
     run_matrix(&nodes_matrix);
+    printf("%d calls by packets\n", coll_end_packets);
+    CHECK(coll_end_packets > 0);
+}
+
+/* ---- Calls that follow one another at once, of ranks that come late by chance, over several nodes ---- */
+
+#define STORM_CALLS 400
+#define STORM_SMALL 40 /* integers of a block, but of some calls */
+#define STORM_LARGE 3000
+
+typedef struct {
+    coll_end_t end;
+    int32_t *in;
+    int32_t *out;
+    mscclpp_coll_t coll;
+    int root;
+    int count;
+} storm_t;
+
+/* Element `i` of what `from` has for `to`, or, as a block for all, for 0. */
+static int32_t value_of(const storm_t *storm, int from, int to, int i)
+{
+    return (int32_t)(random_mix(random_mix(storm->end.call, (uint64_t)(from * RANKS_MAX + to)), (uint64_t)i) & 0xfffff);
+}
+
+/* Element `i` of what ranks `begin` to `end` - 1 have for `to`, added up. */
+static int32_t sum_of(const storm_t *storm, int begin, int end, int to, int i)
+{
+    int32_t sum = 0;
+
+    for (; begin < end; ++begin) {
+        sum += value_of(storm, begin, to, i);
+    }
+    return sum;
+}
+
+/* Goes on to the next call. */
+static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
+{
+    static const mscclpp_coll_t colls[] = {
+        MSCCLPP_COLL_BCAST,  MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLTOALL,
+        MSCCLPP_COLL_GATHER, MSCCLPP_COLL_SCATTER,   MSCCLPP_COLL_REDUCE,
+        MSCCLPP_COLL_SCAN,   MSCCLPP_COLL_EXSCAN,    MSCCLPP_COLL_REDUCE_SCATTER_BLOCK};
+    uint64_t state = random_mix(base_seed, ++storm->end.call);
+
+    storm->coll = colls[random_below(&state, sizeof(colls) / sizeof(colls[0]))];
+    storm->root = (int)random_below(&state, (uint64_t)storm->end.rank->size);
+    storm->count = 1 + (int)random_below(&state, random_below(&state, 12) == 0 ? STORM_LARGE : STORM_SMALL);
+    return mscclpp_coll_pattern(storm->coll);
+}
+
+/* What block `b` of the rank's output has to hold; false: whatever it held. */
+static bool expect_storm(const storm_t *storm, int b, int i, int32_t *value_p)
+{
+    const int me = storm->end.rank->rank, n = storm->end.rank->size;
+
+    switch (storm->coll) {
+    case MSCCLPP_COLL_BCAST:
+        *value_p = value_of(storm, storm->root, 0, i);
+        return b == 0 && me != storm->root;
+    case MSCCLPP_COLL_ALLGATHER:
+        *value_p = value_of(storm, b, 0, i);
+        return true;
+    case MSCCLPP_COLL_ALLTOALL:
+        *value_p = value_of(storm, b, me, i);
+        return true;
+    case MSCCLPP_COLL_GATHER:
+        *value_p = value_of(storm, b, 0, i);
+        return me == storm->root;
+    case MSCCLPP_COLL_SCATTER:
+        *value_p = value_of(storm, storm->root, me, i);
+        return b == 0;
+    case MSCCLPP_COLL_REDUCE:
+        *value_p = sum_of(storm, 0, n, 0, i);
+        return b == 0 && me == storm->root;
+    case MSCCLPP_COLL_SCAN:
+        *value_p = sum_of(storm, 0, me + 1, 0, i);
+        return b == 0;
+    case MSCCLPP_COLL_EXSCAN:
+        *value_p = sum_of(storm, 0, me, 0, i);
+        return b == 0 && me > 0;
+    default:
+        *value_p = sum_of(storm, 0, n, me, i);
+        return b == 0;
+    }
+}
+
+static bool call_storm(storm_t *storm)
+{
+    const mscclpp_dev_pattern_t pattern = draw_storm(storm);
+    const bool combines = MSCCLPP_DEV_COMBINES(pattern), many = MSCCLPP_DEV_COLL_SENDS_MANY(pattern);
+    const int n = storm->end.rank->size, me = storm->end.rank->rank;
+    const bool sends = (storm->coll != MSCCLPP_COLL_BCAST && storm->coll != MSCCLPP_COLL_SCATTER) || me == storm->root;
+    mscclpp_coll_args_t args;
+    int b, i;
+    int32_t value;
+
+    for (b = 0; b < n; ++b) {
+        for (i = 0; i < storm->count; ++i) {
+            storm->in[b * storm->count + i] = value_of(storm, me, many ? b : 0, i);
+            storm->out[b * storm->count + i] = -1;
+        }
+    }
+    memset(&args, 0, sizeof(args));
+    args.coll = storm->coll;
+    args.in = sends ? storm->in : NULL;
+    args.out = storm->coll == MSCCLPP_COLL_BCAST && me == storm->root ? NULL : storm->out;
+    args.known = true;
+    args.count = combines ? (uint64_t)storm->count : (uint64_t)storm->count * sizeof(int32_t);
+    args.dtype = combines ? MSCCLPP_DTYPE_INT32 : MSCCLPP_DTYPE_UINT8;
+    args.op = MSCCLPP_OP_SUM;
+    args.root = storm->root;
+    args.call = storm->end.call;
+    if (mscclpp_collective(storm->end.team, &args) != MSCCLPP_OK) {
+        return false;
+    }
+    for (b = 0; b < n; ++b) {
+        for (i = 0; i < storm->count; ++i) {
+            if (!expect_storm(storm, b, i, &value)) {
+                value = -1;
+            }
+            if (storm->out[b * storm->count + i] != value) {
+                fprintf(stderr, "FAIL call %llu, %s of %d, root %d: element %d of block %d of rank %d is %d, not %d\n",
+                        (unsigned long long)storm->end.call, mscclpp_coll_name(storm->coll), storm->count, storm->root,
+                        i, b, me, (int)storm->out[b * storm->count + i], (int)value);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void run_storm_on(rank_t *rank)
+{
+    const size_t bytes = (size_t)rank->size * (STORM_LARGE + STORM_SMALL) * sizeof(int32_t);
+    storm_t storm;
+    int i;
+
+    memset(&storm, 0, sizeof(storm));
+    coll_end_open(&storm.end, rank, create_team(rank), 64);
+    storm.in = malloc(bytes);
+    storm.out = malloc(bytes);
+    REQUIRE(storm.in != NULL && storm.out != NULL);
+    for (i = 0; i < STORM_CALLS && storm.end.team != NULL && rank->failures == 0; ++i) {
+        const uint64_t draw = random_mix(base_seed, (uint64_t)(i * RANKS_MAX + rank->rank));
+
+        if (draw % 4 == 0) {
+            nanosleep(&(struct timespec){.tv_nsec = (long)(draw / 4 % 200000)}, NULL);
+        }
+        if (i % 7 == 3) {
+            all_reduce(&storm.end, (uint64_t)i * 41);
+        }
+        rank->failures += !call_storm(&storm);
+    }
+    coll_end_close(&storm.end);
+    free(storm.in);
+    free(storm.out);
+}
+
+static void test_storm(int scale)
+{
+    static const int ranks[] = {2, 3, 4, 5, 5, 4};
+    static const int shapes[] = {1, 2, 2, -2, 4, 1};
+    size_t i;
+
+    (void)scale;
+    for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
+        const case_choice_t choice = {
+            .algo = CASE_AUTO, .ranks = ranks[i], .blocks = 2, .threads = 2, .nodes = shapes[i]};
+        mscclpp_config_t config;
+
+        configure(&config, &choice);
+        config.epoch_limit = i % 2 == 0 ? 40 : config.epoch_limit;
+        CHECK_EQ(run_ranks(ranks[i], &config, run_storm_on, NULL), 0);
+        mscclpp_team_finalize(1.0);
+    }
 }
 
 static const part_t parts[] = {
     {"matrix", test_matrix},
     {"nodes", test_nodes},
+    {"storm", test_storm},
     {NULL, NULL},
 };
 

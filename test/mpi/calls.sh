@@ -91,6 +91,10 @@ cases_stages() {
         run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
         run "native_shared:agreed:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_stage"
+        if [ "$long" = 1 ]; then
+            run "native_shared:kinds:$n" 900 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+                "$bindir/test_stage" --kinds
+        fi
         run "native_silent:shared:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             "$bindir/test_silent"
         if [ "$n" -gt 2 ] && [ "$long" != 1 ]; then

@@ -36,7 +36,7 @@ cases_late() {
         run_saying "late:killed:later" 'all that are left have ended well' 60 -n 3 --enable-recovery "${forced[@]}" \
             --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5
     fi
-    run_saying "late:timeout:spawned" 'ranks that have not come: 1' 60 -n 1 "${forced[@]}" \
+    run_saying "late:timeout:spawned" 'ranks that have not arrived: 1' 60 -n 1 "${forced[@]}" \
         --mca coll_mscclpp_timeout 1 "$bindir/test_late" spawned 3
     # This layer of Open MPI keeps messages that a communicator has left behind for the next one with its id.
     if "$ompi_info" --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then

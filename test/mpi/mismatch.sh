@@ -100,8 +100,9 @@ cases_check() {
     run "check:right:threads" 120 "${check[@]}" "$bindir/test_threads"
     run "check:right:userop" 60 "${check[@]}" "$bindir/test_userop"
     run "check:right:finalize" 60 "${check[@]}" "$bindir/test_finalize"
-    run_saying "check:late" 'MPI_Allreduce: rank [01] has waited .* that have not come: 2 .parameter timeout.$' 60 \
-        "${late[@]}" "$bindir/test_late" timeout 5 first
+    run_saying "check:late" \
+        "MPI_Allreduce did not end on rank [01] within .* s .coll_mscclpp_timeout.; ranks that have not arrived: 2\$" \
+        60 "${late[@]}" "$bindir/test_late" timeout 5 first
     # Who has met an error does not wait for those that have not.
     run_saying "check:broken" 'an earlier call failed, which broke the communicator for device buffers; this' 60 \
         "${late[@]}" "$bindir/test_late" timeout 5 amid

@@ -50,7 +50,7 @@ static void *carry_out(void *unused)
 {
     (void)unused;
     nanosleep(&(struct timespec){.tv_nsec = LATE_NS}, NULL);
-    if (NULL == late_copy.from) {
+    if (late_copy.from == NULL) {
         memset(late_copy.to, late_copy.byte, late_copy.size);
     } else {
         memcpy(late_copy.to, late_copy.from, late_copy.size);
@@ -110,7 +110,7 @@ static mt_copy_fn_t find_copy(const char *name)
 {
     mt_copy_fn_t function = (mt_copy_fn_t)bench_cuda_find(name);
 
-    mt_copies_check(NULL == function ? -1 : 0, name);
+    mt_copies_check(function == NULL ? -1 : 0, name);
     return function;
 }
 
@@ -118,7 +118,7 @@ static mt_set_fn_t find_set(const char *name)
 {
     mt_set_fn_t function = (mt_set_fn_t)bench_cuda_find(name);
 
-    mt_copies_check(NULL == function ? -1 : 0, name);
+    mt_copies_check(function == NULL ? -1 : 0, name);
     return function;
 }
 

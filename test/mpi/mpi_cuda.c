@@ -48,7 +48,7 @@ static void refuse(const char *name, int result)
 #define CALL(type_, name_, ...)                                                                                        \
     do {                                                                                                               \
         type_ function_ = (type_)bench_cuda_find(name_);                                                               \
-        int result_ = NULL == function_ ? -1 : function_(__VA_ARGS__);                                                 \
+        int result_ = function_ == NULL ? -1 : function_(__VA_ARGS__);                                                 \
         if (0 != result_) {                                                                                            \
             refuse(name_, result_);                                                                                    \
         }                                                                                                              \
@@ -58,7 +58,7 @@ static void *own_stream(void)
 {
     static void *stream;
 
-    if (NULL == stream && !bench_cuda_stream_create(&stream)) {
+    if (stream == NULL && !bench_cuda_stream_create(&stream)) {
         refuse("cuStreamCreate", -1);
     }
     return stream;
@@ -88,7 +88,7 @@ bool mt_cuda_mps(void)
     int enabled = 0, device = -1;
 
     CALL(cu_count_fn_t, "cuCtxGetDevice", &device);
-    return NULL != ask && 0 == ask(&enabled, DEVICE_ATTRIBUTE_MPS_ENABLED, device) && 1 == enabled;
+    return ask != NULL && 0 == ask(&enabled, DEVICE_ATTRIBUTE_MPS_ENABLED, device) && 1 == enabled;
 }
 
 void mt_cuda_synchronize(void)

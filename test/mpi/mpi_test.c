@@ -96,7 +96,7 @@ static void __attribute__((constructor)) start_tool(void)
     const char *tool = getenv("MSCCLPP_TEST_TOOL");
     int provided;
 
-    if (NULL == tool) {
+    if (tool == NULL) {
         return;
     }
     MT_MPI(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
@@ -112,7 +112,7 @@ void mt_init(int *argc, char ***argv, int thread_level)
     const char *wanted = getenv("MSCCLPP_TEST_DEVICE");
     int provided, count;
 
-    wanted = NULL == wanted ? "host" : wanted;
+    wanted = wanted == NULL ? "host" : wanted;
     mt_twin = 0 == strcmp(wanted, "host");
     if (MPI_SUCCESS != MPI_Init_thread(argc, argv, thread_level, &provided)) {
         exit(1);
@@ -156,7 +156,7 @@ bool mt_under_mps(void)
 {
     const char *mps = getenv("MSCCLPP_TEST_MPS");
 
-    return !mt_twin && NULL != mps && 0 == strcmp(mps, "1");
+    return !mt_twin && mps != NULL && 0 == strcmp(mps, "1");
 }
 
 bool mt_too_small(int ranks)
@@ -192,7 +192,7 @@ void *mt_host_alloc(size_t size)
 {
     void *address = calloc(1, 0 == size ? 1 : size);
 
-    if (NULL == address) {
+    if (address == NULL) {
         die("out of memory");
     }
     return address;

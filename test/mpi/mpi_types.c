@@ -225,7 +225,7 @@ static void add(const char *name, MPI_Datatype type, unsigned ops, const mt_layo
     if (MPI_DATATYPE_NULL == type || MPI_SUCCESS != MPI_Type_get_extent(type, &low, &extent) || extent <= 0) {
         return;
     }
-    for (; NULL != *layouts; ++layouts) {
+    for (; *layouts != NULL; ++layouts) {
         if ((*layouts)->extent == (size_t)extent && type_count < MAX_TYPES) {
             types[type_count++] = (mt_type_t){name, type, *layouts, ops};
             return;

@@ -122,21 +122,29 @@ cases_nodes_algorithms() {
 
 # The other collectives, which kernels have to serve, between nodes of one rank, of two, and of different sizes.
 cases_nodes_collectives() {
-    local n per shape transport
+    local n per shape transport kinds=()
     local -a nodes
+    # The test passes host memory on some ranks and device memory on others, where these differ.
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || kinds=(--mca coll_mscclpp_mixed_buffers 1)
     for shape in 2/1/ucx 3/2/ucx 4/2/shm 4/3/ucx 5/2/shm 5/-3/ucx; do
         IFS=/ read -r n per transport <<<"$shape"
         nodes=(-n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per"
             --mca coll_mscclpp_transport "$transport")
-        run "nodes:native:$shape" 120 "${nodes[@]}" "$bindir/test_stage"
+        run "nodes:native:$shape" 120 "${nodes[@]}" "${kinds[@]}" "$bindir/test_stage"
         [[ $shape == @(4/3/ucx|5/-3/ucx) ]] || continue
         run "nodes:native_layout:$shape" 120 "${nodes[@]}" "$bindir/test_stage_layout"
         run "nodes:native_silent:$shape" 120 "${nodes[@]}" "$bindir/test_silent"
     done
+    # Packets and tiles by turns, as the size has it; none at all where the transport does not carry them.
+    run_saying "nodes:native:packets" ': nodes_packets, blocks' 120 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+    run_never_saying "nodes:native:no packets" ': nodes_packets, blocks' 120 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_nodes_packets_max 1 --mca coll_mscclpp_verbose 3 \
+        "$bindir/test_stage"
     # Little room: many turns; and a grid of several blocks.
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     run_saying "nodes:native:small" 'of the other blocking collectives all are served between nodes' 120 -n 3 \
-        "${nodes[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
+        "${nodes[@]}" "${kinds[@]}" --mca coll_mscclpp_exchange_size 256k --mca coll_mscclpp_scratch_size 1m \
         --mca coll_mscclpp_verbose 2 "$bindir/test_stage"
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run "nodes:native:grid" 120 -n 3 "${nodes[@]}" --mca coll_mscclpp_twin_blocks 3 \

@@ -13,16 +13,44 @@ sync_copies() {
     run "sync_copies:$path:$n" "$limit" -n "$n" "${forced[@]}" "$@" "$bindir/test_sync_copies" "${path%:*}" "$rounds"
 }
 
+# The collectives besides all-reduce, and the ways in which kernels and copy engines serve them.
+sync_collectives=(bcast allgather alltoall reduce_scatter_block)
+sync_ways=(packets zerocopy engines scratch)
+
+# sync_way COLLECTIVE WAY: true if there is such a path, whose parameters are then in `way`.
+sync_way() {
+    way=(--mca coll_mscclpp_linger off --mca "coll_mscclpp_$1_algorithm" "$2")
+    [ "$1:$2" != reduce_scatter_block:engines ] || return 1 # engines do not combine
+    # Where kernels have buffers of their own to map.
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || way+=(--mca coll_mscclpp_twin_shared_only 1)
+}
+
 # The twin's copies are memcpy, which shows that the test takes no right result for a wrong one. Copies that it makes
 # late, as nothing is ordered behind them there, show that it would see those.
 sync_copies_on_twin() {
-    local path off=(--mca coll_mscclpp_linger off)
+    local path coll way=() off=(--mca coll_mscclpp_linger off)
     for path in launch iallreduce iallgather allreduce_init allgather_init; do
         run "sync_copies:$path:twin" 60 -n 3 "${forced[@]}" "${off[@]}" "$bindir/test_sync_copies" "$path" 260
     done
     for path in bcast allgather alltoall; do
         run "sync_copies:$path:twin" 60 -n 3 "${forced[@]}" "${off[@]}" --mca coll_mscclpp_algorithm stage \
             "$bindir/test_sync_copies" "$path" 260
+    done
+    for coll in "${sync_collectives[@]}"; do
+        for path in "${sync_ways[@]}"; do
+            sync_way "$coll" "$path" || continue
+            run_saying "sync_copies:${coll}_$path:twin" "$coll call [0-9]+: $path, blocks of" 60 -n 3 "${forced[@]}" \
+                "${way[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_sync_copies" "${coll}_$path" 104
+        done
+        run "sync_copies:${coll}_linger:twin" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on \
+            --mca coll_mscclpp_linger_idle 100000 --mca coll_mscclpp_linger_window 1000000 \
+            --mca "coll_mscclpp_${coll}_algorithm" packets "$bindir/test_sync_copies" "${coll}_linger" 104
+    done
+    for path in bcast_packets bcast_engines allgather_zerocopy allgather_packets alltoall_scratch alltoall_engines \
+        reduce_scatter_block_packets reduce_scatter_block_zerocopy; do
+        sync_way "${path%_*}" "${path##*_}"
+        run_failing "sync_copies:$path:seen" "wrong: path $path, before" 60 -n 2 "${forced[@]}" "${way[@]}" \
+            "$bindir/test_sync_copies" "$path" 52 --late
     done
     for path in launch alltoall iallgather allreduce_init; do
         run_failing "sync_copies:$path:seen" "wrong: path $path, before" 60 -n 2 "${forced[@]}" "${off[@]}" \
@@ -32,7 +60,7 @@ sync_copies_on_twin() {
 }
 
 cases_sync_copies() {
-    local n path
+    local n path coll way=()
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         sync_copies_on_twin
         return
@@ -54,11 +82,26 @@ cases_sync_copies() {
         for path in bcast allgather alltoall; do
             sync_copies "$path" "$n" --mca coll_mscclpp_algorithm stage
         done
+        for coll in "${sync_collectives[@]}"; do
+            for path in "${sync_ways[@]}"; do
+                sync_way "$coll" "$path" && sync_copies "${coll}_$path" "$n" "${way[@]}"
+            done
+            sync_copies "${coll}_linger" "$n" --mca coll_mscclpp_linger on --mca coll_mscclpp_linger_idle 2000 \
+                --mca coll_mscclpp_linger_window 10000 --mca "coll_mscclpp_${coll}_algorithm" packets
+        done
     done
     # That these are the algorithms that serve it.
     for path in zerocopy engines scratch oneshot_put; do
         [ "$path" != engines ] || [ "$(engines_for 2)" = engines ] || continue
         run_by "sync_copies:$path:served" "$path" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_verbose 3 \
             --mca coll_mscclpp_algorithm "$path" "$bindir/test_sync_copies" "$path" 52 --kind device
+    done
+    for coll in "${sync_collectives[@]}"; do
+        for path in "${sync_ways[@]}"; do
+            [ "$path" != engines ] || [ "$(engines_for 2)" = engines ] || continue
+            sync_way "$coll" "$path" || continue
+            run_saying "sync_copies:${coll}_$path:served" "$coll call [0-9]+: $path, blocks of" 60 -n 2 "${forced[@]}" \
+                "${way[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_sync_copies" "${coll}_$path" 52 --kind device
+        done
     done
 }

@@ -22,6 +22,29 @@ const path_t sy_paths[] = {
     {"bcast", BCAST, BLOCKING, BY_STAGING, NULL, NULL, false},
     {"allgather", ALLGATHER, BLOCKING, BY_STAGING, NULL, NULL, false},
     {"alltoall", ALLTOALL, BLOCKING, BY_STAGING, NULL, NULL, false},
+    {"bcast_linger", BCAST, BLOCKING, BY_LINGERING, "bcast_algorithm", "packets", false},
+    {"bcast_packets", BCAST, BLOCKING, BY_LAUNCHES, "bcast_algorithm", "packets", false},
+    {"bcast_zerocopy", BCAST, BLOCKING, BY_LAUNCHES, "bcast_algorithm", "zerocopy", false},
+    {"bcast_engines", BCAST, BLOCKING, BY_KERNELS, "bcast_algorithm", "engines", true},
+    {"bcast_scratch", BCAST, BLOCKING, BY_LAUNCHES, "bcast_algorithm", "scratch", false},
+    {"allgather_linger", ALLGATHER, BLOCKING, BY_LINGERING, "allgather_algorithm", "packets", false},
+    {"allgather_packets", ALLGATHER, BLOCKING, BY_LAUNCHES, "allgather_algorithm", "packets", false},
+    {"allgather_zerocopy", ALLGATHER, BLOCKING, BY_LAUNCHES, "allgather_algorithm", "zerocopy", false},
+    {"allgather_engines", ALLGATHER, BLOCKING, BY_KERNELS, "allgather_algorithm", "engines", true},
+    {"allgather_scratch", ALLGATHER, BLOCKING, BY_LAUNCHES, "allgather_algorithm", "scratch", false},
+    {"alltoall_linger", ALLTOALL, BLOCKING, BY_LINGERING, "alltoall_algorithm", "packets", false},
+    {"alltoall_packets", ALLTOALL, BLOCKING, BY_LAUNCHES, "alltoall_algorithm", "packets", false},
+    {"alltoall_zerocopy", ALLTOALL, BLOCKING, BY_LAUNCHES, "alltoall_algorithm", "zerocopy", false},
+    {"alltoall_engines", ALLTOALL, BLOCKING, BY_KERNELS, "alltoall_algorithm", "engines", true},
+    {"alltoall_scratch", ALLTOALL, BLOCKING, BY_LAUNCHES, "alltoall_algorithm", "scratch", false},
+    {"reduce_scatter_block_linger", REDUCE_SCATTER, BLOCKING, BY_LINGERING, "reduce_scatter_block_algorithm", "packets",
+     false},
+    {"reduce_scatter_block_packets", REDUCE_SCATTER, BLOCKING, BY_LAUNCHES, "reduce_scatter_block_algorithm", "packets",
+     false},
+    {"reduce_scatter_block_zerocopy", REDUCE_SCATTER, BLOCKING, BY_LAUNCHES, "reduce_scatter_block_algorithm",
+     "zerocopy", false},
+    {"reduce_scatter_block_scratch", REDUCE_SCATTER, BLOCKING, BY_LAUNCHES, "reduce_scatter_block_algorithm", "scratch",
+     false},
     {"iallreduce", ALLREDUCE, NONBLOCKING, BY_STAGING, NULL, NULL, false},
     {"iallgather", ALLGATHER, NONBLOCKING, BY_STAGING, NULL, NULL, false},
     {"allreduce_init", ALLREDUCE, PERSISTENT, BY_STAGING, NULL, NULL, false},
@@ -90,10 +113,11 @@ void sy_describe(round_t *round, int index, const mt_copies_t *families, int cou
     round->alone = 3 == index % 4 && BESIDE_BY_HOST != round->before->act && BESIDE_BY_DEVICE != round->before->act;
     round->words = result_bytes(round->path, round->size) / sizeof(unsigned);
     round->count = (int)round->words;
-    if (ALLGATHER == round->path->collective || ALLTOALL == round->path->collective) {
+    if (ALLREDUCE != round->path->collective && BCAST != round->path->collective) {
         round->count = round->count < 2 * mt_size ? 2 : round->count / mt_size;
         round->words = (size_t)(round->count * mt_size);
     }
+    round->results = REDUCE_SCATTER == round->path->collective ? (size_t)round->count : round->words;
     round->bytes = sy_bytes(round->path, round->before);
     round->offset = round->bytes - sizeof(unsigned) * round->words;
 }
@@ -155,6 +179,9 @@ unsigned sy_expect_result(const round_t *round, size_t index)
         return word_of(sy_operand(round, (int)(index / count)), index);
     case ALLTOALL:
         return word_of(sy_operand(round, (int)(index / count)), (size_t)mt_rank * count + index % count);
+    case REDUCE_SCATTER:
+        index += (size_t)mt_rank * count;
+        /* fall through */
     default:
         for (int rank = 0; rank < mt_size; ++rank) {
             sum += word_of(sy_operand(round, rank), index);

@@ -14,7 +14,7 @@
 /* Words at the end of a result that are looked at in each round, and of what is copied beside the buffers of a call. */
 #define PART 1024u
 
-typedef enum { ALLREDUCE, BCAST, ALLGATHER, ALLTOALL } collective_t;
+typedef enum { ALLREDUCE, BCAST, ALLGATHER, ALLTOALL, REDUCE_SCATTER } collective_t;
 typedef enum { BLOCKING, NONBLOCKING, PERSISTENT } manner_t;
 typedef enum { BY_KERNELS, BY_LAUNCHES, BY_LINGERING, BY_STAGING } server_t;
 
@@ -58,10 +58,11 @@ typedef struct {
     bool alone; /* only what the call uses is copied */
     bool again; /* the result is copied on the device before it is looked at */
     const mt_copies_t *copies;
-    int count;     /* words of each rank */
-    size_t words;  /* of the result */
-    size_t bytes;  /* of the operand, the result, the source and the snapshot */
-    size_t offset; /* of what the call uses within these, bytes */
+    int count;      /* words of each rank */
+    size_t words;   /* of the operand or the result, whichever has more */
+    size_t results; /* of the result */
+    size_t bytes;   /* of the operand, the result, the source and the snapshot */
+    size_t offset;  /* of what the call uses within these, bytes */
 } round_t;
 
 /* Word i of some contents is base + i * step. */

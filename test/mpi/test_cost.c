@@ -30,8 +30,8 @@ static size_t address_space(void)
     FILE *file = fopen("/proc/self/statm", "re");
     long pages = 0;
 
-    MT_CHECK(NULL != file && 1 == fscanf(file, "%ld", &pages), "cannot read /proc/self/statm");
-    if (NULL != file) {
+    MT_CHECK(file != NULL && 1 == fscanf(file, "%ld", &pages), "cannot read /proc/self/statm");
+    if (file != NULL) {
         fclose(file);
     }
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);

@@ -43,8 +43,8 @@ static void read_line(const char *name, const char *file, char *line, int length
     snprintf(path, sizeof(path), "/proc/self/task/%s/%s", name, file);
     line[0] = '\0';
     stream = fopen(path, "r");
-    if (NULL != stream) {
-        if (NULL == fgets(line, length, stream)) {
+    if (stream != NULL) {
+        if (fgets(line, length, stream) == NULL) {
             line[0] = '\0';
         }
         line[strcspn(line, "\n")] = '\0';
@@ -59,7 +59,7 @@ static void print_threads(void)
     char name[64], time[128];
     struct dirent *entry;
 
-    while (NULL != folder && NULL != (entry = readdir(folder))) {
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
         if ('.' != entry->d_name[0]) {
             read_line(entry->d_name, "comm", name, sizeof(name));
             read_line(entry->d_name, "schedstat", time, sizeof(time));
@@ -67,7 +67,7 @@ static void print_threads(void)
                     1e-6 * strtod(time, NULL));
         }
     }
-    if (NULL != folder) {
+    if (folder != NULL) {
         closedir(folder);
     }
 }
@@ -81,11 +81,11 @@ static void check_proxy(void)
     bool found = false;
     char name[64];
 
-    while (NULL != folder && NULL != (entry = readdir(folder))) {
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
         read_line(entry->d_name, "comm", name, sizeof(name));
         found = found || 0 == strcmp(name, "mscclpp-proxy");
     }
-    if (NULL != folder) {
+    if (folder != NULL) {
         closedir(folder);
     }
     MT_CHECK(expected == found, "a proxy's thread is %s", found ? "there" : "missing");

@@ -35,12 +35,12 @@ static long lines(const char *path, const char *key)
     char line[1024];
     long result = 0;
 
-    if (NULL == file) {
+    if (file == NULL) {
         MT_CHECK(false, "cannot read %s", path);
         return 0;
     }
-    while (NULL != fgets(line, sizeof(line), file)) {
-        if (NULL == key) {
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (key == NULL) {
             ++result;
         } else if (0 == strncmp(line, key, strlen(key))) {
             result = atol(line + strlen(key));
@@ -55,10 +55,10 @@ static usage_t measure(void)
     usage_t usage = {0, lines("/proc/self/maps", NULL), lines("/proc/self/status", "VmRSS:"), 0};
     DIR *directory = opendir("/proc/self/fd");
 
-    while (NULL != directory && NULL != readdir(directory)) {
+    while (directory != NULL && readdir(directory) != NULL) {
         ++usage.descriptors;
     }
-    if (NULL != directory) {
+    if (directory != NULL) {
         closedir(directory);
     }
 #if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 33)

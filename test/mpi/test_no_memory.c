@@ -101,7 +101,7 @@ PUBLIC int posix_memalign(void **memory_p, size_t alignment, size_t size)
 {
     void *memory = is_due(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
 
-    if (NULL == memory) {
+    if (memory == NULL) {
         return ENOMEM;
     }
     *memory_p = memory;
@@ -112,7 +112,7 @@ static int find_component(struct dl_phdr_info *info, size_t size, void *data)
 {
     (void)size;
     (void)data;
-    if (NULL == strstr(info->dlpi_name, "mca_coll_mscclpp.so")) {
+    if (strstr(info->dlpi_name, "mca_coll_mscclpp.so") == NULL) {
         return 0;
     }
     for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -311,7 +311,7 @@ static bool is_culprit(const char *argument)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
 
-    return 0 == strcmp(argument, "all") || (NULL != rank && 0 == strcmp(argument, rank));
+    return 0 == strcmp(argument, "all") || (rank != NULL && 0 == strcmp(argument, rank));
 }
 
 static void fail_all(mt_buffer_t *send, mt_buffer_t *recv, bool whole)
@@ -338,7 +338,7 @@ static void load_component(void)
     const char *folders = getenv("OMPI_MCA_mca_base_component_path");
     char path[4096];
 
-    if (NULL != folders) {
+    if (folders != NULL) {
         snprintf(path, sizeof(path), "%.*s/mca_coll_mscclpp.so", (int)strcspn(folders, ":"), folders);
         (void)dlopen(path, RTLD_NOW);
     }

@@ -37,7 +37,7 @@ static bool open_memory(memory_t *memory)
     void *in, *out;
     int count, device;
 
-    wanted = NULL == wanted ? "host" : wanted;
+    wanted = wanted == NULL ? "host" : wanted;
     if (MSCCLPP_OK != mscclpp_gpu_open(wanted, &memory->gpu) || MSCCLPP_OK != memory->gpu->probe(&count) || count < 1) {
         return false;
     }
@@ -51,7 +51,7 @@ static bool open_memory(memory_t *memory)
     memory->in = in;
     memory->out = out;
     memory->host = calloc(COUNT, sizeof(int));
-    return NULL != memory->host;
+    return memory->host != NULL;
 }
 
 static void use(MPI_Comm comm, const memory_t *memory, int seed)
@@ -88,7 +88,7 @@ static void run_session(memory_t *memory, int seed, bool outer)
     MT_MPI(MPI_Comm_create_from_group(group, "mscclpp test", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm));
     MPI_Comm_rank(comm, &mt_rank);
     MPI_Comm_size(comm, &mt_size);
-    if (NULL == memory->gpu) {
+    if (memory->gpu == NULL) {
         mt_counters_open(MPI_THREAD_SINGLE);
         if (!open_memory(memory)) {
             fprintf(stderr, "rank %d: no memory of MSCCLPP_TEST_DEVICE\n", mt_rank);

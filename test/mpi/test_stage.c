@@ -25,7 +25,8 @@ static mt_buffer_t arenas[2][2]; /* send and receive; device and host memory */
 static char *images[2];
 static char *seen;
 static long passed, failed, staged_calls, served_calls;
-static bool without; /* the component: shows what Open MPI alone gets wrong */
+static bool all_device; /* the twin, unless --kinds says that coll_mscclpp_twin_shared_only is set */
+static bool without;    /* the component: shows what Open MPI alone gets wrong */
 
 /* ---- The calls ---- */
 
@@ -72,8 +73,8 @@ static int start(call_t *call, MPI_Request *request)
     case GATHER:
         return CALL(Gather, gather, sbuf, scount, stype, rbuf, rcount, rtype, call->root);
     case GATHERV:
-        return CALL(Gatherv, gatherv, sbuf, scount, stype, rbuf, NULL == rbuf ? NULL : r->counts,
-                    NULL == rbuf ? NULL : r->displs, rtype, call->root);
+        return CALL(Gatherv, gatherv, sbuf, scount, stype, rbuf, rbuf == NULL ? NULL : r->counts,
+                    rbuf == NULL ? NULL : r->displs, rtype, call->root);
     case REDUCE:
         return CALL(Reduce, reduce, sbuf, rbuf, 2 * call->unit / s->type->ints, stype, op, call->root);
     case REDUCE_SCATTER_BLOCK:
@@ -126,7 +127,7 @@ static bool compare(const call_t *call, const side_t *side, const char *which, i
 /* Integers of a side that lie in device memory and that MPI lets this rank touch. */
 static int touched(const side_t *side)
 {
-    return mt_twin || MT_DEVICE == side->buffer->kind ? sm_ints(side) : 0;
+    return all_device || MT_DEVICE == side->buffer->kind ? sm_ints(side) : 0;
 }
 
 /* A rank that touches no device memory has nothing to stage; MPI_IN_PLACE stands for one of the buffers of a call. */
@@ -264,7 +265,7 @@ static bool beyond_open_mpi(const call_t *call)
         return call->send_type->ints != call->recv_type->ints;
     }
     /* Where it works in the buffer itself, it also uses the rest of it, which MPI leaves undefined. */
-    return (without || (!mt_twin && MT_DEVICE != call->recv.buffer->kind)) && REDUCE_SCATTER == call->collective &&
+    return (without || (!all_device && MT_DEVICE != call->recv.buffer->kind)) && REDUCE_SCATTER == call->collective &&
            call->in_place;
 }
 
@@ -437,6 +438,7 @@ int main(int argc, char **argv)
         return MT_SKIPPED;
     }
     MT_CHECK(mt_size <= RANKS_MAX, "at most %d ranks", RANKS_MAX);
+    all_device = mt_twin && !(argc > 1 && 0 == strcmp(argv[argc - 1], "--kinds"));
     sm_open();
     for (int i = 0; i < 2; ++i) {
         arenas[i][0] = mt_buffer_alloc(MT_DEVICE, ARENA, 0);
@@ -457,7 +459,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < count; ++i) {
         for (int variant = 0; variant < VARIANTS; ++variant) {
             run_group(&groups[i], (variant_t)variant, 0, 0);
-            if (!mt_twin) {
+            if (!all_device) {
                 run_group(&groups[i], (variant_t)variant, 0, 1);
                 run_group(&groups[i], (variant_t)variant, 1, 0);
             }

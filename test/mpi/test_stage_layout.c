@@ -190,7 +190,7 @@ static apart_t apart_alloc(size_t distance)
 
 static void apart_free(apart_t *apart)
 {
-    if (NULL != apart->reserved) {
+    if (apart->reserved != NULL) {
         munmap(apart->reserved, apart->distance + sizeof(int) * PART_INTS);
         return;
     }

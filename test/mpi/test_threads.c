@@ -43,7 +43,7 @@ static void *work(void *argument)
 static int count_ucx_library(struct dl_phdr_info *info, size_t size, void *context)
 {
     (void)size;
-    *(int *)context += NULL != strstr(info->dlpi_name, "/libuc");
+    *(int *)context += strstr(info->dlpi_name, "/libuc") != NULL;
     return 0;
 }
 

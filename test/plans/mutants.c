@@ -1,6 +1,7 @@
 /*
  * Plans with a few things changed at random: whatever becomes of them, they are read, checked and simulated without a
- * crash and within a bounded time. Usage: mutants [--count N] [--seed S] [--only I] FILE...
+ * crash and within a bounded time. Usage: mutants [--count N] [--seed S] [--only I] [--keep DIR] FILE...
+ * With --keep those that are proven are written there.
  */
 #include <errno.h>
 #include <signal.h>
@@ -32,6 +33,7 @@ typedef struct {
 } shared_t;
 
 static shared_t *shared;
+static const char *keep; /* where proven ones go */
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -195,8 +197,19 @@ static text_t mutate(const text_t *text, uint64_t *random)
     return replaced(text, 0, 0, "", 0);
 }
 
-static void look_at(const text_t *text)
+static void write_to(const char *path, const text_t *text)
 {
+    FILE *file = fopen(path, "wb");
+
+    if (file == NULL || fwrite(text->text, 1, text->size, file) != text->size || fclose(file) != 0) {
+        fprintf(stderr, "mutants: %s cannot be written\n", path);
+        exit(1);
+    }
+}
+
+static void look_at(const text_t *text, uint64_t number)
+{
+    char path[4096];
     mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};
     mscclpp_plan_sim_stats_t stats;
     mscclpp_plan_report_t report;
@@ -208,7 +221,13 @@ static void look_at(const text_t *text)
         ++shared->read;
         if (mscclpp_plan_check(plan, &report)) {
             ++shared->sound;
-            shared->proven += mscclpp_plan_simulate(plan, &options, &report, &stats);
+            if (mscclpp_plan_simulate(plan, &options, &report, &stats)) {
+                ++shared->proven;
+                if (keep != NULL) {
+                    snprintf(path, sizeof(path), "%s/mutant-%llu.json", keep, (unsigned long long)number);
+                    write_to(path, text);
+                }
+            }
         }
         mscclpp_plan_free(plan);
     }
@@ -244,15 +263,10 @@ static void one(const text_t *files, int count, uint64_t seed, uint64_t i, const
         text = next;
     }
     if (save != NULL) {
-        FILE *file = fopen(save, "wb");
-
-        if (file != NULL) {
-            fwrite(text.text, 1, text.size, file);
-            fclose(file);
-        }
+        write_to(save, &text);
     }
     alarm(SECONDS);
-    look_at(&text);
+    look_at(&text, i);
     alarm(0);
     free(text.text);
     if (now_ms() - start > shared->slowest_ms) {
@@ -303,7 +317,9 @@ int main(int argc, char **argv)
                            : strcmp(argv[i], "--only") == 0 ? &only
                                                             : NULL;
 
-        if (number != NULL && i + 1 < argc) {
+        if (strcmp(argv[i], "--keep") == 0 && i + 1 < argc) {
+            keep = argv[++i];
+        } else if (number != NULL && i + 1 < argc) {
             *number = strtoull(argv[++i], NULL, 10);
         } else if (count < MOST_FILES && read_file(argv[i], &files[count])) {
             ++count;
@@ -312,7 +328,7 @@ int main(int argc, char **argv)
         }
     }
     if (count == 0) {
-        fprintf(stderr, "Usage: mutants [--count N] [--seed S] [--only I] FILE...\n");
+        fprintf(stderr, "Usage: mutants [--count N] [--seed S] [--only I] [--keep DIR] FILE...\n");
         return 2;
     }
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -145,6 +145,14 @@ def allreduce_oneshot(n=2, halves=True):
     return plan("allreduce_oneshot", "allreduce", ranks, "LL", True, use_double_scratch_buffer=halves)
 
 
+def allreduce_oneshot_uneven():
+    """The same with scratches of different sizes: a rank must not look for a peer's half where its own lies."""
+    plan_ = allreduce_oneshot(4)
+    plan_["gpus"][0]["scratch_chunks"] += 3
+    plan_["gpus"][3]["scratch_chunks"] -= 4
+    return plan_
+
+
 def reducescatter_barrier(n=2):
     """Two blocks copy the peers' parts to the scratch, meet, and each sums one half of what all of them hold."""
     ranks = [Rank(r, n, 1, n) for r in range(n)]
@@ -224,7 +232,9 @@ def all_plans():
     return {"allgather_put_2": allgather_put(2), "allgather_put_3": allgather_put(3),
             "allreduce_rres_2": allreduce_rres(2), "allreduce_rres_4": allreduce_rres(4),
             "allreduce_rres_2_groups": allreduce_rres(2, 3), "allreduce_oneshot_2": allreduce_oneshot(2),
-            "allreduce_oneshot_4": allreduce_oneshot(4), "reducescatter_barrier_3": reducescatter_barrier(3),
+            "allreduce_oneshot_4": allreduce_oneshot(4),
+            "allreduce_oneshot_uneven": allreduce_oneshot_uneven(),
+            "reducescatter_barrier_3": reducescatter_barrier(3),
             "alltoall_port_3": alltoall_port(3), "allreduce_pipeline": allreduce_pipeline(),
             "allreduce_switch_4": allreduce_switch(4),
             "allreduce_max_3": as_max(allreduce_rres(3))}

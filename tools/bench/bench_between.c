@@ -104,7 +104,7 @@ static bool make_calls(bench_contender_t *calls, const bench_operation_t *operat
     for (int i = 0; ok && i < loop.between->calls; ++i) {
         ok = calls->call(calls, operation);
     }
-    return ok && (NULL == calls->finish || (NULL != loop.stream && !loop.own_stream) || calls->finish(calls));
+    return ok && (calls->finish == NULL || (loop.stream != NULL && !loop.own_stream) || calls->finish(calls));
 }
 
 static bool iterate(bench_contender_t *contender, const bench_operation_t *operation)
@@ -114,14 +114,14 @@ static bool iterate(bench_contender_t *contender, const bench_operation_t *opera
     for (int i = 0; ok && i < loop.between->ahead; ++i) {
         ok = launch();
     }
-    return ok && (NULL == contender->calls || make_calls(contender->calls, operation)) &&
+    return ok && (contender->calls == NULL || make_calls(contender->calls, operation)) &&
            (0 != loop.between->ahead || launch()) && wait();
 }
 
 bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls)
 {
     bench_contender_t contender = {
-        .name = NULL == calls ? "kernels" : calls->name, .env = env, .call = iterate, .calls = calls};
+        .name = calls == NULL ? "kernels" : calls->name, .env = env, .call = iterate, .calls = calls};
 
     return contender;
 }

@@ -74,7 +74,7 @@ static bool allocate(bench_buffers_t *buffers, const bench_env_t *env, char *sta
     case BENCH_MEMORY_HEAP:
         send = malloc(buffers->capacity);
         recv = malloc(buffers->capacity);
-        if (NULL == send || NULL == recv) {
+        if (send == NULL || recv == NULL) {
             free(send);
             free(recv);
             return false;
@@ -135,7 +135,7 @@ bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t
     buffers->capacity = capacity;
     buffers->staging_size = STAGING;
     buffers->expected = malloc(2 * PERIOD * sizeof(int64_t));
-    if (NULL == buffers->expected) {
+    if (buffers->expected == NULL) {
         goto err;
     }
     if (!allocate(buffers, env, stack)) {
@@ -161,7 +161,7 @@ err:
 
 void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env)
 {
-    if (NULL != buffers->send) {
+    if (buffers->send != NULL) {
         env->gpu->host_free(buffers->staging);
         release(buffers, env);
         free(buffers->expected);

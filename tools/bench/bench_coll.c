@@ -125,7 +125,7 @@ bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int ran
     layout->firsts = calloc((size_t)size, sizeof(layout->firsts[0]));
     layout->bytes = calloc((size_t)size, sizeof(layout->bytes[0]));
     layout->types = calloc((size_t)size, sizeof(layout->types[0]));
-    if (NULL == layout->counts || NULL == layout->firsts || NULL == layout->bytes || NULL == layout->types) {
+    if (layout->counts == NULL || layout->firsts == NULL || layout->bytes == NULL || layout->types == NULL) {
         bench_layout_close(layout);
         fprintf(stderr, "%s: out of memory\n", bench_program);
         return false;

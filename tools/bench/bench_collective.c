@@ -105,7 +105,7 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
     args.count = (BENCH_WHOLE == coll->blocks ? layout->count : layout->count / (size_t)layout->size) * unit;
     if (coll->varied) {
         blocks = calloc(2 * (size_t)layout->size, sizeof(blocks[0]));
-        if (NULL == blocks) {
+        if (blocks == NULL) {
             return MSCCLPP_ERR_NO_MEMORY;
         }
         for (int i = 0; i < layout->size; ++i) {

@@ -147,7 +147,7 @@ bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool wa
 
     copies.size = env->size;
     copies.seen = calloc((size_t)env->size, sizeof(copies.seen[0]));
-    if (!bench_all(env->control, NULL != cards && NULL != copies.seen)) {
+    if (!bench_all(env->control, cards != NULL && copies.seen != NULL)) {
         free(cards);
         return false;
     }
@@ -168,7 +168,7 @@ void bench_copies_close(void)
 {
     for (int i = 0; i < copies.size; ++i) {
         for (int j = 0; j < 2; ++j) {
-            if (NULL != copies.seen[i].mapping[j]) {
+            if (copies.seen[i].mapping[j] != NULL) {
                 mscclpp_mapping_put(copies.seen[i].mapping[j]);
             }
         }

@@ -64,15 +64,15 @@ void *bench_cuda_find(const char *name)
 {
     static void *driver;
 
-    if (NULL == driver) {
+    if (driver == NULL) {
         driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-        if (NULL == driver) {
+        if (driver == NULL) {
             fprintf(stderr, "cannot open the CUDA driver: %s\n", dlerror());
             return NULL;
         }
     }
     void *function = dlsym(driver, name);
-    if (NULL == function) {
+    if (function == NULL) {
         fprintf(stderr, "the CUDA driver has no %s\n", name);
     }
     return function;
@@ -96,7 +96,7 @@ bool bench_cuda_select(int device)
     int handle;
 
     /* The primary context is kept to the process' end, as the CUDA runtime keeps it. */
-    return NULL != init && NULL != get && NULL != retain && NULL != set && succeeded("cuInit", init(0)) &&
+    return init != NULL && get != NULL && retain != NULL && set != NULL && succeeded("cuInit", init(0)) &&
            succeeded("cuDeviceGet", get(&handle, device)) &&
            succeeded("cuDevicePrimaryCtxRetain", retain(&context, handle)) &&
            succeeded("cuCtxSetCurrent", set(context));
@@ -106,17 +106,17 @@ bool bench_cuda_stream_create(void **native_p)
 {
     cu_stream_create_fn_t create = (cu_stream_create_fn_t)bench_cuda_find("cuStreamCreate");
 
-    return NULL != create && succeeded("cuStreamCreate", create(native_p, CU_STREAM_NON_BLOCKING));
+    return create != NULL && succeeded("cuStreamCreate", create(native_p, CU_STREAM_NON_BLOCKING));
 }
 
 void bench_cuda_stream_destroy(void *native)
 {
     cu_stream_fn_t destroy = NULL;
 
-    if (NULL != native) {
+    if (native != NULL) {
         destroy = (cu_stream_fn_t)bench_cuda_find("cuStreamDestroy_v2");
     }
-    if (NULL != destroy) {
+    if (destroy != NULL) {
         succeeded("cuStreamDestroy", destroy(native));
     }
 }
@@ -125,10 +125,10 @@ bool bench_cuda_stream_wait(void *native)
 {
     static cu_stream_fn_t synchronize;
 
-    if (NULL == synchronize) {
+    if (synchronize == NULL) {
         synchronize = (cu_stream_fn_t)bench_cuda_find("cuStreamSynchronize");
     }
-    return NULL != synchronize && succeeded("cuStreamSynchronize", synchronize(native));
+    return synchronize != NULL && succeeded("cuStreamSynchronize", synchronize(native));
 }
 
 bool bench_cuda_managed_alloc(size_t size, void **address_p)
@@ -136,7 +136,7 @@ bool bench_cuda_managed_alloc(size_t size, void **address_p)
     cu_alloc_managed_fn_t alloc = (cu_alloc_managed_fn_t)bench_cuda_find("cuMemAllocManaged");
     uintptr_t address;
 
-    if (NULL == alloc || !succeeded("cuMemAllocManaged", alloc(&address, size, CU_MEM_ATTACH_GLOBAL))) {
+    if (alloc == NULL || !succeeded("cuMemAllocManaged", alloc(&address, size, CU_MEM_ATTACH_GLOBAL))) {
         return false;
     }
     *address_p = (void *)address;
@@ -147,7 +147,7 @@ void bench_cuda_managed_free(void *address)
 {
     cu_free_fn_t release = (cu_free_fn_t)bench_cuda_find("cuMemFree_v2");
 
-    if (NULL != release) {
+    if (release != NULL) {
         succeeded("cuMemFree", release((uintptr_t)address));
     }
 }
@@ -158,7 +158,7 @@ bool bench_cuda_pool_alloc(size_t size, void **address_p)
     cu_stream_fn_t synchronize = (cu_stream_fn_t)bench_cuda_find("cuStreamSynchronize");
     uintptr_t address;
 
-    if (NULL == alloc || NULL == synchronize || !succeeded("cuMemAllocAsync", alloc(&address, size, NULL)) ||
+    if (alloc == NULL || synchronize == NULL || !succeeded("cuMemAllocAsync", alloc(&address, size, NULL)) ||
         !succeeded("cuStreamSynchronize", synchronize(NULL))) {
         return false;
     }
@@ -170,7 +170,7 @@ void bench_cuda_pool_free(void *address)
 {
     cu_free_async_fn_t release = (cu_free_async_fn_t)bench_cuda_find("cuMemFreeAsync");
 
-    if (NULL != release) {
+    if (release != NULL) {
         succeeded("cuMemFreeAsync", release((uintptr_t)address, NULL));
     }
 }
@@ -185,7 +185,7 @@ static size_t mapped_size(size_t size, cu_memory_t *memory)
     memset(memory, 0, sizeof(*memory));
     memory->type = CU_MEM_ALLOCATION_TYPE_PINNED;
     memory->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    if (NULL == get || NULL == ask || !succeeded("cuCtxGetDevice", get(&memory->location.id)) ||
+    if (get == NULL || ask == NULL || !succeeded("cuCtxGetDevice", get(&memory->location.id)) ||
         !succeeded("cuMemGetAllocationGranularity", ask(&grain, memory, CU_MEM_ALLOC_GRANULARITY_MINIMUM)) ||
         0 == grain) {
         return 0;
@@ -204,7 +204,7 @@ static bool map_at(uintptr_t address, size_t size, const cu_memory_t *memory)
     unsigned long long handle;
     bool mapped;
 
-    if (NULL == create || NULL == release || NULL == map || NULL == allow ||
+    if (create == NULL || release == NULL || map == NULL || allow == NULL ||
         !succeeded("cuMemCreate", create(&handle, size, memory, 0))) {
         return false;
     }
@@ -220,7 +220,7 @@ bool bench_cuda_mapped_alloc(size_t size, void **address_p)
     uintptr_t address;
 
     size = mapped_size(size, &memory);
-    if (0 == size || NULL == reserve || !succeeded("cuMemAddressReserve", reserve(&address, size, 0, 0, 0)) ||
+    if (0 == size || reserve == NULL || !succeeded("cuMemAddressReserve", reserve(&address, size, 0, 0, 0)) ||
         !map_at(address, size, &memory)) {
         return false;
     }
@@ -235,7 +235,7 @@ void bench_cuda_mapped_free(void *address, size_t size)
     cu_memory_t memory;
 
     size = mapped_size(size, &memory);
-    if (0 != size && NULL != unmap && NULL != release && succeeded("cuMemUnmap", unmap((uintptr_t)address, size))) {
+    if (0 != size && unmap != NULL && release != NULL && succeeded("cuMemUnmap", unmap((uintptr_t)address, size))) {
         succeeded("cuMemAddressFree", release((uintptr_t)address, size));
     }
 }

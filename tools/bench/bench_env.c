@@ -44,7 +44,7 @@ static bool load_config(mscclpp_config_t *config)
     for (int i = 0; ok && i < mscclpp_param_count; ++i) {
         snprintf(name, sizeof(name), "OMPI_MCA_coll_mscclpp_%s", mscclpp_params[i].name);
         const char *value = getenv(name);
-        ok = NULL == value || MSCCLPP_OK == mscclpp_config_set(config, &mscclpp_params[i], value);
+        ok = value == NULL || MSCCLPP_OK == mscclpp_config_set(config, &mscclpp_params[i], value);
     }
     return ok && MSCCLPP_OK == mscclpp_config_from_environment(config);
 }
@@ -141,7 +141,7 @@ bool bench_env_open(bench_env_t *env)
     }
     env->places = calloc((size_t)env->size, sizeof(env->places[0]));
     if (!bench_all(env->control,
-                   NULL != env->places && load_config(&env->config) && select_device(env) && create_stream(env))) {
+                   env->places != NULL && load_config(&env->config) && select_device(env) && create_stream(env))) {
         return false;
     }
     if (!bench_all(env->control, MSCCLPP_OK == env->gpu->preload(env->device))) {
@@ -156,7 +156,7 @@ bool bench_env_open(bench_env_t *env)
 void bench_env_close(bench_env_t *env)
 {
     bench_library_close(env);
-    if (NULL != env->stream) {
+    if (env->stream != NULL) {
         env->gpu->stream_destroy(env->stream);
         env->stream = NULL;
     }

@@ -53,7 +53,7 @@ static int gather_values(MPI_Comm comm, const void *value, void **values_p)
 
     MPI_Comm_size(comm, &size);
     *values_p = calloc((size_t)size, sizeof(uint64_t));
-    if (NULL == *values_p) {
+    if (*values_p == NULL) {
         fprintf(stderr, "%s: out of memory\n", bench_program);
         MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
     }

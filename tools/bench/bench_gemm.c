@@ -46,21 +46,21 @@ static bool find(void *function_p, const char *name, bool speaks)
 {
     void *symbol = dlsym(blas.library, name);
 
-    if (NULL == symbol && speaks) {
+    if (symbol == NULL && speaks) {
         fprintf(stderr, "mscclpp_bench: --between: gemm: cuBLAS has no %s\n", name);
     }
     memcpy(function_p, &symbol, sizeof(symbol));
-    return NULL != symbol;
+    return symbol != NULL;
 }
 
 bool bench_gemm_load(bool speaks)
 {
     static const char *names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};
 
-    for (size_t i = 0; NULL == blas.library && i < sizeof(names) / sizeof(names[0]); ++i) {
+    for (size_t i = 0; blas.library == NULL && i < sizeof(names) / sizeof(names[0]); ++i) {
         blas.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     }
-    if (NULL == blas.library) {
+    if (blas.library == NULL) {
         if (speaks) {
             fprintf(stderr, "mscclpp_bench: --between: gemm needs cuBLAS, and neither libcublas.so.13, .12, .11 nor "
                             "libcublas.so can be loaded\n");
@@ -80,7 +80,7 @@ static void free_matrices(void)
 {
     cu_free_fn_t release = 0 != blas.matrices ? (cu_free_fn_t)bench_cuda_find("cuMemFree_v2") : NULL;
 
-    if (NULL != release) {
+    if (release != NULL) {
         succeeded("cuMemFree", release(blas.matrices));
     }
     blas.matrices = 0;
@@ -93,13 +93,13 @@ static bool allocate_matrices(int size, void *stream)
 
     free_matrices();
     blas.size = size;
-    return NULL != alloc && NULL != set && succeeded("cuMemAlloc", alloc(&blas.matrices, 3 * matrix_bytes())) &&
+    return alloc != NULL && set != NULL && succeeded("cuMemAlloc", alloc(&blas.matrices, 3 * matrix_bytes())) &&
            succeeded("cuMemsetD8Async", set(blas.matrices, 0, 3 * matrix_bytes(), stream));
 }
 
 bool bench_gemm_open(int size, void *stream)
 {
-    return (NULL != blas.handle || (succeeded("cublasCreate", blas.create(&blas.handle)) &&
+    return (blas.handle != NULL || (succeeded("cublasCreate", blas.create(&blas.handle)) &&
                                     succeeded("cublasSetStream", blas.set_stream(blas.handle, stream)))) &&
            allocate_matrices(size, stream) && bench_cuda_stream_wait(stream);
 }
@@ -176,7 +176,7 @@ bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
 void bench_gemm_close(void)
 {
     free_matrices();
-    if (NULL != blas.handle) {
+    if (blas.handle != NULL) {
         blas.destroy(blas.handle);
         blas.handle = NULL;
     }

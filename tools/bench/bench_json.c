@@ -61,7 +61,7 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
     if (BENCH_COMPARE_NCCL == options->compare) {
         const char *nvls = getenv("NCCL_NVLS_ENABLE");
         json_member(file, "nccl_version", bench_nccl_version());
-        json_member(file, "nccl_nvls_enable", NULL == nvls ? "" : nvls);
+        json_member(file, "nccl_nvls_enable", nvls == NULL ? "" : nvls);
         json_member(file, "nccl_wait",
                     BENCH_MODE_STREAM == options->mode ? "end"
                     : options->nccl_spin               ? "spin"
@@ -161,9 +161,9 @@ bool bench_report_open(bench_report_t *report, const bench_options_t *options, c
 
     *report = (bench_report_t){
         .first_row = true, .rival = BENCH_COMPARE_NONE != options->compare, .options = options, .env = env};
-    if (0 == env->rank && NULL != options->json) {
+    if (0 == env->rank && options->json != NULL) {
         report->json = fopen(options->json, "w");
-        if (NULL == report->json) {
+        if (report->json == NULL) {
             fprintf(stderr, "mscclpp_bench: --json: cannot write '%s': %s\n", options->json, strerror(errno));
             ok = false;
         } else {

@@ -72,7 +72,7 @@ static bool get_attribute(int attribute, int device, int *value_p)
     cu_attribute_fn_t attribute_of = (cu_attribute_fn_t)bench_cuda_find("cuDeviceGetAttribute");
     int handle;
 
-    return NULL != get && NULL != attribute_of && succeeded("cuDeviceGet", get(&handle, device)) &&
+    return get != NULL && attribute_of != NULL && succeeded("cuDeviceGet", get(&handle, device)) &&
            succeeded("cuDeviceGetAttribute", attribute_of(value_p, attribute, handle));
 }
 
@@ -81,7 +81,7 @@ static bool load(void)
     cu_load_fn_t load_data = (cu_load_fn_t)bench_cuda_find("cuModuleLoadData");
     cu_function_fn_t get_function = (cu_function_fn_t)bench_cuda_find("cuModuleGetFunction");
 
-    return NULL != load_data && NULL != get_function &&
+    return load_data != NULL && get_function != NULL &&
            succeeded("cuModuleLoadData", load_data(&kernel.module, image)) &&
            succeeded("cuModuleGetFunction", get_function(&kernel.function, kernel.module, "spin"));
 }
@@ -92,7 +92,7 @@ static bool fill_multiprocessors(int device, int multiprocessors)
     cu_set_attribute_fn_t set = (cu_set_attribute_fn_t)bench_cuda_find("cuFuncSetAttribute");
     int most;
 
-    if (NULL == set || !get_attribute(ATTRIBUTE_MAX_SHARED_OPTIN, device, &most)) {
+    if (set == NULL || !get_attribute(ATTRIBUTE_MAX_SHARED_OPTIN, device, &most)) {
         return false;
     }
     kernel.blocks = (unsigned)multiprocessors;
@@ -112,7 +112,7 @@ static bool prepare_cooperative(int device)
         return false;
     }
     kernel.launch_cooperative = (cu_launch_cooperative_fn_t)bench_cuda_find("cuLaunchCooperativeKernel");
-    return NULL != kernel.launch_cooperative;
+    return kernel.launch_cooperative != NULL;
 }
 
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream)
@@ -122,7 +122,7 @@ bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds
     kernel.stream = stream;
     kernel.nanoseconds = (uint64_t)(1e3 * microseconds);
     kernel.launch = (cu_launch_fn_t)bench_cuda_find("cuLaunchKernel");
-    if (NULL == kernel.launch || !load() || !get_attribute(ATTRIBUTE_MULTIPROCESSORS, device, &multiprocessors)) {
+    if (kernel.launch == NULL || !load() || !get_attribute(ATTRIBUTE_MULTIPROCESSORS, device, &multiprocessors)) {
         return false;
     }
     if (BENCH_KERNEL_WAVES == kind) {
@@ -136,7 +136,7 @@ bool bench_kernel_launch(void)
 {
     void *parameters[] = {&kernel.nanoseconds};
 
-    if (NULL != kernel.launch_cooperative) {
+    if (kernel.launch_cooperative != NULL) {
         return succeeded("cuLaunchCooperativeKernel",
                          kernel.launch_cooperative(kernel.function, kernel.blocks, 1, 1, THREADS, 1, 1, kernel.shared,
                                                    kernel.stream, parameters));
@@ -147,9 +147,9 @@ bool bench_kernel_launch(void)
 
 void bench_kernel_close(void)
 {
-    cu_unload_fn_t unload = NULL != kernel.module ? (cu_unload_fn_t)bench_cuda_find("cuModuleUnload") : NULL;
+    cu_unload_fn_t unload = kernel.module != NULL ? (cu_unload_fn_t)bench_cuda_find("cuModuleUnload") : NULL;
 
-    if (NULL != unload) {
+    if (unload != NULL) {
         succeeded("cuModuleUnload", unload(kernel.module));
         kernel.module = NULL;
     }

@@ -31,7 +31,7 @@ static bool check_results(bench_env_t *env, const bench_options_t *options, benc
                           bench_cell_t *cell)
 {
     return bench_check(env, options->checks, buffers, ours, operation, true, &cell->wrong) &&
-           (NULL == rival || BENCH_SERVES != bench_serves(rival, operation->layout->coll, operation->in_place) ||
+           (rival == NULL || BENCH_SERVES != bench_serves(rival, operation->layout->coll, operation->in_place) ||
             bench_check(env, options->checks, buffers, rival, operation, false, &cell->rival_wrong)) &&
            bench_buffers_fill(buffers, env, operation, 0);
 }
@@ -54,10 +54,10 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
     double estimate;
 
     memset(&cell, 0, sizeof(cell));
-    if (NULL != rival && BENCH_SERVES_NOT == bench_serves(rival, row->layout->coll, in_place)) {
+    if (rival != NULL && BENCH_SERVES_NOT == bench_serves(rival, row->layout->coll, in_place)) {
         rival = NULL;
     }
-    if (NULL != rival) {
+    if (rival != NULL) {
         turns[count++] = (turn_t){.contender = loops ? &their_loop : rival, .times = &cell.rival};
     }
     if (loops) {
@@ -77,7 +77,7 @@ bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffe
     if (!measure_rounds(env, &operation, options->rounds, cell.iterations, turns, count)) {
         return false;
     }
-    if (NULL != ours->team) {
+    if (ours->team != NULL) {
         snprintf(cell.algorithm, sizeof(cell.algorithm), "%s", mscclpp_team_last_algorithm(ours->team));
     }
     cell.measured = true;

@@ -15,7 +15,7 @@ bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm)
     void *recv = operation->recv, *from_root = in_place && is_root ? MPI_IN_PLACE : operation->recv;
     int own, result = MPI_ERR_OTHER;
 
-    own = NULL != counts ? counts[layout->rank] : block;
+    own = counts != NULL ? counts[layout->rank] : block;
     switch (layout->coll->coll) {
     case MSCCLPP_COLL_ALLGATHER:
         result = MPI_Allgather(send, block, type, recv, block, type, comm);

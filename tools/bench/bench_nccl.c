@@ -41,7 +41,7 @@ static bool find(void *function_p, const char *name)
 {
     void *symbol = dlsym(nccl.library, name);
 
-    if (NULL == symbol) {
+    if (symbol == NULL) {
         fprintf(stderr, "mscclpp_bench: NCCL has no %s\n", name);
         return false;
     }
@@ -54,7 +54,7 @@ static bool load(const char *library, bool speaks)
     int version;
 
     nccl.library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (NULL == nccl.library) {
+    if (nccl.library == NULL) {
         if (speaks) {
             fprintf(stderr, "mscclpp_bench: --compare nccl: %s\n", dlerror());
         }
@@ -130,7 +130,7 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
     if (0 == env->rank) {
         ok = succeeded("ncclGetUniqueId", nccl.get_unique_id(&own));
     }
-    if (!bench_all(env->control, ok && NULL != ids)) {
+    if (!bench_all(env->control, ok && ids != NULL)) {
         free(ids);
         return false;
     }
@@ -153,7 +153,7 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
 
 void bench_nccl_close(void)
 {
-    if (NULL != nccl.comm) {
+    if (nccl.comm != NULL) {
         nccl.comm_destroy(nccl.comm);
         nccl.comm = NULL;
     }

@@ -170,7 +170,7 @@ static bool parse_transport(const char *name, bench_options_t *options)
         size_t length = strlen(allowed);
         snprintf(allowed + length, sizeof(allowed) - length, "|%s", mscclpp_transports[i]->name);
     }
-    if (NULL == mscclpp_transport_find(name)) {
+    if (mscclpp_transport_find(name) == NULL) {
         return bench_refuse("--transport", name, allowed);
     }
     options->transport = name;
@@ -342,7 +342,7 @@ static bool take(int option, const char *value, bench_options_t *options)
         ok = bench_parse_int("--between-ahead", value, 0, 1000, &options->between.ahead);
         break;
     case HOST_BUFFERS:
-        ok = bench_parse_choice("--host-buffers", NULL == value ? "heap" : value, "heap|stack|large", &choice);
+        ok = bench_parse_choice("--host-buffers", value == NULL ? "heap" : value, "heap|stack|large", &choice);
         options->memory = (bench_memory_t)(BENCH_MEMORY_HEAP + choice);
         break;
     case DEVICE:
@@ -438,7 +438,7 @@ static bool consistent(const bench_options_t *options)
             return bench_refuse("--mode", "port",
                                 "it without --coll, --compare, --type, --op, --in-place and --out-of-place");
         }
-    } else if (NULL != options->transport || 0 != options->window) {
+    } else if (options->transport != NULL || 0 != options->window) {
         return bench_refuse("--mode", bench_mode_name(options->mode), "port with --transport and --window");
     }
     if (0 != options->max && options->min > options->max) {
@@ -484,7 +484,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
             return bench_refuse_option(option, argv, table);
         }
         /* getopt_long takes a value that may be missing only behind an equals sign. */
-        if (HOST_BUFFERS == option && NULL == optarg && optind < argc && '-' != argv[optind][0]) {
+        if (HOST_BUFFERS == option && optarg == NULL && optind < argc && '-' != argv[optind][0]) {
             optarg = argv[optind++];
         }
         if (!take(option, optarg, &options)) {
@@ -519,7 +519,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
     if (0 == options.window) {
         options.window = 64;
     }
-    if (NULL == options.transport) {
+    if (options.transport == NULL) {
         options.transport = "all";
     }
     *options_p = options;

@@ -112,12 +112,12 @@ bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_t
 
 bool bench_library_open(bench_env_t *env)
 {
-    return NULL != env->team || bench_team_open(env, &env->config, &env->team);
+    return env->team != NULL || bench_team_open(env, &env->config, &env->team);
 }
 
 void bench_library_close(bench_env_t *env)
 {
-    if (NULL != env->team) {
+    if (env->team != NULL) {
         mscclpp_team_destroy(env->team);
         env->team = NULL;
         mscclpp_team_finalize(5.0);

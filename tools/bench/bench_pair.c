@@ -71,7 +71,7 @@ static bool agree(const bench_pair_t *pair, bool ok, char *reason)
     } own, *all = calloc((size_t)pair->env->size, sizeof(own));
     bool agreed = true;
 
-    if (NULL == all) {
+    if (all == NULL) {
         fprintf(stderr, "mscclpp_bench: out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
     }
@@ -136,12 +136,12 @@ static bool host_tokens(bench_pair_t *pair, void **address_p)
 
 static void free_tokens(bench_pair_t *pair)
 {
-    if (NULL != pair->tokens_segment) {
+    if (pair->tokens_segment != NULL) {
         shared_free(pair, pair->tokens_segment);
         pair->tokens_segment = NULL;
     } else if (pair->tokens_on_host) {
         pair->env->gpu->host_free(pair->tokens);
-    } else if (NULL != pair->tokens) {
+    } else if (pair->tokens != NULL) {
         pair->env->gpu->device_free(pair->env->device, pair->tokens);
     }
     pair->tokens = NULL;
@@ -324,34 +324,34 @@ void bench_pair_close(bench_pair_t *pair)
 {
     const bench_env_t *env = pair->env;
     const mscclpp_gpu_ops_t *gpu = env->gpu;
-    void *on_device[] = {NULL == pair->memory_segment ? pair->memory : NULL, pair->state, pair->expected};
+    void *on_device[] = {pair->memory_segment == NULL ? pair->memory : NULL, pair->state, pair->expected};
     void *on_host[] = {pair->mailbox, pair->elapsed_ns, pair->staging};
 
     mscclpp_gpu_twin_set_progress(NULL, NULL);
     mscclpp_proxy_destroy(pair->proxy);
-    if (NULL != pair->remote) {
+    if (pair->remote != NULL) {
         pair->ops->remote_destroy(pair->remote);
     }
     pair->ops->conn_destroy(pair->conn);
     mscclpp_mapping_put(pair->mapping);
     mscclpp_mapping_drain();
     bench_all(env->control, true);
-    if (NULL != pair->region) {
+    if (pair->region != NULL) {
         pair->ops->region_destroy(pair->region);
     }
     pair->ops->destroy(pair->transport);
     bench_all(env->control, true);
     free_tokens(pair);
-    if (NULL != pair->memory_segment) {
+    if (pair->memory_segment != NULL) {
         shared_free(pair, pair->memory_segment);
     }
     for (size_t i = 0; i < sizeof(on_device) / sizeof(on_device[0]); ++i) {
-        if (NULL != on_device[i]) {
+        if (on_device[i] != NULL) {
             gpu->device_free(env->device, on_device[i]);
         }
     }
     for (size_t i = 0; i < sizeof(on_host) / sizeof(on_host[0]); ++i) {
-        if (NULL != on_host[i]) {
+        if (on_host[i] != NULL) {
             gpu->host_free(on_host[i]);
         }
     }
@@ -365,7 +365,7 @@ bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transpo
     uint32_t flags;
     bool ok;
 
-    if (NULL == cards) {
+    if (cards == NULL) {
         fprintf(stderr, "mscclpp_bench: out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
     }

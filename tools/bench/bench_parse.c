@@ -15,7 +15,7 @@ bool bench_speaks(void)
 
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); ++i) {
         const char *rank = getenv(variables[i]);
-        if (NULL != rank) {
+        if (rank != NULL) {
             return 0 == strcmp(rank, "0");
         }
     }
@@ -55,7 +55,7 @@ bool bench_refuse_option(int result, char *const *argv, const struct option *tab
     bool is_letter = 0 != optopt;
 
     /* In a group of letters getopt_long is not past the argument yet. Of a long option optopt is the value, or 0. */
-    for (; '?' == result && NULL != table->name; ++table) {
+    for (; '?' == result && table->name != NULL; ++table) {
         is_letter = is_letter && table->val != optopt;
     }
     if (bench_speaks()) {
@@ -76,7 +76,7 @@ bool bench_parse_size(const char *option, const char *text, size_t *size_p)
     unsigned long long value = strtoull(text, &end, 10);
     if (end != text && '\0' != *end && '\0' == end[1]) {
         const char *suffix = strchr("kmg", tolower((unsigned char)*end));
-        if (NULL == suffix) {
+        if (suffix == NULL) {
             return bench_refuse(option, text, allowed);
         }
         shift = 'k' == *suffix ? 10 : 'm' == *suffix ? 20 : 30;
@@ -122,13 +122,13 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
     size_t length = strlen(text);
     const char *at = choices;
 
-    for (int index = 0; NULL != at; ++index) {
+    for (int index = 0; at != NULL; ++index) {
         if (length > 0 && 0 == strncmp(at, text, length) && ('\0' == at[length] || '|' == at[length])) {
             *index_p = index;
             return true;
         }
         at = strchr(at, '|');
-        at = NULL == at ? NULL : at + 1;
+        at = at == NULL ? NULL : at + 1;
     }
     return bench_refuse(option, text, choices);
 }

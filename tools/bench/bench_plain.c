@@ -211,7 +211,7 @@ static bool load(int device)
     int handle, multiprocessors;
 
     plain.launch = (cu_launch_fn_t)bench_cuda_find("cuLaunchKernel");
-    if (NULL == load_data || NULL == get_function || NULL == get || NULL == attribute_of || NULL == plain.launch ||
+    if (load_data == NULL || get_function == NULL || get == NULL || attribute_of == NULL || plain.launch == NULL ||
         !succeeded("cuModuleLoadData", load_data(&plain.module, image)) ||
         !succeeded("cuModuleGetFunction", get_function(&plain.function, plain.module, "touch")) ||
         !succeeded("cuDeviceGet", get(&handle, device)) ||
@@ -312,15 +312,15 @@ bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool wai
 
 void bench_plain_close(bench_env_t *env)
 {
-    cu_unload_fn_t unload = NULL != plain.module ? (cu_unload_fn_t)bench_cuda_find("cuModuleUnload") : NULL;
+    cu_unload_fn_t unload = plain.module != NULL ? (cu_unload_fn_t)bench_cuda_find("cuModuleUnload") : NULL;
 
-    if (NULL != unload) {
+    if (unload != NULL) {
         succeeded("cuModuleUnload", unload(plain.module));
     }
-    if (NULL != plain.from) {
+    if (plain.from != NULL) {
         env->gpu->device_free(env->device, plain.from);
     }
-    if (NULL != plain.to) {
+    if (plain.to != NULL) {
         env->gpu->device_free(env->device, plain.to);
     }
     memset(&plain, 0, sizeof(plain));

@@ -122,7 +122,7 @@ static void measure_size(bench_pair_t *pair, const bench_options_t *options, boo
 
 static uint64_t measure_transport(bench_pair_t *pair, const bench_options_t *options, bench_report_t *report)
 {
-    const bool copies = bench_all(pair->env->control, NULL != pair->mapped || pair->peer < 0);
+    const bool copies = bench_all(pair->env->control, pair->mapped != NULL || pair->peer < 0);
     size_t previous = 0;
     uint64_t wrong = 0;
 

@@ -40,7 +40,7 @@ void bench_port_report_unusable(bench_report_t *report, const char *name, const 
     }
     printf("#\n# transport %s cannot be used: %s\n", name, '\0' == reason[0] ? "it gave no reason" : reason);
     fflush(stdout);
-    if (NULL != report->json) {
+    if (report->json != NULL) {
         fprintf(report->json, "%s\n    {\"transport\": \"%s\", \"unusable\": ", report->first_row ? "" : ",", name);
         bench_json_string(report->json, reason);
         fprintf(report->json, "}");
@@ -102,7 +102,7 @@ void bench_port_report_row(bench_report_t *report, const bench_port_row_t *row)
         printf(" %8s\n", "N/A");
     }
     fflush(stdout);
-    if (NULL != report->json) {
+    if (report->json != NULL) {
         json_row(report, row);
     }
 }

@@ -130,7 +130,7 @@ static void print_rival(const bench_options_t *options)
                BENCH_MODE_STREAM == options->mode ? "back to back, one wait at the end"
                : options->nccl_spin               ? "each call followed by polling its stream"
                                                   : "each call followed by a stream synchronise",
-               NULL == nvls ? "unset" : nvls);
+               nvls == NULL ? "unset" : nvls);
         break;
     case BENCH_COMPARE_LAUNCHED:
         printf("# beside the host library with linger=off in a team of its own, same buffers, alternating rounds\n");
@@ -236,7 +236,7 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
         printf("; busbw = algbw * %.4g", bench_coll_bus_factor(coll, report->env->size));
     }
     printf("\n");
-    if (NULL != rival) {
+    if (rival != NULL) {
         print_absent(report, rival);
     }
     print_columns(report);
@@ -303,7 +303,7 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
     for (int i = 0; i < 2; ++i) {
         if (cells[i]->measured) {
             print_cell(report, row, cells[i]);
-            if (NULL != report->json) {
+            if (report->json != NULL) {
                 bench_json_cell(report, row, cells[i], 1 == i);
             }
         }
@@ -361,5 +361,5 @@ bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_w
         printf("# %llu wrong element%s of %s: its times are no measure\n", (unsigned long long)rival_wrong,
                1 == rival_wrong ? "" : "s", bench_compare_name(report->options->compare));
     }
-    return NULL == report->json || bench_json_close(report, wrong, rival_wrong, component);
+    return report->json == NULL || bench_json_close(report, wrong, rival_wrong, component);
 }

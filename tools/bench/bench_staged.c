@@ -63,7 +63,7 @@ bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *con
 void bench_staged_close(bench_contender_t *contender)
 {
     for (int i = 0; i < 2; ++i) {
-        if (NULL != contender->staging[i]) {
+        if (contender->staging[i] != NULL) {
             contender->env->gpu->host_free(contender->staging[i]);
             contender->staging[i] = NULL;
         }

@@ -44,12 +44,12 @@ bool bench_repeat(bench_contender_t *contender, const bench_operation_t *operati
     for (int i = 0; ok && i < calls; ++i) {
         ok = contender->call(contender, operation);
     }
-    return ok && (NULL == contender->finish || contender->finish(contender));
+    return ok && (contender->finish == NULL || contender->finish(contender));
 }
 
 bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
 {
-    return NULL == contender->serves ? BENCH_SERVES : contender->serves(contender, coll, in_place);
+    return contender->serves == NULL ? BENCH_SERVES : contender->serves(contender, coll, in_place);
 }
 
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,

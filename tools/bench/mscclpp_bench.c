@@ -143,7 +143,7 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
 {
-    if (BENCH_MODE_BLOCKING == options->mode && NULL == ours->team &&
+    if (BENCH_MODE_BLOCKING == options->mode && ours->team == NULL &&
         !bench_layout_fits_int(row->layout, row->type->size)) {
         if (0 == env->rank) {
             printf("# %zu elements: MPI's count is an int; left out\n", row->layout->count);

@@ -101,7 +101,7 @@ static bool open_contender(tune_t *tune, int algo)
 
 static bool takes_part(const tune_t *tune, int size, int algo)
 {
-    return NULL != tune->contender[algo].team && !tune_is_hopeless(&tune->table, size, algo);
+    return tune->contender[algo].team != NULL && !tune_is_hopeless(&tune->table, size, algo);
 }
 
 /* How far the run has come, in the middle of a size or at its end. */

@@ -51,7 +51,7 @@ static FILE *open_locked(const char *path)
 
     for (int i = 0; i < LOCK_TRIES; ++i) {
         FILE *file = mscclpp_file_open(path, O_RDWR | O_CREAT, &reason);
-        if (NULL == file) {
+        if (file == NULL) {
             fprintf(stderr, "%s: cannot write '%s': %s\n", bench_program, path, reason);
             return NULL;
         }
@@ -186,14 +186,14 @@ static bool try_output(tune_files_t *files, const char *path)
 {
     mscclpp_rules_t *rules = NULL;
     FILE *file = open_locked(path);
-    bool ok = NULL != file;
+    bool ok = file != NULL;
 
-    if (ok && NULL == realpath(path, files->output)) {
+    if (ok && realpath(path, files->output) == NULL) {
         ok = complain("write", path);
     }
     ok = ok && read_rules(path, &rules);
     mscclpp_rules_destroy(rules);
-    if (NULL != file) {
+    if (file != NULL) {
         fclose(file);
     }
     return ok;
@@ -215,7 +215,7 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
         return false;
     }
     files->measured = open_locked(files->path);
-    if (NULL == files->measured) {
+    if (files->measured == NULL) {
         return false;
     }
     describe_run(files, options, env, first, sizeof(first));
@@ -249,7 +249,7 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
     snprintf(path, sizeof(path), "%s.XXXXXX", output);
     descriptor = mkostemp(path, O_CLOEXEC);
     file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
-    if (NULL == file) {
+    if (file == NULL) {
         complain("write", path);
         if (descriptor >= 0) {
             close(descriptor);
@@ -282,7 +282,7 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     struct stat old;
     bool ok;
 
-    if (NULL == file) {
+    if (file == NULL) {
         return false;
     }
     ok = 0 == fstat(fileno(file), &old) || complain("read", files->output);
@@ -301,7 +301,7 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
 
 void tune_files_close(tune_files_t *files)
 {
-    if (NULL != files->measured) {
+    if (files->measured != NULL) {
         fclose(files->measured);
         files->measured = NULL;
     }

@@ -286,17 +286,6 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand(const mscclpp_dev_ctx_t *ctx, const mscclpp
                           from, bytes, ctx->tid, ctx->nthreads);
 }
 
-/* The first rank of a node: its row takes the node's partial result. */
-MSCCLPP_DEV uint32_t mscclpp_dev_cn_first_of(const mscclpp_dev_coll_nodes_args_t *args, uint32_t node)
-{
-    uint32_t r = 0;
-
-    while (args->node_of[r] != node) {
-        ++r;
-    }
-    return r;
-}
-
 /* All that has come from node `k`. */
 MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                          const mscclpp_dev_cn_turn_t *turn, uint32_t k)
@@ -443,19 +432,6 @@ MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_bloc
 
 /* ---- The whole ---- */
 
-/* The own block, by all threads of the grid, unless it lies where it is to be. */
-MSCCLPP_DEV void mscclpp_dev_cn_copy_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args)
-{
-    const mscclpp_dev_block_t from = mscclpp_dev_cn_send_block(args, args->rank);
-    const mscclpp_dev_block_t to = mscclpp_dev_cn_recv_block(args, args->rank);
-
-    if (args->in_place == 0 && !MSCCLPP_DEV_COMBINES(args->pattern)) {
-        mscclpp_dev_coll_copy((char *)args->nodes.common.out + to.offset,
-                              (const char *)args->nodes.common.in + from.offset, to.bytes,
-                              (uint64_t)ctx->block * ctx->nthreads + ctx->tid, (uint64_t)ctx->nblocks * ctx->nthreads);
-    }
-}
-
 /* What this operation has exchanged; by one thread, after all. */
 MSCCLPP_DEV void mscclpp_dev_cn_note(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b)
 {
@@ -500,16 +476,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_cn_turn_t turn;
     uint64_t i;
 
-    b.args = args;
-    b.index = common->rank;
-    b.many = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern);
-    b.merges = MSCCLPP_DEV_COLL_MERGES(args->pattern);
-    b.dtype = dtype;
-    b.op = op;
-    b.rows = MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->most, nodes->shards);
+    mscclpp_dev_cn_begin(&b, args, dtype, op);
     b.room = MSCCLPP_DEV_COLL_NODES_ROOM(args->pattern, nodes->nnodes, nodes->slot_size);
     b.relays = mscclpp_dev_cn_relays(args);
-    b.owner = common->rank < nodes->shards;
     b.exchanged = b.owner ? nodes->exchanged[ctx->block] : 0;
     b.barriers = before;
     b.turns = ctx->block < tiles ? (tiles - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;

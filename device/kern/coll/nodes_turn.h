@@ -46,6 +46,22 @@ MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *c
     return turn;
 }
 
+/* Of what a block works with, all that does not depend on its number. */
+MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_block_t *b, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
+                                      int op)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &args->nodes;
+
+    b->args = args;
+    b->index = nodes->common.rank;
+    b->many = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern);
+    b->merges = MSCCLPP_DEV_COLL_MERGES(args->pattern);
+    b->dtype = dtype;
+    b->op = op;
+    b->rows = MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->most, nodes->shards);
+    b->owner = nodes->common.rank < nodes->shards;
+}
+
 /* ---- Which bytes ---- */
 
 MSCCLPP_DEV bool mscclpp_dev_cn_sends(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t receiver)
@@ -232,6 +248,30 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_block_t *b, co
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
+}
+
+/* The first rank of a node: its row takes the node's partial result. */
+MSCCLPP_DEV uint32_t mscclpp_dev_cn_first_of(const mscclpp_dev_coll_nodes_args_t *args, uint32_t node)
+{
+    uint32_t r = 0;
+
+    while (args->node_of[r] != node) {
+        ++r;
+    }
+    return r;
+}
+
+/* The own block, by all threads of the grid, unless it lies where it is to be. */
+MSCCLPP_DEV void mscclpp_dev_cn_copy_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args)
+{
+    const mscclpp_dev_block_t from = mscclpp_dev_cn_send_block(args, args->rank);
+    const mscclpp_dev_block_t to = mscclpp_dev_cn_recv_block(args, args->rank);
+
+    if (args->in_place == 0 && !MSCCLPP_DEV_COMBINES(args->pattern)) {
+        mscclpp_dev_coll_copy((char *)args->nodes.common.out + to.offset,
+                              (const char *)args->nodes.common.in + from.offset, to.bytes,
+                              (uint64_t)ctx->block * ctx->nthreads + ctx->tid, (uint64_t)ctx->nblocks * ctx->nthreads);
+    }
 }
 
 #endif

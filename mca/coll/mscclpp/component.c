@@ -133,7 +133,7 @@ static int component_open(void)
 
 static int component_close(void)
 {
-    if (NULL != mca_coll_mscclpp_state.gpu) {
+    if (mca_coll_mscclpp_state.gpu != NULL) {
         mca_coll_mscclpp_nodes_fini();
         mca_coll_mscclpp_mixture_fini();
         mca_coll_mscclpp_check_fini();
@@ -169,7 +169,7 @@ static long launched(const char *variable)
 {
     const char *value = getenv(variable);
 
-    return NULL == value ? 0 : strtol(value, NULL, 10);
+    return value == NULL ? 0 : strtol(value, NULL, 10);
 }
 
 /* Whether the ranks of this job may lie on several nodes, or are to be taken for such. */

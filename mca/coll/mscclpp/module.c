@@ -62,7 +62,7 @@ static mca_coll_mscclpp_module_t *spare_take(void)
 static void release_previous(mca_coll_mscclpp_module_t *module)
 {
 #define RELEASE(slot_)                                                                                                 \
-    if (NULL != module->previous.slot_##_module) {                                                                     \
+    if (module->previous.slot_##_module != NULL) {                                                                     \
         MCA_COLL_MSCCLPP_PREVIOUS_RELEASE(module->previous.slot_##_module);                                            \
     }
     MCA_COLL_MSCCLPP_SLOTS(RELEASE)
@@ -82,21 +82,21 @@ OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_con
 
 /* What served the slot before this module, if anything did. Open MPI fills in the function without a module never. */
 #define SAVE(slot_)                                                                                                    \
-    if (NULL != comm->c_coll->coll_##slot_ && NULL != comm->c_coll->coll_##slot_##_module) {                           \
+    if (comm->c_coll->coll_##slot_ != NULL && comm->c_coll->coll_##slot_##_module != NULL) {                           \
         module->previous.slot_ = comm->c_coll->coll_##slot_;                                                           \
         module->previous.slot_##_module = comm->c_coll->coll_##slot_##_module;                                         \
         MCA_COLL_MSCCLPP_PREVIOUS_RETAIN(module->previous.slot_##_module);                                             \
     }
 
 #define INSTALL(slot_, function_)                                                                                      \
-    if (NULL != module->previous.slot_ && NULL != (function_)) {                                                       \
+    if (module->previous.slot_ != NULL && (function_) != NULL) {                                                       \
         module->own.slot_ = (function_);                                                                               \
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, (function_));                                               \
     }
 
 /* Last: in place of whatever serves the slot. */
 #define INSTALL_CHECK(slot_)                                                                                           \
-    if (NULL != module->previous.slot_) {                                                                              \
+    if (module->previous.slot_ != NULL) {                                                                              \
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, mca_coll_mscclpp_checked_##slot_);                          \
     }
 
@@ -109,7 +109,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
     bool intra = !OMPI_COMM_IS_INTER(comm);
 
-    if (NULL == comm->c_coll->coll_allreduce || NULL == comm->c_coll->coll_allreduce_module) {
+    if (comm->c_coll->coll_allreduce == NULL || comm->c_coll->coll_allreduce_module == NULL) {
         mscclpp_info("%s: no other component offers allreduce; not used", mca_coll_mscclpp_comm_name(comm));
         return OMPI_ERR_NOT_AVAILABLE;
     }
@@ -176,17 +176,17 @@ mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *
     mca_coll_mscclpp_module_t *module;
 
     /* Communicators of one process and inter-communicators too: what serves them cannot take device buffers either. */
-    if (NULL == state->gpu || (OMPI_COMM_IS_INTER(comm) && !state->stage_others && !state->config.check_calls)) {
+    if (state->gpu == NULL || (OMPI_COMM_IS_INTER(comm) && !state->stage_others && !state->config.check_calls)) {
         return NULL;
     }
     if (comm == &ompi_mpi_comm_world.comm) {
         mca_coll_mscclpp_twin_hide_buffers(ompi_comm_rank(comm));
     }
     module = OBJ_NEW(mca_coll_mscclpp_module_t);
-    if (NULL == module) {
+    if (module == NULL) {
         module = spare_take();
     }
-    if (NULL == module) {
+    if (module == NULL) {
         mscclpp_error("%s: no memory for a module, and %d communicators have come to be without: not used here, which "
                       "the other ranks do not know",
                       mca_coll_mscclpp_comm_name(comm), SPARES);

@@ -22,7 +22,7 @@ static char params_word[PARAMS_MAX][CHOICE_LENGTH_MAX];
 
 static bool is_choice(const mscclpp_param_t *param)
 {
-    return MSCCLPP_PARAM_STRING == param->type && NULL != param->choices;
+    return MSCCLPP_PARAM_STRING == param->type && param->choices != NULL;
 }
 
 /* The help as `ompi_info` shows it: what a number may be follows what it means; other values it lists by itself. */
@@ -52,10 +52,10 @@ static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t 
     int count = 0;
     int rc;
 
-    if (NULL == words) {
+    if (words == NULL) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    for (char *word = strtok_r(words, "|", &rest); NULL != word && count < CHOICES_MAX;
+    for (char *word = strtok_r(words, "|", &rest); word != NULL && count < CHOICES_MAX;
          word = strtok_r(NULL, "|", &rest)) {
         values[count].value = count;
         values[count].string = word;
@@ -73,7 +73,7 @@ static int choice_number(const char *choices, const char *word)
 {
     size_t length = strlen(word);
 
-    for (int number = 0; NULL != choices; ++number) {
+    for (int number = 0; choices != NULL; ++number) {
         const char *end = strchrnul(choices, '|');
         if ((size_t)(end - choices) == length && 0 == strncmp(choices, word, length)) {
             return number;
@@ -125,7 +125,7 @@ static int register_variable(const mscclpp_param_t *param)
     rc = mca_base_component_var_register(mca_coll_mscclpp_state.version, param->name, help, type, enumeration, 0, 0,
                                          (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1),
                                          MCA_BASE_VAR_SCOPE_READONLY, storage);
-    if (NULL != enumeration) {
+    if (enumeration != NULL) {
         OBJ_RELEASE(enumeration); /* the variable holds a reference of its own */
     }
     return rc;
@@ -142,10 +142,10 @@ static const char *file_text(int index)
         return NULL;
     }
     value = variable->mbv_file_value;
-    if (NULL == value) {
+    if (value == NULL) {
         return NULL;
     }
-    return NULL != value->mbvfv_value ? value->mbvfv_value : "";
+    return value->mbvfv_value != NULL ? value->mbvfv_value : "";
 }
 
 /*
@@ -161,24 +161,24 @@ static mscclpp_status_t adopt(mscclpp_config_t *config, const mscclpp_param_t *p
     switch (param->type) {
     case MSCCLPP_PARAM_BOOL:
         (void)snprintf(text, sizeof(text), "%d", *(const bool *)native);
-        return mscclpp_config_set(config, param, NULL != written ? written : text);
+        return mscclpp_config_set(config, param, written != NULL ? written : text);
     case MSCCLPP_PARAM_INT:
         (void)snprintf(text, sizeof(text), "%d", *(const int *)native);
-        return mscclpp_config_set(config, param, NULL != written ? written : text);
+        return mscclpp_config_set(config, param, written != NULL ? written : text);
     case MSCCLPP_PARAM_SIZE:
         (void)snprintf(text, sizeof(text), "%zu", *(const size_t *)native);
-        return mscclpp_config_set(config, param, NULL != written ? written : text);
+        return mscclpp_config_set(config, param, written != NULL ? written : text);
     case MSCCLPP_PARAM_DOUBLE:
         return mscclpp_config_set(config, param, params_decimal[param - mscclpp_params]);
     case MSCCLPP_PARAM_STRING:
         if (is_choice(param)) {
-            if (NULL != written && '\0' == written[0]) { /* of which Open MPI says nothing */
+            if (written != NULL && '\0' == written[0]) { /* of which Open MPI says nothing */
                 return mscclpp_config_set(config, param, written);
             }
             choice_word(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
             return mscclpp_config_set(config, param, word);
         }
-        if (NULL == *(const char *const *)native) { /* how Open MPI shows an empty value */
+        if (*(const char *const *)native == NULL) { /* how Open MPI shows an empty value */
             return mscclpp_config_set(config, param, "");
         }
         return mscclpp_config_set(config, param, *(const char *const *)native);
@@ -200,7 +200,7 @@ static bool environment_is_bad(const mscclpp_param_t *param)
     (void)snprintf(name, sizeof(name), "OMPI_MCA_coll_mscclpp_%s", param->name);
     value = getenv(name);
     mscclpp_config_init(&checked);
-    return NULL != value && MSCCLPP_OK != mscclpp_config_set(&checked, param, value);
+    return value != NULL && MSCCLPP_OK != mscclpp_config_set(&checked, param, value);
 }
 
 int mca_coll_mscclpp_register_params(void)

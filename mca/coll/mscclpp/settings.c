@@ -60,7 +60,7 @@ void mca_coll_mscclpp_adopt_settings(void)
     }
     first.vpid = 0;
     OPAL_MODEX_RECV(rc, state->version, &first, &bytes, &size);
-    if (OPAL_SUCCESS != rc || NULL == bytes) {
+    if (OPAL_SUCCESS != rc || bytes == NULL) {
         mscclpp_info("rank 0 says nothing of its parameters (Open MPI error %d)", rc);
         return;
     }

@@ -19,13 +19,13 @@ static bool shared_mapping(const void *address, uintptr_t *low_p, uintptr_t *hig
     char line[512];
     bool found = false;
 
-    while (NULL != maps && !found && NULL != fgets(line, sizeof(line), maps)) {
+    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
         char kind;
 
         found = 3 == sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*3c%c", low_p, high_p, &kind) && 's' == kind &&
                 (uintptr_t)address >= *low_p && (uintptr_t)address < *high_p;
     }
-    if (NULL != maps) {
+    if (maps != NULL) {
         fclose(maps);
     }
     return found;
@@ -78,7 +78,7 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank)
     mscclpp_gpu_twin_set_filter(shared_only ? is_host : NULL);
     mscclpp_gpu_twin_set_bounds(shared_only ? bounds : NULL);
     ranks = opal_argv_split(list, ',');
-    for (char **text = ranks; NULL != text && NULL != *text; ++text) {
+    for (char **text = ranks; text != NULL && *text != NULL; ++text) {
         long value;
         uint64_t calls;
         if (!parse(*text, &value, &calls)) {

@@ -19,7 +19,7 @@ static const char *const needed[] = {"basic", "libnbc"};
 
 static bool listed(char **names, const char *name)
 {
-    for (; NULL != names && NULL != *names; ++names) {
+    for (; names != NULL && *names != NULL; ++names) {
         if (0 == strcmp(*names, name)) {
             return true;
         }
@@ -48,13 +48,13 @@ static bool exists(const char *name)
     mca_base_component_repository_item_t *file;
     opal_list_t *files = NULL;
 
-    for (int i = 0; NULL != framework->framework_static_components && NULL != framework->framework_static_components[i];
+    for (int i = 0; framework->framework_static_components != NULL && framework->framework_static_components[i] != NULL;
          ++i) {
         if (0 == strcmp(mca_coll_mscclpp_static_component(framework, i)->mca_component_name, name)) {
             return true;
         }
     }
-    if (OPAL_SUCCESS != mca_base_component_repository_get_components(framework, &files) || NULL == files) {
+    if (OPAL_SUCCESS != mca_base_component_repository_get_components(framework, &files) || files == NULL) {
         return false;
     }
     OPAL_LIST_FOREACH(file, files, mca_base_component_repository_item_t)
@@ -69,11 +69,11 @@ static bool exists(const char *name)
 /* Registers the parameters of a component and opens it, as Open MPI does. False if it wants to be left out. */
 static bool start(const mca_base_component_t *component)
 {
-    if (NULL != component->mca_register_component_params &&
+    if (component->mca_register_component_params != NULL &&
         OPAL_SUCCESS != component->mca_register_component_params()) {
         return false; /* stays in memory, where it harms nothing */
     }
-    if (NULL != component->mca_open_component && OPAL_SUCCESS != component->mca_open_component()) {
+    if (component->mca_open_component != NULL && OPAL_SUCCESS != component->mca_open_component()) {
         mca_base_component_close(component, ompi_coll_base_framework.framework_output);
         return false;
     }
@@ -119,7 +119,7 @@ static char **missing(const char *list)
     char **wanted = opal_argv_split(list, ',');
     char **names = NULL;
 
-    for (char **name = wanted; NULL != name && NULL != *name; ++name) {
+    for (char **name = wanted; name != NULL && *name != NULL; ++name) {
         if (!listed(names, *name) && !loaded(*name) && exists(*name)) {
             (void)opal_argv_append_nosize(&names, *name);
         }
@@ -159,7 +159,7 @@ void mca_coll_mscclpp_widen_selection(void)
     char **names;
     char *joined;
 
-    if (!mca_coll_mscclpp_state.config.widen_selection || NULL == selection || '\0' == selection[0] ||
+    if (!mca_coll_mscclpp_state.config.widen_selection || selection == NULL || '\0' == selection[0] ||
         '^' == selection[0]) {
         return; /* every component is loaded, or all but some */
     }
@@ -167,13 +167,13 @@ void mca_coll_mscclpp_widen_selection(void)
         return;
     }
     names = choose();
-    for (char **name = names; NULL != name && NULL != *name; ++name) {
+    for (char **name = names; name != NULL && *name != NULL; ++name) {
         if (load(*name)) {
             (void)opal_argv_append_nosize(&added, *name);
         }
     }
-    joined = NULL != added ? opal_argv_join(added, ',') : NULL;
-    if (NULL != joined) {
+    joined = added != NULL ? opal_argv_join(added, ',') : NULL;
+    if (joined != NULL) {
         mscclpp_info("the list of coll components \"%s\" does not do for a communicator; also loaded: %s (parameter "
                      "widen_selection turns this off)",
                      selection, joined);

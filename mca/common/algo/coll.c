@@ -18,6 +18,9 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 /* Between nodes, what a block should have of a block of data at least: a turn costs proxies some microseconds. */
 #define NODES_BLOCK_MIN (64 * KIB)
 
+/* Between nodes, what an owner sends to another one as packets at most: they are twice as long as what they hold. */
+#define NODES_PACKETS_MAX (8 * KIB)
+
 /* On the twin a tile has to be worth its barrier. */
 #define TWIN_TILE_BLOCKS 1u
 
@@ -79,7 +82,9 @@ mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll)
 
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo)
 {
-    return algo == MSCCLPP_COLL_BY_NODES ? "nodes" : algo_names[algo];
+    return algo == MSCCLPP_COLL_BY_NODES           ? "nodes"
+           : algo == MSCCLPP_COLL_BY_NODES_PACKETS ? "nodes_packets"
+                                                   : algo_names[algo];
 }
 
 int mscclpp_coll_algo_find(const char *name)
@@ -183,6 +188,33 @@ static bool shape_nodes(const mscclpp_select_input_t *input, mscclpp_coll_t coll
     return choice->tile != 0;
 }
 
+/* Blocks of one size, of which an owner sends little to another node. False otherwise, or if there is no room. */
+static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most, bool varied,
+                                mscclpp_coll_choice_t *choice)
+{
+    const mscclpp_dev_pattern_t pattern = patterns[coll];
+    const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
+    const uint64_t rows = MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all, input->nodes, input->most, input->shards);
+    const uint64_t room = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern, input->nodes, input->packet_units);
+    const uint64_t given = input->protocol->nodes_packets_max, limit = given != 0 ? given : NODES_PACKETS_MAX;
+    const uint64_t units = units_of(most);
+    mscclpp_choice_t grid;
+
+    /* An empty packet has a unit of its own. */
+    if (varied || most > limit / blocks || blocks * units + 1 > room ||
+        units > MSCCLPP_DEV_COLL_NODES_CAPACITY(input->layout->packet_half, rows) ||
+        !mscclpp_algo_grid(input, units, 1, 0, true, &grid)) {
+        return false;
+    }
+    choice->algo = MSCCLPP_COLL_BY_NODES_PACKETS;
+    choice->kernel = MSCCLPP_KERNEL_COLL_NODES_PACKETS;
+    choice->nblocks = 1;
+    choice->nthreads = grid.nthreads;
+    choice->epochs = 1;
+    choice->tile = 0;
+    return true;
+}
+
 static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
 {
@@ -222,9 +254,11 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {
+        /* There is room for tiles, whatever the size, or for nothing. */
         if (!shape_nodes(input, coll, most, &choice)) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
+        (void)shape_nodes_packets(input, coll, most, varied, &choice);
         *choice_p = choice;
         return MSCCLPP_OK;
     }

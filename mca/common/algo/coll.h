@@ -79,11 +79,12 @@ typedef enum {
     MSCCLPP_COLL_BY_ENGINES,  /* copy engines on mapped user buffers, and no kernel */
     MSCCLPP_COLL_BY_SCRATCH,  /* tiles through the scratch, for buffers that cannot be mapped */
     MSCCLPP_COLL_BY_LAST,
-    MSCCLPP_COLL_BY_NODES =
-        MSCCLPP_COLL_BY_LAST /* whatever a parameter says: of ranks on several nodes, and no others */
+    /* Whatever a parameter says, of ranks on several nodes, and of no others: */
+    MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
+    MSCCLPP_COLL_BY_NODES_PACKETS
 } mscclpp_coll_algo_t;
 
-/* The values of the parameters <name>_algorithm, and "nodes". */
+/* The values of the parameters <name>_algorithm, and "nodes" and "nodes_packets". */
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 
 /* Of a parameter's value: an algorithm, MSCCLPP_COLL_AUTO or MSCCLPP_COLL_STAGE. The value is one of the choices. */
@@ -97,7 +98,7 @@ typedef struct {
     uint32_t nblocks;
     uint32_t nthreads;
     uint64_t epochs;
-    uint64_t tile; /* between nodes: mscclpp_dev_coll_nodes_args_t */
+    uint64_t tile; /* between nodes, without packets: mscclpp_dev_coll_nodes_args_t */
 } mscclpp_coll_choice_t;
 
 /*

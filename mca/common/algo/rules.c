@@ -43,7 +43,7 @@ mscclpp_rules_t *mscclpp_rules_create(void)
 {
     mscclpp_rules_t *rules = calloc(1, sizeof(*rules));
 
-    if (NULL == rules) {
+    if (rules == NULL) {
         mscclpp_error("no memory for rules");
     }
     return rules;
@@ -179,7 +179,7 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
 
     memset(&line, 0, sizeof(line));
     text[strcspn(text, "#\n")] = '\0';
-    for (word = strtok_r(text, " \t\r", &rest); NULL != word; word = strtok_r(NULL, " \t\r", &rest)) {
+    for (word = strtok_r(text, " \t\r", &rest); word != NULL; word = strtok_r(NULL, " \t\r", &rest)) {
         any = true;
         if (!parse_word(place, word, &line)) {
             return false;
@@ -221,11 +221,11 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
     const char *reason;
     FILE *file;
 
-    if (NULL == rules) {
+    if (rules == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     file = mscclpp_file_open(path, O_RDONLY, &reason);
-    if (NULL == file) {
+    if (file == NULL) {
         mscclpp_error("rules %s: cannot be opened: %s", path, reason);
         mscclpp_rules_destroy(rules);
         return MSCCLPP_ERR_SYSTEM;
@@ -249,7 +249,7 @@ const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint3
 {
     static const mscclpp_rule_set_t empty;
 
-    return NULL == rules || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->set[on_twin][nranks];
+    return rules == NULL || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->set[on_twin][nranks];
 }
 
 void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)

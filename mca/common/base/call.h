@@ -1,6 +1,8 @@
-/* What a rank passes to a call. */
+/* What a rank passes to a call, and what is said of calls in which ranks do not come together. */
 #ifndef MCA_COMMON_BASE_CALL_H
 #define MCA_COMMON_BASE_CALL_H
+
+#include <stdbool.h>
 
 typedef enum {
     MSCCLPP_CALL_NONE = 0,
@@ -8,5 +10,18 @@ typedef enum {
     MSCCLPP_CALL_HOST = 2,
     MSCCLPP_CALL_EITHER = 3 /* the rank passes nothing, and does what the others do */
 } mscclpp_call_kind_t;
+
+/*
+ * Messages that several folders have to say. `label` names the communicator and `call` the call, such as "all-reduce
+ * call 7". `late` lists the ranks that have not arrived.
+ */
+void mscclpp_report_mixed(const char *label, const char *call, int host_rank, int device_rank);
+
+/* A warning; the wait goes on. */
+void mscclpp_report_late(const char *label, const char *call, int rank, double waited, const char *late);
+
+/* The error that ends the wait. `compared`: the arguments of all ranks are known to match. */
+void mscclpp_report_deadline(const char *label, const char *call, int rank, double timeout, const char *late,
+                             bool compared);
 
 #endif

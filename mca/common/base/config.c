@@ -162,8 +162,8 @@ const mscclpp_param_t mscclpp_params[] = {
                 "Let kernels store packets for other nodes into their memory themselves where they reach it, as those "
                 "of up to 8 imitated nodes do with shm; 0 leaves them to the proxy."),
     CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
-                "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; 0 "
-                "takes the built-in choice."),
+                "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; of "
+                "other collectives so much of what one rank sends to another node; 0 takes the built-in choice."),
     CONFIG_SIZE(nodes_split_min, "0", 5, 0, 1024 * GIB,
                 "Smallest all-reduce in bytes of which each node combines a part only and sends the others the result; "
                 "0 takes the built-in choice."),
@@ -360,7 +360,7 @@ static bool is_choice(const char *choices, const char *text)
 {
     size_t length = strlen(text);
 
-    while (NULL != choices) {
+    while (choices != NULL) {
         const char *end = strchrnul(choices, '|');
         if (length == (size_t)(end - choices) && 0 == memcmp(choices, text, length)) {
             return true;
@@ -385,7 +385,7 @@ static bool parse(const mscclpp_param_t *param, const char *text, config_value_t
         return parse_double(text, &value_p->real) && value_p->real >= param->min && value_p->real <= param->max;
     case MSCCLPP_PARAM_STRING:
         value_p->string = text;
-        return NULL == param->choices || is_choice(param->choices, text);
+        return param->choices == NULL || is_choice(param->choices, text);
     }
     return false;
 }
@@ -455,8 +455,8 @@ mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_para
 {
     config_value_t parsed;
 
-    if (NULL == value || !parse(param, value, &parsed)) {
-        report(param, NULL == value ? "" : value);
+    if (value == NULL || !parse(param, value, &parsed)) {
+        report(param, value == NULL ? "" : value);
         return MSCCLPP_ERR_INVALID;
     }
     store(config, param, &parsed);
@@ -484,7 +484,7 @@ mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config)
             name[j] = (char)toupper((unsigned char)name[j]);
         }
         const char *value = getenv(name);
-        if (NULL != value) {
+        if (value != NULL) {
             mscclpp_status_t status = mscclpp_config_set(config, &mscclpp_params[i], value);
             if (MSCCLPP_OK == first) {
                 first = status;

@@ -16,10 +16,10 @@ FILE *mscclpp_file_open(const char *path, int flags, const char **reason_p)
         *reason_p = strerror(errno);
     } else if (!S_ISREG(status.st_mode)) {
         *reason_p = "neither a regular file nor a link to one";
-    } else if (NULL == (file = fdopen(descriptor, 0 != (flags & O_RDWR) ? "r+" : "r"))) {
+    } else if ((file = fdopen(descriptor, 0 != (flags & O_RDWR) ? "r+" : "r")) == NULL) {
         *reason_p = strerror(errno);
     }
-    if (NULL == file && descriptor >= 0) {
+    if (file == NULL && descriptor >= 0) {
         (void)close(descriptor);
     }
     return file;

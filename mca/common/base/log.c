@@ -44,8 +44,8 @@ static void log_to_stderr(void *context, mscclpp_log_level_t level, const char *
 
 void mscclpp_log_set(mscclpp_log_sink_fn_t sink, void *context, mscclpp_log_level_t level)
 {
-    log_sink = NULL != sink ? sink : log_to_stderr;
-    log_context = NULL != sink ? context : NULL;
+    log_sink = sink != NULL ? sink : log_to_stderr;
+    log_context = sink != NULL ? context : NULL;
     mscclpp_log_level = level;
 }
 

@@ -82,7 +82,7 @@ mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p
         return MSCCLPP_ERR_INVALID;
     }
     segment = calloc(1, sizeof(*segment));
-    if (NULL == segment) {
+    if (segment == NULL) {
         mscclpp_error("out of memory for the description of a shared segment");
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -141,7 +141,7 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
     uint64_t offset = 0;
 
     pthread_mutex_lock(&shmseg_lock);
-    for (segment = shmseg_list; NULL != segment; segment = segment->next) {
+    for (segment = shmseg_list; segment != NULL; segment = segment->next) {
         offset = (uint64_t)((uintptr_t)address - (uintptr_t)segment->base);
         if (segment->fd >= 0 && offset <= segment->descriptor.length && length <= segment->descriptor.length - offset) {
             *descriptor_p = segment->descriptor;
@@ -150,7 +150,7 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
         }
     }
     pthread_mutex_unlock(&shmseg_lock);
-    return NULL != segment;
+    return segment != NULL;
 }
 
 static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
@@ -185,7 +185,7 @@ static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descr
     char line[512];
     bool found = false;
 
-    while (NULL != maps && !found && NULL != fgets(line, sizeof(line), maps)) {
+    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
         uintptr_t low, high;
         uint64_t begin;
 
@@ -197,7 +197,7 @@ static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descr
             found = true;
         }
     }
-    if (NULL != maps) {
+    if (maps != NULL) {
         fclose(maps);
     }
     return found;
@@ -214,7 +214,7 @@ bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *
         return false;
     }
     files = opendir("/proc/self/fd");
-    while (NULL != files && !found && NULL != (entry = readdir(files))) {
+    while (files != NULL && !found && (entry = readdir(files)) != NULL) {
         char *end;
         long fd = strtol(entry->d_name, &end, 10);
         struct stat file;
@@ -227,7 +227,7 @@ bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *
             found = is_described((int)fd, &descriptor);
         }
     }
-    if (NULL != files) {
+    if (files != NULL) {
         closedir(files);
     }
     if (found) {
@@ -264,7 +264,7 @@ static mscclpp_shmseg_t *find(const mscclpp_shmseg_descriptor_t *descriptor)
 {
     mscclpp_shmseg_t *segment = shmseg_list;
 
-    while (NULL != segment &&
+    while (segment != NULL &&
            (segment->descriptor.id != descriptor->id || segment->descriptor.token != descriptor->token ||
             segment->descriptor.pid != descriptor->pid)) {
         segment = segment->next;
@@ -280,7 +280,7 @@ mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descri
     /* The lock is held while mapping, lest two threads map one segment at two addresses. */
     pthread_mutex_lock(&shmseg_lock);
     segment = find(descriptor);
-    if (NULL != segment) {
+    if (segment != NULL) {
         ++segment->references;
         goto out;
     }
@@ -290,7 +290,7 @@ mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descri
         goto out;
     }
     segment = calloc(1, sizeof(*segment));
-    if (NULL == segment) {
+    if (segment == NULL) {
         mscclpp_error("out of memory for the description of a shared segment");
         status = MSCCLPP_ERR_NO_MEMORY;
         goto out;
@@ -330,7 +330,7 @@ void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment)
 {
     mscclpp_shmseg_t **link = &shmseg_list;
 
-    if (NULL == segment) {
+    if (segment == NULL) {
         return;
     }
     pthread_mutex_lock(&shmseg_lock);

@@ -39,7 +39,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
 
 /*
  * A collective other than all-reduce: `launch` has its kernel, and `args` its arguments, but for what the fabric knows.
- * `tiles` is what all blocks of the grid go through together. Blocking.
+ * `tiles` is what all blocks of the grid go through together; 0: it goes as packets of one epoch. Blocking.
  */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
                                          mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what);

@@ -325,7 +325,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_l
         return mscclpp_runner_launch(fabric->runner, NULL, launch, what);
     }
     ++fabric->calls;
-    fabric->first_flag = 0;
+    fabric->first_flag = tiles == 0 ? (uint32_t)fabric->runner->epochs : 0;
     status = run_with_proxy(fabric, launch, what, args->most);
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);

@@ -61,7 +61,7 @@ static mscclpp_mapping_t *find(const mscclpp_gpu_ops_t *ops, int device, const m
 {
     mscclpp_mapping_t *mapping = *bucket_of(handle);
 
-    while (NULL != mapping &&
+    while (mapping != NULL &&
            (mapping->ops != ops || mapping->device != device || !is_same_allocation(&mapping->handle, handle))) {
         mapping = mapping->chain;
     }
@@ -72,7 +72,7 @@ static void use_link(mscclpp_mapping_t *mapping)
 {
     mapping->newer = NULL;
     mapping->older = memory_newest;
-    if (NULL != memory_newest) {
+    if (memory_newest != NULL) {
         memory_newest->newer = mapping;
     } else {
         memory_oldest = mapping;
@@ -82,12 +82,12 @@ static void use_link(mscclpp_mapping_t *mapping)
 
 static void use_unlink(mscclpp_mapping_t *mapping)
 {
-    if (NULL != mapping->newer) {
+    if (mapping->newer != NULL) {
         mapping->newer->older = mapping->older;
     } else {
         memory_newest = mapping->older;
     }
-    if (NULL != mapping->older) {
+    if (mapping->older != NULL) {
         mapping->older->newer = mapping->newer;
     } else {
         memory_oldest = mapping->newer;
@@ -149,7 +149,7 @@ static int trim(mscclpp_mapping_limit_t limit)
     mscclpp_mapping_t *mapping = memory_oldest;
     int closed = 0;
 
-    while (NULL != mapping) {
+    while (mapping != NULL) {
         if (is_unused(mapping) && (mapping->stale || is_above(&limit))) {
             close_unused(mapping);
             ++closed;
@@ -164,7 +164,7 @@ static int trim(mscclpp_mapping_limit_t limit)
 /* A new allocation where an older one of the same process lay proves that the older one was freed. */
 static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 {
-    for (mscclpp_mapping_t *mapping = memory_newest; NULL != mapping; mapping = mapping->older) {
+    for (mscclpp_mapping_t *mapping = memory_newest; mapping != NULL; mapping = mapping->older) {
         const mscclpp_gpu_handle_t *old = &mapping->handle;
         if (is_same_process(old, handle) && old->buffer_id != handle->buffer_id &&
             old->address < handle->address + handle->length && handle->address < old->address + old->length) {
@@ -182,10 +182,10 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
 
     pthread_mutex_lock(&memory_lock);
     memory_limit = limit;
-    while (NULL != (mapping = find(ops, device, handle)) && mapping->busy) {
+    while ((mapping = find(ops, device, handle)) != NULL && mapping->busy) {
         pthread_cond_wait(&memory_changed, &memory_lock);
     }
-    if (NULL != mapping) {
+    if (mapping != NULL) {
         ++mapping->references;
         use_unlink(mapping);
         use_link(mapping);
@@ -193,7 +193,7 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
     }
 
     mapping = calloc(1, sizeof(*mapping));
-    if (NULL == mapping) {
+    if (mapping == NULL) {
         mscclpp_error("out of memory for the description of a mapping");
         status = MSCCLPP_ERR_NO_MEMORY;
         goto out;
@@ -239,7 +239,7 @@ void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping)
 
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
 {
-    if (NULL == mapping) {
+    if (mapping == NULL) {
         return;
     }
     pthread_mutex_lock(&memory_lock);

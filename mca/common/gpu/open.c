@@ -18,7 +18,7 @@ mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_op
 {
     const mscclpp_gpu_ops_t *ops = cuda_ops();
 
-    if (0 == strcmp(device, "auto") && NULL != ops && NULL != ops->is_likely && ops->is_likely()) {
+    if (0 == strcmp(device, "auto") && ops != NULL && ops->is_likely != NULL && ops->is_likely()) {
         *ops_p = ops;
         return MSCCLPP_OK;
     }
@@ -40,12 +40,12 @@ mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **
         return MSCCLPP_ERR_INVALID;
     }
 
-    status = NULL != ops ? ops->probe(&count) : MSCCLPP_ERR_NOT_SUPPORTED;
+    status = ops != NULL ? ops->probe(&count) : MSCCLPP_ERR_NOT_SUPPORTED;
     if (MSCCLPP_OK == status) {
         *ops_p = ops;
     } else if (MSCCLPP_ERR_NOT_SUPPORTED == status && 0 == strcmp(device, "cuda")) {
         mscclpp_error("parameter device is \"cuda\", but %s",
-                      NULL != ops ? "no CUDA device can be used here (verbose 3 shows what the driver said)"
+                      ops != NULL ? "no CUDA device can be used here (verbose 3 shows what the driver said)"
                                   : "this build has no CUDA");
     }
     return status;

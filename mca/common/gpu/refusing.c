@@ -43,13 +43,13 @@ const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops)
         mscclpp_gpu_refuses_fn_t function;
     } found = {.address = dlsym(RTLD_DEFAULT, MSCCLPP_GPU_REFUSES)};
 
-    if (NULL == found.address) {
+    if (found.address == NULL) {
         return ops;
     }
     asked = found.function;
     real = ops;
     table = *ops;
-#define REPLACE(function_, params_, args_) table.function_ = NULL != ops->function_ ? refusing_##function_ : NULL;
+#define REPLACE(function_, params_, args_) table.function_ = ops->function_ != NULL ? refusing_##function_ : NULL;
     TAKING(REPLACE)
     return &table;
 }

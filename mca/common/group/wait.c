@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mca/common/base/clock.h"
+#include "mca/common/base/call.h"
 #include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
@@ -72,10 +73,20 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
     }
 }
 
+/* What messages call the wait. */
+static void describe(const mscclpp_group_wait_t *wait, bool what, char *text, size_t size)
+{
+    const mscclpp_group_t *group = wait->group;
+
+    snprintf(text, size, "%s call %llu of %llu bytes%s%s%s", group->collective, (unsigned long long)group->call,
+             (unsigned long long)wait->bytes, what ? " (" : "", what ? wait->what : "", what ? ")" : "");
+}
+
 static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host)
 {
     mscclpp_group_t *group = wait->group;
     int rank = mscclpp_group_find_announced(group, group->call, MSCCLPP_CALL_HOST);
+    char call[128];
 
     if (rank < 0 && host->call == group->call) {
         rank = host->rank;
@@ -83,10 +94,8 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
     if (rank < 0) {
         return MSCCLPP_OK;
     }
-    mscclpp_error("%s: %s call %llu of %llu bytes: rank %d passed host buffers and rank %d device buffers; pass "
-                  "the same kind on all ranks, or set coll_mscclpp_mixed_buffers to 1",
-                  group->oob.label, group->collective, (unsigned long long)group->call, (unsigned long long)wait->bytes,
-                  rank, group->members[group->rank]);
+    describe(wait, false, call, sizeof(call));
+    mscclpp_report_mixed(group->oob.label, call, rank, group->members[group->rank]);
     mscclpp_group_note_host(group, rank);
     return MSCCLPP_ERR_MIXED;
 }
@@ -199,7 +208,7 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
     mscclpp_group_t *group = wait->group;
     double waited = now - wait->started;
-    char late[256];
+    char call[128], late[256];
 
     if (group->timeout > 0 && waited >= group->timeout) {
         if (group->probing) {
@@ -208,20 +217,16 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
             return MSCCLPP_ERR_TIMEOUT;
         }
         list_late(wait, late, sizeof(late));
-        mscclpp_error("%s: %s call %llu of %llu bytes (%s) did not end on rank %d within %g s "
-                      "(coll_mscclpp_timeout); ranks that have not arrived: %s%s",
-                      group->oob.label, group->collective, (unsigned long long)group->call,
-                      (unsigned long long)wait->bytes, wait->what, group->members[group->rank], group->timeout, late,
-                      group->checks_calls ? "" : MSCCLPP_MAY_NOT_MATCH);
+        describe(wait, true, call, sizeof(call));
+        mscclpp_report_deadline(group->oob.label, call, group->members[group->rank], group->timeout, late,
+                                group->checks_calls);
         return MSCCLPP_ERR_TIMEOUT;
     }
     if (!wait->warned && group->warn_after > 0 && waited >= group->warn_after) {
         wait->warned = true;
         list_late(wait, late, sizeof(late));
-        mscclpp_warn("%s: %s call %llu of %llu bytes (%s): rank %d has waited %.1f s; ranks that have not arrived: "
-                     "%s",
-                     group->oob.label, group->collective, (unsigned long long)group->call,
-                     (unsigned long long)wait->bytes, wait->what, group->members[group->rank], waited, late);
+        describe(wait, true, call, sizeof(call));
+        mscclpp_report_late(group->oob.label, call, group->members[group->rank], waited, late);
     }
     return MSCCLPP_OK;
 }

@@ -38,10 +38,4 @@ typedef struct {
 
 #define MSCCLPP_OOB_MESSAGE_MAX 64
 
-/* What is added where a deadline has passed: of ranks that pass different arguments some wait for what nobody does. */
-#define MSCCLPP_MAY_NOT_MATCH                                                                                          \
-    "; calls of the ranks that do not match (collective, count, type, operation, root) are one possible reason, "      \
-    "which "                                                                                                           \
-    "coll_mscclpp_check_calls = 1 finds"
-
 #endif

@@ -268,7 +268,8 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     launch.kernel = task->choice.kernel;
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
-    return mscclpp_fabric_run_coll(task->team->fabric, &launch, &args, (task->most + args.tile - 1) / args.tile,
+    return mscclpp_fabric_run_coll(task->team->fabric, &launch, &args,
+                                   args.tile == 0 ? 0 : (task->most + args.tile - 1) / args.tile,
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
 
@@ -281,7 +282,7 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     } args;
     mscclpp_dev_launch_t launch;
 
-    if (task->choice.algo == MSCCLPP_COLL_BY_NODES) {
+    if (task->choice.algo == MSCCLPP_COLL_BY_NODES || task->choice.algo == MSCCLPP_COLL_BY_NODES_PACKETS) {
         return launch_on_nodes(task);
     }
     memset(&args, 0, sizeof(args));

@@ -12,6 +12,7 @@
 
 #include "mca/coll/mscclpp/check/signature.h"
 #include "mca/coll/mscclpp/oob/message.h"
+#include "mca/common/base/call.h"
 #include "mca/common/base/log.h"
 
 /* Ranks that a message names. */
@@ -62,7 +63,7 @@ static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t
     const int peers = mca_coll_mscclpp_check_peers(module->comm);
     check_t *check = calloc(1, sizeof(*check) + (size_t)peers * sizeof(check->signatures[0]));
 
-    if (NULL == check) {
+    if (check == NULL) {
         return NULL;
     }
     check->module = module;
@@ -73,7 +74,7 @@ static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t
     check->rank = -1;
     check->started = mscclpp_now();
     check->mine = mca_coll_mscclpp_signature_new(call, peers);
-    if (NULL == check->mine) {
+    if (check->mine == NULL) {
         free(check);
         return NULL;
     }
@@ -107,12 +108,12 @@ static mscclpp_status_t accept_part(check_t *check, const mca_coll_mscclpp_oob_m
     const size_t length = message->header.length;
     mca_coll_mscclpp_signature_t *signature = malloc(length > sizeof(*signature) ? length : sizeof(*signature));
 
-    if (NULL == signature) {
+    if (signature == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     memcpy(signature, message->data, length);
     if (length < sizeof(*signature) || length != mca_coll_mscclpp_signature_size(signature) ||
-        NULL != check->signatures[message->peer]) {
+        check->signatures[message->peer] != NULL) {
         mscclpp_error("%s: rank %d sent %zu bytes of what it calls; do all ranks load the same version?",
                       check->oob->label, message->peer, length);
         free(signature);
@@ -139,14 +140,14 @@ static mscclpp_status_t advance(check_t *check)
     message = MSCCLPP_OK == status
                   ? mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number)
                   : NULL;
-    if (NULL != message) {
+    if (message != NULL) {
         mscclpp_error("%s: collective call %llu: rank %d has given up comparing it", check->oob->label,
                       (unsigned long long)check->number, message->peer);
         free(message);
         return MSCCLPP_ERR_PEER;
     }
     while (MSCCLPP_OK == status &&
-           NULL != (message = mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK, check->number))) {
+           (message = mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK, check->number)) != NULL) {
         status = accept_part(check, message);
         free(message);
     }
@@ -175,7 +176,7 @@ static void list_missing(const check_t *check, char *text, size_t size)
 
     text[0] = '\0';
     for (int peer = 0; peer < check->peers && shown <= SHOWN && used + 16 < size; ++peer) {
-        if (NULL == check->signatures[peer]) {
+        if (check->signatures[peer] == NULL) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", 0 == shown ? "" : ", ", peer);
             ++shown;
         }
@@ -189,7 +190,8 @@ static mscclpp_status_t check_clock(check_t *check)
     const double waited = mscclpp_now() - check->started;
     const bool late = config->timeout > 0 && waited > config->timeout;
     const bool warn = config->warn_after > 0 && waited > config->warn_after && !check->warned;
-    char name[64], ranks[128];
+    const int rank = ompi_comm_rank(check->module->comm);
+    char name[64], call[112], ranks[128];
 
     if (!late && !warn) {
         return MSCCLPP_OK;
@@ -197,10 +199,12 @@ static mscclpp_status_t check_clock(check_t *check)
     check->warned = true;
     mca_coll_mscclpp_signature_name(check->mine->function, name, sizeof(name));
     list_missing(check, ranks, sizeof(ranks));
-    mscclpp_log(late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
-                "%s: collective call %llu, %s: rank %d has waited %.1f s; ranks that have not come: %s%s",
-                check->oob->label, (unsigned long long)check->number, name, ompi_comm_rank(check->module->comm), waited,
-                ranks, late ? " (parameter timeout)" : "");
+    (void)snprintf(call, sizeof(call), "collective call %llu, %s", (unsigned long long)check->number, name);
+    if (late) {
+        mscclpp_report_deadline(check->oob->label, call, rank, config->timeout, ranks, true);
+    } else {
+        mscclpp_report_late(check->oob->label, call, rank, waited, ranks);
+    }
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
@@ -264,7 +268,7 @@ static void move_arrived(void)
 {
     check_t **end = &pending;
 
-    while (NULL != *end) {
+    while (*end != NULL) {
         end = &(*end)->next;
     }
     *end = __atomic_exchange_n(&arrived, NULL, __ATOMIC_ACQUIRE);
@@ -280,7 +284,7 @@ static check_t *take_ended(mscclpp_status_t *status_p)
         return NULL;
     }
     move_arrived();
-    for (link = &pending; NULL != *link; link = &(*link)->next) {
+    for (link = &pending; *link != NULL; link = &(*link)->next) {
         mscclpp_status_t status = MSCCLPP_IN_PROGRESS;
 
         if (0 == pthread_mutex_trylock(&(*link)->oob->lock)) {
@@ -307,8 +311,8 @@ static int progress(void)
     int ended = 0;
 
     while (
-        (NULL != __atomic_load_n(&pending, __ATOMIC_RELAXED) || NULL != __atomic_load_n(&arrived, __ATOMIC_RELAXED)) &&
-        NULL != (check = take_ended(&status))) {
+        (__atomic_load_n(&pending, __ATOMIC_RELAXED) != NULL || __atomic_load_n(&arrived, __ATOMIC_RELAXED) != NULL) &&
+        (check = take_ended(&status)) != NULL) {
         if (MSCCLPP_OK == status && !matches(check, text, sizeof(text))) {
             report(check, MSCCLPP_LOG_ERROR, text);
             end_job(check);
@@ -326,8 +330,8 @@ static bool has_pending(const mca_coll_mscclpp_module_t *module)
 
     pthread_mutex_lock(&pending_lock);
     move_arrived();
-    for (check_t *check = pending; NULL != check && !has; check = check->next) {
-        has = NULL == module || module == check->module;
+    for (check_t *check = pending; check != NULL && !has; check = check->next) {
+        has = module == NULL || module == check->module;
     }
     pthread_mutex_unlock(&pending_lock);
     return has;
@@ -339,10 +343,10 @@ void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module)
 
     pthread_mutex_lock(&pending_lock);
     move_arrived();
-    while (NULL != *link) {
+    while (*link != NULL) {
         check_t *check = *link;
 
-        if (NULL == module || module == check->module) {
+        if (module == NULL || module == check->module) {
             *link = check->next;
             discard(check);
         } else {
@@ -433,7 +437,7 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
     if (found.dli_fbase != mpi.dli_fbase) {
         return !module->comparing; /* a component that stands before this one, or one that serves the call */
     }
-    return NULL != found.dli_sname &&
+    return found.dli_sname != NULL &&
            (0 == strncmp(found.dli_sname, "MPI_", 4) || 0 == strncmp(found.dli_sname, "PMPI_", 5));
 }
 
@@ -455,8 +459,8 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
         (void)mca_coll_mscclpp_state.bind(module);
     }
     oob = mca_coll_mscclpp_oob_of(module);
-    check = NULL != oob ? create(module, oob, call) : NULL;
-    if (NULL == check) {
+    check = oob != NULL ? create(module, oob, call) : NULL;
+    if (check == NULL) {
         mscclpp_error("%s: no memory to compare a call with those of the other ranks, which wait for it",
                       mca_coll_mscclpp_comm_name(module->comm));
         return MPI_ERR_NO_MEM;

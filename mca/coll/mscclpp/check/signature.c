@@ -28,10 +28,10 @@ void mca_coll_mscclpp_signature_name(uint32_t function, char *name, size_t size)
 
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers)
 {
-    const size_t pairs = NULL != call->pairs ? (size_t)peers : 0;
+    const size_t pairs = call->pairs != NULL ? (size_t)peers : 0;
     mca_coll_mscclpp_signature_t *signature = calloc(1, sizeof(*signature) + pairs * sizeof(signature->pair[0]));
 
-    if (NULL == signature) {
+    if (signature == NULL) {
         return NULL;
     }
     signature->function = (uint32_t)call->function;
@@ -41,7 +41,7 @@ mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscc
     signature->size = call->size;
     signature->same_to = call->same_to;
     signature->pairs = (uint32_t)pairs;
-    if (NULL != call->op) {
+    if (call->op != NULL) {
         bool commutes = ompi_op_is_commute(call->op);
 
         signature->op = ompi_op_is_intrinsic(call->op) ? call->op->o_f_to_c_index

@@ -27,7 +27,7 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
 {
     int rc;
 
-    if (NULL != module->team) {
+    if (module->team != NULL) {
         mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
     }
     /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
@@ -188,7 +188,7 @@ static int start(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, s
         return other_iallreduce(sbuf, rbuf, count, type, op, module, request_p);
     }
     request = mca_coll_mscclpp_request_new(module, device ? serve_later : hand_over, device);
-    if (NULL == request) {
+    if (request == NULL) {
         return MPI_ERR_NO_MEM;
     }
     MCA_COLL_MSCCLPP_KEEP(request, PASSED);
@@ -259,14 +259,14 @@ static int make(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, st
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    if (NULL == lane) {
+    if (lane == NULL) {
         return mca_coll_mscclpp_state.stage_others
                    ? mca_coll_mscclpp_stage_allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p, base)
                    : module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
                                                      module->previous.allreduce_init_module);
     }
     request = mca_coll_mscclpp_lane_request(lane, serve_again);
-    if (NULL == request) {
+    if (request == NULL) {
         return MPI_ERR_NO_MEM;
     }
     MCA_COLL_MSCCLPP_KEEP(request, PASSED);

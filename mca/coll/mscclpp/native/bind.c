@@ -52,7 +52,7 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
 
 static bool has_team(const mca_coll_mscclpp_module_t *module)
 {
-    return NULL != module->team || NULL != module->lanes;
+    return module->team != NULL || module->lanes != NULL;
 }
 
 static bool keeps_comm(const mca_coll_mscclpp_module_t *module)
@@ -67,7 +67,7 @@ static mca_coll_mscclpp_module_t *next_that(bool (*is_so)(const mca_coll_mscclpp
     mca_coll_mscclpp_module_t *module;
 
     pthread_mutex_lock(&state->lock);
-    for (module = state->modules; NULL != module && !is_so(module); module = module->next) {
+    for (module = state->modules; module != NULL && !is_so(module); module = module->next) {
     }
     pthread_mutex_unlock(&state->lock);
     return module;
@@ -82,11 +82,11 @@ static void free_all(void)
     state->finalizing = true;
     pthread_mutex_unlock(&state->lock);
     mca_coll_mscclpp_check_settle(NULL);
-    while (NULL != (module = next_that(has_team))) {
+    while ((module = next_that(has_team)) != NULL) {
         mca_coll_mscclpp_module_release_team(module);
     }
     /* Open MPI does not reckon with communicators that are left once it disconnects from other jobs. */
-    while (NULL != (module = next_that(keeps_comm))) {
+    while ((module = next_that(keeps_comm)) != NULL) {
         mca_coll_mscclpp_oob_let_go(module);
     }
     mscclpp_team_finalize(FINALIZE_SECONDS);

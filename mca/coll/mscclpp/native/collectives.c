@@ -95,7 +95,7 @@ typedef struct ompi_datatype_t type_t;
             }                                                                                                          \
         }                                                                                                              \
         request = mca_coll_mscclpp_request_new(module, never ? hand_over_##name_ : later_##name_, !never);             \
-        if (NULL == request) {                                                                                         \
+        if (request == NULL) {                                                                                         \
             return MPI_ERR_NO_MEM;                                                                                     \
         }                                                                                                              \
         MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
@@ -128,14 +128,14 @@ typedef struct ompi_datatype_t type_t;
         if (OMPI_SUCCESS != rc) {                                                                                      \
             return rc;                                                                                                 \
         }                                                                                                              \
-        if (NULL == lane) {                                                                                            \
+        if (lane == NULL) {                                                                                            \
             return mca_coll_mscclpp_state.stage_others                                                                 \
                        ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                \
                        : module->previous.name_##_init(LIST args_, comm, info, request_p,                              \
                                                        module->previous.name_##_init_module);                          \
         }                                                                                                              \
         request = mca_coll_mscclpp_lane_request(lane, again_##name_);                                                  \
-        if (NULL == request) {                                                                                         \
+        if (request == NULL) {                                                                                         \
             return MPI_ERR_NO_MEM;                                                                                     \
         }                                                                                                              \
         request->most = call.args.most;                                                                                \

@@ -15,7 +15,7 @@ static int count(const mca_coll_mscclpp_module_t *module)
     int lanes = 0;
 
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
-    for (lane = module->lanes; NULL != lane; lane = lane->next) {
+    for (lane = module->lanes; lane != NULL; lane = lane->next) {
         ++lanes;
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
@@ -55,7 +55,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     }
     if (count(module) < LANES) {
         lane = calloc(1, sizeof(*lane));
-        agreed[2] = NULL == lane;
+        agreed[2] = lane == NULL;
     }
     rc = agree(module, agreed, 3);
     if (OMPI_SUCCESS != rc || 0 == agreed[0] || 0 != agreed[2]) {
@@ -91,10 +91,10 @@ static void lane_free(mca_coll_mscclpp_lane_t *lane)
     mca_coll_mscclpp_lane_t **link = &lane->module->lanes;
 
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
-    while (NULL != *link && lane != *link) {
+    while (*link != NULL && lane != *link) {
         link = &(*link)->next;
     }
-    if (NULL != *link) {
+    if (*link != NULL) {
         *link = lane->next;
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
@@ -107,7 +107,7 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_
 {
     mca_coll_mscclpp_request_t *request = mca_coll_mscclpp_request_new_persistent(lane->module, &lane->queue, serve);
 
-    if (NULL == request) {
+    if (request == NULL) {
         lane_free(lane);
         return NULL;
     }
@@ -125,22 +125,22 @@ void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module)
 
         pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
         lane = module->lanes;
-        if (NULL != lane) {
+        if (lane != NULL) {
             module->lanes = lane->next;
         }
         pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-        if (NULL != lane) {
+        if (lane != NULL) {
             mca_coll_mscclpp_request_await_queue(&lane->queue);
             team = lane->team;
             lane->team = NULL;
         }
         mscclpp_team_destroy(team);
-    } while (NULL != lane);
+    } while (lane != NULL);
 }
 
 uint64_t mca_coll_mscclpp_lane_begin(mca_coll_mscclpp_lane_t *lane, const char *collective, int *rc_p)
 {
-    if (NULL == lane->team) {
+    if (lane->team == NULL) {
         mscclpp_error("a persistent %s was started after its communicator had been freed", collective);
         *rc_p = MPI_ERR_COMM;
         return 0;

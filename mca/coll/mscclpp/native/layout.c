@@ -137,7 +137,7 @@ void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *b
     call->args.in_packs = call->in_packs;
     call->args.in =
         describe(call, buffer, count, type, call->in_packs, &call->args.in_pack_count, &call->args.in_scattered);
-    call->buffers[0] = NULL != call->args.in ? call->args.in : buffer;
+    call->buffers[0] = call->args.in != NULL ? call->args.in : buffer;
 }
 
 void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
@@ -146,21 +146,21 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
     call->args.out_packs = call->out_packs;
     call->args.out =
         describe(call, buffer, count, type, call->out_packs, &call->args.out_pack_count, &call->args.out_scattered);
-    call->buffers[1] = NULL != call->args.out ? call->args.out : buffer;
+    call->buffers[1] = call->args.out != NULL ? call->args.out : buffer;
 }
 
 /* Block `peer` of some. */
 static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int peer)
 {
     const size_t count = peer == blocks->stays ? 0 : (size_t)mca_coll_mscclpp_count_at(blocks->counts, peer);
-    const struct ompi_datatype_t *type = NULL == blocks->types ? blocks->type : blocks->types[peer];
+    const struct ompi_datatype_t *type = blocks->types == NULL ? blocks->type : blocks->types[peer];
     ptrdiff_t lb, extent = 1;
 
     /* MPI lets type and displacement of an empty block be anything. */
     if (0 == count) {
         return (elements_t){.dense = true};
     }
-    if (NULL == blocks->types) {
+    if (blocks->types == NULL) {
         ompi_datatype_get_extent(type, &lb, &extent);
     }
     return look_at(blocks->address, mca_coll_mscclpp_displ_at(blocks->displs, peer) * extent, count, type);
@@ -233,7 +233,7 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
         return NULL;
     }
     call->touches = true;
-    if (!dense || NULL != blocks->types) {
+    if (!dense || blocks->types != NULL) {
         described->scattered = is_scattered(&bounds);
         dense = dense && !described->scattered;
     }
@@ -267,7 +267,7 @@ void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const 
     call->args.in_packs = call->in_packs;
     call->args.in_pack_count = described.pack_count;
     call->args.in_scattered = described.scattered;
-    call->buffers[0] = NULL != call->args.in ? call->args.in : blocks->address;
+    call->buffers[0] = call->args.in != NULL ? call->args.in : blocks->address;
 }
 
 void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
@@ -280,7 +280,7 @@ void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const 
     call->args.out_packs = call->out_packs;
     call->args.out_pack_count = described.pack_count;
     call->args.out_scattered = described.scattered;
-    call->buffers[1] = NULL != call->args.out ? call->args.out : blocks->address;
+    call->buffers[1] = call->args.out != NULL ? call->args.out : blocks->address;
 }
 
 /* The same bytes for one peer, or for all. */

@@ -17,7 +17,7 @@ static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_
     params->leader = ompi_comm_rank(comm);
     for (int i = 0; i < params->leader; ++i) {
         const ompi_proc_t *peer = ompi_comm_peer_lookup(comm, i);
-        if (NULL != peer && peer->super.proc_name.jobid == self->super.proc_name.jobid &&
+        if (peer != NULL && peer->super.proc_name.jobid == self->super.proc_name.jobid &&
             OPAL_PROC_ON_LOCAL_NODE(peer->super.proc_flags)) {
             params->leader = i;
         }
@@ -80,7 +80,7 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = mscclpp_team_create(&params, team_p);
-    if (MSCCLPP_OK != status && NULL == module->team && NULL == module->lanes) {
+    if (MSCCLPP_OK != status && module->team == NULL && module->lanes == NULL) {
         mca_coll_mscclpp_oob_destroy(module);
     }
     return status;

@@ -37,7 +37,7 @@ static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
     if (0 != pthread_mutex_trylock(&state->lock)) {
         return NULL;
     }
-    for (module = state->modules; NULL != module; module = module->next) {
+    for (module = state->modules; module != NULL; module = module->next) {
         uint64_t call = __atomic_load_n(&module->calls, __ATOMIC_RELAXED);
         if (!in_host_call(module, call)) {
             continue;
@@ -61,7 +61,7 @@ static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     mscclpp_team_t *team = __atomic_load_n(&module->team, __ATOMIC_ACQUIRE);
 
-    return NULL != team ? mscclpp_team_find_device_rank(team, call) : mca_coll_mscclpp_oob_refuse(module, call);
+    return team != NULL ? mscclpp_team_find_device_rank(team, call) : mca_coll_mscclpp_oob_refuse(module, call);
 }
 
 static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
@@ -101,7 +101,7 @@ static int find_mixture(void)
         looked = time;
         module = suspect(time, &call);
     }
-    if (NULL != module) {
+    if (module != NULL) {
         peer = find_device_rank(module, call);
         /* Only a rank that is in the same call still is stuck; one that went on met a message that was early. */
         if (peer >= 0 && in_host_call(module, call)) {

@@ -42,7 +42,7 @@ typedef mca_coll_mscclpp_request_t request_t;
             return other_##name_(LIST args_, comm, request_p, module);                                                 \
         }                                                                                                              \
         request = mca_coll_mscclpp_request_new(module, later_##name_, false);                                          \
-        if (NULL == request) {                                                                                         \
+        if (request == NULL) {                                                                                         \
             return MPI_ERR_NO_MEM;                                                                                     \
         }                                                                                                              \
         MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
@@ -95,7 +95,7 @@ static int start_barrier(struct ompi_communicator_t *comm, ompi_request_t **requ
         return PREVIOUS(ibarrier, comm, request_p);
     }
     request = mca_coll_mscclpp_request_new(module, barrier_later, false);
-    return NULL == request ? MPI_ERR_NO_MEM : mca_coll_mscclpp_request_submit(request, request_p);
+    return request == NULL ? MPI_ERR_NO_MEM : mca_coll_mscclpp_request_submit(request, request_p);
 }
 
 static int make_barrier(struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p,

@@ -48,7 +48,7 @@ static int make_list(struct ompi_datatype_t *type, list_t **list_p)
         return rc;
     }
     list = malloc(sizeof(*list) + pieces.used * sizeof(list->piece[0]));
-    if (NULL != list) {
+    if (list != NULL) {
         list->count = pieces.used;
         for (size_t i = 0; i < pieces.used; ++i) {
             list->piece[i].offset = pieces.pieces[i].offset;

@@ -28,7 +28,7 @@ static void append(mca_coll_mscclpp_request_t *request)
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
     request->next = NULL;
     pthread_mutex_lock(&lock);
-    if (NULL == queue->first) {
+    if (queue->first == NULL) {
         queue->end = &queue->first;
         queue->next = active;
         active = queue;
@@ -44,7 +44,7 @@ static void take_first(mca_coll_mscclpp_queue_t *queue)
 {
     pthread_mutex_lock(&lock);
     queue->first = queue->first->next;
-    if (NULL == queue->first) {
+    if (queue->first == NULL) {
         mca_coll_mscclpp_queue_t **link = &active;
 
         while (queue != *link) {
@@ -88,10 +88,10 @@ static void serve(void *argument)
 /* False if the call is over. */
 static bool go_on(mca_coll_mscclpp_request_t *request)
 {
-    if (NULL == request->fiber) {
+    if (request->fiber == NULL) {
         request->fiber = mscclpp_fiber_create(serve, request);
     }
-    if (NULL == request->fiber) {
+    if (request->fiber == NULL) {
         request->result = MPI_ERR_NO_MEM;
         return false;
     }
@@ -104,9 +104,9 @@ static int advance(mca_coll_mscclpp_queue_t *queue)
     mca_coll_mscclpp_request_t *request;
     int ended = 0;
 
-    while (NULL != (request = first_of(queue)) && !go_on(request)) {
+    while ((request = first_of(queue)) != NULL && !go_on(request)) {
         take_first(queue);
-        if (OMPI_SUCCESS == request->result && NULL != request->inner) {
+        if (OMPI_SUCCESS == request->result && request->inner != NULL) {
             request->next = handed_over;
             handed_over = request;
         } else {
@@ -122,7 +122,7 @@ static int advance_handed_over(void)
     mca_coll_mscclpp_request_t **link = &handed_over, *request;
     int ended = 0;
 
-    while (NULL != (request = *link)) {
+    while ((request = *link) != NULL) {
         if (!REQUEST_COMPLETE(request->inner)) {
             link = &request->next;
             continue;
@@ -155,7 +155,7 @@ static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
     mca_coll_mscclpp_queue_t *next;
 
     pthread_mutex_lock(&lock);
-    next = NULL == queue ? active : queue->next;
+    next = queue == NULL ? active : queue->next;
     pthread_mutex_unlock(&lock);
     return next;
 }
@@ -168,7 +168,7 @@ static int progress(void)
     if (0 == atomic_load_explicit(&under_way, memory_order_relaxed) || !begin_turn()) {
         return 0;
     }
-    for (queue = next_of(NULL); NULL != queue; queue = next) {
+    for (queue = next_of(NULL); queue != NULL; queue = next) {
         next = next_of(queue);
         ended += advance(queue);
     }
@@ -206,7 +206,7 @@ static int free_request(ompi_request_t **outer)
     if (!REQUEST_COMPLETE(*outer)) {
         return MPI_ERR_REQUEST;
     }
-    if (NULL != request->lane) {
+    if (request->lane != NULL) {
         request->give_up(request->lane);
         OBJ_RELEASE(request->module);
     }
@@ -239,7 +239,7 @@ static mca_coll_mscclpp_request_t *make(mca_coll_mscclpp_module_t *module, mca_c
     mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)(void *)opal_free_list_get(&requests);
     ompi_request_t *outer;
 
-    if (NULL == request) {
+    if (request == NULL) {
         mscclpp_error("%s: no memory for the request of a call", mca_coll_mscclpp_comm_name(module->comm));
         return NULL;
     }
@@ -263,7 +263,7 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module
 {
     mca_coll_mscclpp_request_t *request = make(module, &module->queue, serve_it, false);
 
-    if (NULL == request) {
+    if (request == NULL) {
         return NULL;
     }
     request->super.super.req_state = OMPI_REQUEST_ACTIVE;
@@ -280,7 +280,7 @@ mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module, mca_c
 {
     mca_coll_mscclpp_request_t *request = make(module, queue, serve_it, true);
 
-    if (NULL != request) {
+    if (request != NULL) {
         OBJ_RETAIN(module);
     }
     return request;

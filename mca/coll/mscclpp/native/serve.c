@@ -5,13 +5,13 @@
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/common/base/log.h"
 
-#define AGREE_ALWAYS 16 /* calls whose sizes only pairs know, and that all agree upon, before there is a team */
+#define AGREE_ALWAYS 16 /* calls in which ranks may pass no data, and that all agree upon, before there is a team */
 #define AGREE_EVERY 64  /* and then of so many calls one */
 
 /* Ranks of this node can agree on the way of a call once one on device buffers has made them a team. */
 static bool have_board(const mca_coll_mscclpp_module_t *module)
 {
-    return NULL != module->team && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
+    return module->team != NULL && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
 }
 
 /*
@@ -77,25 +77,40 @@ static bool is_device(const mca_coll_mscclpp_native_t *call)
                          : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
 }
 
+/* True if every rank passes some data in each of its buffers, which all ranks know, so that each sees what kind it is.
+ */
+static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
+{
+    const mscclpp_dev_block_t *blocks = MSCCLPP_COLL_ALLGATHERV == call->args.coll ? call->recv : call->send;
+    bool all = call->args.known;
+
+    for (int peer = 0; peer < call->ranks && call->args.varied && all; ++peer) {
+        all = 0 != blocks[peer].bytes;
+    }
+    return all;
+}
+
 /*
- * Where only the two ranks of a pair know its size, a rank that passes nothing cannot tell whether its peers pass
- * device memory. On one node it looks at the team's board. But ranks of other nodes do not see it, and to make the team
- * takes all ranks. A program that passes host memory only, and so never has a team, would pay in every call: after the
- * first few, only some are agreed upon, and in the others device memory is staged.
+ * A rank that passes no data, or none in one of its buffers, cannot tell whether its peers pass device memory. On one
+ * node it looks at the team's board. But ranks of other nodes do not see it, and to make the team takes all ranks. A
+ * program that passes host memory only, and so never has a team, would pay in every call: after the first few, only
+ * some are agreed upon, and in the others device memory is staged.
  */
 static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
-    if (call->args.known || call->ranks < 2) {
+    const bool board = have_board(module);
+
+    if (call->ranks < 2 || (board && !mscclpp_team_spans_nodes(module->team)) || all_pass_data(call)) {
         return false;
     }
-    if (have_board(module)) {
-        return mscclpp_team_spans_nodes(module->team);
+    if (board) {
+        return true;
     }
     if (MCA_COLL_MSCCLPP_TEAM_NONE != module->team_state || mca_coll_mscclpp_state.finalizing) {
         return false;
     }
-    ++module->calls_of_pairs;
-    if (module->calls_of_pairs <= AGREE_ALWAYS || 0 == module->calls_of_pairs % AGREE_EVERY) {
+    ++module->calls_of_some;
+    if (module->calls_of_some <= AGREE_ALWAYS || 0 == module->calls_of_some % AGREE_EVERY) {
         return true;
     }
     call->staged = true;
@@ -104,7 +119,7 @@ static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_nat
 
 static void announce_host(mca_coll_mscclpp_module_t *module)
 {
-    if (NULL != module->team) {
+    if (module->team != NULL) {
         mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
     }
 }
@@ -229,10 +244,10 @@ bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module)
 
 bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
-    if (NULL != __atomic_load_n(&module->team, __ATOMIC_ACQUIRE) || is_device(call)) {
+    if (__atomic_load_n(&module->team, __ATOMIC_ACQUIRE) != NULL || is_device(call)) {
         return false;
     }
-    if (!call->args.known && call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state) {
+    if (call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state && !all_pass_data(call)) {
         return false; /* others may pass device memory, and ask this rank */
     }
     mca_coll_mscclpp_take_in_hand(module);

@@ -50,7 +50,7 @@ int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void))
 
     /* Setting an attribute that was not there before calls nobody back, so the lock may be held. */
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
-    if (!attribute_self_set && NULL != self->c_local_group) {
+    if (!attribute_self_set && self->c_local_group != NULL) {
         attribute_ended = ended;
         rc = mca_coll_mscclpp_attribute_attach(self, self_deleted, NULL);
         attribute_self_set = OMPI_SUCCESS == rc;

@@ -133,7 +133,7 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #define MCA_COLL_MSCCLPP_HAVE_MODEX (PMIx_Initialized())
 #else
 #define MCA_COLL_MSCCLPP_MODEX_GLOBAL OPAL_PMIX_GLOBAL
-#define MCA_COLL_MSCCLPP_HAVE_MODEX (NULL != opal_pmix.put && NULL != opal_pmix.get)
+#define MCA_COLL_MSCCLPP_HAVE_MODEX (opal_pmix.put != NULL && opal_pmix.get != NULL)
 #endif
 
 /*

@@ -152,7 +152,7 @@ typedef struct mca_coll_mscclpp_module_t {
     bool enabled;
     bool told_broken; /* that team_state is BROKEN */
     mca_coll_mscclpp_team_state_t team_state;
-    unsigned calls_of_pairs;     /* made before there was a team, and of which only pairs know the sizes */
+    unsigned calls_of_some;      /* made before there was a team, and in which some ranks may have passed no data */
     mscclpp_team_t *team;        /* shared, atomic */
     mca_coll_mscclpp_oob_t *oob; /* oob.c's state, made when first needed; guarded by the component's lock */
     bool keeps_comm;             /* oob/message.c's */
@@ -193,7 +193,7 @@ extern mca_coll_mscclpp_state_t mca_coll_mscclpp_state;
 /* True for device memory; MPI_IN_PLACE, MPI_BOTTOM and NULL are not. */
 static inline bool mca_coll_mscclpp_is_device(const void *buffer)
 {
-    return buffer != MPI_IN_PLACE && NULL != buffer && mca_coll_mscclpp_state.gpu->is_device(buffer);
+    return buffer != MPI_IN_PLACE && buffer != NULL && mca_coll_mscclpp_state.gpu->is_device(buffer);
 }
 
 /* For messages: the name that MPI or the application gave the communicator, or what says that it has none. */
@@ -201,7 +201,7 @@ static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communica
 {
     const char *name = comm->c_name;
 
-    return NULL != name && '\0' != name[0] ? name : "an unnamed communicator";
+    return name != NULL && '\0' != name[0] ? name : "an unnamed communicator";
 }
 
 /* Open MPI's progress, or, in a fiber, that of whoever runs it: what a wait does over and over. */

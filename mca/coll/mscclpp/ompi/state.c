@@ -12,7 +12,7 @@ void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
     pthread_mutex_lock(&component->lock);
     module->next = component->modules;
     module->link = &component->modules;
-    if (NULL != module->next) {
+    if (module->next != NULL) {
         module->next->link = &module->next;
     }
     component->modules = module;
@@ -22,9 +22,9 @@ void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
 void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module)
 {
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
-    if (NULL != module->link) {
+    if (module->link != NULL) {
         *module->link = module->next;
-        if (NULL != module->next) {
+        if (module->next != NULL) {
             module->next->link = module->link;
         }
         module->next = NULL;

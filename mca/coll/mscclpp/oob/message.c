@@ -46,7 +46,7 @@ static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
 {
     mca_coll_mscclpp_oob_message_t *message = malloc(sizeof(*message) - sizeof(message->header) + size);
 
-    if (NULL == message) {
+    if (message == NULL) {
         return NULL;
     }
     message->next = NULL;
@@ -63,9 +63,9 @@ static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
  */
 static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
 {
-    while (NULL != queue->first) {
+    while (queue->first != NULL) {
         mca_coll_mscclpp_oob_message_t *message = queue_unlink(queue, &queue->first);
-        if (NULL == message->request) {
+        if (message->request == NULL) {
             free(message);
         } else {
             bool complete = REQUEST_COMPLETE(message->request);
@@ -82,7 +82,7 @@ static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t 
 {
     mca_coll_mscclpp_oob_message_t *message = message_create(peer, sizeof(*header) + header->length);
 
-    if (NULL == message) {
+    if (message == NULL) {
         mscclpp_error("%s: no memory for a message of %llu bytes", oob->label, (unsigned long long)header->length);
         return NULL;
     }
@@ -117,7 +117,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer
     const mca_coll_mscclpp_oob_header_t header = {OOB_MAGIC, kind, number, call, length};
     mca_coll_mscclpp_oob_message_t *message = create_sent(oob, peer, &header, data);
 
-    return NULL == message ? MSCCLPP_ERR_NO_MEMORY : send_message(oob, message);
+    return message == NULL ? MSCCLPP_ERR_NO_MEMORY : send_message(oob, message);
 }
 
 mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
@@ -132,13 +132,13 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_
     /* Each rank begins with the peer behind it, so that not all of them send to the same one at a time. */
     for (int i = 1; i < size && MSCCLPP_OK == status; ++i) {
         mca_coll_mscclpp_oob_message_t *message = create_sent(oob, (rank + i) % size, &header, data);
-        if (NULL == message) {
+        if (message == NULL) {
             status = MSCCLPP_ERR_NO_MEMORY;
         } else {
             queue_append(&ready, message);
         }
     }
-    while (MSCCLPP_OK == status && NULL != ready.first) {
+    while (MSCCLPP_OK == status && ready.first != NULL) {
         status = send_message(oob, queue_unlink(&ready, &ready.first));
     }
     queue_free(&ready);
@@ -195,7 +195,7 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
     mscclpp_status_t status = MSCCLPP_OK;
     mca_coll_mscclpp_oob_message_t **link = &oob->sends.first;
 
-    while (NULL != *link) {
+    while (*link != NULL) {
         int rc = MPI_SUCCESS;
         if (!finish(*link, &rc)) {
             link = &(*link)->next;
@@ -230,7 +230,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
             return MSCCLPP_OK;
         }
         message = message_create(status.MPI_SOURCE, status._ucount);
-        if (NULL == message) {
+        if (message == NULL) {
             /* It can wait where it is; its sender cannot be told to send it again. */
             if (!oob->starved) {
                 mscclpp_error("%s: no memory to receive %zu bytes", oob->label, (size_t)status._ucount);
@@ -266,7 +266,7 @@ static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
     mscclpp_status_t status = MSCCLPP_OK;
     mca_coll_mscclpp_oob_message_t **link = &oob->receives.first;
 
-    while (NULL != *link) {
+    while (*link != NULL) {
         mca_coll_mscclpp_oob_message_t *earlier = oob->receives.first;
         int rc = MPI_SUCCESS;
 
@@ -309,7 +309,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int m
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                           uint64_t which)
 {
-    for (mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first; NULL != *link; link = &(*link)->next) {
+    for (mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first; *link != NULL; link = &(*link)->next) {
         const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
         if (kind == header->kind && which == (MCA_COLL_MSCCLPP_OOB_REFUSE == kind ? header->call : header->number)) {
             return queue_unlink(&oob->inbox, link);

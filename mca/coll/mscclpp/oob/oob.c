@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/base/call.h"
 #include "mca/common/base/log.h"
 
 #define OOB_RANKS_SHOWN 8
@@ -55,7 +56,8 @@ static mscclpp_status_t check_clock(oob_gather_t *gather)
     double waited = mscclpp_now() - gather->started;
     bool late = config->timeout > 0 && waited > config->timeout;
     bool warn = config->warn_after > 0 && waited > config->warn_after && !gather->warned;
-    char ranks[128];
+    const int rank = ompi_comm_rank(gather->oob->comm);
+    char call[96], ranks[128];
 
     if (!late && !warn) {
         return MSCCLPP_OK;
@@ -66,13 +68,13 @@ static mscclpp_status_t check_clock(oob_gather_t *gather)
     } else {
         list_missing(gather, ranks, sizeof(ranks));
     }
-    mscclpp_log(late ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_WARN,
-                "%s: all-reduce call %llu, set-up of device communication: rank %d has waited %.1f s; ranks that have "
-                "not come: "
-                "%s%s%s",
-                gather->oob->label, (unsigned long long)gather->oob->module->in_hand, ompi_comm_rank(gather->oob->comm),
-                waited, ranks, late ? " (parameter timeout)" : "",
-                late && !config->check_calls ? MSCCLPP_MAY_NOT_MATCH : "");
+    (void)snprintf(call, sizeof(call), "all-reduce call %llu, set-up of device communication",
+                   (unsigned long long)gather->oob->module->in_hand);
+    if (late) {
+        mscclpp_report_deadline(gather->oob->label, call, rank, config->timeout, ranks, config->check_calls);
+    } else {
+        mscclpp_report_late(gather->oob->label, call, rank, waited, ranks);
+    }
     return late ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
@@ -94,10 +96,10 @@ static mscclpp_status_t accept_part(oob_gather_t *gather, const mca_coll_mscclpp
 void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint64_t call, int host_rank,
                                    int device_rank)
 {
-    mscclpp_error(
-        "%s: all-reduce call %llu: rank %d passed host buffers and rank %d device buffers; pass the same kind on "
-        "all ranks, or set coll_mscclpp_mixed_buffers to 1",
-        mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)call, host_rank, device_rank);
+    char text[48];
+
+    (void)snprintf(text, sizeof(text), "all-reduce call %llu", (unsigned long long)call);
+    mscclpp_report_mixed(mca_coll_mscclpp_comm_name(module->comm), text, host_rank, device_rank);
 }
 
 /* Called with the lock held. MSCCLPP_IN_PROGRESS until everything has come and gone. */
@@ -108,7 +110,7 @@ static mscclpp_status_t gather_step(oob_gather_t *gather)
     mca_coll_mscclpp_oob_message_t *message;
 
     while (MSCCLPP_OK == status &&
-           NULL != (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number))) {
+           (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number)) != NULL) {
         status = accept_part(gather, message);
         free(message);
     }
@@ -116,19 +118,19 @@ static mscclpp_status_t gather_step(oob_gather_t *gather)
         return status;
     }
     message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->in_hand);
-    if (NULL != message) {
+    if (message != NULL) {
         mca_coll_mscclpp_report_mixed(oob->module, oob->module->in_hand, message->peer, ompi_comm_rank(oob->comm));
         free(message);
         return MSCCLPP_ERR_MIXED;
     }
     message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_ABSTAIN, gather->number);
-    if (NULL != message) {
+    if (message != NULL) {
         mscclpp_info("%s: rank %d: memory for the set-up: %s: device buffers are staged", oob->label, message->peer,
                      mscclpp_status_string(MSCCLPP_ERR_NO_MEMORY));
         free(message);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    return 0 == gather->missing && NULL == oob->sends.first ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
+    return 0 == gather->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
 static mscclpp_status_t oob_check(void *context)
@@ -230,7 +232,7 @@ static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *messa
     if (MSCCLPP_OK != status) {
         return status;
     }
-    if (NULL == taken) {
+    if (taken == NULL) {
         return MSCCLPP_IN_PROGRESS;
     }
     if (taken->header.length > MSCCLPP_OOB_MESSAGE_MAX) {
@@ -252,9 +254,9 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *modul
 
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     oob = module->oob;
-    if (NULL == oob) {
+    if (oob == NULL) {
         oob = calloc(1, sizeof(*oob));
-        if (NULL != oob) {
+        if (oob != NULL) {
             oob->module = module;
             oob->comm = module->comm;
             mca_coll_mscclpp_oob_queues_init(oob);
@@ -264,7 +266,7 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *modul
         }
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    if (NULL == oob) {
+    if (oob == NULL) {
         mscclpp_error("%s: no memory for the set-up of device communication", mca_coll_mscclpp_comm_name(module->comm));
     }
     return oob;
@@ -275,10 +277,10 @@ int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscc
 {
     mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_of(module);
 
-    if (NULL == oob) {
+    if (oob == NULL) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    port = NULL != port ? port : &oob->port;
+    port = port != NULL ? port : &oob->port;
     port->oob = oob;
     *oob_p = (mscclpp_oob_t){
         .context = port,
@@ -302,7 +304,7 @@ void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
     oob = module->oob;
     module->oob = NULL;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    if (NULL == oob) {
+    if (oob == NULL) {
         return;
     }
     /* A watcher in another thread may have taken it up before it was hidden. */
@@ -322,7 +324,7 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     oob = module->oob;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    if (NULL == oob) {
+    if (oob == NULL) {
         /* A program that never passes device buffers allocates nothing: without a message there is nothing to keep. */
         ompi_status_public_t status;
         int arrived = 0;
@@ -332,11 +334,11 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
         }
         oob = mca_coll_mscclpp_oob_of(module);
     }
-    if (NULL == oob || 0 != pthread_mutex_trylock(&oob->lock)) {
+    if (oob == NULL || 0 != pthread_mutex_trylock(&oob->lock)) {
         return -1;
     }
     if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY)) {
-        for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; NULL != message; message = message->next) {
+        for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; message != NULL; message = message->next) {
             if (MCA_COLL_MSCCLPP_OOB_GATHER != message->header.kind || call != message->header.call) {
                 continue;
             }

@@ -50,7 +50,7 @@
 
 /* The module's own function, or the one before it, for the checked ones. */
 #define STAGE_SERVE(slot_, ...)                                                                                        \
-    (NULL != module->own.slot_ ? module->own.slot_(__VA_ARGS__, base) : STAGE_PREVIOUS(slot_, __VA_ARGS__))
+    (module->own.slot_ != NULL ? module->own.slot_(__VA_ARGS__, base) : STAGE_PREVIOUS(slot_, __VA_ARGS__))
 
 /* The body of a function that compares a call of the application's before it is served. */
 #define STAGE_CHECKED(slot_, name_, args_, is_, ...)                                                                   \

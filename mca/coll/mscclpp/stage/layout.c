@@ -134,7 +134,7 @@ static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_msc
         size_t capacity = PIECES_GROWTH * list->capacity;
         mca_coll_mscclpp_stage_piece_t *pieces = mca_coll_mscclpp_stage_spare_get(capacity * sizeof(*pieces));
 
-        if (NULL == pieces) {
+        if (pieces == NULL) {
             mscclpp_error("out of memory for the list of the parts of a staged buffer");
             return MPI_ERR_NO_MEM;
         }
@@ -172,7 +172,7 @@ static size_t room_at(builder_t *builder, ptrdiff_t offset)
 
         mca_coll_mscclpp_state.gpu->query((const void *)at, &info);
         builder->base = (uintptr_t)info.base;
-        builder->length = NULL == info.base ? 0 : info.length;
+        builder->length = info.base == NULL ? 0 : info.length;
     }
     return at - builder->base < builder->length ? builder->length - (at - builder->base) : 0;
 }
@@ -301,7 +301,7 @@ static int element_read(element_t *element, const struct ompi_datatype_t *type, 
         last = capacity < UINT32_MAX ? capacity : UINT32_MAX;
         mca_coll_mscclpp_stage_spare_put(segments);
         segments = mca_coll_mscclpp_stage_spare_get(last * sizeof(*segments));
-        if (NULL == segments) {
+        if (segments == NULL) {
             mscclpp_error("out of memory for %zu segments of a datatype", last);
             return MPI_ERR_NO_MEM;
         }

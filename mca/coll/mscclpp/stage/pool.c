@@ -41,14 +41,14 @@ void mca_coll_mscclpp_stage_pool_trim(void)
 {
     unused_block_t *block;
 
-    if (NULL == __atomic_load_n(&pool_excess, __ATOMIC_RELAXED)) {
+    if (__atomic_load_n(&pool_excess, __ATOMIC_RELAXED) == NULL) {
         return;
     }
     pthread_mutex_lock(&pool_lock);
     block = pool_excess;
     pool_excess = NULL;
     pthread_mutex_unlock(&pool_lock);
-    while (NULL != block) {
+    while (block != NULL) {
         unused_block_t *next = block->next;
 
         mca_coll_mscclpp_state.gpu->host_free(block);
@@ -68,12 +68,12 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
         size = MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
         pthread_mutex_lock(&pool_lock);
         block = pool_unused[index];
-        if (NULL != block) {
+        if (block != NULL) {
             pool_unused[index] = block->next;
             pool_kept -= size;
         }
         pthread_mutex_unlock(&pool_lock);
-        if (NULL != block) {
+        if (block != NULL) {
             *block_p = block;
             return MSCCLPP_OK;
         }
@@ -83,7 +83,7 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
 
 void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
 {
-    if (NULL == block) {
+    if (block == NULL) {
         return;
     }
     if (size <= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX) {
@@ -100,7 +100,7 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
         }
         pthread_mutex_unlock(&pool_lock);
     }
-    if (NULL != block) {
+    if (block != NULL) {
         unused_block_t *unused = block;
 
         pthread_mutex_lock(&pool_lock);
@@ -119,11 +119,11 @@ void mca_coll_mscclpp_stage_pool_drain(void)
         pthread_mutex_lock(&pool_lock);
         block = pool_unused[index];
         pool_unused[index] = NULL;
-        for (unused_block_t *at = block; NULL != at; at = at->next) {
+        for (unused_block_t *at = block; at != NULL; at = at->next) {
             pool_kept -= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
         }
         pthread_mutex_unlock(&pool_lock);
-        while (NULL != block) {
+        while (block != NULL) {
             unused_block_t *next = block->next;
 
             mca_coll_mscclpp_state.gpu->host_free(block);

@@ -98,12 +98,12 @@ static int progress(void)
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
         return 0;
     }
-    for (link = &active; NULL != *link; link = &(*link)->next) {
+    for (link = &active; *link != NULL; link = &(*link)->next) {
     }
     *link = atomic_exchange_explicit(&arrived, NULL, memory_order_acquire);
 
     link = &active;
-    while (NULL != *link) {
+    while (*link != NULL) {
         mca_coll_mscclpp_stage_request_t *request = *link;
         int error;
 
@@ -142,7 +142,7 @@ static int start(size_t count, ompi_request_t **outers)
         if (OMPI_SUCCESS == rc) {
             mca_coll_mscclpp_count_staged(request->module);
             /* One that has nothing to communicate has no start function and is complete for ever. */
-            rc = NULL == inner->req_start ? OMPI_SUCCESS : inner->req_start(1, &request->inner);
+            rc = inner->req_start == NULL ? OMPI_SUCCESS : inner->req_start(1, &request->inner);
         }
         if (OMPI_SUCCESS == rc) {
             submit(request);
@@ -189,7 +189,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
     ompi_request_t *outer;
     int rc;
 
-    if (NULL == request) {
+    if (request == NULL) {
         mscclpp_error("out of memory for the request of a staged operation");
         return MPI_ERR_NO_MEM;
     }
@@ -232,7 +232,7 @@ int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *reques
 {
     if (OMPI_SUCCESS != result) {
         mca_coll_mscclpp_stage_release(&request->stage);
-        if (NULL != request->module) {
+        if (request->module != NULL) {
             OBJ_RELEASE(request->module);
         }
         give_back(request);

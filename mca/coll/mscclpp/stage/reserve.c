@@ -91,13 +91,13 @@ static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *li
 /* `address`: where it has to be; NULL for anywhere. NULL if it cannot be had. */
 static char *map(char *address, size_t size)
 {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (NULL != address ? MAP_FIXED_NOREPLACE : 0);
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (address != NULL ? MAP_FIXED_NOREPLACE : 0);
     void *found = mmap(address, size, PROT_READ | PROT_WRITE, flags, -1, 0);
 
     if (MAP_FAILED == found) {
         return NULL;
     }
-    if (NULL != address && found != address) {
+    if (address != NULL && found != address) {
         munmap(found, size);
         return NULL;
     }
@@ -120,12 +120,12 @@ static bool map_window(mca_coll_mscclpp_stage_room_t *room, char *address, size_
 {
     char *found = map(address, size);
 
-    if (NULL != found) {
+    if (found != NULL) {
         room->windows[room->count].address = found;
         room->windows[room->count].size = size;
         ++room->count;
     }
-    return NULL != found;
+    return found != NULL;
 }
 
 /* All windows, as far behind `block` as the spans lie behind plan->low. */
@@ -168,7 +168,7 @@ static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_p
     if (!add_pieces(&spans, &plan->in) || !add_pieces(&spans, &plan->out) || spans.count < 2) {
         return NULL;
     }
-    for (int i = 0; i < TRIES && NULL != (block = guess(size)); ++i) {
+    for (int i = 0; i < TRIES && (block = guess(size)) != NULL; ++i) {
         if (map_windows(plan, &spans, block, in_page, slack, room)) {
             return block;
         }
@@ -186,10 +186,10 @@ mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_pla
     if (size > LONG) {
         block = find_windows(plan, in_page, slack, size, room);
     }
-    if (NULL == block && map_window(room, NULL, size)) {
+    if (block == NULL && map_window(room, NULL, size)) {
         block = room->windows[0].address;
     }
-    if (NULL == block) {
+    if (block == NULL) {
         mscclpp_error("cannot reserve %zu bytes of address space for a staged buffer whose parts lie so far apart: %m",
                       size);
         return MSCCLPP_ERR_NO_MEMORY;

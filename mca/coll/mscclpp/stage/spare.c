@@ -20,7 +20,7 @@ void *mca_coll_mscclpp_stage_spare_get(size_t size)
     }
     whole = size + sizeof(*head);
     head = malloc(whole);
-    if (NULL != head) {
+    if (head != NULL) {
         head->mapped = 0;
         return head + 1;
     }
@@ -36,7 +36,7 @@ void mca_coll_mscclpp_stage_spare_put(void *memory)
 {
     head_t *head = memory;
 
-    if (NULL == memory) {
+    if (memory == NULL) {
         return;
     }
     --head;

@@ -45,10 +45,10 @@ static mscclpp_status_t stream_of(int device, mscclpp_gpu_stream_t **stream_p)
         return MSCCLPP_ERR_INVALID;
     }
     stream = atomic_load_explicit(&streams[device], memory_order_acquire);
-    if (NULL == stream) {
+    if (stream == NULL) {
         pthread_mutex_lock(&streams_lock);
         stream = atomic_load_explicit(&streams[device], memory_order_relaxed);
-        if (NULL == stream) {
+        if (stream == NULL) {
             status = gpu->stream_create(device, &stream);
             if (MSCCLPP_OK == status) {
                 atomic_store_explicit(&streams[device], stream, memory_order_release);
@@ -125,7 +125,7 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
 
 static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
 {
-    if (NULL != buffer->block) {
+    if (buffer->block != NULL) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
         if (buffer->reserved) {
             mca_coll_mscclpp_stage_unreserve(&buffer->room);
@@ -143,7 +143,7 @@ static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
  */
 static void buffer_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other)
 {
-    while (NULL != buffer->block &&
+    while (buffer->block != NULL &&
            (other == buffer->host || MPI_BOTTOM == buffer->host || MPI_IN_PLACE == buffer->host)) {
         buffer->host = (void *)((uintptr_t)buffer->host + ALIGNMENT);
     }
@@ -248,7 +248,7 @@ static mscclpp_status_t settle(const mca_coll_mscclpp_stage_buffer_t *buffer)
     const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};
     mscclpp_status_t status = MSCCLPP_OK;
 
-    for (int list = 0; list < 2 && NULL != buffer->block; ++list) {
+    for (int list = 0; list < 2 && buffer->block != NULL; ++list) {
         for (size_t index = 0; index < lists[list]->used && MSCCLPP_OK == status; ++index) {
             status = settle_piece(buffer, &lists[list]->pieces[index]);
         }
@@ -261,7 +261,7 @@ static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bo
     const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, out);
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (NULL == buffer->block) {
+    if (buffer->block == NULL) {
         return MSCCLPP_OK;
     }
     for (size_t index = 0; index < list->used && MSCCLPP_OK == status; ++index) {
@@ -274,7 +274,7 @@ static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
 
-    if (NULL == buffer->block || 0 == pieces_of(buffer, out)->used) {
+    if (buffer->block == NULL || 0 == pieces_of(buffer, out)->used) {
         return MSCCLPP_OK;
     }
     return wait ? gpu->stream_sync(buffer->stream) : gpu->stream_query(buffer->stream);
@@ -371,7 +371,7 @@ void mca_coll_mscclpp_stage_close(void)
     for (int device = 0; device < DEVICES_MAX; ++device) {
         mscclpp_gpu_stream_t *stream = atomic_exchange(&streams[device], NULL);
 
-        if (NULL != stream) {
+        if (stream != NULL) {
             mca_coll_mscclpp_state.gpu->stream_destroy(stream);
         }
     }

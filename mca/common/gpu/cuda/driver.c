@@ -26,7 +26,7 @@ CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, 
 {
     if (CUDA_SUCCESS != result) {
         const char *name = NULL;
-        if (CUDA_SUCCESS != cuda_table.get_error_name(result, &name) || NULL == name) {
+        if (CUDA_SUCCESS != cuda_table.get_error_name(result, &name) || name == NULL) {
             name = "unknown error";
         }
         mscclpp_log(level, "%s failed: %s (%d)", call, name, (int)result);
@@ -61,7 +61,7 @@ static cudaError_t driver_entry(const char *name, unsigned version, void **funct
     error = cudaGetDriverEntryPoint(name, function_p, cudaEnableDefault);
     found = cudaDriverEntryPointSuccess;
 #endif
-    if (cudaSuccess == error && (cudaDriverEntryPointSuccess != found || NULL == *function_p)) {
+    if (cudaSuccess == error && (cudaDriverEntryPointSuccess != found || *function_p == NULL)) {
         error = cudaErrorSymbolNotFound;
     }
     return error;
@@ -95,7 +95,7 @@ static void cuda_load(void)
         return;
     }
     table->devices = calloc((size_t)count, sizeof(*table->devices));
-    if (NULL == table->devices) {
+    if (table->devices == NULL) {
         mscclpp_error("out of memory for the descriptions of %d CUDA devices", count);
         return;
     }
@@ -112,7 +112,7 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 
     pthread_once(&cuda_once, cuda_load);
     driver = mscclpp_cuda_driver();
-    if (NULL == driver) {
+    if (driver == NULL) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *device_count_p = driver->device_count;
@@ -131,10 +131,10 @@ bool mscclpp_cuda_is_likely(void)
     const struct dirent *entry;
     bool found = false;
 
-    while (NULL != folder && !found && NULL != (entry = readdir(folder))) {
+    while (folder != NULL && !found && (entry = readdir(folder)) != NULL) {
         found = 0 == strncmp(entry->d_name, name, strlen(name)) && isdigit((unsigned char)entry->d_name[strlen(name)]);
     }
-    if (NULL != folder) {
+    if (folder != NULL) {
         closedir(folder);
     }
     return found;
@@ -145,7 +145,7 @@ static void cuda_find(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 
-    if (NULL == library) {
+    if (library == NULL) {
         mscclpp_debug("no CUDA: %s", dlerror());
         return;
     }
@@ -167,9 +167,9 @@ mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     CUcontext context;
 
-    if (NULL == driver) {
+    if (driver == NULL) {
         (void)pthread_once(&cuda_find_once, cuda_find);
-        if (NULL == cuda_get_current || CUDA_ERROR_NOT_INITIALIZED == cuda_get_current(&context)) {
+        if (cuda_get_current == NULL || CUDA_ERROR_NOT_INITIALIZED == cuda_get_current(&context)) {
             return NULL;
         }
         (void)pthread_once(&cuda_use_once, cuda_use);
@@ -181,7 +181,7 @@ mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
 mscclpp_status_t mscclpp_cuda_check_device(int device)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
-    int count = NULL != driver ? driver->device_count : 0;
+    int count = driver != NULL ? driver->device_count : 0;
 
     if (device < 0 || device >= count) {
         mscclpp_error("CUDA device %d does not exist: there are %d", device, count);
@@ -197,10 +197,10 @@ mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
     CUcontext context = atomic_load_explicit(&entry->context, memory_order_acquire);
     CUresult result = CUDA_SUCCESS;
 
-    if (NULL == context) {
+    if (context == NULL) {
         pthread_mutex_lock(&entry->lock);
         context = atomic_load_explicit(&entry->context, memory_order_relaxed);
-        if (NULL == context) {
+        if (context == NULL) {
             int pools = 0;
             result = DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->primary_ctx_retain(&context, device));
             if (CUDA_SUCCESS == result) {
@@ -265,7 +265,7 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     driver = mscclpp_cuda_driver();
-    if (CUDA_SUCCESS == driver->ctx_get_current(&context) && NULL != context &&
+    if (CUDA_SUCCESS == driver->ctx_get_current(&context) && context != NULL &&
         CUDA_SUCCESS == driver->ctx_get_device(&device)) {
         *device_p = device;
         return MSCCLPP_OK;
@@ -283,12 +283,12 @@ mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope)
     CUcontext context = NULL;
     int device;
 
-    if (NULL == driver) {
+    if (driver == NULL) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (CUDA_SUCCESS != driver->ctx_get_current(&context) || NULL == context) {
+    if (CUDA_SUCCESS != driver->ctx_get_current(&context) || context == NULL) {
         for (device = 0; device < driver->device_count; ++device) {
-            if (NULL != atomic_load_explicit(&driver->devices[device].context, memory_order_acquire)) {
+            if (atomic_load_explicit(&driver->devices[device].context, memory_order_acquire) != NULL) {
                 return mscclpp_cuda_enter(device, scope);
             }
         }

@@ -73,12 +73,12 @@ bool mscclpp_cuda_is_device(const void *address)
     unsigned managed = 0;
     void *values[] = {&type, &managed};
 
-    if (NULL == address || mscclpp_host_memory_is_certain(address)) {
+    if (address == NULL || mscclpp_host_memory_is_certain(address)) {
         return false;
     }
     /* Errors are answers too: a driver that nobody has initialised in this process (a forked child) owns no memory. */
     driver = mscclpp_cuda_driver_in_use();
-    if (NULL == driver) {
+    if (driver == NULL) {
         return false;
     }
     if (was_known(address) && find_known(address, mscclpp_cuda_buffer_id(address)) >= 0) {
@@ -137,7 +137,7 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
         CU_MEMORYTYPE_DEVICE != type || 0 != managed || ordinal != device) {
         return reach_by_query(device, address);
     }
-    if (NULL == context) {
+    if (context == NULL) {
         return MSCCLPP_REACH_HOME;
     }
     if (MSCCLPP_OK != mscclpp_cuda_primary_context(device, &primary) || context != primary) {
@@ -158,7 +158,7 @@ mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_rea
     mscclpp_status_t status = MSCCLPP_OK;
     unsigned long long buffer_id;
 
-    if (NULL == mscclpp_cuda_driver() || NULL == address) {
+    if (mscclpp_cuda_driver() == NULL || address == NULL) {
         *reach_p = MSCCLPP_REACH_NONE;
         return MSCCLPP_OK;
     }
@@ -193,7 +193,7 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
     memset(info_p, 0, sizeof(*info_p));
     info_p->kind = MSCCLPP_MEM_HOST;
     info_p->device = -1;
-    if (NULL == driver || NULL == address ||
+    if (driver == NULL || address == NULL ||
         CUDA_SUCCESS != driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values,
                                                        (CUdeviceptr)(uintptr_t)address)) {
         return;
@@ -206,7 +206,7 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
          * one is out of our kernels' reach, though not of copies: for us it is like host memory.
          */
         CUcontext primary = context;
-        if (NULL != context && ordinal >= 0 && ordinal < driver->device_count) {
+        if (context != NULL && ordinal >= 0 && ordinal < driver->device_count) {
             (void)mscclpp_cuda_primary_context(ordinal, &primary);
         }
         if (context != primary) {
@@ -250,7 +250,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     mscclpp_status_t status;
 
     /* Pool memory and memory mapped by the application itself have no handle of this kind. */
-    if (NULL == driver ||
+    if (driver == NULL ||
         CUDA_SUCCESS !=
             driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, at) ||
         CU_MEMORYTYPE_DEVICE != type || 0 != managed || 0 == capable || ordinal < 0 ||
@@ -394,7 +394,7 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
 {
     mscclpp_cuda_scope_t scope;
 
-    if (NULL != base && !mscclpp_process_is_self(handle->pid, handle->token) &&
+    if (base != NULL && !mscclpp_process_is_self(handle->pid, handle->token) &&
         MSCCLPP_OK == mscclpp_cuda_enter(device, &scope)) {
         CUDA_RELEASE(cudaIpcCloseMemHandle(base));
         mscclpp_cuda_leave(&scope);
@@ -438,7 +438,7 @@ mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, 
     mscclpp_status_t status;
 
     mscclpp_cuda_query(address, &info);
-    if (NULL == driver || NULL == driver->mem_get_handle_for_address_range || 0 == length ||
+    if (driver == NULL || driver->mem_get_handle_for_address_range == NULL || 0 == length ||
         MSCCLPP_MEM_DEVICE != info.kind) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }

@@ -63,7 +63,7 @@ static bool order_current(CUresult *result_p)
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     unsigned flags = 0;
 
-    if (NULL != driver->ctx_set_flags && CUDA_SUCCESS == driver->ctx_get_flags(&flags)) {
+    if (driver->ctx_set_flags != NULL && CUDA_SUCCESS == driver->ctx_get_flags(&flags)) {
         if (0 != (flags & SYNC_MEMOPS)) {
             return true;
         }
@@ -85,10 +85,10 @@ static bool visit_contexts(CUcontext context, bool (*visit)(CUresult *), CUresul
 
     (void)driver->ctx_get_current(&own);
     (void)driver->exchange_capture_mode(&mode);
-    if (NULL != own) {
+    if (own != NULL) {
         good = visit(result_p);
     }
-    if (NULL != context && own != context) {
+    if (context != NULL && own != context) {
         if (CUDA_SUCCESS == DRIVER_CALL(MSCCLPP_LOG_ERROR, driver->ctx_set_current(context))) {
             good = visit(result_p) && good;
             (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_current(own));
@@ -119,14 +119,14 @@ mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long l
         (CU_MEMORYTYPE_DEVICE != type && 0 == managed)) {
         return MSCCLPP_OK;
     }
-    if (NULL != context &&
+    if (context != NULL &&
         CUDA_SUCCESS ==
             DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->pointer_set_attribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at))) {
         if (visit_contexts(context, drain_current, &result)) {
             atomic_store_explicit(&settled[buffer_id % SETTLED], buffer_id, memory_order_release);
         }
     } else {
-        if (NULL == context && ordinal >= 0 && ordinal < driver->device_count) {
+        if (context == NULL && ordinal >= 0 && ordinal < driver->device_count) {
             (void)mscclpp_cuda_primary_context(ordinal, &context);
         }
         (void)visit_contexts(context, order_current, &result);
@@ -136,7 +136,7 @@ mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long l
 
 mscclpp_status_t mscclpp_cuda_settle(const void *address)
 {
-    unsigned long long buffer_id = NULL == mscclpp_cuda_driver() ? 0 : mscclpp_cuda_buffer_id(address);
+    unsigned long long buffer_id = mscclpp_cuda_driver() == NULL ? 0 : mscclpp_cuda_buffer_id(address);
 
     return 0 == buffer_id || mscclpp_cuda_is_settled(buffer_id) ? MSCCLPP_OK
                                                                 : mscclpp_cuda_settle_buffer(address, buffer_id);

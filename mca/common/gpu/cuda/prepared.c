@@ -67,7 +67,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
     mscclpp_cuda_scope_t scope;
     mscclpp_status_t status;
 
-    if (NULL == prepared) {
+    if (prepared == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     status = mscclpp_cuda_enter(device, &scope);
@@ -101,7 +101,7 @@ void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;
 
-    if (NULL == prepared) {
+    if (prepared == NULL) {
         return;
     }
     if (MSCCLPP_OK == mscclpp_cuda_enter(prepared->device, &scope)) {

@@ -24,7 +24,7 @@ static uint64_t find_server(int device)
     int enabled = 0;
 
     if (CUDA_SUCCESS != mscclpp_cuda_driver()->device_get_attribute(&enabled, MPS_ENABLED, device) || 0 == enabled ||
-        0 != stat(NULL != folder && '\0' != folder[0] ? folder : MPS_FOLDER, &info)) {
+        0 != stat(folder != NULL && '\0' != folder[0] ? folder : MPS_FOLDER, &info)) {
         return 0;
     }
     server = (uint64_t)info.st_ino * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)info.st_dev << 32 ^ (uint64_t)geteuid();
@@ -179,7 +179,7 @@ static void cuda_device_free(int device, void *address)
 {
     mscclpp_cuda_scope_t scope;
 
-    if (NULL != address && MSCCLPP_OK == mscclpp_cuda_enter(device, &scope)) {
+    if (address != NULL && MSCCLPP_OK == mscclpp_cuda_enter(device, &scope)) {
         CUDA_RELEASE(cudaFree(address));
         mscclpp_cuda_leave(&scope);
     }
@@ -220,7 +220,7 @@ static void cuda_host_free(void *host_address)
 {
     mscclpp_cuda_scope_t scope;
 
-    if (NULL != host_address && MSCCLPP_OK == mscclpp_cuda_enter_any(&scope)) {
+    if (host_address != NULL && MSCCLPP_OK == mscclpp_cuda_enter_any(&scope)) {
         CUDA_RELEASE(cudaFreeHost(host_address));
         mscclpp_cuda_leave(&scope);
     }

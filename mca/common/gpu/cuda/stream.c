@@ -49,7 +49,7 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     mscclpp_cuda_scope_t scope;
 
-    if (NULL == address || MSCCLPP_OK != mscclpp_cuda_enter(stream->device, &scope)) {
+    if (address == NULL || MSCCLPP_OK != mscclpp_cuda_enter(stream->device, &scope)) {
         return;
     }
     if (mscclpp_cuda_driver()->devices[stream->device].has_pools) {
@@ -64,7 +64,7 @@ static mscclpp_status_t stream_new(int device, cudaStream_t native, bool owned, 
 {
     mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));
 
-    if (NULL == stream) {
+    if (stream == NULL) {
         mscclpp_error("out of memory for a stream");
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -107,7 +107,7 @@ void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
 
-    if (NULL == stream) {
+    if (stream == NULL) {
         return;
     }
     if (stream->owned && MSCCLPP_OK == mscclpp_cuda_enter(stream->device, &scope)) {
@@ -271,7 +271,7 @@ mscclpp_status_t mscclpp_cuda_event_create(int device, mscclpp_gpu_event_t **eve
         return status;
     }
     event = calloc(1, sizeof(*event));
-    if (NULL == event) {
+    if (event == NULL) {
         mscclpp_error("out of memory for an event");
         status = MSCCLPP_ERR_NO_MEMORY;
         goto leave;
@@ -294,7 +294,7 @@ void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event)
 {
     mscclpp_cuda_scope_t scope;
 
-    if (NULL == event) {
+    if (event == NULL) {
         return;
     }
     if (MSCCLPP_OK == mscclpp_cuda_enter(event->device, &scope)) {

@@ -46,7 +46,7 @@ static mscclpp_status_t stream_new(mscclpp_dev_twin_queue_t *queue, bool owned, 
 {
     mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));
 
-    if (NULL == stream) {
+    if (stream == NULL) {
         mscclpp_error("out of memory for a stream");
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -83,7 +83,7 @@ mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
 
-    if (MSCCLPP_OK == status && NULL == native) {
+    if (MSCCLPP_OK == status && native == NULL) {
         mscclpp_error("the host twin has no default stream to wrap");
         status = MSCCLPP_ERR_INVALID;
     }
@@ -98,7 +98,7 @@ static void free_pending(mscclpp_gpu_stream_t *stream)
     pending = stream->pending;
     stream->pending = NULL;
     pthread_mutex_unlock(&stream->lock);
-    while (NULL != pending) {
+    while (pending != NULL) {
         host_pending_t *next = pending->next;
         free(pending->address);
         free(pending);
@@ -130,7 +130,7 @@ mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
 
 void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
-    if (NULL == stream) {
+    if (stream == NULL) {
         return;
     }
     if (stream->owned) {
@@ -155,7 +155,7 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     host_pending_t *pending;
 
-    if (NULL == address) {
+    if (address == NULL) {
         return;
     }
     if (mscclpp_dev_twin_queue_idle(stream->queue)) {
@@ -164,7 +164,7 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
         return;
     }
     pending = malloc(sizeof(*pending));
-    if (NULL == pending) {
+    if (pending == NULL) {
         mscclpp_warn("out of memory: temporary memory %p is lost", address);
         return;
     }
@@ -222,7 +222,7 @@ mscclpp_status_t mscclpp_twin_event_create(int device, mscclpp_gpu_event_t **eve
         return status;
     }
     *event_p = calloc(1, sizeof(**event_p));
-    if (NULL == *event_p) {
+    if (*event_p == NULL) {
         mscclpp_error("out of memory for an event");
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -243,7 +243,7 @@ mscclpp_status_t mscclpp_twin_event_record(mscclpp_gpu_event_t *event, mscclpp_g
 
 mscclpp_status_t mscclpp_twin_event_query(mscclpp_gpu_event_t *event)
 {
-    return NULL == event->queue || mscclpp_dev_twin_queue_passed(event->queue, event->mark) ? MSCCLPP_OK
+    return event->queue == NULL || mscclpp_dev_twin_queue_passed(event->queue, event->mark) ? MSCCLPP_OK
                                                                                             : MSCCLPP_IN_PROGRESS;
 }
 
@@ -276,7 +276,7 @@ mscclpp_status_t mscclpp_twin_launch_prepare(int device, const mscclpp_dev_launc
         return status;
     }
     prepared = malloc(sizeof(*prepared) + size);
-    if (NULL == prepared) {
+    if (prepared == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     prepared->launch = *launch;

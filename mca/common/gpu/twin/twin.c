@@ -98,7 +98,7 @@ static host_memory_t **find(const void *address, bool imported)
 {
     host_memory_t **link = &host_memories;
 
-    while (NULL != *link && ((*link)->imported != imported || !holds(*link, address))) {
+    while (*link != NULL && ((*link)->imported != imported || !holds(*link, address))) {
         link = &(*link)->next;
     }
     return link;
@@ -109,7 +109,7 @@ static mscclpp_status_t hold(mscclpp_shmseg_t *segment, bool imported)
     host_memory_t *memory = malloc(sizeof(*memory));
     mscclpp_shmseg_descriptor_t descriptor;
 
-    if (NULL == memory) {
+    if (memory == NULL) {
         mscclpp_error("out of memory for the description of device memory");
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -129,19 +129,19 @@ static void drop(void *base, bool imported)
     host_memory_t **link;
     host_memory_t *memory;
 
-    if (NULL == base) {
+    if (base == NULL) {
         return;
     }
     pthread_mutex_lock(&host_lock);
     link = find(base, imported);
     memory = *link;
-    if (NULL != memory && mscclpp_shmseg_base(memory->segment) == base) {
+    if (memory != NULL && mscclpp_shmseg_base(memory->segment) == base) {
         *link = memory->next;
     } else {
         memory = NULL;
     }
     pthread_mutex_unlock(&host_lock);
-    if (NULL == memory) {
+    if (memory == NULL) {
         mscclpp_warn("%p is not the start of %s device memory and stays as it is", base,
                      imported ? "imported" : "allocated");
         return;
@@ -154,7 +154,7 @@ static bool is_hidden(const void *address)
 {
     host_filter_fn_t is_host = atomic_load_explicit(&host_filter, memory_order_acquire);
 
-    return NULL != is_host && is_host(address);
+    return is_host != NULL && is_host(address);
 }
 
 /* The filter speaks of the application's memory; what was allocated here is device memory whatever it says. */
@@ -162,14 +162,14 @@ static bool host_is_device(const void *address)
 {
     bool ours;
 
-    if (NULL == address) {
+    if (address == NULL) {
         return false;
     }
     if (!is_hidden(address)) {
         return true;
     }
     pthread_mutex_lock(&host_lock);
-    ours = NULL != *find(address, false);
+    ours = *find(address, false) != NULL;
     pthread_mutex_unlock(&host_lock);
     return ours;
 }
@@ -202,11 +202,11 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
     info_p->device = HOST_DEVICE;
     pthread_mutex_lock(&host_lock);
     memory = *find(address, false);
-    if (NULL != memory) {
+    if (memory != NULL) {
         info_p->buffer_id = memory->id;
         info_p->base = mscclpp_shmseg_base(memory->segment);
         info_p->length = mscclpp_shmseg_length(memory->segment);
-    } else if (NULL != bounds) {
+    } else if (bounds != NULL) {
         bounds(address, &info_p->base, &info_p->length);
     }
     pthread_mutex_unlock(&host_lock);
@@ -270,7 +270,7 @@ static void host_host_unregister(void *host_address)
 
 static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
-    const bool shared = NULL != atomic_load_explicit(&host_bounds, memory_order_acquire);
+    const bool shared = atomic_load_explicit(&host_bounds, memory_order_acquire) != NULL;
     mscclpp_shmseg_descriptor_t descriptor;
     const host_memory_t *memory;
     uint64_t offset = 0;
@@ -278,7 +278,7 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
 
     pthread_mutex_lock(&host_lock);
     memory = *find(address, false);
-    found = NULL != memory;
+    found = memory != NULL;
     if (found) {
         mscclpp_shmseg_describe(memory->segment, &descriptor);
         offset = (uint64_t)((const char *)address - (const char *)mscclpp_shmseg_base(memory->segment));

@@ -26,7 +26,7 @@ static bool make_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int a
     const size_t size = SLOTS * sizeof(mscclpp_verbs_slot_t);
     void *memory, *device;
 
-    if (NULL != slots->slots) {
+    if (slots->slots != NULL) {
         return true;
     }
     if (MSCCLPP_OK != gpu->host_alloc(size, &memory, &device)) {
@@ -34,7 +34,7 @@ static bool make_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int a
     }
     slots->mr = mscclpp_verbs_register(conn->transport, &conn->transport->rails[0], memory, size, MSCCLPP_MEM_HOST,
                                        IBV_ACCESS_LOCAL_WRITE | access);
-    if (NULL == slots->mr) {
+    if (slots->mr == NULL) {
         gpu->host_free(memory);
         return false;
     }
@@ -52,7 +52,7 @@ static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
 
 static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
 {
-    if (NULL != slots->slots) {
+    if (slots->slots != NULL) {
         (void)conn->transport->ibv.dereg_mr(slots->mr);
         conn->transport->params.gpu->host_free(slots->slots);
         slots->slots = NULL;
@@ -61,11 +61,11 @@ static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
 
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
 {
-    if (NULL == conn->bounce) {
+    if (conn->bounce == NULL) {
         conn->bounce = calloc(1, sizeof(*conn->bounce));
-        conn->transport->bouncing += NULL != conn->bounce;
+        conn->transport->bouncing += conn->bounce != NULL;
     }
-    if (NULL == conn->bounce || !make_slots(conn, &conn->bounce->out, 0) ||
+    if (conn->bounce == NULL || !make_slots(conn, &conn->bounce->out, 0) ||
         (lands && !make_slots(conn, &conn->bounce->in, IBV_ACCESS_REMOTE_WRITE))) {
         mscclpp_error("%s: no memory through which device memory could be bounced for rank %d",
                       conn->transport->params.label, conn->peer);
@@ -79,7 +79,7 @@ void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;
 
-    if (NULL == conn->bounce) {
+    if (conn->bounce == NULL) {
         return;
     }
     mscclpp_verbs_bounce_wait(transport);
@@ -95,13 +95,13 @@ bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn)
 {
     const mscclpp_verbs_bounce_t *bounce = conn->bounce;
 
-    return NULL == bounce ||
+    return bounce == NULL ||
            (0 == bounce->rest.length && bounce->posted == bounce->begun && bounce->acknowledged == bounce->messages);
 }
 
 bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn)
 {
-    return NULL == conn->bounce || (0 == conn->bounce->rest.length && conn->bounce->freed == conn->bounce->begun);
+    return conn->bounce == NULL || (0 == conn->bounce->rest.length && conn->bounce->freed == conn->bounce->begun);
 }
 
 /* Gives slots to the part of a put that has none. */
@@ -252,11 +252,11 @@ void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message)
     const uint32_t kind = message & ~MSCCLPP_VERBS_COUNT_MASK;
     uint64_t count;
 
-    if (NULL == bounce) {
+    if (bounce == NULL) {
         fail(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
     } else if (MSCCLPP_VERBS_TROUBLE == kind) {
         fail(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
-    } else if (MSCCLPP_VERBS_BOUNCED == kind && NULL != bounce->in.slots && bounce->arrived - bounce->told < SLOTS) {
+    } else if (MSCCLPP_VERBS_BOUNCED == kind && bounce->in.slots != NULL && bounce->arrived - bounce->told < SLOTS) {
         ++bounce->arrived;
     } else if (MSCCLPP_VERBS_ACKNOWLEDGED == kind) {
         /* The low bits of a count that is never far behind. */
@@ -274,7 +274,7 @@ void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message)
 /* Peers are not trusted with addresses. */
 static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin, uint64_t length)
 {
-    for (const mscclpp_region_t *region = transport->bounced; NULL != region; region = region->next) {
+    for (const mscclpp_region_t *region = transport->bounced; region != NULL; region = region->next) {
         if (begin >= region->address && length <= region->length &&
             begin - region->address <= region->length - length) {
             return true;
@@ -305,7 +305,7 @@ static bool add_on(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
     void *word = (void *)(uintptr_t)slot->header.to;
 
-    if (bounce->issued != bounce->executed || (NULL != transport->adding && conn != transport->adding)) {
+    if (bounce->issued != bounce->executed || (transport->adding != NULL && conn != transport->adding)) {
         return false;
     }
     /* Before the batch under way has ended, which no copy joins any more: puts that keep coming would never let it. */
@@ -350,7 +350,7 @@ static void execute(mscclpp_conn_t *conn)
             ++bounce->issued;
             break; /* the turn of the others */
         }
-        if (NULL != conn->transport->adding || !copy_in(conn, (void *)(uintptr_t)slot->header.to, slot->data, length)) {
+        if (conn->transport->adding != NULL || !copy_in(conn, (void *)(uintptr_t)slot->header.to, slot->data, length)) {
             break;
         }
         ++bounce->issued;
@@ -378,9 +378,9 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
     if (MSCCLPP_IN_PROGRESS == status) {
         return;
     }
-    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         mscclpp_verbs_bounce_t *bounce = conn->bounce;
-        if (NULL == bounce) {
+        if (bounce == NULL) {
             continue;
         }
         if (MSCCLPP_OK != status) {
@@ -397,8 +397,8 @@ void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
 {
     end_copies(transport, &transport->out, true);
     end_copies(transport, &transport->in, false);
-    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
-        if (NULL != conn->bounce && conn->connected && MSCCLPP_OK == conn->status && !conn->left) {
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
+        if (conn->bounce != NULL && conn->connected && MSCCLPP_OK == conn->status && !conn->left) {
             send_on(conn);
             execute(conn);
             acknowledge(conn);

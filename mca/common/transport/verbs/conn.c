@@ -30,7 +30,7 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
     mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (NULL == conn) {
+    if (conn == NULL) {
         mscclpp_error("%s: out of memory for a connection to rank %d", transport->params.label, peer);
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -39,7 +39,7 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
     conn->status = MSCCLPP_OK;
     conn->link = &transport->conns;
     conn->next = transport->conns;
-    if (NULL != conn->next) {
+    if (conn->next != NULL) {
         conn->next->link = &conn->next;
     }
     transport->conns = conn;
@@ -95,7 +95,7 @@ static void say_good_bye(mscclpp_conn_t *conn)
 
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
 {
-    if (NULL == conn) {
+    if (conn == NULL) {
         return;
     }
     if (conn->connected) {
@@ -109,7 +109,7 @@ void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
         --conn->transport->connected[conn->atomic];
     }
     *conn->link = conn->next;
-    if (NULL != conn->next) {
+    if (conn->next != NULL) {
         conn->next->link = conn->link;
     }
     free(conn);

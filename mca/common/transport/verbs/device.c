@@ -92,7 +92,7 @@ static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *co
 {
     __be16 pkey;
 
-    for (int i = 0; i < table_length && NULL != transport->ibv.query_pkey; ++i) {
+    for (int i = 0; i < table_length && transport->ibv.query_pkey != NULL; ++i) {
         if (0 == transport->ibv.query_pkey(context, (uint8_t)port, i, &pkey) && 0 != (ntohs(pkey) & PKEY_FULL_MEMBER) &&
             0 != (ntohs(pkey) & PKEY_PARTITION)) {
             return (uint16_t)i;
@@ -118,7 +118,7 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
     memset(candidate, 0, sizeof(*candidate));
     strncpy(rail->name, transport->ibv.get_device_name(device), sizeof(rail->name) - 1);
     rail->context = transport->ibv.open_device(device);
-    if (NULL == rail->context) {
+    if (rail->context == NULL) {
         mscclpp_info("no verbs on %s: it cannot be opened: %s", rail->name, strerror(errno));
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -152,7 +152,7 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
         return status;
     }
     rail->pd = transport->ibv.alloc_pd(rail->context);
-    if (NULL == rail->pd) {
+    if (rail->pd == NULL) {
         mscclpp_info("no verbs on %s: no protection domain: %s", rail->name, strerror(errno));
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -168,10 +168,10 @@ static void close_rail(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rai
 {
     const mscclpp_verbs_functions_t *ibv = &transport->ibv;
 
-    if ((NULL != rail->token_mr && 0 != ibv->dereg_mr(rail->token_mr)) ||
-        (NULL != rail->scratch_mr && 0 != ibv->dereg_mr(rail->scratch_mr)) ||
-        (NULL != rail->pd && 0 != ibv->dealloc_pd(rail->pd)) ||
-        (NULL != rail->context && 0 != ibv->close_device(rail->context))) {
+    if ((rail->token_mr != NULL && 0 != ibv->dereg_mr(rail->token_mr)) ||
+        (rail->scratch_mr != NULL && 0 != ibv->dereg_mr(rail->scratch_mr)) ||
+        (rail->pd != NULL && 0 != ibv->dealloc_pd(rail->pd)) ||
+        (rail->context != NULL && 0 != ibv->close_device(rail->context))) {
         mscclpp_warn("%s: %s could not be closed", transport->params.label, rail->name);
     }
     memset(rail, 0, sizeof(*rail));
@@ -254,15 +254,15 @@ mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
     int count = 0;
 
     devices = transport->ibv.get_device_list(&device_count);
-    if (NULL == devices || 0 == device_count) {
+    if (devices == NULL || 0 == device_count) {
         mscclpp_info("no verbs: this machine has no HCA");
-        if (NULL != devices) {
+        if (devices != NULL) {
             transport->ibv.free_device_list(devices);
         }
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     candidates = calloc((size_t)device_count, sizeof(*candidates));
-    if (NULL == candidates) {
+    if (candidates == NULL) {
         mscclpp_error("%s: out of memory for %d HCAs", transport->params.label, device_count);
         status = MSCCLPP_ERR_NO_MEMORY;
     }

@@ -33,7 +33,7 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
     char text[16] = "";
     FILE *file;
 
-    if (NULL != transport->ibv.query_gid_ex) {
+    if (transport->ibv.query_gid_ex != NULL) {
         struct ibv_gid_entry entry;
         if (0 == transport->ibv.query_gid_ex(rail->context, rail->port, (uint32_t)index, &entry, 0, sizeof(entry))) {
             return IBV_GID_TYPE_ROCE_V2 == entry.gid_type;
@@ -42,10 +42,10 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
     snprintf(name, sizeof(name), "%s/ports/%d/gid_attrs/types/%d", rail->context->device->ibdev_path, rail->port,
              index);
     file = fopen(name, "re");
-    if (NULL == file) {
+    if (file == NULL) {
         return false;
     }
-    if (NULL == fgets(text, sizeof(text), file)) {
+    if (fgets(text, sizeof(text), file) == NULL) {
         text[0] = '\0';
     }
     fclose(file);

@@ -11,7 +11,7 @@ mscclpp_status_t mscclpp_verbs_load(const char *file, mscclpp_verbs_functions_t 
     mscclpp_verbs_functions_t functions;
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
-    if (NULL == library) {
+    if (library == NULL) {
         mscclpp_info("no verbs: %s", dlerror());
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -19,7 +19,7 @@ mscclpp_status_t mscclpp_verbs_load(const char *file, mscclpp_verbs_functions_t 
 #define MSCCLPP_VERBS_OPTIONAL(field_, symbol_) *(void **)&functions.field_ = dlsym(library, #symbol_);
 #define MSCCLPP_VERBS_FIND(field_, symbol_)                                                                            \
     MSCCLPP_VERBS_OPTIONAL(field_, symbol_)                                                                            \
-    if (NULL == functions.field_) {                                                                                    \
+    if (functions.field_ == NULL) {                                                                                    \
         mscclpp_info("no verbs: %s has no " #symbol_, file);                                                           \
         return MSCCLPP_ERR_NOT_SUPPORTED;                                                                              \
     }

@@ -29,7 +29,7 @@ static int socket_of(const char *path)
 
     if ((size_t)snprintf(name, sizeof(name), "%s/numa_node", path) < sizeof(name)) {
         file = fopen(name, "re");
-        if (NULL != file) {
+        if (file != NULL) {
             if (1 != fscanf(file, "%d", &node)) {
                 node = -1;
             }
@@ -70,7 +70,7 @@ static void resolve(const char *name, char *path, size_t size)
     char *resolved = realpath(name, NULL);
 
     path[0] = '\0';
-    if (NULL != resolved && strlen(resolved) < size) {
+    if (resolved != NULL && strlen(resolved) < size) {
         snprintf(path, size, "%s", resolved);
     }
     free(resolved);

@@ -157,7 +157,7 @@ static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_
         return;
     }
     mscclpp_debug("%s: verbs: %s: %s", transport->params.label, rail->name, text);
-    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         if (is_about(conn, rail, event)) {
             mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER, "the connection to rank %d over %s port %d failed: %s",
                                conn->peer, rail->name, rail->port, text);
@@ -191,7 +191,7 @@ static void probe_peers(mscclpp_transport_t *transport)
         return;
     }
     transport->probed_at = now;
-    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         mscclpp_verbs_qp_t *qp = conn->qps[0];
         if (conn->connected && !conn->left && MSCCLPP_OK == conn->status && qp->signalled <= qp->completed &&
             mscclpp_verbs_free_slots(qp) > 0) {
@@ -209,14 +209,14 @@ static void probe_peers(mscclpp_transport_t *transport)
 static bool is_expected(const mscclpp_conn_t *conn, int rail)
 {
     return conn->qps[rail]->posted != conn->qps[rail]->completed ||
-           (0 == rail && (!conn->atomic || NULL != conn->bounce || conn->qp_count > 1));
+           (0 == rail && (!conn->atomic || conn->bounce != NULL || conn->qp_count > 1));
 }
 
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t failed;
 
-    for (mscclpp_conn_t *conn = transport->conns; NULL != conn; conn = conn->next) {
+    for (mscclpp_conn_t *conn = transport->conns; conn != NULL; conn = conn->next) {
         for (int i = 0; conn->connected && i < conn->qp_count && MSCCLPP_OK == conn->status; ++i) {
             mscclpp_verbs_qp_t *qp = conn->qps[i];
             mscclpp_verbs_ring_doorbell(qp);

@@ -48,7 +48,7 @@ static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verb
     struct ibv_qp *made = NULL;
 
     /* Devices differ in what they take inline; without it everything works as well. */
-    for (uint32_t inline_bytes = INLINE_WANTED; NULL == made; inline_bytes /= 2) {
+    for (uint32_t inline_bytes = INLINE_WANTED; made == NULL; inline_bytes /= 2) {
         memset(&attr, 0, sizeof(attr));
         attr.qp_type = IBV_QPT_RC;
         attr.send_cq = qp->cq;
@@ -63,7 +63,7 @@ static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verb
             break;
         }
     }
-    qp->max_inline = NULL != made ? attr.cap.max_inline_data : 0;
+    qp->max_inline = made != NULL ? attr.cap.max_inline_data : 0;
     return made;
 }
 
@@ -76,11 +76,11 @@ static struct ibv_qp *create(mscclpp_transport_t *transport, mscclpp_verbs_qp_t 
     const uint32_t wanted = qp->depth;
     struct ibv_qp *made = create_inline(transport, qp);
 
-    while (NULL == made && qp->depth > MIN_DEPTH) {
+    while (made == NULL && qp->depth > MIN_DEPTH) {
         qp->depth = qp->depth / 2 > MIN_DEPTH ? qp->depth / 2 : MIN_DEPTH;
         made = create_inline(transport, qp);
     }
-    if (NULL != made && qp->depth < wanted) {
+    if (made != NULL && qp->depth < wanted) {
         mscclpp_debug("%s: verbs: a queue pair to rank %d on %s port %d holds %u work requests instead of %u",
                       transport->params.label, qp->conn->peer, qp->rail->name, qp->rail->port, qp->depth, wanted);
     }
@@ -111,7 +111,7 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
     mscclpp_status_t status = MSCCLPP_OK;
     int error;
 
-    if (NULL == qp) {
+    if (qp == NULL) {
         mscclpp_error("%s: out of memory for a queue pair to rank %d", transport->params.label, conn->peer);
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -124,11 +124,11 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
     }
     /* With errors every work request has a completion. */
     qp->cq = ibv->create_cq(rail->context, (int)qp->depth + MSCCLPP_VERBS_RECEIVES, NULL, NULL, 0);
-    if (NULL == qp->cq) {
+    if (qp->cq == NULL) {
         status = failed(conn, rail, "making a completion queue", errno);
     } else {
         qp->qp = create(transport, qp);
-        if (NULL == qp->qp) {
+        if (qp->qp == NULL) {
             status = failed(conn, rail, "making a queue pair", errno);
         } else {
             error = to_init(qp);
@@ -147,12 +147,12 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
 
 void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
 {
-    if (NULL == qp) {
+    if (qp == NULL) {
         return;
     }
     /* The library waits for no work request here, only for the HCA to let go of the queues. */
-    if ((NULL != qp->qp && 0 != qp->conn->transport->ibv.destroy_qp(qp->qp)) ||
-        (NULL != qp->cq && 0 != qp->conn->transport->ibv.destroy_cq(qp->cq))) {
+    if ((qp->qp != NULL && 0 != qp->conn->transport->ibv.destroy_qp(qp->qp)) ||
+        (qp->cq != NULL && 0 != qp->conn->transport->ibv.destroy_cq(qp->cq))) {
         mscclpp_warn("%s: verbs: a queue pair to rank %d could not be taken down", qp->conn->transport->params.label,
                      qp->conn->peer);
     }
@@ -167,7 +167,7 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
     memcpy(address_p->gid, rail->gid.raw, sizeof(address_p->gid));
     address_p->qp_number = qp->qp->qp_num;
     address_p->psn = qp->psn;
-    address_p->token_rkey = NULL != rail->token_mr ? rail->token_mr->rkey : 0;
+    address_p->token_rkey = rail->token_mr != NULL ? rail->token_mr->rkey : 0;
     address_p->lid = rail->lid;
     address_p->link_layer = rail->link_layer;
     address_p->mtu = rail->mtu;

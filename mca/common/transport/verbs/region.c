@@ -24,7 +24,7 @@ static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_ver
                                      size_t length, int access)
 {
     /* The older function refuses access flags that it does not know, though they are only hints. */
-    if (0 != (access & IBV_ACCESS_OPTIONAL_RANGE) && NULL != transport->ibv.reg_mr_iova2) {
+    if (0 != (access & IBV_ACCESS_OPTIONAL_RANGE) && transport->ibv.reg_mr_iova2 != NULL) {
         return transport->ibv.reg_mr_iova2(rail->pd, address, length, (uintptr_t)address, (unsigned)access);
     }
     return transport->ibv.reg_mr(rail->pd, address, length, access & ~IBV_ACCESS_OPTIONAL_RANGE);
@@ -39,7 +39,7 @@ static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_ve
     int saved;
     int fd;
 
-    if (NULL == transport->ibv.reg_dmabuf_mr || NULL == gpu->export_dmabuf ||
+    if (transport->ibv.reg_dmabuf_mr == NULL || gpu->export_dmabuf == NULL ||
         MSCCLPP_OK != gpu->export_dmabuf(address, length, &fd, &offset)) {
         errno = EOPNOTSUPP;
         return NULL;
@@ -56,7 +56,7 @@ mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transpor
     mscclpp_mem_info_t info;
 
     transport->params.gpu->query(address, &info);
-    return transport->params.gpu->twin && NULL == info.base ? MSCCLPP_MEM_HOST : info.kind;
+    return transport->params.gpu->twin && info.base == NULL ? MSCCLPP_MEM_HOST : info.kind;
 }
 
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
@@ -77,16 +77,16 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
         mr = register_dmabuf(transport, rail, address, length, access);
         dmabuf_error = errno;
     }
-    if (NULL == mr && (!device || any || 0 == strcmp(way, "peermem"))) {
+    if (mr == NULL && (!device || any || 0 == strcmp(way, "peermem"))) {
         /* On device memory this asks for the kernel module that lends it to HCAs (nvidia_peermem). */
         mr = register_plain(transport, rail, address, length, access);
         error = errno;
     }
-    if (NULL == mr && device) {
+    if (mr == NULL && device) {
         mscclpp_info("%s cannot register %zu bytes of device memory: as a dma-buf: %s; through nvidia_peermem: %s",
                      rail->name, length, dmabuf_error == EPERM ? "off" : strerror(dmabuf_error),
                      error == EPERM ? "off" : strerror(error));
-    } else if (NULL == mr) {
+    } else if (mr == NULL) {
         mscclpp_info("%s cannot register %zu bytes of host memory: %s%s", rail->name, length, strerror(error),
                      ENOMEM == error ? " (is the limit of locked memory, ulimit -l, too low?)" : "");
     }
@@ -110,7 +110,7 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
         return status;
     }
     region = calloc(1, sizeof(*region));
-    if (NULL == region) {
+    if (region == NULL) {
         mscclpp_error("%s: out of memory for a region", transport->params.label);
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -131,7 +131,7 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
         mscclpp_verbs_rail_t *rail = &transport->rails[i];
         region->mrs[i] = mscclpp_verbs_register(transport, rail, address, length, kind,
                                                 access | (rail->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
-        if (NULL == region->mrs[i]) {
+        if (region->mrs[i] == NULL) {
             mscclpp_verbs_region_destroy(region);
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
@@ -160,10 +160,10 @@ mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *
 
 void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 {
-    if (NULL == region) {
+    if (region == NULL) {
         return;
     }
-    for (mscclpp_region_t **link = &region->transport->bounced; NULL != *link; link = &(*link)->next) {
+    for (mscclpp_region_t **link = &region->transport->bounced; *link != NULL; link = &(*link)->next) {
         if (region == *link) {
             *link = region->next;
             mscclpp_verbs_bounce_wait(region->transport);
@@ -171,7 +171,7 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
         }
     }
     for (int i = 0; i < region->transport->rail_count; ++i) {
-        if (NULL != region->mrs[i] && 0 != region->transport->ibv.dereg_mr(region->mrs[i])) {
+        if (region->mrs[i] != NULL && 0 != region->transport->ibv.dereg_mr(region->mrs[i])) {
             mscclpp_warn("%s: verbs: a region of %llu bytes could not be taken back", region->transport->params.label,
                          (unsigned long long)region->length);
         }
@@ -194,12 +194,12 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
     memcpy(&bytes, key, sizeof(bytes));
     if (KEY_MAGIC != bytes.magic || !conn->connected || bytes.rail_count < conn->qp_count ||
         bytes.rail_count > MSCCLPP_VERBS_MAX_RAILS || bytes.bounced > 1 ||
-        (bytes.bounced && (NULL == conn->bounce || 0 == conn->bounce->peer_in))) {
+        (bytes.bounced && (conn->bounce == NULL || 0 == conn->bounce->peer_in))) {
         mscclpp_error("%s: verbs: what rank %d sent is not the key of a region of a connected peer", label, conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
     remote = calloc(1, sizeof(*remote));
-    if (NULL == remote) {
+    if (remote == NULL) {
         mscclpp_error("%s: out of memory for a region of rank %d", label, conn->peer);
         return MSCCLPP_ERR_NO_MEMORY;
     }

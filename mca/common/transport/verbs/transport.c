@@ -10,7 +10,7 @@
 
 static void verbs_destroy(mscclpp_transport_t *transport)
 {
-    if (NULL != transport) {
+    if (transport != NULL) {
         mscclpp_copier_fini(&transport->out, transport->params.gpu);
         mscclpp_copier_fini(&transport->in, transport->params.gpu);
         mscclpp_verbs_close_rails(transport);
@@ -34,11 +34,11 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
     }
     mr = mscclpp_verbs_register(transport, &transport->rails[0], memory, PROBE_BYTES, MSCCLPP_MEM_DEVICE,
                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    if (NULL != mr) {
+    if (mr != NULL) {
         (void)transport->ibv.dereg_mr(mr);
     }
     params->gpu->device_free(params->device, memory);
-    return NULL != mr;
+    return mr != NULL;
 }
 
 /*
@@ -78,12 +78,12 @@ static mscclpp_status_t register_tokens(mscclpp_transport_t *transport)
         }
         rail->scratch_mr = mscclpp_verbs_register(transport, rail, transport->scratch, SCRATCH_BYTES, MSCCLPP_MEM_HOST,
                                                   IBV_ACCESS_LOCAL_WRITE);
-        if (NULL == rail->scratch_mr) {
+        if (rail->scratch_mr == NULL) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
         if (0 == i && length > 0) {
             rail->token_mr = mscclpp_verbs_register(transport, rail, params->tokens, length, kind, access);
-            if (NULL == rail->token_mr) {
+            if (rail->token_mr == NULL) {
                 return MSCCLPP_ERR_NOT_SUPPORTED;
             }
         }
@@ -99,7 +99,7 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
     mscclpp_transport_t *transport = calloc(1, sizeof(*transport));
     mscclpp_status_t status;
 
-    if (NULL == transport) {
+    if (transport == NULL) {
         mscclpp_error("%s: out of memory for the transport verbs", params->label);
         return MSCCLPP_ERR_NO_MEMORY;
     }

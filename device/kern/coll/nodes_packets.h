@@ -1,0 +1,446 @@
+/*
+ * Small blocks of one size over several nodes as packets: no barriers, no signals, and one message to each other node.
+ *
+ *   every rank stores its blocks as packets into the scratch of the ranks of its node, and where another rank sends
+ *   them to other nodes, into that owner's; an owner lays what goes to other nodes into its exchange area as packets
+ *   and has it put to its namesakes there; it waits for what these put, and stores that as packets into the scratch of
+ *   the ranks of its node that it is for; every rank waits for its packets, and moves or combines what they hold.
+ *
+ * Who sends what for whom, and what is combined where, is as with tiles (nodes.h). One block does it all, in one epoch.
+ *
+ * Why two sets suffice, by the parity of the flag (lib/packet.h, allreduce_nodes_packets.h). Every rank receives a
+ * packet of every other rank of its node, and every owner one of its namesake on every other node: who has nothing for
+ * the other sends an empty packet. So who has ended kernel k + 1 knows that all of these have ended kernel k, and that
+ * what it put in k has been read. Others write nothing here: what an owner hands out comes from a rank of the node.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_PACKETS_H
+#define MSCCLPP_DEVICE_KERN_COLL_NODES_PACKETS_H
+
+#include "device/kern/coll/nodes_turn.h"
+#include "device/lib/barrier.h"
+#include "device/lib/packet.h"
+#include "device/lib/port_channel.h"
+#include "device/lib/reduce.h"
+
+/* Units of packets: unit `u` lies at first + u * MSCCLPP_DEV_PACKET_STEP, its second half `pair` behind. */
+typedef struct {
+    char *first;
+    uint64_t pair;
+} mscclpp_dev_cp_row_t;
+
+typedef struct {
+    mscclpp_dev_cn_block_t b;
+    mscclpp_dev_cn_turn_t turn;
+    uint64_t units;    /* of a block */
+    uint64_t capacity; /* units of a row of scratch */
+    uint64_t room;     /* units of what goes to a node */
+    uint32_t flag;
+} mscclpp_dev_cp_t;
+
+MSCCLPP_DEV void mscclpp_dev_cp_put(const mscclpp_dev_cp_t *p, mscclpp_dev_cp_row_t row, uint64_t u,
+                                    mscclpp_dev_vec_t v)
+{
+    mscclpp_dev_put_unit(row.first + u * MSCCLPP_DEV_PACKET_STEP, row.pair, v, p->flag, MSCCLPP_DEV_LL16);
+}
+
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p,
+                                                 mscclpp_dev_cp_row_t row, uint64_t u, uint32_t peer)
+{
+    mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
+
+    mscclpp_dev_get_unit(ctx, &p->b.args->nodes.common, row.first + u * MSCCLPP_DEV_PACKET_STEP, row.pair, &v, p->flag,
+                         MSCCLPP_DEV_LL16, peer);
+    return v;
+}
+
+/* A row of scratch of a rank of this node. */
+MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_row(const mscclpp_dev_cp_t *p, uint32_t index, uint64_t number)
+{
+    const mscclpp_dev_args_t *common = &p->b.args->nodes.common;
+    mscclpp_dev_cp_row_t row;
+
+    row.first = common->scratch[index] + MSCCLPP_DEV_PACKET_OFFSET + (p->flag & 1) * common->packet_half +
+                number * p->capacity * MSCCLPP_DEV_PACKET_UNIT;
+    row.pair = p->capacity * MSCCLPP_DEV_PACKET_STEP;
+    return row;
+}
+
+/* Offsets in the exchange area: what goes to node `k`, and what comes from there. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cp_slot(const mscclpp_dev_cp_t *p, uint32_t slot)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
+
+    return nodes->packets_offset +
+           ((p->flag & 1) * ((uint64_t)nodes->nnodes + 1) + slot) * nodes->packet_units * MSCCLPP_DEV_PACKET_UNIT;
+}
+
+MSCCLPP_DEV uint64_t mscclpp_dev_cp_outgoing(const mscclpp_dev_cp_t *p, uint32_t k)
+{
+    return mscclpp_dev_cp_slot(p, 0) + (p->b.many ? k * p->room * MSCCLPP_DEV_PACKET_UNIT : 0);
+}
+
+/* Where an empty packet lies that goes to node `k`: in the last unit of its room. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cp_empty(const mscclpp_dev_cp_t *p, uint32_t k)
+{
+    return mscclpp_dev_cp_outgoing(p, k) + (p->room - 1) * MSCCLPP_DEV_PACKET_UNIT;
+}
+
+/* The row that `units` units at an offset in the exchange area are. */
+MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_far(const mscclpp_dev_cp_t *p, uint64_t offset, uint64_t units)
+{
+    mscclpp_dev_cp_row_t row;
+
+    row.first = p->b.args->nodes.exchange + offset;
+    row.pair = units * MSCCLPP_DEV_PACKET_STEP;
+    return row;
+}
+
+/* Units that go from owner `owner` of node `from` to node `to`; 0: an empty packet does. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cp_units(const mscclpp_dev_cp_t *p, uint32_t from, uint32_t owner, uint32_t to)
+{
+    return mscclpp_dev_cn_flows(&p->b, &p->turn, from, owner, to)
+               ? mscclpp_dev_cn_count(&p->b, &p->turn, from, owner, to) * p->units
+               : 0;
+}
+
+/* ---- Send ---- */
+
+/* A block of this rank's input. */
+MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, mscclpp_dev_block_t block,
+                                     mscclpp_dev_cp_row_t row)
+{
+    const char *from = (const char *)p->b.args->nodes.common.in + block.offset;
+    const uint64_t units = mscclpp_dev_units(block.bytes);
+    uint64_t u;
+
+    for (u = ctx->tid; u < units && !ctx->failed; u += ctx->nthreads) {
+        mscclpp_dev_cp_put(p, row, u, mscclpp_dev_ld_unit(from, u, block.bytes));
+    }
+}
+
+/* For a rank of another node: to the owner that sends it, unless that is this rank. */
+MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p,
+                                      mscclpp_dev_block_t block, uint32_t receiver)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const uint32_t owner = p->b.merges ? mscclpp_dev_cn_merger_of(args, &p->turn, receiver)
+                                       : mscclpp_dev_cn_owner_of(args, &p->turn, args->rank);
+
+    if (owner != p->b.index && block.bytes > 0) {
+        mscclpp_dev_cp_send(ctx, p, block,
+                            mscclpp_dev_cp_row(p, owner, mscclpp_dev_cn_relay_row(&p->b, args->rank, receiver)));
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    uint32_t i;
+
+    for (i = 1; i < args->nranks; ++i) {
+        const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
+        const mscclpp_dev_block_t block = mscclpp_dev_cn_send_block(args, peer);
+
+        if (args->node_of[peer] == args->nodes.node) {
+            const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_row(p, args->index_of[peer], args->rank);
+
+            mscclpp_dev_cp_send(ctx, p, block, row);
+            if (block.bytes == 0 && ctx->tid == 0 && !ctx->failed) {
+                mscclpp_dev_cp_put(p, row, 0, mscclpp_dev_vec_zero());
+            }
+        } else if (p->b.merges || p->b.many) {
+            mscclpp_dev_cp_relay(ctx, p, block, peer);
+        }
+    }
+    if (!p->b.merges && !p->b.many) {
+        mscclpp_dev_cp_relay(ctx, p, mscclpp_dev_cn_common_block(args), 0);
+    }
+}
+
+/* ---- An owner's part ---- */
+
+/* Unit `u` of what the ranks of this node have for `receiver`, combined. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t receiver,
+                                                   uint64_t u)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const mscclpp_dev_block_t own = mscclpp_dev_cn_send_block(args, receiver);
+    mscclpp_dev_acc_t acc;
+    bool first = true;
+    uint32_t r;
+
+    for (r = 0; r < args->nranks; ++r) {
+        mscclpp_dev_vec_t v;
+
+        if (args->node_of[r] != args->nodes.node) {
+            continue;
+        }
+        if (r == args->rank) {
+            v = mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, u, own.bytes);
+        } else {
+            v = mscclpp_dev_cp_get(
+                ctx, p,
+                mscclpp_dev_cp_row(p, p->b.index,
+                                   receiver == args->rank ? r : mscclpp_dev_cn_relay_row(&p->b, r, receiver)),
+                u, args->index_of[r]);
+        }
+        if (first) {
+            mscclpp_dev_acc_set(&acc, p->b.dtype, v);
+        } else {
+            mscclpp_dev_acc_add(&acc, false, p->b.dtype, p->b.op, v);
+        }
+        first = false;
+    }
+    return mscclpp_dev_acc_get(&acc, p->b.dtype);
+}
+
+/* Unit `u` of a block of `sender`, a rank of this node, for `receiver` on another one. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t sender,
+                                                    uint32_t receiver, uint64_t u)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+
+    if (sender == args->rank) {
+        const mscclpp_dev_block_t block =
+            p->b.many ? mscclpp_dev_cn_send_block(args, receiver) : mscclpp_dev_cn_common_block(args);
+
+        return mscclpp_dev_ld_unit((const char *)args->nodes.common.in + block.offset, u, block.bytes);
+    }
+    return mscclpp_dev_cp_get(ctx, p,
+                              mscclpp_dev_cp_row(p, p->b.index, mscclpp_dev_cn_relay_row(&p->b, sender, receiver)), u,
+                              args->index_of[sender]);
+}
+
+/* True if `sender` sends a block to a rank of another node. */
+MSCCLPP_DEV bool mscclpp_dev_cp_leaves(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender)
+{
+    bool any = false;
+    uint32_t k;
+
+    for (k = 0; k < args->nodes.nnodes && !any; ++k) {
+        any = k != args->nodes.node && mscclpp_dev_cn_reaches(args, sender, k);
+    }
+    return any;
+}
+
+/* Lays what goes to node `k` into the exchange area, or, where all nodes are sent the same, what goes to all. */
+MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t k)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const uint64_t units = mscclpp_dev_cn_count(&p->b, &p->turn, args->nodes.node, p->b.index, k) * p->units;
+    const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_far(p, mscclpp_dev_cp_outgoing(p, k), units);
+    uint64_t at = 0, u;
+    uint32_t a, r;
+
+    for (r = 0; r < args->nranks && p->b.merges; ++r) {
+        if (!mscclpp_dev_cn_merges_for(args, &p->turn, p->b.index, r, k)) {
+            continue;
+        }
+        for (u = ctx->tid; u < p->units; u += ctx->nthreads) {
+            mscclpp_dev_cp_put(p, row, at + u, mscclpp_dev_cp_merge(ctx, p, r, u));
+        }
+        at += p->units;
+    }
+    for (a = 0; a < args->nranks && !p->b.merges; ++a) {
+        if (!mscclpp_dev_cn_is_client(args, &p->turn, a, args->nodes.node, p->b.index)) {
+            continue;
+        }
+        for (r = 0; r < args->nranks; ++r) {
+            if (p->b.many ? args->node_of[r] != k : r > 0) {
+                continue;
+            }
+            for (u = ctx->tid; u < p->units && mscclpp_dev_cp_leaves(args, a); u += ctx->nthreads) {
+                mscclpp_dev_cp_put(p, row, at + u, mscclpp_dev_cp_client(ctx, p, a, r, u));
+            }
+            at += p->units;
+        }
+    }
+    if (ctx->tid == 0) {
+        mscclpp_dev_cp_put(p, mscclpp_dev_cp_far(p, mscclpp_dev_cp_empty(p, k), 1), 0, mscclpp_dev_vec_zero());
+    }
+}
+
+/* Has it put; the block's threads share the nodes. */
+MSCCLPP_DEV void mscclpp_dev_cp_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
+    uint32_t i;
+
+    for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
+        const uint32_t k = (nodes->node + i) % nodes->nnodes;
+        const uint64_t units = mscclpp_dev_cp_units(p, nodes->node, p->b.index, k);
+
+        mscclpp_dev_port_put(ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, k)],
+                             mscclpp_dev_cp_slot(p, 1 + nodes->node),
+                             units > 0 ? mscclpp_dev_cp_outgoing(p, k) : mscclpp_dev_cp_empty(p, k),
+                             (units > 0 ? units : 1) * MSCCLPP_DEV_PACKET_UNIT);
+    }
+}
+
+/* Hands what has come from node `k` to the ranks of this node that it is for. */
+MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t k)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const uint64_t units = mscclpp_dev_cp_units(p, k, p->b.index, args->nodes.node);
+    const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_far(p, mscclpp_dev_cp_slot(p, 1 + k), units > 0 ? units : 1);
+    const uint32_t name = args->nodes.channels[MSCCLPP_DEV_NODES_NUMBER(args->nodes.nnodes, 0, k)].peer;
+    uint64_t at = 0, u;
+    uint32_t a, r;
+
+    if (units == 0) {
+        if (ctx->tid == 0) {
+            (void)mscclpp_dev_cp_get(ctx, p, row, 0, name);
+        }
+        return;
+    }
+    for (r = 0; r < args->nranks && p->b.merges; ++r) {
+        if (!mscclpp_dev_cn_merges_for(args, &p->turn, p->b.index, r, args->nodes.node)) {
+            continue;
+        }
+        for (u = ctx->tid; u < p->units; u += ctx->nthreads) {
+            const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, at + u, name);
+
+            if (!ctx->failed) {
+                mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->index_of[r], mscclpp_dev_cn_first_of(args, k)), u, v);
+            }
+        }
+        at += p->units;
+    }
+    for (a = 0; a < args->nranks && !p->b.merges; ++a) {
+        if (!mscclpp_dev_cn_is_client(args, &p->turn, a, k, p->b.index)) {
+            continue;
+        }
+        for (r = 0; r < args->nranks; ++r) {
+            if (args->node_of[r] != args->nodes.node) {
+                continue;
+            }
+            for (u = ctx->tid; u < p->units && mscclpp_dev_cn_sends(args, a, r); u += ctx->nthreads) {
+                const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, at + u, name);
+
+                if (!ctx->failed) {
+                    mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->index_of[r], a), u, v);
+                }
+            }
+            at += p->b.many ? p->units : 0;
+        }
+        at += p->b.many ? 0 : p->units;
+    }
+}
+
+/* ---- Receive ---- */
+
+/* Whom a wait for a block of `sender` names: that rank, or who hands it out. */
+MSCCLPP_DEV uint32_t mscclpp_dev_cp_name(const mscclpp_dev_cp_t *p, uint32_t sender)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+
+    return args->node_of[sender] == args->nodes.node ? args->index_of[sender]
+           : p->b.merges                             ? mscclpp_dev_cn_merger_of(args, &p->turn, args->rank)
+                                                     : mscclpp_dev_cn_owner_of(args, &p->turn, sender);
+}
+
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t sender,
+                                                     uint64_t u)
+{
+    return mscclpp_dev_cp_get(ctx, p, mscclpp_dev_cp_row(p, p->b.index, sender), u, mscclpp_dev_cp_name(p, sender));
+}
+
+/* Unit `u` of the result: of a scan the operands of ranks 0 to `end` - 1; else the partial results of all nodes. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t end,
+                                                     uint64_t u)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const mscclpp_dev_block_t own = mscclpp_dev_cn_send_block(args, args->rank);
+    const uint32_t count = p->b.merges ? args->nodes.nnodes : end;
+    mscclpp_dev_acc_t acc;
+    uint32_t i;
+
+    for (i = 0; i < count; ++i) {
+        mscclpp_dev_vec_t v;
+
+        if (p->b.merges && i == args->nodes.node) {
+            v = mscclpp_dev_cp_merge(ctx, p, args->rank, u);
+        } else if (!p->b.merges && i == args->rank) {
+            v = mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, u, own.bytes);
+        } else {
+            v = mscclpp_dev_cp_receive(ctx, p, p->b.merges ? mscclpp_dev_cn_first_of(args, i) : i, u);
+        }
+        if (i == 0) {
+            mscclpp_dev_acc_set(&acc, p->b.dtype, v);
+        } else {
+            mscclpp_dev_acc_add(&acc, false, p->b.dtype, p->b.op, v);
+        }
+    }
+    return mscclpp_dev_acc_get(&acc, p->b.dtype);
+}
+
+MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
+    const bool combines = MSCCLPP_DEV_COMBINES(args->pattern);
+    const uint64_t result = combines ? mscclpp_dev_cn_result_bytes(args) : 0;
+    const uint32_t end = args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank;
+    uint64_t u;
+    uint32_t a;
+
+    for (u = ctx->tid; u < mscclpp_dev_units(result); u += ctx->nthreads) {
+        const mscclpp_dev_vec_t v = mscclpp_dev_cp_combine(ctx, p, end, u);
+
+        if (!ctx->failed) {
+            mscclpp_dev_st_unit(args->nodes.common.out, u, result, v, mscclpp_dev_unit_mask(p->b.dtype));
+        }
+    }
+    for (a = 0; a < args->nranks; ++a) {
+        const mscclpp_dev_block_t block = mscclpp_dev_cn_recv_block(args, a);
+
+        if (a == args->rank) {
+            continue;
+        }
+        if (args->node_of[a] == args->nodes.node && ctx->tid == 0) {
+            (void)mscclpp_dev_cp_receive(ctx, p, a, 0); /* be it an empty packet */
+        }
+        for (u = ctx->tid; u < mscclpp_dev_units(block.bytes) && !combines; u += ctx->nthreads) {
+            const mscclpp_dev_vec_t v = mscclpp_dev_cp_receive(ctx, p, a, u);
+
+            if (!ctx->failed) {
+                mscclpp_dev_st_unit((char *)args->nodes.common.out + block.offset, u, block.bytes, v, 0xffffu);
+            }
+        }
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args,
+                                                int dtype, int op)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &args->nodes;
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, &nodes->common);
+    mscclpp_dev_cp_t p;
+    uint32_t i;
+
+    p.flag = mscclpp_dev_last_epoch(ctx, &nodes->common) + 1;
+    mscclpp_dev_cn_begin(&p.b, args, dtype, op);
+    p.turn.index = p.turn.begin = p.turn.set = 0;
+    p.turn.owner = p.flag % nodes->shards;
+    p.units = mscclpp_dev_units(nodes->common.bytes);
+    p.capacity = MSCCLPP_DEV_COLL_NODES_CAPACITY(nodes->common.packet_half, p.b.rows);
+    p.room = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(args->pattern, nodes->nnodes, nodes->packet_units);
+    mscclpp_dev_cp_send_all(ctx, &p);
+    for (i = 1; i < nodes->nnodes && p.b.owner && (p.b.many || p.b.merges || i == 1); ++i) {
+        mscclpp_dev_cp_lay_out(ctx, &p, (nodes->node + i) % nodes->nnodes);
+    }
+    /* In place nobody may write what a thread has still to send. */
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    if (p.b.owner && !ctx->failed) {
+        mscclpp_dev_cp_push(ctx, &p);
+        for (i = 1; i < nodes->nnodes; ++i) {
+            mscclpp_dev_cp_hand_out(ctx, &p, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
+        }
+    }
+    mscclpp_dev_cp_receive_all(ctx, &p);
+    if (!ctx->failed) {
+        mscclpp_dev_cn_copy_own(ctx, args);
+    }
+    mscclpp_dev_finish_packets(ctx, &nodes->common, launches, p.flag);
+}
+
+#endif

@@ -1,0 +1,243 @@
+/*
+ * Runs an execution plan: each block its own list of steps. Nothing orders threads but what the list says. Unit u of a
+ * step's slice is done by thread u modulo their number, of plain chunks and of packets alike, so that steps over the
+ * same chunks meet in the same threads; plans rely on that.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_PLAN_RUN_H
+#define MSCCLPP_DEVICE_KERN_PLAN_RUN_H
+
+#include "device/lib/packet.h"
+#include "device/lib/reduce.h"
+#include "device/types/plan.h"
+
+/* What a step works on, of one item. */
+typedef struct {
+    char *p;
+    uint64_t bytes; /* from there to the end of what may be touched */
+    uint32_t rank;
+    bool packets;
+} mscclpp_dev_plan_span_t;
+
+typedef struct {
+    uint64_t turn, turns;
+    uint32_t flag;
+} mscclpp_dev_plan_run_t;
+
+/* The bytes of a step that this block does now: a turn of a loop, a part of a group, or all. */
+MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
+                                        const mscclpp_dev_plan_run_t *run, uint64_t unit, uint64_t *from,
+                                        uint64_t *bytes)
+{
+    const uint64_t total = step->size * args->chunk;
+
+    *from = 0;
+    *bytes = total;
+    if (run->turns > 0) {
+        *from = run->turn * unit;
+        *bytes = *from >= total ? 0 : total - *from < unit ? total - *from : unit;
+    } else if (step->parts > 0) {
+        const uint64_t units = total / args->alignment, each = units / step->parts, more = units % step->parts;
+
+        *from = (step->part * each + (step->part < more ? step->part : more)) * args->alignment;
+        *bytes = (each + (step->part < more)) * args->alignment;
+    }
+}
+
+MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan_args_t *args,
+                                                          const mscclpp_dev_plan_item_t *item, uint64_t from,
+                                                          uint32_t flag)
+{
+    mscclpp_dev_plan_span_t span;
+    const uint64_t at = item->chunk * args->chunk + from;
+
+    span.rank = item->base / 3;
+    span.packets = item->packets != 0;
+    span.p = args->bases[item->base];
+    if (item->base % 3 == 2) {
+        span.p += (flag % 2 == 0 ? args->half : 0) + (span.packets ? 2 : 1) * at;
+        span.bytes = UINT64_MAX / 2;
+    } else {
+        /* Chunks behind the end of a rank's block are empty: they are read as 0, and not written. */
+        span.p += item->block * args->block_bytes + at;
+        span.bytes = at < args->block_bytes ? args->block_bytes - at : 0;
+    }
+    return span;
+}
+
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                                    const mscclpp_dev_plan_span_t *span, uint64_t unit, uint32_t flag)
+{
+    mscclpp_dev_vec_t v = mscclpp_dev_vec_zero();
+
+    if (!span->packets) {
+        return mscclpp_dev_ld_unit(span->p, unit, span->bytes);
+    }
+    mscclpp_dev_get_unit(ctx, &args->common, span->p + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, &v,
+                         flag, (int)args->width, span->rank);
+    return v;
+}
+
+MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
+                                        uint64_t unit, uint32_t flag, mscclpp_dev_vec_t v, uint32_t mask)
+{
+    if (span->packets) {
+        mscclpp_dev_put_unit(span->p + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, v, flag,
+                             (int)args->width);
+    } else {
+        mscclpp_dev_st_unit(span->p, unit, span->bytes, v, mask);
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                       const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
+                                       uint64_t loop_unit, int dtype, int op)
+{
+    const mscclpp_dev_plan_item_t *items = &args->items[step->items];
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    uint64_t from, bytes, units, u;
+    mscclpp_dev_plan_span_t span;
+    mscclpp_dev_vec_t v;
+    mscclpp_dev_acc_t acc;
+    uint32_t i;
+
+    mscclpp_dev_plan_slice(args, step, run, loop_unit, &from, &bytes);
+    units = mscclpp_dev_units(bytes);
+    for (u = ctx->tid; u < units; u += ctx->nthreads) {
+        for (i = 0; i < step->sources; ++i) {
+            span = mscclpp_dev_plan_span(args, &items[i], from, run->flag);
+            v = mscclpp_dev_plan_load(ctx, args, &span, u, run->flag);
+            if (step->sources == 1) {
+                break;
+            }
+            if (i == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, v);
+            } else {
+                mscclpp_dev_acc_add(&acc, false, dtype, op, v);
+            }
+        }
+        if (step->sources > 1) {
+            v = mscclpp_dev_acc_get(&acc, dtype);
+        }
+        if (ctx->failed) {
+            return;
+        }
+        for (i = 0; i < step->targets; ++i) {
+            span = mscclpp_dev_plan_span(args, &items[step->sources + i], from, run->flag);
+            mscclpp_dev_plan_store(args, &span, u, run->flag, v, mask);
+        }
+    }
+}
+
+/* Until a counter has come so far. */
+MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                        const uint64_t *counter, uint64_t wanted, uint32_t peer)
+{
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (mscclpp_dev_ld_acquire_sys_u64(counter) < wanted) {
+        if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, peer)) {
+            return;
+        }
+    }
+}
+
+/* A thread for each channel or semaphore. */
+MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                       const mscclpp_dev_plan_step_t *step)
+{
+    uint32_t i;
+
+    for (i = ctx->tid; i < step->count && !ctx->failed; i += ctx->nthreads) {
+        const mscclpp_dev_plan_link_t link = args->links[step->links + i];
+
+        switch (step->code) {
+        case MSCCLPP_DEV_PLAN_SIGNAL:
+            mscclpp_dev_red_release_sys_add_u64(&args->arrived[link.peer][link.slot], 1);
+            break;
+        case MSCCLPP_DEV_PLAN_WAIT:
+            mscclpp_dev_plan_await(ctx, args, &args->arrived[args->common.rank][link.slot], ++args->expected[link.slot],
+                                   link.peer);
+            break;
+        case MSCCLPP_DEV_PLAN_ACQUIRE:
+            mscclpp_dev_plan_await(ctx, args, &args->semaphores[link.slot].given,
+                                   mscclpp_dev_atom_relaxed_gpu_add_u64(&args->semaphores[link.slot].drawn, 1) + 1,
+                                   args->common.rank);
+            break;
+        default:
+            mscclpp_dev_red_release_sys_add_u64(&args->semaphores[link.slot].given, 1);
+            break;
+        }
+    }
+}
+
+/* So many blocks of the rank. Nobody comes to the next meeting before all have come to this one. */
+MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                          const mscclpp_dev_plan_step_t *step)
+{
+    mscclpp_dev_plan_counter_t *barrier = &args->barriers[step->links];
+
+    mscclpp_dev_block_sync(ctx);
+    if (ctx->tid == 0 && !ctx->failed) {
+        const uint64_t ticket = mscclpp_dev_atom_relaxed_gpu_add_u64(&barrier->drawn, 1);
+
+        mscclpp_dev_red_release_sys_add_u64(&barrier->given, 1);
+        mscclpp_dev_plan_await(ctx, args, &barrier->given, (ticket / step->count + 1) * step->count, args->common.rank);
+    }
+    mscclpp_dev_block_sync(ctx);
+}
+
+/* The last block to end counts the launch, which all of them have looked up before. */
+MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, uint32_t flag)
+{
+    mscclpp_dev_plan_state_t *state = args->plan_state;
+
+    mscclpp_dev_block_sync(ctx);
+    if (ctx->tid == 0 && mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->leavers, 1) + 1 == ctx->nblocks) {
+        state->leavers = 0;
+        state->epoch = flag;
+    }
+}
+
+MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, int dtype, int op)
+{
+    mscclpp_dev_plan_run_t run = {0, 0, 0};
+    uint64_t unit = 0;
+    uint32_t at = args->starts[ctx->block];
+
+    run.flag = args->plan_state->epoch + 1;
+    for (;; ++at) {
+        const mscclpp_dev_plan_step_t *step = &args->steps[at];
+
+        switch (step->code) {
+        case MSCCLPP_DEV_PLAN_NOP:
+            mscclpp_dev_block_sync(ctx);
+            break;
+        case MSCCLPP_DEV_PLAN_BARRIER:
+            mscclpp_dev_plan_barrier(ctx, args, step);
+            break;
+        case MSCCLPP_DEV_PLAN_DATA:
+            mscclpp_dev_plan_data(ctx, args, step, &run, unit, dtype, op);
+            break;
+        case MSCCLPP_DEV_PLAN_LOOP:
+            unit = step->unit;
+            run.turn = 0;
+            run.turns = (step->size * args->chunk + unit - 1) / unit;
+            break;
+        case MSCCLPP_DEV_PLAN_AGAIN:
+            if (++run.turn < run.turns) {
+                at = step->items;
+            } else {
+                run.turns = 0;
+            }
+            break;
+        case MSCCLPP_DEV_PLAN_END:
+            mscclpp_dev_plan_leave(ctx, args, run.flag);
+            return;
+        default:
+            mscclpp_dev_plan_sync(ctx, args, step);
+            break;
+        }
+    }
+}
+
+#endif

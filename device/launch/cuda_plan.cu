@@ -1,0 +1,21 @@
+/* The CUDA kernel that runs execution plans: a shell round the body of device/kern/plan. */
+#include "device/launch/cuda_plan.h"
+
+#include "device/kern/plan/run.h"
+
+#include <cuda_runtime.h>
+
+/* It looks its type and operation up at run time: which steps a plan has is not known before. */
+static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
+    plan_kernel(const __grid_constant__ mscclpp_dev_plan_args_t args)
+{
+    mscclpp_dev_ctx_t ctx;
+
+    mscclpp_dev_ctx_init(&ctx);
+    mscclpp_dev_plan_run(&ctx, &args, (int)args.common.dtype, (int)args.common.op);
+}
+
+const void *mscclpp_dev_cuda_plan_kernel(void)
+{
+    return (const void *)plan_kernel;
+}

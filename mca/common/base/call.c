@@ -1,0 +1,27 @@
+#include "mca/common/base/call.h"
+
+#include "mca/common/base/log.h"
+
+/* Of ranks that pass different arguments some wait for what nobody does. */
+#define MAY_NOT_MATCH                                                                                                  \
+    "; calls of the ranks that do not match (collective, count, type, operation, root) are one possible reason, "      \
+    "which coll_mscclpp_check_calls = 1 finds"
+
+void mscclpp_report_mixed(const char *label, const char *call, int host_rank, int device_rank)
+{
+    mscclpp_error("%s: %s: rank %d passed host buffers and rank %d device buffers; pass the same kind on all ranks, or "
+                  "set coll_mscclpp_mixed_buffers to 1",
+                  label, call, host_rank, device_rank);
+}
+
+void mscclpp_report_late(const char *label, const char *call, int rank, double waited, const char *late)
+{
+    mscclpp_warn("%s: %s: rank %d has waited %.1f s; ranks that have not arrived: %s", label, call, rank, waited, late);
+}
+
+void mscclpp_report_deadline(const char *label, const char *call, int rank, double timeout, const char *late,
+                             bool compared)
+{
+    mscclpp_error("%s: %s did not end on rank %d within %g s (coll_mscclpp_timeout); ranks that have not arrived: %s%s",
+                  label, call, rank, timeout, late, compared ? "" : MAY_NOT_MATCH);
+}

@@ -1,0 +1,399 @@
+#include "mca/common/plan/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/visit.h"
+#include "mca/common/plan/words.h"
+
+typedef struct {
+    const mscclpp_plan_t *plan;
+    uint32_t rank;
+    mscclpp_plan_program_t *program;
+    uint32_t block_start; /* first step of the block */
+    uint32_t step_room, item_room, link_room;
+    bool no_memory;
+    const char *why;
+} lowering_t;
+
+static bool grow(lowering_t *state, void *list_p, uint32_t count, uint32_t *room_p, size_t size)
+{
+    uint32_t room = *room_p > 0 ? 2 * *room_p : 64;
+    void *list, *all;
+
+    if (count < *room_p) {
+        return true;
+    }
+    memcpy(&list, list_p, sizeof(list));
+    all = realloc(list, room * size);
+    if (all == NULL) {
+        state->no_memory = true;
+        return false;
+    }
+    memcpy(list_p, &all, sizeof(all));
+    *room_p = room;
+    return true;
+}
+
+static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t code)
+{
+    mscclpp_plan_program_t *program = state->program;
+    mscclpp_dev_plan_step_t *step;
+
+    if (!grow(state, &program->steps, program->step_count, &state->step_room, sizeof(*program->steps))) {
+        return NULL;
+    }
+    step = &program->steps[program->step_count++];
+    memset(step, 0, sizeof(*step));
+    step->code = code;
+    step->items = program->item_count;
+    step->links = program->link_count;
+    return step;
+}
+
+static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
+{
+    mscclpp_plan_program_t *program = state->program;
+
+    if (grow(state, &program->links, program->link_count, &state->link_room, sizeof(*program->links))) {
+        program->links[program->link_count++] = (mscclpp_dev_plan_link_t){peer, slot};
+    }
+}
+
+uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
+{
+    uint32_t in = 0, out = 0;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        const mscclpp_plan_rank_t *rank = &plan->ranks[r];
+
+        in = rank->chunks[MSCCLPP_PLAN_INPUT] > in ? rank->chunks[MSCCLPP_PLAN_INPUT] : in;
+        out = rank->chunks[MSCCLPP_PLAN_OUTPUT] > out ? rank->chunks[MSCCLPP_PLAN_OUTPUT] : out;
+    }
+    switch (plan->collective) {
+    case MSCCLPP_PLAN_ALLGATHER:
+        return in > 0 ? in : out / plan->rank_count;
+    case MSCCLPP_PLAN_REDUCESCATTER:
+        return out > 0 ? out : in / plan->rank_count;
+    case MSCCLPP_PLAN_ALLTOALL:
+        return (in > 0 ? in : out) / plan->rank_count;
+    default:
+        return in > 0 ? in : out;
+    }
+}
+
+static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t rank, bool packets)
+{
+    mscclpp_plan_program_t *program = state->program;
+    uint32_t chunks = item->type == MSCCLPP_PLAN_SCRATCH ? UINT32_MAX : mscclpp_plan_block_chunks(state->plan);
+
+    if (grow(state, &program->items, program->item_count, &state->item_room, sizeof(*program->items))) {
+        program->items[program->item_count++] = (mscclpp_dev_plan_item_t){
+            3 * rank + (uint32_t)item->type, item->index / chunks, item->index % chunks, packets};
+    }
+}
+
+/* An item of a switch channel stands for one on each of its ranks. Returns how many there are. */
+static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bool packets)
+{
+    const mscclpp_plan_group_t *group;
+
+    if (item->where != MSCCLPP_PLAN_MULTICAST) {
+        add_item(state, item, item->rank, packets);
+        return 1;
+    }
+    group = &state->plan->ranks[state->rank].groups[item->group];
+    for (uint32_t i = 0; i < group->count; ++i) {
+        add_item(state, item, group->ranks[i], packets);
+    }
+    return group->count;
+}
+
+static mscclpp_dev_plan_step_t *add_data(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t size)
+{
+    mscclpp_dev_plan_step_t *step = add_step(state, MSCCLPP_DEV_PLAN_DATA);
+
+    if (step != NULL) {
+        step->size = size;
+        step->part = op->tb_id;
+        step->parts = op->tbg_size;
+    }
+    return step;
+}
+
+static bool same_item(const mscclpp_plan_item_t *a, const mscclpp_plan_item_t *b)
+{
+    return a->where == b->where && a->type == b->type && a->rank == b->rank && a->index == b->index &&
+           a->size == b->size;
+}
+
+/* Pairs that share a source become one step, which reads it once. */
+static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
+{
+    for (uint32_t i = 0, next; i < op->src_count; i = next) {
+        mscclpp_dev_plan_step_t *step = add_data(state, op, op->src[i].size);
+        uint32_t targets = 0;
+
+        if (step == NULL) {
+            return;
+        }
+        step->sources = add_items(state, &op->src[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)));
+        for (next = i; next < op->src_count && same_item(&op->src[i], &op->src[next]); ++next) {
+            targets +=
+                add_items(state, &op->dst[next], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, next)));
+        }
+        step->targets = targets;
+    }
+}
+
+static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
+{
+    mscclpp_dev_plan_step_t *step = add_data(state, op, op->src[0].size);
+    uint32_t sources = 0, targets = 0;
+
+    if (step == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < op->src_count; ++i) {
+        sources += add_items(state, &op->src[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)));
+    }
+    for (uint32_t i = 0; i < op->dst_count; ++i) {
+        targets += add_items(state, &op->dst[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)));
+    }
+    step->sources = sources;
+    step->targets = targets;
+}
+
+/* Signals of port channels are counted behind those of memory channels. */
+static uint32_t slot_of(const lowering_t *state, uint32_t rank, mscclpp_plan_channel_type_t type, uint32_t channel)
+{
+    return type == MSCCLPP_PLAN_PORT ? state->plan->ranks[rank].channel_count[MSCCLPP_PLAN_MEMORY] + channel : channel;
+}
+
+static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
+{
+    const mscclpp_plan_rank_t *rank = &state->plan->ranks[state->rank];
+    mscclpp_dev_plan_step_t *step = add_step(state, code);
+    uint32_t count = 0;
+
+    if (step == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < op->channel_count; ++i) {
+        const mscclpp_plan_channel_t *channel = &rank->channels[op->channel_type][op->channels[i]];
+
+        if (code == MSCCLPP_DEV_PLAN_WAIT) {
+            add_link(state, channel->peer, slot_of(state, state->rank, op->channel_type, op->channels[i]));
+        } else if (channel->pair >= 0) {
+            add_link(state, channel->peer, slot_of(state, channel->peer, op->channel_type, (uint32_t)channel->pair));
+        } else {
+            continue;
+        }
+        ++count;
+    }
+    step->count = count;
+}
+
+static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
+{
+    mscclpp_dev_plan_step_t *step = add_step(state, code);
+
+    if (step == NULL) {
+        return;
+    }
+    step->count = op->semaphore_count;
+    for (uint32_t i = 0; i < op->semaphore_count; ++i) {
+        add_link(state, state->rank, op->semaphores[i]);
+    }
+}
+
+/* Two in a row are as good as one. */
+static void add_nop(lowering_t *state)
+{
+    const mscclpp_plan_program_t *program = state->program;
+
+    if (program->step_count == state->block_start ||
+        program->steps[program->step_count - 1].code != MSCCLPP_DEV_PLAN_NOP) {
+        add_step(state, MSCCLPP_DEV_PLAN_NOP);
+    }
+}
+
+static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
+{
+    const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
+    bool port = op->channel_type == MSCCLPP_PLAN_PORT;
+
+    /* A port moves packets that all threads have written. */
+    if (port && op->kind == MSCCLPP_PLAN_OP_PPKT) {
+        add_nop(state);
+    }
+    if (shape->paired) {
+        lower_pairs(state, op, shape);
+    } else {
+        lower_combination(state, op, shape);
+    }
+    if (port && op->kind == MSCCLPP_PLAN_OP_RPPKT) {
+        add_nop(state);
+    }
+    if (op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF) {
+        add_nop(state);
+        lower_signals(state, op, MSCCLPP_DEV_PLAN_SIGNAL);
+    }
+}
+
+static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
+{
+    mscclpp_plan_program_t *program = state->program;
+    mscclpp_dev_plan_step_t *step;
+
+    switch (op->kind) {
+    case MSCCLPP_PLAN_OP_NOP:
+    case MSCCLPP_PLAN_OP_FLUSH:
+        add_nop(state);
+        return;
+    case MSCCLPP_PLAN_OP_BARRIER:
+        step = add_step(state, MSCCLPP_DEV_PLAN_BARRIER);
+        if (step != NULL) {
+            step->links = op->barrier;
+            step->count = op->barrier_blocks;
+        }
+        program->barriers = op->barrier >= program->barriers ? op->barrier + 1 : program->barriers;
+        return;
+    case MSCCLPP_PLAN_OP_SIGNAL:
+    case MSCCLPP_PLAN_OP_RLXSIGNAL:
+        /* A port's signal comes after what was put before it, by whichever thread. */
+        if (op->channel_type == MSCCLPP_PLAN_PORT) {
+            add_nop(state);
+        }
+        lower_signals(state, op, MSCCLPP_DEV_PLAN_SIGNAL);
+        return;
+    case MSCCLPP_PLAN_OP_WAIT:
+    case MSCCLPP_PLAN_OP_RLXWAIT:
+        lower_signals(state, op, MSCCLPP_DEV_PLAN_WAIT);
+        return;
+    case MSCCLPP_PLAN_OP_ACQUIRE:
+        lower_semaphores(state, op, MSCCLPP_DEV_PLAN_ACQUIRE);
+        return;
+    case MSCCLPP_PLAN_OP_RELEASE:
+        lower_semaphores(state, op, MSCCLPP_DEV_PLAN_RELEASE);
+        return;
+    default:
+        lower_data(state, op);
+        return;
+    }
+}
+
+static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
+{
+    mscclpp_dev_plan_step_t *step;
+    uint32_t loop;
+
+    for (uint32_t k = 0; k < block->op_count && !state->no_memory && state->why == NULL; ++k) {
+        const mscclpp_plan_op_t *op = &block->ops[k];
+
+        if (op->kind != MSCCLPP_PLAN_OP_PIPELINE) {
+            lower_op(state, op);
+            continue;
+        }
+        loop = state->program->step_count;
+        step = add_step(state, MSCCLPP_DEV_PLAN_LOOP);
+        if (step == NULL) {
+            return;
+        }
+        step->unit = op->unit;
+        step->size = op->num_chunks;
+        for (uint32_t i = 0; i < op->body_count && !state->no_memory && state->why == NULL; ++i) {
+            lower_op(state, &op->body[i]);
+        }
+        step = add_step(state, MSCCLPP_DEV_PLAN_AGAIN);
+        if (step != NULL) {
+            step->items = loop;
+        }
+    }
+    add_step(state, MSCCLPP_DEV_PLAN_END);
+}
+
+mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_program_t *program,
+                                    const char **why_p)
+{
+    lowering_t state = {.plan = plan, .rank = rank, .program = program};
+    const mscclpp_plan_rank_t *code = &plan->ranks[rank];
+
+    memset(program, 0, sizeof(*program));
+    program->block_count = code->block_count;
+    program->channels = code->channel_count[MSCCLPP_PLAN_MEMORY] + code->channel_count[MSCCLPP_PLAN_PORT];
+    program->starts = calloc(code->block_count + 1, sizeof(*program->starts));
+    state.no_memory = program->starts == NULL;
+    if (code->block_count > MSCCLPP_DEV_MAX_BLOCKS || plan->rank_count > MSCCLPP_DEV_MAX_RANKS) {
+        state.why = "more blocks or ranks than kernels have";
+    }
+    for (uint32_t b = 0; b < code->block_count && !state.no_memory && state.why == NULL; ++b) {
+        program->starts[b] = state.block_start = program->step_count;
+        lower_block(&state, &code->blocks[b]);
+    }
+    if (state.no_memory || state.why != NULL) {
+        mscclpp_plan_program_destroy(program);
+        *why_p = state.why;
+        return state.no_memory ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return MSCCLPP_OK;
+}
+
+void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program)
+{
+    free(program->steps);
+    free(program->items);
+    free(program->links);
+    free(program->starts);
+    memset(program, 0, sizeof(*program));
+}
+
+/* Whether an operation goes over the end of a rank's block. */
+typedef struct {
+    uint32_t chunks;
+    bool crosses;
+} crossing_t;
+
+static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+{
+    crossing_t *crossing = context;
+
+    (void)place, (void)pipeline;
+    for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
+        const mscclpp_plan_item_t *item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
+
+        if (item->type != MSCCLPP_PLAN_SCRATCH && item->index % crossing->chunks + item->size > crossing->chunks) {
+            crossing->crosses = true;
+        }
+    }
+}
+
+bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p)
+{
+    crossing_t crossing = {mscclpp_plan_block_chunks(plan), false};
+    uint64_t unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT, chunk;
+
+    if (crossing.chunks == 0) {
+        return false;
+    }
+    chunk = (block_bytes + crossing.chunks - 1) / crossing.chunks;
+    chunk = (chunk + unit - 1) / unit * unit;
+    if (chunk * crossing.chunks != block_bytes) {
+        mscclpp_plan_visit(plan, look, &crossing);
+    }
+    *chunk_p = chunk;
+    return !crossing.crosses;
+}
+
+uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p)
+{
+    uint64_t chunks = 0, bytes;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        chunks =
+            plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] > chunks ? plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] : chunks;
+    }
+    bytes = chunks * chunk * (plan->packets ? 2 : 1);
+    *half_p = plan->halves ? bytes : 0;
+    return plan->halves ? 2 * bytes : bytes;
+}

@@ -1,0 +1,466 @@
+/*
+ * Runs plans on the twin: every rank in a thread of its own, launch after launch without a barrier between, with new
+ * inputs each time and every result compared. Usage: execute [--threads N] [--most BYTES] [--brief] FILE...
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/kern/plan/run.h"
+#include "device/launch/launch.h"
+#include "mca/common/plan/check.h"
+#include "mca/common/plan/lower.h"
+#include "mca/common/plan/simulate.h"
+#include "mca/common/plan/visit.h"
+
+enum { LAUNCHES = 4, GUARD = 64, SKIPPED = 2 };
+
+typedef struct {
+    mscclpp_dtype_t dtype;
+    uint32_t size;
+    mscclpp_op_t op;
+    const char *name;
+} kind_t;
+
+static const kind_t kinds[] = {
+    {MSCCLPP_DTYPE_INT32, 4, MSCCLPP_OP_SUM, "int32 sum"},    {MSCCLPP_DTYPE_INT8, 1, MSCCLPP_OP_SUM, "int8 sum"},
+    {MSCCLPP_DTYPE_FLOAT16, 2, MSCCLPP_OP_SUM, "half sum"},   {MSCCLPP_DTYPE_FLOAT32, 4, MSCCLPP_OP_SUM, "float sum"},
+    {MSCCLPP_DTYPE_FLOAT64, 8, MSCCLPP_OP_MAX, "double max"}, {MSCCLPP_DTYPE_INT64, 8, MSCCLPP_OP_MIN, "int64 min"},
+    {MSCCLPP_DTYPE_UINT16, 2, MSCCLPP_OP_BXOR, "uint16 bxor"}};
+
+typedef struct job job_t;
+
+typedef struct {
+    job_t *job;
+    uint32_t rank;
+    char *memory; /* that the buffers lie in */
+    size_t memory_size;
+    char *in, *out;
+    uint64_t in_bytes, out_bytes;
+    char *scratch;
+    uint64_t *arrived, *expected;
+    mscclpp_dev_plan_counter_t *semaphores, *barriers;
+    mscclpp_dev_plan_state_t state;
+    mscclpp_dev_mailbox_t *mailbox;
+    mscclpp_plan_program_t program;
+    mscclpp_dev_twin_queue_t *queue;
+    bool failed;
+    char why[200];
+} rank_t;
+
+/* A plan with one size and one kind of element. */
+struct job {
+    const mscclpp_plan_t *plan;
+    const kind_t *kind;
+    uint64_t block_bytes, chunk, half;
+    uint32_t threads, shift, width;
+    rank_t *ranks;
+    char **bases;
+    uint64_t **arrived;
+};
+
+static void *zeroed(size_t size)
+{
+    void *address = NULL;
+
+    if (posix_memalign(&address, 64, size + 64) != 0) {
+        fprintf(stderr, "execute: no memory\n");
+        exit(1);
+    }
+    return memset(address, 0, size + 64);
+}
+
+/* Small enough that sums are exact in every type. */
+static int64_t input(uint32_t rank, uint64_t index, uint32_t launch)
+{
+    return (int64_t)((index * 7 + rank * 13 + launch * 29 + index / 251) % 7);
+}
+
+static int64_t combine(mscclpp_op_t op, int64_t x, int64_t y)
+{
+    switch (op) {
+    case MSCCLPP_OP_MAX:
+        return x > y ? x : y;
+    case MSCCLPP_OP_MIN:
+        return x < y ? x : y;
+    case MSCCLPP_OP_BXOR:
+        return x ^ y;
+    default:
+        return x + y;
+    }
+}
+
+static void put(const kind_t *kind, char *p, int64_t value)
+{
+    union {
+        int8_t i8;
+        uint16_t u16;
+        int32_t i32;
+        int64_t i64;
+        float f32;
+        double f64;
+    } element;
+
+    memset(&element, 0, sizeof(element));
+    switch (kind->dtype) {
+    case MSCCLPP_DTYPE_INT8:
+        element.i8 = (int8_t)value;
+        break;
+    case MSCCLPP_DTYPE_UINT16:
+        element.u16 = (uint16_t)value;
+        break;
+    case MSCCLPP_DTYPE_FLOAT16:
+        element.u16 = mscclpp_dev_f32_to_f16((float)value);
+        break;
+    case MSCCLPP_DTYPE_INT32:
+        element.i32 = (int32_t)value;
+        break;
+    case MSCCLPP_DTYPE_FLOAT32:
+        element.f32 = (float)value;
+        break;
+    case MSCCLPP_DTYPE_FLOAT64:
+        element.f64 = (double)value;
+        break;
+    default:
+        element.i64 = value;
+        break;
+    }
+    memcpy(p, &element, kind->size);
+}
+
+static int64_t over_all_ranks(const job_t *job, uint64_t index, uint32_t launch)
+{
+    int64_t value = input(0, index, launch);
+
+    for (uint32_t r = 1; r < job->plan->rank_count; ++r) {
+        value = combine(job->kind->op, value, input(r, index, launch));
+    }
+    return value;
+}
+
+static int64_t expected(const job_t *job, uint32_t rank, uint64_t index, uint32_t launch)
+{
+    uint64_t block = job->block_bytes / job->kind->size;
+
+    switch (job->plan->collective) {
+    case MSCCLPP_PLAN_ALLREDUCE:
+        return over_all_ranks(job, index, launch);
+    case MSCCLPP_PLAN_ALLGATHER:
+        return input((uint32_t)(index / block), index % block, launch);
+    case MSCCLPP_PLAN_REDUCESCATTER:
+        return over_all_ranks(job, rank * block + index, launch);
+    default:
+        return input((uint32_t)(index / block), rank * block + index % block, launch);
+    }
+}
+
+static bool start(rank_t *rank)
+{
+    const job_t *job = rank->job;
+    mscclpp_dev_plan_args_t args;
+    mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_PLAN, rank->program.block_count, job->threads, &args};
+
+    memset(&args, 0, sizeof(args));
+    args.common.dtype = (uint32_t)job->kind->dtype;
+    args.common.op = (uint32_t)job->kind->op;
+    args.common.rank = rank->rank;
+    args.common.nranks = job->plan->rank_count;
+    args.common.timeout_ns = 120000000000u;
+    args.common.mailbox = rank->mailbox;
+    args.steps = rank->program.steps;
+    args.items = rank->program.items;
+    args.links = rank->program.links;
+    args.starts = rank->program.starts;
+    args.bases = job->bases;
+    args.arrived = job->arrived;
+    args.expected = rank->expected;
+    args.semaphores = rank->semaphores;
+    args.barriers = rank->barriers;
+    args.plan_state = &rank->state;
+    args.chunk = job->chunk;
+    args.block_bytes = job->block_bytes;
+    args.half = job->half;
+    args.alignment = job->plan->alignment;
+    args.width = job->width;
+    return rank->program.block_count == 0 || mscclpp_dev_twin_launch(rank->queue, &launch) == 0;
+}
+
+static bool right(rank_t *rank, uint32_t launch)
+{
+    const job_t *job = rank->job;
+    char wanted[16], *p;
+
+    if (rank->mailbox->failed != 0) {
+        snprintf(rank->why, sizeof(rank->why), "rank %u gave up in launch %u, waiting for rank %llu", rank->rank,
+                 launch, (unsigned long long)rank->mailbox->failed - 1);
+        return false;
+    }
+    for (uint64_t i = 0; i < rank->out_bytes / job->kind->size; ++i) {
+        p = rank->out + i * job->kind->size;
+        put(job->kind, wanted, expected(job, rank->rank, i, launch));
+        if (memcmp(p, wanted, job->kind->size) != 0) {
+            snprintf(rank->why, sizeof(rank->why), "rank %u: element %llu of %llu is wrong in launch %u", rank->rank,
+                     (unsigned long long)i, (unsigned long long)(rank->out_bytes / job->kind->size), launch);
+            return false;
+        }
+    }
+    for (size_t i = 0; i < rank->memory_size; ++i) {
+        bool inside = (rank->memory + i >= rank->in && rank->memory + i < rank->in + rank->in_bytes) ||
+                      (rank->memory + i >= rank->out && rank->memory + i < rank->out + rank->out_bytes);
+
+        if (!inside && rank->memory[i] != 0x5a) {
+            snprintf(rank->why, sizeof(rank->why),
+                     "rank %u: byte %zu outside of the buffers is overwritten in launch %u", rank->rank, i, launch);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void *run_rank(void *context)
+{
+    rank_t *rank = context;
+    const kind_t *kind = rank->job->kind;
+
+    for (uint32_t launch = 1; launch <= LAUNCHES && !rank->failed; ++launch) {
+        /* What peers read of an earlier launch, and what they wrote, is done with: the plan says so. */
+        memset(rank->out, 0x33, rank->out_bytes);
+        for (uint64_t i = 0; i < rank->in_bytes / kind->size; ++i) {
+            put(kind, rank->in + i * kind->size, input(rank->rank, i, launch));
+        }
+        if (!start(rank)) {
+            snprintf(rank->why, sizeof(rank->why), "rank %u cannot be launched", rank->rank);
+            rank->failed = true;
+        }
+        while (!mscclpp_dev_twin_queue_idle(rank->queue)) {
+            sched_yield();
+        }
+        rank->failed = rank->failed || !right(rank, launch);
+    }
+    if (rank->failed) {
+        for (uint32_t r = 0; r < rank->job->plan->rank_count; ++r) {
+            __atomic_store_n(&rank->job->ranks[r].mailbox->abort, 1, __ATOMIC_RELAXED);
+        }
+    }
+    return NULL;
+}
+
+/* Buffers one behind the other, or, of plans in place, one within the other; guards around them. */
+static void place(job_t *job, rank_t *rank)
+{
+    uint64_t n = job->plan->rank_count, block = job->block_bytes, apart;
+    bool many_in =
+        job->plan->collective == MSCCLPP_PLAN_REDUCESCATTER || job->plan->collective == MSCCLPP_PLAN_ALLTOALL;
+    bool many_out = job->plan->collective == MSCCLPP_PLAN_ALLGATHER || job->plan->collective == MSCCLPP_PLAN_ALLTOALL;
+
+    rank->in_bytes = many_in ? n * block : block;
+    rank->out_bytes = many_out ? n * block : block;
+    rank->memory_size = rank->in_bytes + rank->out_bytes + 4 * GUARD;
+    rank->memory = zeroed(rank->memory_size);
+    memset(rank->memory, 0x5a, rank->memory_size);
+    rank->in = rank->memory + GUARD + job->shift;
+    apart = (rank->in_bytes + GUARD + 15) / 16 * 16;
+    rank->out = rank->in + apart;
+    if (job->plan->in_place) {
+        rank->out = rank->in;
+        if (many_out && !many_in) {
+            rank->in = rank->out + rank->rank * block;
+        } else if (many_in && !many_out) {
+            rank->out = rank->in + rank->rank * block;
+        }
+    }
+}
+
+static const char *set_up(job_t *job, rank_t *rank)
+{
+    const mscclpp_plan_t *plan = job->plan;
+    const mscclpp_plan_rank_t *code = &plan->ranks[rank->rank];
+    const char *why = "no memory";
+
+    if (mscclpp_plan_lower(plan, rank->rank, &rank->program, &why) != MSCCLPP_OK) {
+        return why;
+    }
+    place(job, rank);
+    rank->scratch = zeroed(mscclpp_plan_scratch_bytes(plan, job->chunk, &job->half));
+    rank->arrived = zeroed(rank->program.channels * sizeof(*rank->arrived));
+    rank->expected = zeroed(rank->program.channels * sizeof(*rank->expected));
+    rank->semaphores = zeroed(code->semaphore_count * sizeof(*rank->semaphores));
+    for (uint32_t i = 0; i < code->semaphore_count; ++i) {
+        rank->semaphores[i].given = code->semaphores[i];
+    }
+    rank->barriers = zeroed(rank->program.barriers * sizeof(*rank->barriers));
+    rank->mailbox = zeroed(sizeof(*rank->mailbox));
+    job->bases[3 * rank->rank] = rank->in;
+    job->bases[3 * rank->rank + 1] = rank->out;
+    job->bases[3 * rank->rank + 2] = rank->scratch;
+    job->arrived[rank->rank] = rank->arrived;
+    return mscclpp_dev_twin_queue_create(&rank->queue) == 0 ? NULL : "no queue";
+}
+
+static void tear_down(rank_t *rank)
+{
+    mscclpp_dev_twin_queue_destroy(rank->queue);
+    mscclpp_plan_program_destroy(&rank->program);
+    free(rank->memory);
+    free(rank->scratch);
+    free(rank->arrived);
+    free(rank->expected);
+    free(rank->semaphores);
+    free(rank->barriers);
+    free(rank->mailbox);
+}
+
+/* 0 right, 1 wrong, SKIPPED. */
+static int run(job_t *job, const char *path)
+{
+    uint32_t n = job->plan->rank_count;
+    pthread_t *threads = zeroed(n * sizeof(*threads));
+    const char *why = NULL;
+    int status = 0;
+
+    job->ranks = zeroed(n * sizeof(*job->ranks));
+    job->bases = zeroed(3 * n * sizeof(*job->bases));
+    job->arrived = zeroed(n * sizeof(*job->arrived));
+    for (uint32_t r = 0; r < n && why == NULL; ++r) {
+        job->ranks[r].job = job;
+        job->ranks[r].rank = r;
+        why = set_up(job, &job->ranks[r]);
+    }
+    if (why != NULL) {
+        printf("%s: skipped: %s\n", path, why);
+        status = SKIPPED;
+    }
+    for (uint32_t r = 0; r < n && why == NULL; ++r) {
+        if (pthread_create(&threads[r], NULL, run_rank, &job->ranks[r]) != 0) {
+            fprintf(stderr, "execute: no thread\n");
+            exit(1);
+        }
+    }
+    for (uint32_t r = 0; r < n && why == NULL; ++r) {
+        pthread_join(threads[r], NULL);
+    }
+    for (uint32_t r = 0; r < n; ++r) {
+        if (job->ranks[r].failed && status == 0) {
+            printf("failed: %s, %s, blocks of %llu bytes at +%u, %u threads, LL%u: %s\n", path, job->kind->name,
+                   (unsigned long long)job->block_bytes, job->shift, job->threads, job->width, job->ranks[r].why);
+            status = 1;
+        }
+        tear_down(&job->ranks[r]);
+    }
+    free(job->ranks);
+    free(job->bases);
+    free(job->arrived);
+    free(threads);
+    return status;
+}
+
+static void find_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+{
+    (void)place, (void)pipeline;
+    if (op->reduce != MSCCLPP_PLAN_SUM) {
+        *(mscclpp_plan_reduce_t *)context = op->reduce;
+    }
+}
+
+/* A plan that says sum serves every operation; one that says min or max, that alone. */
+static kind_t served(const mscclpp_plan_t *plan, kind_t kind)
+{
+    mscclpp_plan_reduce_t reduce = MSCCLPP_PLAN_SUM;
+
+    mscclpp_plan_visit(plan, find_op, &reduce);
+    if (reduce != MSCCLPP_PLAN_SUM) {
+        kind.op = reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN;
+        kind.name = reduce == MSCCLPP_PLAN_MAX ? "max" : "min";
+    }
+    return kind;
+}
+
+/* Sizes of a rank's block: one element, odd ones, whole chunks, and for pipelines more than a turn. */
+static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threads, uint64_t most, bool brief)
+{
+    static const uint64_t counts[] = {1, 3, 17, 96, 1000, 4096, 70001};
+    uint32_t chunks = mscclpp_plan_block_chunks(plan);
+    int runs = 0, status = 0;
+
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && status == 0; ++i) {
+        for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && status == 0; ++k) {
+            const kind_t kind = served(plan, kinds[k]);
+            job_t job = {.plan = plan, .kind = &kind, .threads = threads};
+
+            job.block_bytes = counts[i] * job.kind->size;
+            if (!mscclpp_plan_chunk_bytes(plan, job.block_bytes, &job.chunk)) {
+                /* Chunks that divide it. */
+                job.block_bytes = (job.block_bytes + 48 * chunks - 1) / (48 * chunks) * (48 * chunks);
+                mscclpp_plan_chunk_bytes(plan, job.block_bytes, &job.chunk);
+            }
+            if (job.block_bytes > most || (i > 4 && k > 0) || (brief && (i + k) % 5 != 0)) {
+                continue;
+            }
+            job.shift = i % 2 == 1 ? job.kind->size : 0;
+            job.width = k % 2 == 0 ? MSCCLPP_DEV_LL16 : MSCCLPP_DEV_LL8;
+            status = run(&job, path);
+            runs += status == 0;
+        }
+    }
+    if (status == 0) {
+        printf("%s: right in %d runs of %d launches\n", path, runs, LAUNCHES);
+    }
+    return status;
+}
+
+static int run_file(const char *path, uint32_t threads, uint64_t most, bool brief)
+{
+    mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};
+    mscclpp_plan_sim_stats_t stats;
+    mscclpp_plan_report_t report;
+    mscclpp_plan_t *plan = NULL;
+    int status = SKIPPED;
+    bool fine, known, ordered = true;
+
+    mscclpp_plan_report_init(&report);
+    fine = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
+           mscclpp_plan_simulate(plan, &options, &report, &stats);
+    for (int i = 0; i < report.count; ++i) {
+        ordered = ordered && strcmp(report.finding[i].rule, "packet-order") != 0;
+    }
+    known = fine && plan->collective != MSCCLPP_PLAN_TEST && plan->collective != MSCCLPP_PLAN_CUSTOM &&
+            plan->collective != MSCCLPP_PLAN_SENDRECV;
+    if (!fine || !known || !ordered) {
+        printf("%s: skipped: %s\n", path,
+               !fine    ? mscclpp_plan_verdict(&report)
+               : !known ? "its results are not known"
+                        : "it needs packets to order stores");
+    } else {
+        status = run_plan(plan, path, threads, most, brief);
+    }
+    mscclpp_plan_free(plan);
+    mscclpp_plan_report_destroy(&report);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t threads = 1;
+    uint64_t most = 1 << 20;
+    int counts[3] = {0, 0, 0};
+    bool brief = false;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 1; i < argc; ++i) {
+        if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
+            threads = (uint32_t)strtoul(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--most") == 0 && i + 1 < argc) {
+            most = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--brief") == 0) {
+            brief = true;
+        } else {
+            ++counts[run_file(argv[i], threads, most, brief)];
+        }
+    }
+    printf("%d plans right, %d wrong, %d skipped\n", counts[0], counts[1], counts[2]);
+    return counts[1] > 0 || counts[0] == 0 ? 1 : 0;
+}
