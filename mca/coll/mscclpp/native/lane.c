@@ -159,10 +159,10 @@ uint64_t mca_coll_mscclpp_lane_begin(mca_coll_mscclpp_lane_t *lane, const char *
     return ++lane->calls;
 }
 
-int mca_coll_mscclpp_lane_finish(mca_coll_mscclpp_lane_t *lane, mscclpp_status_t status)
+int mca_coll_mscclpp_lane_finish(mca_coll_mscclpp_lane_t *lane, mscclpp_coll_t coll, mscclpp_status_t status)
 {
     if (OPAL_LIKELY(MSCCLPP_OK == status)) {
-        mca_coll_mscclpp_count_served_by(lane->module, lane->team, &lane->rung);
+        mca_coll_mscclpp_count_served_by(lane->module, coll, lane->team, &lane->rung);
         return OMPI_SUCCESS;
     }
     lane->broken = true;

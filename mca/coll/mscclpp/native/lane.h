@@ -42,6 +42,6 @@ void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module);
 uint64_t mca_coll_mscclpp_lane_begin(mca_coll_mscclpp_lane_t *lane, const char *collective, int *rc_p);
 
 /* What becomes of it. An MPI error code. */
-int mca_coll_mscclpp_lane_finish(mca_coll_mscclpp_lane_t *lane, mscclpp_status_t status);
+int mca_coll_mscclpp_lane_finish(mca_coll_mscclpp_lane_t *lane, mscclpp_coll_t coll, mscclpp_status_t status);
 
 #endif

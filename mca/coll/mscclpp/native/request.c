@@ -1,7 +1,5 @@
 #include "mca/coll/mscclpp/native/request.h"
 
-#include "mca/coll/mscclpp/oob/message.h"
-
 #include <stdatomic.h>
 
 #include "mca/common/base/log.h"
@@ -137,11 +135,10 @@ static int advance_handed_over(void)
     return ended;
 }
 
-/* Not below whatever runs Open MPI's progress, but does not wait: a fiber, or a look for messages with a lock held. */
+/* One that waits in another function of the component, in a fiber, is below in the stack. */
 static bool begin_turn(void)
 {
-    return !mscclpp_fiber_inside() && !mca_coll_mscclpp_oob_talks() &&
-           !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
+    return !mscclpp_fiber_inside() && !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
 }
 
 static void end_turn(void)

@@ -151,7 +151,7 @@ static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native
     if (mca_coll_mscclpp_have_team(module, call->buffers[0], call->buffers[1], &status)) {
         status = mscclpp_collective(module->team, &call->args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
-            mca_coll_mscclpp_count_served(module);
+            mca_coll_mscclpp_count_served(module, call->args.coll);
             *rc_p = OMPI_SUCCESS;
             return true;
         }
@@ -285,5 +285,5 @@ int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca
     call->args.early = true;
     call->args.known = true;
     call->args.most = request->most;
-    return mca_coll_mscclpp_lane_finish(lane, mscclpp_collective(lane->team, &call->args));
+    return mca_coll_mscclpp_lane_finish(lane, call->args.coll, mscclpp_collective(lane->team, &call->args));
 }

@@ -8,14 +8,6 @@
 
 #define OOB_MAGIC 0x6d736370u
 
-/* This thread is in a function of point-to-point, with the lock of an oob. */
-static _Thread_local bool talks;
-
-bool mca_coll_mscclpp_oob_talks(void)
-{
-    return talks;
-}
-
 static void queue_init(mca_coll_mscclpp_oob_queue_t *queue)
 {
     queue->first = NULL;
@@ -97,10 +89,8 @@ static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_msccl
 {
     int rc;
 
-    talks = true;
     rc = MCA_PML_CALL(isend(&message->header, message->size, &ompi_mpi_byte.dt, message->peer, MCA_COLL_MSCCLPP_TAG,
                             MCA_PML_BASE_SEND_STANDARD, oob->comm, &message->request));
-    talks = false;
     if (OMPI_SUCCESS != rc) {
         mscclpp_error("%s: cannot send %zu bytes to rank %d (Open MPI error %d)", oob->label, message->size,
                       message->peer, rc);
@@ -109,6 +99,13 @@ static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_msccl
     }
     queue_append(&oob->sends, message);
     return MSCCLPP_OK;
+}
+
+void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob)
+{
+    while (0 != pthread_mutex_trylock(&oob->lock)) {
+        mca_coll_mscclpp_progress();
+    }
 }
 
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
@@ -294,7 +291,6 @@ mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int m
 {
     mscclpp_status_t status;
 
-    talks = true;
     status = advance_sends(oob);
     if (MSCCLPP_OK == status) {
         status = begin_receives(oob, most);
@@ -302,7 +298,6 @@ mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int m
     if (MSCCLPP_OK == status) {
         status = end_receives(oob);
     }
-    talks = false;
     return status;
 }
 

@@ -77,10 +77,14 @@ void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module);
 
 /*
- * The functions below are called with the lock held and never wait. They may run Open MPI's progress; what that calls,
- * in this thread, must not come back here: true meanwhile.
+ * Takes the lock. Looking for messages runs Open MPI's progress, which goes on with nonblocking calls: the one that
+ * asks may stand above the holder on the stack of the same thread, so it lets that go on.
  */
-bool mca_coll_mscclpp_oob_talks(void);
+void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
+
+/*
+ * The functions below are called with the lock held and never wait.
+ */
 
 /* Starts to send; the data are copied. */
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
