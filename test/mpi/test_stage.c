@@ -26,7 +26,7 @@ static char *images[2];
 static char *seen;
 static long passed, failed, staged_calls, served_calls;
 static bool all_device; /* the twin, unless --kinds says that coll_mscclpp_twin_shared_only is set */
-static bool without; /* the component: shows what Open MPI alone gets wrong */
+static bool without;    /* the component: shows what Open MPI alone gets wrong */
 
 /* ---- The calls ---- */
 
