@@ -76,3 +76,25 @@ cases_linger() {
         --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" rings
     run "linger:off" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_linger off "$bindir/test_linger" off
 }
+
+# The counters tell collectives, and who served them, apart.
+cases_counters() {
+    local coll engines=() shared=() hidden=()
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || shared=(--mca coll_mscclpp_twin_shared_only 1)
+    for coll in allgather allgatherv alltoall alltoallv alltoallw bcast gather gatherv scatter scatterv; do
+        engines+=(--mca "coll_mscclpp_${coll}_algorithm" engines)
+    done
+    run_saying "counters:kernels" 'native: allreduce, allgather, .*; staged[a-zA-Z ]*: none of those' 60 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_linger off --mca coll_mscclpp_verbose 2 "$bindir/test_counters" kernels
+    run "counters:rung" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on --mca coll_mscclpp_linger_idle 100000 \
+        --mca coll_mscclpp_linger_window 1000000 "$bindir/test_counters" rung
+    if [ "$(engines_for 2)" = engines ]; then
+        run "counters:engines" 60 -n 2 "${forced[@]}" ${shared[@]+"${shared[@]}"} "${engines[@]}" \
+            "$bindir/test_counters" engines
+    fi
+    run "counters:staged" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_counters" staged
+    run_saying "counters:one staged" 'native: allreduce, allgather, .*; staged[a-zA-Z ]*: bcast$' 60 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_bcast_algorithm stage --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || hidden=(--mca coll_mscclpp_twin_host_ranks '0,1,2')
+    run "counters:passed" 60 -n 3 "${forced[@]}" ${hidden[@]+"${hidden[@]}"} "$bindir/test_counters" passed
+}

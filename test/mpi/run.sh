@@ -115,7 +115,7 @@ if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
 fi
 
 groups=(programs requests stages algorithms ports nodes nodes_algorithms nodes_collectives nodes_late mixed differs
-    check said no_memory descriptors late idle init rules tune bench selection sync_copies)
+    check said no_memory descriptors late idle init rules tune bench selection sync_copies counters)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -123,7 +123,8 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms nodes_collectives algorithms requests stages \
-        nodes_late late mixed selection differs check said bench ports rules init no_memory descriptors sync_copies
+        nodes_late late mixed selection differs check said bench ports rules init no_memory descriptors sync_copies \
+        counters
     for name in "${groups[@]}"; do
         tell "$name"
     done

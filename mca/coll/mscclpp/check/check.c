@@ -239,7 +239,7 @@ static mscclpp_status_t wait_for(check_t *check)
     mscclpp_status_t status;
 
     for (;;) {
-        pthread_mutex_lock(&check->oob->lock);
+        mca_coll_mscclpp_oob_lock(check->oob);
         status = advance(check);
         pthread_mutex_unlock(&check->oob->lock);
         if (MSCCLPP_IN_PROGRESS != status) {
@@ -390,7 +390,7 @@ static void give_up(check_t *check, mscclpp_status_t status)
 {
     check->module->check_failed = true;
     if (MSCCLPP_ERR_PEER != status && check->rank >= 0) {
-        pthread_mutex_lock(&check->oob->lock);
+        mca_coll_mscclpp_oob_lock(check->oob);
         (void)mca_coll_mscclpp_oob_post_all(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number,
                                             check->module->calls, NULL, 0);
         pthread_mutex_unlock(&check->oob->lock);
@@ -421,7 +421,7 @@ static mscclpp_status_t compare_now(check_t *check)
  */
 static void only_tell(check_t *check)
 {
-    pthread_mutex_lock(&check->oob->lock);
+    mca_coll_mscclpp_oob_lock(check->oob);
     (void)post(check);
     pthread_mutex_unlock(&check->oob->lock);
     mca_coll_mscclpp_oob_break_off(check->module);

@@ -31,6 +31,7 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
     }
     /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
+    mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce);
     rc = call_previous(module, sendbuf, recvbuf, count, datatype, op);
     __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);
     return rc;
@@ -88,7 +89,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
     if (mca_coll_mscclpp_have_team(module, sendbuf, recvbuf, &status)) {
         status = mscclpp_allreduce(module->team, &args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
-            mca_coll_mscclpp_count_served(module);
+            mca_coll_mscclpp_count_served(module, MSCCLPP_COLL_LAST);
             *rc_p = OMPI_SUCCESS;
             return true;
         }
@@ -142,8 +143,9 @@ static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count
 {
     return mca_coll_mscclpp_state.stage_others
                ? mca_coll_mscclpp_stage_iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p, &module->super)
-               : module->previous.iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p,
-                                             module->previous.iallreduce_module);
+               : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce),
+                  module->previous.iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p,
+                                              module->previous.iallreduce_module));
 }
 
 /* The parts of a nonblocking call that are carried out in its turn. */
@@ -203,8 +205,9 @@ static int make(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, st
     mca_coll_mscclpp_request_await(module);
     return mca_coll_mscclpp_state.stage_others
                ? mca_coll_mscclpp_stage_allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p, base)
-               : module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
-                                                 module->previous.allreduce_init_module);
+               : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce),
+                  module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
+                                                  module->previous.allreduce_init_module));
 }
 
 const mca_coll_mscclpp_fn_t(iallreduce) mca_coll_mscclpp_native_iallreduce = start;

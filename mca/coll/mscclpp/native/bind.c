@@ -8,6 +8,7 @@
  */
 #include "mca/coll/mscclpp/native/gate.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "mca/coll/mscclpp/check/check.h"
@@ -16,6 +17,7 @@
 #include "mca/coll/mscclpp/oob/oob.h"
 #include "mca/common/base/log.h"
 #include "mca/common/setup/setup.h"
+#include "mca/common/task/collective.h"
 
 /* How long MPI_Finalize waits for peers that have not given up this process's memory yet. */
 #define FINALIZE_SECONDS 5.0
@@ -199,6 +201,34 @@ static void report_refusal(const mca_coll_mscclpp_module_t *module)
     }
 }
 
+/* One after another, with commas between. */
+static void append(char *text, size_t size, const char *name)
+{
+    const size_t used = strlen(text);
+
+    (void)snprintf(text + used, size - used, "%s%s", 0 == used ? "" : ", ", name);
+}
+
+static void report_native(const mca_coll_mscclpp_module_t *module)
+{
+    char native[320] = "", others[320] = "";
+
+    if (0 != ompi_comm_rank(module->comm)) {
+        return;
+    }
+    /* Of this rank, which is rank 0, the value counts. */
+    append(0 != strcmp(mca_coll_mscclpp_state.config.algorithm, "stage") ? native : others, sizeof(native),
+           "allreduce");
+#define APPEND(id_, name_, pattern_)                                                                                   \
+    append(mscclpp_collective_serves(module->team, MSCCLPP_COLL_##id_) ? native : others, sizeof(native), #name_);
+    MSCCLPP_COLLS(APPEND)
+#undef APPEND
+    mscclpp_info("%s: native: %s; %s: %s", mca_coll_mscclpp_comm_name(module->comm),
+                 '\0' != native[0] ? native : "none",
+                 mca_coll_mscclpp_state.stage_others ? "staged" : "staged or left to Open MPI",
+                 '\0' != others[0] ? others : "none of those that kernels know");
+}
+
 /* Makes the team if this is its first call. True if there is one to serve the call. */
 bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                 mscclpp_status_t *status_p)
@@ -208,6 +238,7 @@ bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *s
         *status_p = create_team(module, sendbuf, recvbuf);
         if (MSCCLPP_OK == *status_p) {
             module->team_state = MCA_COLL_MSCCLPP_TEAM_READY;
+            report_native(module);
         } else if (MSCCLPP_ERR_NOT_SUPPORTED == *status_p) {
             module->team_state = MCA_COLL_MSCCLPP_TEAM_REFUSED;
             report_refusal(module);

@@ -22,9 +22,11 @@ typedef struct ompi_datatype_t type_t;
 #define NATIVE(name_, id_, params_, args_)                                                                             \
     static int other_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_mscclpp_module_t *module)        \
     {                                                                                                                  \
-        return mca_coll_mscclpp_state.stage_others                                                                     \
-                   ? mca_coll_mscclpp_stage_##name_(LIST args_, comm, &module->super)                                  \
-                   : module->previous.name_(LIST args_, comm, module->previous.name_##_module);                        \
+        if (mca_coll_mscclpp_state.stage_others) {                                                                     \
+            return mca_coll_mscclpp_stage_##name_(LIST args_, comm, &module->super);                                   \
+        }                                                                                                              \
+        mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_);                                               \
+        return module->previous.name_(LIST args_, comm, module->previous.name_##_module);                              \
     }                                                                                                                  \
                                                                                                                        \
     static int call_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)              \
@@ -53,7 +55,8 @@ typedef struct ompi_datatype_t type_t;
     {                                                                                                                  \
         return mca_coll_mscclpp_state.stage_others                                                                     \
                    ? mca_coll_mscclpp_stage_i##name_(LIST args_, comm, request_p, &module->super)                      \
-                   : module->previous.i##name_(LIST args_, comm, request_p, module->previous.i##name_##_module);       \
+                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                                 \
+                      module->previous.i##name_(LIST args_, comm, request_p, module->previous.i##name_##_module));     \
     }                                                                                                                  \
                                                                                                                        \
     static int hand_over_##name_(mca_coll_mscclpp_request_t *request)                                                  \
@@ -109,8 +112,9 @@ typedef struct ompi_datatype_t type_t;
         mca_coll_mscclpp_request_await(module);                                                                        \
         return mca_coll_mscclpp_state.stage_others                                                                     \
                    ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                    \
-                   : module->previous.name_##_init(LIST args_, comm, info, request_p,                                  \
-                                                   module->previous.name_##_init_module);                              \
+                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                                 \
+                      module->previous.name_##_init(LIST args_, comm, info, request_p,                                 \
+                                                    module->previous.name_##_init_module));                            \
     }                                                                                                                  \
     const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_;                            \
     const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = make_##name_

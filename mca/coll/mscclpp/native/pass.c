@@ -23,7 +23,8 @@ typedef mca_coll_mscclpp_request_t request_t;
     {                                                                                                                  \
         return mca_coll_mscclpp_state.stage_others                                                                     \
                    ? mca_coll_mscclpp_stage_i##name_(LIST args_, comm, request_p, &module->super)                      \
-                   : PREVIOUS(i##name_, LIST args_, comm, request_p);                                                  \
+                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                                 \
+                      PREVIOUS(i##name_, LIST args_, comm, request_p));                                                \
     }                                                                                                                  \
                                                                                                                        \
     static int later_##name_(request_t *request)                                                                       \
@@ -57,7 +58,8 @@ typedef mca_coll_mscclpp_request_t request_t;
         mca_coll_mscclpp_request_await(module);                                                                        \
         return mca_coll_mscclpp_state.stage_others                                                                     \
                    ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                    \
-                   : PREVIOUS(name_##_init, LIST args_, comm, info, request_p);                                        \
+                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                                 \
+                      PREVIOUS(name_##_init, LIST args_, comm, info, request_p));                                      \
     }                                                                                                                  \
     const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_;                            \
     const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = make_##name_

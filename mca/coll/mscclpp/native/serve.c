@@ -150,7 +150,7 @@ static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native
     if (mca_coll_mscclpp_have_team(module, call->buffers[0], call->buffers[1], &status)) {
         status = mscclpp_collective(module->team, &call->args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
-            mca_coll_mscclpp_count_served(module);
+            mca_coll_mscclpp_count_served(module, call->args.coll);
             *rc_p = OMPI_SUCCESS;
             return true;
         }

@@ -1,11 +1,42 @@
 /* What a tool, or a test, can read of this process through MPI_T: who served its calls. */
 #include "mca/coll/mscclpp/ompi/module.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "opal/mca/base/mca_base_pvar.h"
+
+/* Who served a call. Of those by kernels some are rung. */
+typedef enum { BY_KERNELS, BY_ENGINES, RUNG, STAGED, PASSED, WAYS } way_t;
+
+static const struct {
+    const char *name;
+    const char *what;
+} ways[WAYS] = {
+    [BY_KERNELS] = {"kernels", "served by kernels"},
+    [BY_ENGINES] = {"engines", "served by copy engines"},
+    [RUNG] = {"rung", "served by a lingering kernel, without a launch"},
+    [STAGED] = {"staged", "staged through pinned host memory"},
+    [PASSED] = {"passed", "left to the component before this one, as they were"},
+};
+
+static const char *const collectives[MCA_COLL_MSCCLPP_COUNTED_LAST] = {
+#define NAME(name_) #name_,
+    MCA_COLL_MSCCLPP_BLOCKING(NAME)
+#undef NAME
+};
+
+static const mca_coll_mscclpp_counted_t counted_as[MSCCLPP_COLL_LAST + 1] = {
+#define AS(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = MCA_COLL_MSCCLPP_COUNTED_##name_,
+    MSCCLPP_COLLS(AS)
+#undef AS
+        [MSCCLPP_COLL_LAST] = MCA_COLL_MSCCLPP_COUNTED_allreduce,
+};
 
 static unsigned long long served_calls;
 static unsigned long long staged_calls;
 static unsigned long long rung_calls;
+static unsigned long long calls[MCA_COLL_MSCCLPP_COUNTED_LAST][WAYS];
 
 static void register_counter(const char *name, const char *description, unsigned long long *counter)
 {
@@ -18,11 +49,28 @@ static void register_counter(const char *name, const char *description, unsigned
 
 void mca_coll_mscclpp_register_counters(void)
 {
-    register_counter("served", "Collective calls of this process that kernels served", &served_calls);
+    char name[64], description[160];
+
+    register_counter("served", "Collective calls of this process that kernels or copy engines served", &served_calls);
     register_counter("staged", "Collective calls of this process that were staged through pinned host memory",
                      &staged_calls);
     register_counter("rung", "Collective calls of this process that a lingering kernel served, without a launch",
                      &rung_calls);
+    for (int i = 0; i < MCA_COLL_MSCCLPP_COUNTED_LAST; ++i) {
+        for (int way = 0; way < WAYS; ++way) {
+            (void)snprintf(name, sizeof(name), "%s_%s", collectives[i], ways[way].name);
+            (void)snprintf(description, sizeof(description), "Calls of %s of this process, in all variants, %s",
+                           collectives[i], ways[way].what);
+            register_counter(name, description, &calls[i][way]);
+        }
+    }
+}
+
+static void count(mca_coll_mscclpp_counted_t counted, way_t way, uint64_t more)
+{
+    if (counted < MCA_COLL_MSCCLPP_COUNTED_LAST) {
+        __atomic_fetch_add(&calls[counted][way], more, __ATOMIC_RELAXED);
+    }
 }
 
 void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
@@ -30,15 +78,18 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
     module->rung = mscclpp_team_lingered(module->team);
 }
 
-void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module)
+void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll)
 {
-    uint64_t rings = mscclpp_team_lingered(module->team);
+    const mca_coll_mscclpp_counted_t counted = counted_as[coll];
+    const uint64_t rings = mscclpp_team_lingered(module->team);
 
     ++module->served;
     if (rings != module->rung) {
         __atomic_fetch_add(&rung_calls, rings - module->rung, __ATOMIC_RELAXED);
+        count(counted, RUNG, rings - module->rung);
         module->rung = rings;
     }
+    count(counted, 0 == strcmp(mscclpp_team_last_algorithm(module->team), "engines") ? BY_ENGINES : BY_KERNELS, 1);
     __atomic_fetch_add(&served_calls, 1, __ATOMIC_RELAXED);
 }
 
@@ -47,8 +98,14 @@ uint64_t mca_coll_mscclpp_served_calls(void)
     return __atomic_load_n(&served_calls, __ATOMIC_RELAXED);
 }
 
-void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module)
+void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted)
 {
     __atomic_fetch_add(&module->staged, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&staged_calls, 1, __ATOMIC_RELAXED);
+    count(counted, STAGED, 1);
+}
+
+void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted)
+{
+    count(counted, PASSED, 1);
 }

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "mca/common/base/colls.h"
 #include "mca/common/base/config.h"
 #include "mca/common/base/fiber.h"
 #include "mca/common/gpu/gpu.h"
@@ -229,12 +230,24 @@ int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll
  */
 int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void));
 
-/* counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung. */
+/* What calls are counted as: the collective, whichever of its three variants it is. */
+typedef enum {
+#define MCA_COLL_MSCCLPP_COUNTED(name_) MCA_COLL_MSCCLPP_COUNTED_##name_,
+    MCA_COLL_MSCCLPP_BLOCKING(MCA_COLL_MSCCLPP_COUNTED)
+#undef MCA_COLL_MSCCLPP_COUNTED
+        MCA_COLL_MSCCLPP_COUNTED_LAST /* none: in the sums over all collectives alone */
+} mca_coll_mscclpp_counted_t;
+
+/*
+ * counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung, and of each
+ * collective coll_mscclpp_<collective>_kernels, _engines, _rung, _staged and _passed.
+ */
 void mca_coll_mscclpp_register_counters(void);
 void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* its team may have served another one */
-void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module);
+void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll);
 uint64_t mca_coll_mscclpp_served_calls(void); /* of this process */
-void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module);
+void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted);
+void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted); /* left to what served before */
 
 /* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST for what has no counterpart. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);

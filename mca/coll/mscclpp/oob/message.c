@@ -100,6 +100,13 @@ static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_msccl
     return MSCCLPP_OK;
 }
 
+void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob)
+{
+    while (0 != pthread_mutex_trylock(&oob->lock)) {
+        mca_coll_mscclpp_progress();
+    }
+}
+
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length)
 {

@@ -76,6 +76,12 @@ void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module);
 
 /*
+ * Takes the lock. Looking for messages runs Open MPI's progress, which goes on with nonblocking calls: the one that
+ * asks may stand above the holder on the stack of the same thread, so it lets that go on.
+ */
+void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
+
+/*
  * The functions below are called with the lock held and never wait.
  */
 

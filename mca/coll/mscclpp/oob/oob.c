@@ -162,7 +162,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
         memmove((char *)recvbuf + (size_t)rank * length, sendbuf, length);
     }
 
-    pthread_mutex_lock(&oob->lock);
+    mca_coll_mscclpp_oob_lock(oob);
     gather.number = ++oob->gathers;
     status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->in_hand,
                                            sendbuf, length);
@@ -174,7 +174,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
     }
 
     while (MSCCLPP_OK == status) {
-        pthread_mutex_lock(&oob->lock);
+        mca_coll_mscclpp_oob_lock(oob);
         status = gather_step(&gather);
         pthread_mutex_unlock(&oob->lock);
         if (MSCCLPP_IN_PROGRESS != status) {
@@ -208,7 +208,7 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
                       MSCCLPP_OOB_MESSAGE_MAX);
         return MSCCLPP_ERR_INVALID;
     }
-    pthread_mutex_lock(&oob->lock);
+    mca_coll_mscclpp_oob_lock(oob);
     status =
         mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->in_hand, message, length);
     pthread_mutex_unlock(&oob->lock);
@@ -221,7 +221,7 @@ static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *messa
     mca_coll_mscclpp_oob_message_t *taken = NULL;
     mscclpp_status_t status;
 
-    pthread_mutex_lock(&oob->lock);
+    mca_coll_mscclpp_oob_lock(oob);
     status = mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY);
     if (MSCCLPP_OK == status) {
         taken = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_CONTROL, 0);

@@ -81,7 +81,9 @@
         int rc;                                                                                                        \
                                                                                                                        \
         describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
+        call.counted = MCA_COLL_MSCCLPP_COUNTED_##name_;                                                               \
         if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
+            mca_coll_mscclpp_count_passed(call.counted);                                                               \
             return STAGE_PREVIOUS(name_, STAGE_LIST args_, comm);                                                      \
         }                                                                                                              \
         rc = mca_coll_mscclpp_stage_begin(&stage, &call, module);                                                      \
@@ -101,7 +103,9 @@
         int rc;                                                                                                        \
                                                                                                                        \
         describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
+        call.counted = MCA_COLL_MSCCLPP_COUNTED_##name_;                                                               \
         if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
+            mca_coll_mscclpp_count_passed(call.counted);                                                               \
             return STAGE_PREVIOUS(i##name_, STAGE_LIST args_, comm, request);                                          \
         }                                                                                                              \
         rc = mca_coll_mscclpp_stage_request_new(&call, module, comm, false, &outer);                                   \
@@ -122,7 +126,9 @@
         int rc;                                                                                                        \
                                                                                                                        \
         describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
+        call.counted = MCA_COLL_MSCCLPP_COUNTED_##name_;                                                               \
         if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
+            mca_coll_mscclpp_count_passed(call.counted);                                                               \
             return STAGE_PREVIOUS(name_##_init, STAGE_LIST args_, comm, info, request);                                \
         }                                                                                                              \
         rc = mca_coll_mscclpp_stage_request_new(&call, module, comm, true, &outer);                                    \

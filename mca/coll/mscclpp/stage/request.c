@@ -140,7 +140,7 @@ static int start(size_t count, ompi_request_t **outers)
         outers[index]->req_state = OMPI_REQUEST_ACTIVE;
         rc = mca_coll_mscclpp_stage_copy_in(&request->stage);
         if (OMPI_SUCCESS == rc) {
-            mca_coll_mscclpp_count_staged(request->module);
+            mca_coll_mscclpp_count_staged(request->module, request->counted);
             /* One that has nothing to communicate has no start function and is complete for ever. */
             rc = inner->req_start == NULL ? OMPI_SUCCESS : inner->req_start(1, &request->inner);
         }
@@ -207,6 +207,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
     }
     if (persistent) {
         request->module = module;
+        request->counted = call->counted;
         OBJ_RETAIN(module);
     } else {
         outer->req_state = OMPI_REQUEST_ACTIVE;
@@ -214,7 +215,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
         if (OMPI_SUCCESS != rc) {
             goto err_stage;
         }
-        mca_coll_mscclpp_count_staged(module);
+        mca_coll_mscclpp_count_staged(module, call->counted);
     }
     *request_p = request;
     return OMPI_SUCCESS;

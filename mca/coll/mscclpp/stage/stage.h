@@ -52,6 +52,7 @@ typedef struct {
 typedef struct {
     mca_coll_mscclpp_stage_argument_t send;
     mca_coll_mscclpp_stage_argument_t recv;
+    mca_coll_mscclpp_counted_t counted;
 } mca_coll_mscclpp_stage_call_t;
 
 /*
@@ -206,7 +207,8 @@ typedef struct mca_coll_mscclpp_stage_request_t {
     ompi_coll_base_nbc_request_t super;
     mca_coll_mscclpp_stage_t stage;
     ompi_request_t *inner;
-    mca_coll_mscclpp_module_t *module; /* retained by a persistent operation, else NULL */
+    mca_coll_mscclpp_module_t *module;  /* retained by a persistent operation, else NULL */
+    mca_coll_mscclpp_counted_t counted; /* of that operation */
     struct mca_coll_mscclpp_stage_request_t *next;
     bool copying; /* the inner request has ended and the copy back is under way */
     int polls;
