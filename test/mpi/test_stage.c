@@ -150,8 +150,8 @@ static bool kernels_may_serve(const call_t *call)
                          REDUCE == call->collective || REDUCE_SCATTER == call->collective ||
                          REDUCE_SCATTER_BLOCK == call->collective;
 
-    return PERSISTENT != call->variant && !call->group->inter && !is_neighbor(call->collective) &&
-           (!reduces || &sm_types[PLAIN] == call->send_type) && !mt_parameter_is("algorithm", "stage") &&
+    return !call->group->inter && !is_neighbor(call->collective) && (!reduces || &sm_types[PLAIN] == call->send_type) &&
+           !mt_parameter_is("algorithm", "stage") &&
            !(NONBLOCKING == call->variant && mt_parameter_is("mixed_buffers", "1"));
 }
 
