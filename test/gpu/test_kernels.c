@@ -168,7 +168,7 @@ static void run_case(rank_t *rank, mscclpp_team_t *team, memories_t *memories, i
     const bool in_place = random_below(&all, 3) == 0, plain = random_below(&all, 2) == 0;
     memory_t in_kind = MEMORY_DEVICE, out_kind = MEMORY_DEVICE;
     unsigned in_offset = 0, out_offset = 0;
-    mscclpp_allreduce_args_t args;
+    mscclpp_allreduce_args_t args = {.early = false};
     unsigned char *host = malloc(room()), *area = malloc(room()), *expected = malloc(room());
     mscclpp_status_t status;
     const char *wrong;

@@ -334,7 +334,7 @@ static bool call(runner_t *runner, const case_t *c, user_buffer_t *in, user_buff
 {
     const int rank = runner->rank->rank;
     const unsigned char *operand = runner->state->operand[rank];
-    mscclpp_allreduce_args_t args;
+    mscclpp_allreduce_args_t args = {.early = false};
     mscclpp_status_t status;
     unsigned char *before;
     char what[128];

@@ -1,4 +1,5 @@
 #include "test/host/port_rank.h"
+#include "mca/common/base/clock.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -32,10 +33,7 @@ static void *device_memory(const port_rank_t *port, size_t size)
 
 double port_rank_now(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return mscclpp_now();
 }
 
 static void progress(void *context)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/task/links.h"
 #include "mca/common/group/admission.h"
 #include "test/host/faulty_gpu.h"
@@ -39,14 +40,6 @@ typedef struct {
 
 static process_t processes[RANKS];
 static _Thread_local process_t *mine;
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* As a driver does it: while somebody waits for all kernels to end, none starts. */
 static void begin_kernel(process_t *process)
@@ -297,9 +290,9 @@ static void wait_in_set_up(rank_t *rank)
 
 static void *full_main(void *argument)
 {
-    const double until = now() + LONG_WAIT;
+    const double until = mscclpp_now() + LONG_WAIT;
 
-    while (now() < until) {
+    while (mscclpp_now() < until) {
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
     empty(argument);
@@ -341,7 +334,7 @@ static void wait_in_vain(rank_t *rank)
         CHECK(fill(mine));
     }
     meet(rank);
-    started = now();
+    started = mscclpp_now();
     status = try_team(rank, rank->config, &team);
     if (in_call) {
         CHECK_EQ(status, MSCCLPP_OK);
@@ -350,15 +343,15 @@ static void wait_in_vain(rank_t *rank)
             CHECK(fill(mine));
         }
         meet(rank);
-        started = now();
+        started = mscclpp_now();
         status = team != NULL ? mscclpp_allreduce(team, &args) : MSCCLPP_ERR_INVALID;
         CHECK(status == MSCCLPP_ERR_TIMEOUT || status == MSCCLPP_ERR_PEER);
         mscclpp_team_destroy(team);
     } else {
         CHECK_EQ(status, MSCCLPP_ERR_NOT_SUPPORTED);
     }
-    CHECK(now() - started >= rank->config->timeout);
-    CHECK(now() - started < rank->config->timeout + (process_state_slow() ? 30 : 8));
+    CHECK(mscclpp_now() - started >= rank->config->timeout);
+    CHECK(mscclpp_now() - started < rank->config->timeout + (process_state_slow() ? 30 : 8));
     meet(rank);
     if (rank->rank == 0) {
         empty(mine);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mca/common/base/clock.h"
 #include "test/host/elements.h"
 #include "test/host/matrix.h"
 #include "test/host/process_state.h"
@@ -27,14 +28,6 @@ static struct {
     bool quick;
     bool slow; /* all grids, more cases */
 } options;
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void usage(void)
 {
@@ -242,7 +235,7 @@ int main(int argc, char **argv)
 {
     const size_t mib = (size_t)1 << 20;
     int algo, i, grid, cases, groups = 0, failed = 0;
-    double started = now();
+    double started = mscclpp_now();
 
     parse(argc, argv);
     if (options.group.seed == 0) {
@@ -294,6 +287,6 @@ int main(int argc, char **argv)
     }
     __atomic_add_fetch(&unit_passed, groups - failed, __ATOMIC_RELAXED);
     __atomic_add_fetch(&unit_failed, failed, __ATOMIC_RELAXED);
-    printf("%d cases in %d groups, %.1f s\n", matrix_case_count(), groups, now() - started);
+    printf("%d cases in %d groups, %.1f s\n", matrix_case_count(), groups, mscclpp_now() - started);
     return unit_end();
 }

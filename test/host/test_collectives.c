@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "device/types/nodes.h"
+#include "mca/common/base/clock.h"
 #include "test/host/coll_end.h"
 #include "test/host/covering.h"
 #include "test/host/elements.h"
@@ -57,14 +58,6 @@ enum {
 
 static const char *const dim_names[DIMS] = {"collective", "algorithm", "ranks",  "grid", "size", "type",   "operation",
                                             "place",      "input",     "output", "root", "kind", "layout", "served"};
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void choice_of(const int *row, case_choice_t *choice)
 {
@@ -283,15 +276,15 @@ static void run_rows(int (*rows)[COVERING_DIMS], int count)
 
 static void run_matrix(const covering_t *covering)
 {
-    const double started = now();
+    const double started = mscclpp_now();
     covering_result_t result;
 
     over_nodes = covering == &nodes_matrix;
     covering_build(covering, base_seed, &result);
     printf("%d cases cover %d pairs, %d others cannot be; %.1f s\n", result.count, result.pairs, result.impossible,
-           now() - started);
+           mscclpp_now() - started);
     run_rows(result.rows, result.count);
-    printf("%.1f s\n", now() - started);
+    printf("%.1f s\n", mscclpp_now() - started);
     free(result.rows);
 }
 

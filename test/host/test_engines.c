@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/engine/engine.h"
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
@@ -29,14 +30,6 @@ static void log_sink(void *context, mscclpp_log_level_t level, const char *line)
     if (strstr(line, "copy engines do not serve") != NULL) {
         __atomic_add_fetch(&refusals, 1, __ATOMIC_RELAXED);
     }
-}
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static void configure(mscclpp_config_t *config, int blocks, int threads)
@@ -79,12 +72,12 @@ static void inject(rank_t *rank)
     rank->gpu = &faulty_gpu_ops;
     traffic_open(&traffic, create_team(rank), 20000, USER_DEVICE);
     meet(rank);
-    started = now();
+    started = mscclpp_now();
     if (culprit) {
         faulty_arm(injection->function, injection->nth, MSCCLPP_ERR_DEVICE);
     }
     injection->called[rank->rank] = traffic_call(&traffic, 15000, &right);
-    injection->seconds[rank->rank] = now() - started;
+    injection->seconds[rank->rank] = mscclpp_now() - started;
     if (culprit) {
         injection->happened = faulty_disarm();
     }

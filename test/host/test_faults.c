@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/transport/transport.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
@@ -26,14 +27,6 @@ static void explain(const char *what, int failed_before)
     if (__atomic_load_n(&unit_failed, __ATOMIC_RELAXED) != failed_before) {
         fprintf(stderr, "in %s; logged:\n%s", what, log_record_text());
     }
-}
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static void wait_for(double seconds)
@@ -70,11 +63,11 @@ typedef struct {
 
 static mscclpp_status_t timed_call(const rank_t *rank, plan_t *plan, traffic_t *traffic, uint64_t count)
 {
-    double started = now();
+    double started = mscclpp_now();
     bool right = false;
     mscclpp_status_t status = traffic_call(traffic, count, &right);
 
-    plan->seconds[rank->rank] = now() - started;
+    plan->seconds[rank->rank] = mscclpp_now() - started;
     plan->status[rank->rank] = status;
     if (status == MSCCLPP_OK) {
         CHECK(right);
@@ -105,11 +98,11 @@ static void miss_a_call(rank_t *rank)
     meet(rank);
     /* A team that has failed serves nobody, and says so at once. */
     if (rank->rank != plan->culprit) {
-        double started = now();
+        double started = mscclpp_now();
 
         CHECK(mscclpp_team_broken(traffic.team));
         CHECK_EQ(traffic_call(&traffic, 10, &right), MSCCLPP_ERR_PEER);
-        CHECK(now() - started < TIMEOUT);
+        CHECK(mscclpp_now() - started < TIMEOUT);
     }
     meet(rank);
     traffic_close(&traffic);
@@ -157,9 +150,10 @@ static void come_late(rank_t *rank)
     traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
     meet(rank);
     if (rank->rank == plan->culprit) {
-        double until = now() + plan->delay;
+        double until = mscclpp_now() + plan->delay;
 
-        while (now() < until && log_record_count(MSCCLPP_LOG_WARN, "have not arrived: 1", " has waited ") == 0) {
+        while (mscclpp_now() < until &&
+               log_record_count(MSCCLPP_LOG_WARN, "have not arrived: 1", " has waited ") == 0) {
             wait_for(WARN_AFTER);
         }
     }
@@ -360,7 +354,7 @@ static void inject(rank_t *rank)
 {
     injection_t *injection = rank->argument;
     mscclpp_team_t *team = NULL;
-    double started = now();
+    double started = mscclpp_now();
     traffic_t traffic;
     bool right = false;
 
@@ -369,7 +363,7 @@ static void inject(rank_t *rank)
         faulty_arm(injection->function, injection->nth, MSCCLPP_ERR_DEVICE);
     }
     injection->created[rank->rank] = try_team(rank, rank->config, &team);
-    injection->seconds[rank->rank] = now() - started;
+    injection->seconds[rank->rank] = mscclpp_now() - started;
     if (rank->rank == injection->culprit && !injection->in_call) {
         injection->happened = faulty_disarm();
     }
@@ -382,13 +376,13 @@ static void inject(rank_t *rank)
     CHECK(right);
     meet(rank);
     if (injection->in_call) {
-        started = now();
+        started = mscclpp_now();
         if (rank->rank == injection->culprit) {
             faulty_arm(injection->function, injection->nth, MSCCLPP_ERR_DEVICE);
         }
         right = false;
         injection->called[rank->rank] = traffic_call(&traffic, 15000, &right);
-        injection->seconds[rank->rank] = now() - started;
+        injection->seconds[rank->rank] = mscclpp_now() - started;
         if (rank->rank == injection->culprit) {
             injection->happened = faulty_disarm();
         }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "device/types/linger.h"
+#include "mca/common/base/clock.h"
 #include "mca/common/run/linger.h"
 #include "test/host/elements.h"
 #include "test/host/faulty_gpu.h"
@@ -92,18 +93,10 @@ static void call_on(rank_t *rank, traffic_t *traffic, int i, uint64_t count)
     }
 }
 
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* True on all ranks alike, once the time is up; asked after each call. */
 static bool is_over(rank_t *rank, int calls, double started)
 {
-    return calls % LOOK_CALLS == 0 && meet_any(rank, now() - started > STORM_SECONDS);
+    return calls % LOOK_CALLS == 0 && meet_any(rank, mscclpp_now() - started > STORM_SECONDS);
 }
 
 static void storm(rank_t *rank)
@@ -112,7 +105,7 @@ static void storm(rank_t *rank)
     uint64_t shared = 11, own = (uint64_t)rank->rank + 5;
     traffic_t traffic[TEAMS];
     int i, t, teams = plan->alone ? 1 : TEAMS;
-    const double started = now();
+    const double started = mscclpp_now();
 
     for (t = 0; t < teams; ++t) {
         traffic_open(&traffic[t], create_team(rank), MAX_COUNT, t == 0 ? USER_DEVICE : USER_EXACT);

@@ -103,7 +103,7 @@ static uint32_t value(uint64_t call, uint64_t count, uint64_t u)
 
 static bool look_alike(mscclpp_team_t *team, uint32_t *in, uint32_t *out, uint64_t call, uint64_t count)
 {
-    mscclpp_allreduce_args_t args;
+    mscclpp_allreduce_args_t args = {.early = false};
     uint64_t i;
 
     for (i = 0; i < count; ++i) {

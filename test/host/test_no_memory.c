@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mca/common/base/clock.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
 #include "test/host/rank_threads.h"
@@ -112,14 +113,6 @@ static int count_blame(int rank)
     return blame;
 }
 
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 typedef struct {
     int culprit; /* equal to the number of ranks: all of them */
     int nth;
@@ -181,14 +174,14 @@ static void set_up(rank_t *rank)
     rank->oob.post_message = post_unharmed;
     rank->oob.allgather = gather_or_abstain;
     meet(rank);
-    started = now();
+    started = mscclpp_now();
     happened = false;
     if (rank->rank == plan->culprit || rank->size == plan->culprit) {
         *(plan->in_exchange ? &exchanges_left : &left) = plan->nth;
     }
     plan->created[rank->rank] = try_team(rank, rank->config, &team);
     left = exchanges_left = 0;
-    plan->seconds[rank->rank] = now() - started;
+    plan->seconds[rank->rank] = mscclpp_now() - started;
     if (happened) {
         __atomic_store_n(&plan->reached, true, __ATOMIC_RELAXED);
     }

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "mca/common/base/clock.h"
 #include "mca/common/setup/setup.h"
 
 #include "mca/common/fabric/fabric.h"
@@ -58,14 +59,6 @@ static double slowness = 1;
 static double deadline = 8; /* seconds; parameter timeout */
 static int world_size, world_rank;
 static unsigned survivors; /* that lived to tell */
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void barrier(void)
 {
@@ -141,7 +134,7 @@ static int run_rank(const plan_t *plan)
     mscclpp_team_t *team;
     mscclpp_status_t status;
     int32_t *in = calloc(COUNT, sizeof(*in)), *out = calloc(COUNT, sizeof(*out));
-    double started = now();
+    double started = mscclpp_now();
     unsigned call = 0;
 
     mscclpp_log_set(take_line, NULL, MSCCLPP_LOG_INFO);
@@ -181,7 +174,7 @@ static int run_rank(const plan_t *plan)
 
         ++call;
         in[0] = world_rank + (int)call;
-        started = now();
+        started = mscclpp_now();
         status = mscclpp_allreduce(team, &args);
         if (status == MSCCLPP_OK && out[0] != world_size * (world_size - 1) / 2 + world_size * (int)call) {
             return 4;
@@ -189,7 +182,7 @@ static int run_rank(const plan_t *plan)
         world->served[world_rank] = call;
     } while (status == MSCCLPP_OK);
     world->status[world_rank] = (int)status;
-    world->seconds[world_rank] = now() - started;
+    world->seconds[world_rank] = mscclpp_now() - started;
     mscclpp_team_destroy(team);
     mscclpp_team_finalize(0.1);
     free(in);

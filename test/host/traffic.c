@@ -71,7 +71,7 @@ bool traffic_verify(const traffic_t *traffic, uint64_t count)
 
 mscclpp_status_t traffic_call(traffic_t *traffic, uint64_t count, bool *right_p)
 {
-    mscclpp_allreduce_args_t args;
+    mscclpp_allreduce_args_t args = {.early = false};
     mscclpp_status_t status;
 
     prepare(traffic, count, &args);
@@ -84,7 +84,7 @@ mscclpp_status_t traffic_call(traffic_t *traffic, uint64_t count, bool *right_p)
 
 mscclpp_status_t traffic_enqueue(traffic_t *traffic, uint64_t count, mscclpp_gpu_stream_t *stream)
 {
-    mscclpp_allreduce_args_t args;
+    mscclpp_allreduce_args_t args = {.early = false};
 
     prepare(traffic, count, &args);
     return mscclpp_allreduce_enqueue(traffic->team, &args, stream);

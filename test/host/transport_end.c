@@ -13,6 +13,7 @@
 
 #include "mca/common/base/log.h"
 #include "test/host/process_state.h"
+#include "mca/common/base/clock.h"
 
 #define MESSAGE_MAX 4096
 
@@ -91,10 +92,7 @@ void end_tolerate_no_more(end_t *end)
 
 double end_now(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return mscclpp_now();
 }
 
 void end_turn(end_t *end)

@@ -45,6 +45,7 @@ cases_requests() {
     local n
     for n in 2 3 4; do
         run "request:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_request"
+        run "persistent:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_persistent"
         run "request:threads:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_request" \
             --threads
     done
@@ -52,10 +53,16 @@ cases_requests() {
         --mca coll_mscclpp_twophase_max 16k "$bindir/test_request"
     run "request:renewal" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_request"
+    run "persistent:restarts" 240 -n 2 "${forced[@]}" "$bindir/test_persistent" --restarts 100000
+    run "persistent:late" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_persistent" --late
     run "request:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_request"
+    run "persistent:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_persistent"
+    run "persistent:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_persistent"
     run "request:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_request"
     run "request:zerocopy" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_request"
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    run "persistent:alone" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_twin_blocks 2 \
+        "$bindir/test_persistent"
     run "request:alone" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_twin_blocks 2 \
         "$bindir/test_request"
     run "request:alone:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_linger on \

@@ -94,6 +94,8 @@ run counts:2 -n 2 --map-by node "$bindir/test_counts"
 run counts:4 -n 4 --map-by node "$bindir/test_counts"
 run types_ops:3 -n 3 --map-by node "$bindir/test_types_ops"
 run counts:uneven -n 6 --map-by slot "$bindir/test_counts" quick
+run collectives:3 -n 3 --map-by node "$bindir/test_stage"
+run collectives:uneven -n 5 --map-by slot "$bindir/test_silent" 150
 run comms:3 -n 3 --map-by node "$bindir/test_comms"
 run threads:4 -n 4 --map-by node "$bindir/test_threads"
 run late:4 -n 4 --map-by node --mca coll_mscclpp_timeout 8 "$bindir/test_late" timeout 20 later

@@ -9,10 +9,15 @@
 #include "test/mpi/mpi_types.h"
 
 static unsigned calls;
+static uint64_t served;
 
+/* Open MPI's own calls, such as those of MPI_Comm_split, do not count, which kernels of the twin may serve as well. */
 static void verify(const mt_call_t *call)
 {
+    const uint64_t before = mt_served(call->comm);
+
     mt_verify(call);
+    served += mt_served(call->comm) - before;
     ++calls;
 }
 
@@ -100,15 +105,11 @@ static void refusals(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t served;
-
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
-    served = mt_served(MPI_COMM_WORLD);
     counts();
     operations();
     communicators();
     refusals();
-    served = mt_served(MPI_COMM_WORLD) - served;
     MT_CHECK(calls == served, "kernels served %llu of %u calls", (unsigned long long)served, calls);
     return mt_finish();
 }

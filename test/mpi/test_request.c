@@ -1,6 +1,6 @@
 /*
  * Nonblocking calls that kernels serve: started without waiting for anybody, several at once on one communicator and on
- * several, ended in any order, and beside blocking ones.
+ * several, ended in any order, and beside blocking ones. --threads: from several threads, too.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -8,106 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "test/mpi/mpi_test.h"
+#include "test/mpi/mpi_sums.h"
 
 #define THREADS 4
 
 /* What calls of one test are told from those of the others by. */
 static int salt;
-
-static unsigned value(int rank, int index, int call)
-{
-    return (unsigned)mt_mix((uint64_t)rank, (uint64_t)index, (uint64_t)call) % 100000;
-}
-
-/* One sum under way. */
-typedef struct {
-    int count;
-    int call;
-    mt_buffer_t send;
-    mt_buffer_t recv;
-    MPI_Request request;
-} sum_t;
-
-static void sum_make(sum_t *sum, int count, int call)
-{
-    unsigned *host = mt_host_alloc(sizeof(int) * (size_t)count);
-
-    sum->count = count;
-    sum->call = call;
-    sum->send = mt_buffer_alloc(MT_DEVICE, sizeof(int) * (size_t)count, 0);
-    sum->recv = mt_buffer_alloc(MT_DEVICE, sizeof(int) * (size_t)count, 0);
-    for (int i = 0; i < count; ++i) {
-        host[i] = value(mt_rank, i, call);
-    }
-    mt_buffer_put(&sum->send, host, sizeof(int) * (size_t)count);
-    mt_buffer_set(&sum->recv, 0x5a);
-    free(host);
-}
-
-static void sum_start(sum_t *sum, MPI_Comm comm)
-{
-    MT_MPI(MPI_Iallreduce(sum->send.data, sum->recv.data, sum->count, MPI_INT, MPI_SUM, comm, &sum->request));
-}
-
-/* Looks at the result of one that is over, and frees its buffers. */
-static void sum_check(sum_t *sum, const char *what)
-{
-    unsigned *host = mt_host_alloc(sizeof(int) * (size_t)sum->count);
-
-    mt_buffer_get(&sum->recv, host, sizeof(int) * (size_t)sum->count);
-    for (int i = 0; i < sum->count; ++i) {
-        unsigned wanted = 0;
-        for (int rank = 0; rank < mt_size; ++rank) {
-            wanted += value(rank, i, sum->call);
-        }
-        if (host[i] != wanted) {
-            mt_fail(__FILE__, __LINE__, "%s: call %d: integer %d of %d is %u and not %u", what, sum->call, i,
-                    sum->count, host[i], wanted);
-            break;
-        }
-    }
-    free(host);
-    mt_buffer_free(&sum->send, "the send buffer of a sum");
-    mt_buffer_free(&sum->recv, "the receive buffer of a sum");
-}
-
-static void sum_wait(sum_t *sum, const char *what)
-{
-    MT_MPI(MPI_Wait(&sum->request, MPI_STATUS_IGNORE));
-    sum_check(sum, what);
-}
-
-/* A blocking one. */
-static void sum_now(int count, int call, MPI_Comm comm, const char *what)
-{
-    sum_t sum;
-
-    sum_make(&sum, count, call);
-    MT_MPI(MPI_Allreduce(sum.send.data, sum.recv.data, count, MPI_INT, MPI_SUM, comm));
-    sum_check(&sum, what);
-}
-
-/* Kernels have served exactly so many calls since, and nothing was staged. */
-typedef struct {
-    uint64_t served;
-    uint64_t staged;
-} counts_t;
-
-static counts_t counts_now(void)
-{
-    return (counts_t){.served = mt_served(MPI_COMM_WORLD), .staged = mt_staged(MPI_COMM_WORLD)};
-}
-
-static void counts_check(counts_t before, uint64_t calls, const char *what)
-{
-    const counts_t now = counts_now();
-
-    MT_CHECK(now.served - before.served == calls && now.staged == before.staged,
-             "%s: kernels served %llu calls of %llu, %llu were staged", what,
-             (unsigned long long)(now.served - before.served), (unsigned long long)calls,
-             (unsigned long long)(now.staged - before.staged));
-}
 
 /* Nobody can send before the ranks have started a call that they have no team for yet: making it must not wait. */
 static void first_of_communicator(void)

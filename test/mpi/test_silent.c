@@ -9,7 +9,7 @@
 
 #include "test/mpi/mpi_test.h"
 
-#define ROUNDS 1500
+#define ROUNDS 1500 /* unless an argument says otherwise */
 #define COUNT_MAX 5
 #define RANKS_MAX 64
 #define FIRST_COMMS 12
@@ -130,10 +130,11 @@ int main(int argc, char **argv)
 {
     const size_t size = sizeof(int) * COUNT_MAX * RANKS_MAX;
     mt_buffer_t send, recv;
-    int one = 1;
+    int one = 1, rounds;
     int *host;
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     MT_CHECK(mt_size <= RANKS_MAX, "at most %d ranks", RANKS_MAX);
     send = mt_buffer_alloc(MT_DEVICE, size, 0);
     recv = mt_buffer_alloc(MT_DEVICE, size, 0);
@@ -143,10 +144,10 @@ int main(int argc, char **argv)
     /* Those that pass something make the ranks a team. */
     mt_buffer_put(&send, &one, sizeof(one));
     MT_MPI(MPI_Allreduce(send.data, recv.data, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
-    for (int round = 0; round < ROUNDS; ++round) {
+    for (int round = 0; round < rounds; ++round) {
         one_round(MPI_COMM_WORLD, round, &send, &recv, host);
     }
-    MT_CHECK(mt_served(MPI_COMM_WORLD) > ROUNDS / 4, "%llu calls served",
+    MT_CHECK(mt_served(MPI_COMM_WORLD) > (uint64_t)rounds / 4, "%llu calls served",
              (unsigned long long)mt_served(MPI_COMM_WORLD));
     mt_buffer_free(&send, "the send buffer");
     mt_buffer_free(&recv, "the receive buffer");

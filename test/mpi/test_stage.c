@@ -26,7 +26,7 @@ static char *images[2];
 static char *seen;
 static long passed, failed, staged_calls, served_calls;
 static bool all_device; /* the twin, unless --kinds says that coll_mscclpp_twin_shared_only is set */
-static bool without; /* the component: shows what Open MPI alone gets wrong */
+static bool without;    /* the component: shows what Open MPI alone gets wrong */
 
 /* ---- The calls ---- */
 
@@ -150,8 +150,11 @@ static bool kernels_may_serve(const call_t *call)
                          REDUCE == call->collective || REDUCE_SCATTER == call->collective ||
                          REDUCE_SCATTER_BLOCK == call->collective;
 
-    return PERSISTENT != call->variant && !call->group->inter && !is_neighbor(call->collective) &&
-           (!reduces || &sm_types[PLAIN] == call->send_type) && !mt_parameter_is("algorithm", "stage") &&
+    if (PERSISTENT == call->variant && call->group->own_size > 1 && !mt_parameter_is("ranks_per_node", "0")) {
+        return false; /* between nodes they are staged */
+    }
+    return !call->group->inter && !is_neighbor(call->collective) && (!reduces || &sm_types[PLAIN] == call->send_type) &&
+           !mt_parameter_is("algorithm", "stage") &&
            !(NONBLOCKING == call->variant && mt_parameter_is("mixed_buffers", "1"));
 }
 

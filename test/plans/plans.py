@@ -1,87 +1,9 @@
 """Small execution plans, written out by hand for the tests: one for each way of moving data."""
+import os
+import sys
 
-
-class Block:
-    def __init__(self, rank):
-        self.rank, self.ops = rank, []
-        self.channels, self.remotes = {}, {}
-
-    def _place(self, tables, kind, number):
-        table = tables.setdefault(kind, [])
-        if number not in table:
-            table.append(number)
-        return table.index(number)
-
-    def op(self, name, **keys):
-        self.ops.append(dict(name=name, **keys))
-
-    def sync(self, name, kind, numbers):
-        self.op(name, channel_type=kind, channel_ids=[self._place(self.channels, kind, n) for n in numbers])
-
-    def nop(self):
-        self.op("nop")
-
-    def remote(self, kind, rank, buffer, index, size=1):
-        number = self.rank.remote(rank, buffer, kind)
-        return {"buffer_id": self._place(self.remotes, kind, number), "index": index, "size": size}
-
-    def multicast(self, number, index, size=1):
-        return {"switch_channel_id": self._place(self.channels, "switch", number), "index": index, "size": size}
-
-    def move(self, name, src, dst, kind=None, channels=(), **keys):
-        if kind:
-            keys["channel_type"] = kind
-        if channels:
-            keys["channel_ids"] = [self._place(self.channels, kind, n) for n in channels]
-        self.op(name, src_buff=src, dst_buff=dst, **keys)
-
-    def out(self, position):
-        return {"id": position, "ops": self.ops,
-                "channels": [{"channel_type": k, "channel_ids": v} for k, v in self.channels.items()],
-                "remote_buffer_refs": [{"access_channel_type": k, "remote_buffer_ids": v}
-                                       for k, v in self.remotes.items()]}
-
-
-class Rank:
-    def __init__(self, number, inputs, outputs, scratch):
-        self.number, self.chunks = number, (inputs, outputs, scratch)
-        self.blocks, self.peers, self.remotes, self.groups, self.semaphores = [], {}, [], [], []
-
-    def block(self):
-        self.blocks.append(Block(self))
-        return self.blocks[-1]
-
-    def channel(self, kind, peer):
-        self.peers.setdefault(kind, []).append(peer)
-        return len(self.peers[kind]) - 1
-
-    def remote(self, rank, buffer, kind):
-        for number, entry in enumerate(self.remotes):
-            if (entry["rank"], entry["type"]) == (rank, buffer):
-                if kind not in entry["access_channel_types"]:
-                    entry["access_channel_types"].append(kind)
-                return number
-        self.remotes.append({"rank": rank, "type": buffer, "access_channel_types": [kind]})
-        return len(self.remotes) - 1
-
-    def out(self):
-        inputs, outputs, scratch = self.chunks
-        channels = [{"channel_type": k, "connected_to": v} for k, v in self.peers.items()]
-        channels += [{"channel_type": "switch", "buffer_type": buffer,
-                      "rank_groups": [{"size": len(ranks), "ranks": ranks}]} for buffer, ranks in self.groups]
-        return {"id": self.number, "input_chunks": inputs, "output_chunks": outputs, "scratch_chunks": scratch,
-                "channels": channels, "remote_buffers": self.remotes,
-                "semaphores": [{"init_value": v} for v in self.semaphores],
-                "threadblocks": [block.out(i) for i, block in enumerate(self.blocks)]}
-
-
-def local(kind, index, size=1):
-    return {"type": kind, "index": index, "size": size}
-
-
-def plan(name, collective, ranks, protocol="Simple", inplace=False, **keys):
-    return {"name": name, "collective": collective, "protocol": protocol, "inplace": inplace,
-            "gpus": [rank.out() for rank in ranks], **keys}
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+from mscclpp_plans.channels import Rank, assemble, local  # noqa: E402
 
 
 def peers_of(r, n):
@@ -113,7 +35,7 @@ def allgather_put(n=2):
                    "memory")
         block.move("copy", [local("i", 0)], [local("o", r)])
         finish(block, channels)
-    return plan("allgather_put", "allgather", ranks)
+    return assemble("allgather_put", "allgather", ranks)
 
 
 def allreduce_rres(n=2, group=1):
@@ -128,7 +50,7 @@ def allreduce_rres(n=2, group=1):
             keys = {"tbg_info": {"tb_id": part, "tbg_size": group}} if group > 1 else {}
             block.move("rres", [local("i", r)] + remote, [local("i", r)] + remote, "memory", reduce_op="sum", **keys)
             finish(block, channels)
-    return plan("allreduce_rres", "allreduce", ranks, inplace=True)
+    return assemble("allreduce_rres", "allreduce", ranks, inplace=True)
 
 
 def allreduce_oneshot(n=2, halves=True):
@@ -142,7 +64,7 @@ def allreduce_oneshot(n=2, halves=True):
                    [block.remote("memory", p, "s", r * n, n) for p in peers_of(r, n)], "memory")
         block.move("repkt", [local("i", 0, n)] + [local("s", p * n, n) for p in peers_of(r, n)],
                    [local("i", 0, n)], reduce_op="sum")
-    return plan("allreduce_oneshot", "allreduce", ranks, "LL", True, use_double_scratch_buffer=halves)
+    return assemble("allreduce_oneshot", "allreduce", ranks, "LL", True, use_double_scratch_buffer=halves)
 
 
 def allreduce_oneshot_uneven():
@@ -168,7 +90,7 @@ def reducescatter_barrier(n=2):
             block.move("re", [local("i", r)] + [local("s", p) for p in peers_of(r, n)], [local("o", 0)],
                        reduce_op="sum", **group)
             finish(block, channels)
-    return plan("reducescatter_barrier", "reducescatter", ranks)
+    return assemble("reducescatter_barrier", "reducescatter", ranks)
 
 
 def alltoall_port(n=2):
@@ -187,7 +109,7 @@ def alltoall_port(n=2):
         block.move("copy", [local("i", r)], [local("o", r)])
         block.sync("wait", "port", channels)
         block.nop()
-    return plan("alltoall_port", "alltoall", ranks)
+    return assemble("alltoall_port", "alltoall", ranks)
 
 
 def allreduce_pipeline(credits=2):
@@ -204,19 +126,19 @@ def allreduce_pipeline(credits=2):
         {"name": "sem_acquire", "semaphore_ids": [1]}, {"name": "nop"},
         {"name": "copy", "src_buff": [local("s", 0)], "dst_buff": [local("o", 0)]},
         {"name": "nop"}, {"name": "sem_release", "semaphore_ids": [0]}])
-    return plan("allreduce_pipeline", "allreduce", [rank])
+    return assemble("allreduce_pipeline", "allreduce", [rank])
 
 
 def allreduce_switch(n=2):
     ranks = [Rank(r, n, n, 0) for r in range(n)]
     for r, rank in enumerate(ranks):
-        rank.groups = [("i", list(range(n)))]
+        rank.switch("i", range(n))
         channels = [rank.channel("memory", p) for p in peers_of(r, n)]
         block = rank.block()
         handshake(block, channels)
         block.move("glres", [block.multicast(0, r)], [block.multicast(0, r)], "switch", reduce_op="sum")
         finish(block, channels)
-    return plan("allreduce_switch", "allreduce", ranks, inplace=True)
+    return assemble("allreduce_switch", "allreduce", ranks, inplace=True)
 
 
 def as_max(plan_):

@@ -5,18 +5,11 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/ctrl/ctrl.h"
 #include "test/unit/unit.h"
 
 #define RANKS 3
-
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* The embedding runtime's messages: a pipe a rank, whose small writes are whole. */
 static int mail[RANKS][2];
@@ -76,9 +69,9 @@ static void fill_oob(mscclpp_oob_t *oob, int rank, int size, bool messages)
 
 static bool receive(mscclpp_ctrl_t *ctrl, int *peer_p, void *message, size_t *length_p)
 {
-    double deadline = now() + 20;
+    double deadline = mscclpp_now() + 20;
 
-    while (now() < deadline) {
+    while (mscclpp_now() < deadline) {
         mscclpp_status_t status = mscclpp_ctrl_poll(ctrl, peer_p, message, length_p);
         if (status != MSCCLPP_IN_PROGRESS) {
             CHECK_EQ(status, MSCCLPP_OK);
@@ -312,7 +305,7 @@ static void child_main(void *argument)
         CHECK_EQ(seen[rank], rank != child->rank);
     }
     /* What is still on its way out needs this rank's turns. */
-    for (deadline = now() + 0.2; now() < deadline;) {
+    for (deadline = mscclpp_now() + 0.2; mscclpp_now() < deadline;) {
         (void)mscclpp_ctrl_poll(ctrl, &peer, received, &length);
     }
     tell_parent(child);
@@ -323,10 +316,10 @@ static void child_main(void *argument)
 
     /* Sending to the dead neither blocks nor kills; sooner or later it is known. */
     unit_expect_log();
-    for (deadline = now() + 3; status == MSCCLPP_OK && now() < deadline;) {
-        double before = now();
+    for (deadline = mscclpp_now() + 3; status == MSCCLPP_OK && mscclpp_now() < deadline;) {
+        double before = mscclpp_now();
         status = mscclpp_ctrl_post(ctrl, 2, "are you there", 13);
-        CHECK(now() - before < 1);
+        CHECK(mscclpp_now() - before < 1);
         CHECK_EQ(mscclpp_ctrl_poll(ctrl, &peer, received, &length), MSCCLPP_IN_PROGRESS);
         usleep(20000);
     }
@@ -351,10 +344,10 @@ static void child_main(void *argument)
         CHECK(status == MSCCLPP_OK || status == MSCCLPP_ERR_PEER);
         (void)unit_logged();
     }
-    deadline = now() + 5;
+    deadline = mscclpp_now() + 5;
     mscclpp_ctrl_destroy(ctrl);
     mscclpp_ctrl_finalize();
-    CHECK(now() < deadline);
+    CHECK(mscclpp_now() < deadline);
 }
 
 static void wait_children(int first, int last)

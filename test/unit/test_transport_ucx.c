@@ -92,7 +92,7 @@ static void test_full(void)
 static void test_copy_fails(void)
 {
     for (int at = 0; at < 2; ++at) {
-        double deadline = now() + DEADLINE;
+        double deadline = mscclpp_now() + DEADLINE;
         mscclpp_status_t statuses[2] = {MSCCLPP_OK, MSCCLPP_OK};
         side_t sides[2];
         uint64_t ticket;
@@ -107,7 +107,7 @@ static void test_copy_fails(void)
         unit_expect_log();
         (void)sides[0].ops->put(sides[0].conn, sides[0].remotes[0], 0, sides[0].regions[0], 0, 4096);
         (void)sides[0].ops->signal(sides[0].conn, 0);
-        while ((statuses[0] == MSCCLPP_OK || statuses[1] == MSCCLPP_OK) && now() < deadline) {
+        while ((statuses[0] == MSCCLPP_OK || statuses[1] == MSCCLPP_OK) && mscclpp_now() < deadline) {
             for (int i = 0; i < 2; ++i) {
                 mscclpp_status_t status = sides[i].ops->progress(sides[i].transport);
                 statuses[i] = statuses[i] == MSCCLPP_OK ? status : statuses[i];
@@ -206,7 +206,7 @@ static void test_turns(int busy)
 static void send_all(side_t *sides, int from)
 {
     side_t *side = &sides[from];
-    double deadline = now() + DEADLINE;
+    double deadline = mscclpp_now() + DEADLINE;
     uint64_t ticket = 0;
 
     for (unsigned i = 0; i < 4; ++i) {
@@ -218,7 +218,7 @@ static void send_all(side_t *sides, int from)
     REQUIRE(side->ops->flush(side->conn, &ticket) == MSCCLPP_OK);
     while (side->ops->test(side->conn, ticket) == MSCCLPP_IN_PROGRESS) {
         turn(sides);
-        REQUIRE(now() < deadline);
+        REQUIRE(mscclpp_now() < deadline);
     }
     CHECK_EQ(sides[1 - from].tokens[1], 4);
 }

@@ -20,8 +20,8 @@ static void test_leaving(void)
     wait_token(sides, 2, 1);
     settle(sides);
     side_close(&sides[1]);
-    until = now() + 0.5; /* longer than the grace for a good-bye */
-    while (now() < until) {
+    until = mscclpp_now() + 0.5; /* longer than the grace for a good-bye */
+    while (mscclpp_now() < until) {
         CHECK_EQ(sides[0].ops->progress(sides[0].transport), MSCCLPP_OK);
     }
     CHECK_EQ(sides[0].ops->conn_status(sides[0].conn), MSCCLPP_OK);
@@ -100,10 +100,10 @@ static void test_killed(const char *bounce, bool busy)
     close(sockets[1]);
     death.socket = sockets[0];
     open_alone(&side, 0, &death, memory);
-    deadline = now() + DEADLINE;
+    deadline = mscclpp_now() + DEADLINE;
     while (__atomic_load_n(&side.tokens[0], __ATOMIC_ACQUIRE) == 0) {
         REQUIRE(side.ops->progress(side.transport) == MSCCLPP_OK);
-        REQUIRE(now() < deadline);
+        REQUIRE(mscclpp_now() < deadline);
     }
     REQUIRE(send(sockets[0], "", 1, 0) == 1);
     if (busy) {
@@ -112,8 +112,8 @@ static void test_killed(const char *bounce, bool busy)
     }
     unit_expect_log();
     CHECK_EQ(kill(pid, SIGKILL), 0);
-    deadline = now() + DEADLINE;
-    while (status == MSCCLPP_OK && now() < deadline) {
+    deadline = mscclpp_now() + DEADLINE;
+    while (status == MSCCLPP_OK && mscclpp_now() < deadline) {
         status = side.ops->progress(side.transport);
     }
     CHECK_EQ(status, MSCCLPP_ERR_PEER);
@@ -126,9 +126,9 @@ static void test_killed(const char *bounce, bool busy)
     CHECK_EQ(unit_logged(), 1);
     CHECK(strstr(unit_last_line, "rank 1") != NULL);
     CHECK_EQ(waitpid(pid, &gone, 0), pid);
-    deadline = now() + 5;
+    deadline = mscclpp_now() + 5;
     side_close(&side);
-    CHECK(now() < deadline); /* nobody answers, and nobody is waited for */
+    CHECK(mscclpp_now() < deadline); /* nobody answers, and nobody is waited for */
     close(sockets[0]);
 }
 

@@ -52,7 +52,7 @@ static void drop_region(side_t *side, int region)
 /* False, and all closed, where UCX has no need of time to fetch. */
 static bool begin_fetch(side_t *sides)
 {
-    double deadline = now() + DEADLINE;
+    double deadline = mscclpp_now() + DEADLINE;
 
     REQUIRE(sides[0].ops->put_signal(sides[0].conn, sides[0].remotes[1], 0, sides[0].regions[1], 0, LENGTH, 1) ==
             MSCCLPP_OK);
@@ -64,7 +64,7 @@ static bool begin_fetch(side_t *sides)
             return false;
         }
         turn(sides);
-        REQUIRE(now() < deadline);
+        REQUIRE(mscclpp_now() < deadline);
     }
     return true;
 }
@@ -73,7 +73,7 @@ static bool begin_fetch(side_t *sides)
 static void test_target_goes(void)
 {
     mscclpp_status_t statuses[2] = {MSCCLPP_OK, MSCCLPP_OK};
-    double deadline = now() + DEADLINE;
+    double deadline = mscclpp_now() + DEADLINE;
     side_t sides[2];
 
     open_mapped(sides, "always", false);
@@ -82,7 +82,7 @@ static void test_target_goes(void)
     }
     unit_expect_log();
     drop_region(&sides[1], 1);
-    while ((statuses[0] == MSCCLPP_OK || statuses[1] == MSCCLPP_OK) && now() < deadline) {
+    while ((statuses[0] == MSCCLPP_OK || statuses[1] == MSCCLPP_OK) && mscclpp_now() < deadline) {
         for (int i = 0; i < 2; ++i) {
             mscclpp_status_t status = sides[i].ops->progress(sides[i].transport);
             statuses[i] = statuses[i] == MSCCLPP_OK ? status : statuses[i];
@@ -124,9 +124,9 @@ static void lose_target(void *argument)
 static void *keep_moving(void *argument)
 {
     side_t *side = argument;
-    const double until = now() + 0.5;
+    const double until = mscclpp_now() + 0.5;
 
-    while (now() < until) {
+    while (mscclpp_now() < until) {
         CHECK_EQ(side->ops->progress(side->transport), MSCCLPP_OK);
     }
     return NULL;
@@ -178,13 +178,13 @@ static void join_again(side_t *sides, mscclpp_conn_t **peer_conn_p)
 
 static void await_signal(side_t *sides, uint32_t token, uint64_t value)
 {
-    double deadline = now() + DEADLINE;
+    double deadline = mscclpp_now() + DEADLINE;
 
     REQUIRE(sides[0].ops->signal(sides[0].conn, token) == MSCCLPP_OK);
     while (__atomic_load_n(&sides[1].tokens[token], __ATOMIC_ACQUIRE) < value) {
         CHECK_EQ(sides[0].ops->progress(sides[0].transport), MSCCLPP_OK);
         (void)sides[1].ops->progress(sides[1].transport);
-        REQUIRE(now() < deadline);
+        REQUIRE(mscclpp_now() < deadline);
     }
 }
 
@@ -279,7 +279,7 @@ static void test_source_stays(void)
         sides[0].conn = last;
     }
     await_signal(sides, 0, 2);
-    for (double until = now() + 0.5; now() < until;) {
+    for (double until = mscclpp_now() + 0.5; mscclpp_now() < until;) {
         CHECK_EQ(sides[0].ops->progress(sides[0].transport), MSCCLPP_OK);
         (void)sides[1].ops->progress(sides[1].transport);
     }
@@ -308,7 +308,7 @@ static void spy_rkey_destroy(ucp_rkey_h rkey)
 /* The key of a peer's region stays as long as puts by it are under way, and no longer. */
 static void test_remote_goes(void)
 {
-    double deadline = now() + DEADLINE;
+    double deadline = mscclpp_now() + DEADLINE;
     side_t sides[2];
 
     open_mapped(sides, "device", true);
@@ -332,7 +332,7 @@ static void test_remote_goes(void)
     while (rkeys_destroyed < 2) {
         CHECK_EQ(sides[0].ops->progress(sides[0].transport), MSCCLPP_OK);
         (void)sides[1].ops->progress(sides[1].transport);
-        REQUIRE(now() < deadline);
+        REQUIRE(mscclpp_now() < deadline);
     }
     close_mapped(sides);
 }

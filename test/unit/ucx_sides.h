@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/gpu/gpu.h"
 #include "mca/common/transport/transport.h"
 #include "test/unit/unit.h"
@@ -16,14 +17,6 @@
 #define TOKENS 4
 #define DEADLINE 20.0
 #define SMALLEST 65536 /* bytes of bounce memory */
-
-static inline double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* A runtime whose copies are carried out when its stream is asked for the `lag`th time after the last one. */
 #define COPIES_MAX 1024
@@ -285,48 +278,48 @@ static inline void fill(char *memory, size_t length, unsigned seed)
 
 static inline void put(side_t *sides, int to, uint64_t to_at, int from, uint64_t from_at, uint64_t length)
 {
-    double deadline = now() + DEADLINE;
+    double deadline = mscclpp_now() + DEADLINE;
     mscclpp_status_t status;
 
     while ((status = sides[0].ops->put(sides[0].conn, sides[0].remotes[to], to_at, sides[0].regions[from], from_at,
                                        length)) == MSCCLPP_IN_PROGRESS) {
         turn(sides);
-        REQUIRE(now() < deadline);
+        REQUIRE(mscclpp_now() < deadline);
     }
     REQUIRE(status == MSCCLPP_OK);
 }
 
 static inline void signal_token(side_t *sides, uint32_t token)
 {
-    double deadline = now() + DEADLINE;
+    double deadline = mscclpp_now() + DEADLINE;
     mscclpp_status_t status;
 
     while ((status = sides[0].ops->signal(sides[0].conn, token)) == MSCCLPP_IN_PROGRESS) {
         turn(sides);
-        REQUIRE(now() < deadline);
+        REQUIRE(mscclpp_now() < deadline);
     }
     REQUIRE(status == MSCCLPP_OK);
 }
 
 static inline void wait_token(side_t *sides, uint32_t token, uint64_t value)
 {
-    double deadline = now() + DEADLINE;
+    double deadline = mscclpp_now() + DEADLINE;
 
     while (__atomic_load_n(&sides[1].tokens[token], __ATOMIC_ACQUIRE) < value) {
         turn(sides);
-        REQUIRE(now() < deadline);
+        REQUIRE(mscclpp_now() < deadline);
     }
 }
 
 static inline void settle(side_t *sides)
 {
-    double deadline = now() + DEADLINE;
+    double deadline = mscclpp_now() + DEADLINE;
     uint64_t ticket;
 
     REQUIRE(sides[0].ops->flush(sides[0].conn, &ticket) == MSCCLPP_OK);
     while (sides[0].ops->test(sides[0].conn, ticket) == MSCCLPP_IN_PROGRESS) {
         turn(sides);
-        REQUIRE(now() < deadline);
+        REQUIRE(mscclpp_now() < deadline);
     }
     CHECK_EQ(sides[0].ops->test(sides[0].conn, ticket), MSCCLPP_OK);
 }

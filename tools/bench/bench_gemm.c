@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "tools/bench/bench_cuda.h"
+#include "mca/common/base/clock.h"
 
 #define STEP 32
 #define SMALLEST 64
@@ -128,17 +129,16 @@ static bool repeat(int products, void *stream)
 /* Microseconds of one of several products in a row. */
 static bool time_product(int size, void *stream, double *microseconds_p)
 {
-    struct timespec from, to;
+    double from;
 
     if (!bench_gemm_open(size, stream) || !repeat(WARMUP, stream)) {
         return false;
     }
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    from = mscclpp_now();
     if (!repeat(PRODUCTS, stream)) {
         return false;
     }
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    *microseconds_p = (1e6 * (double)(to.tv_sec - from.tv_sec) + 1e-3 * (double)(to.tv_nsec - from.tv_nsec)) / PRODUCTS;
+    *microseconds_p = 1e6 * (mscclpp_now() - from) / PRODUCTS;
     return true;
 }
 

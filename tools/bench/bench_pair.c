@@ -1,4 +1,5 @@
 /* One rank's end of a pair over a port channel: set-up, a kernel that puts, plain copies. */
+#include "mca/common/base/clock.h"
 #include "tools/bench/bench_port.h"
 
 #include <pthread.h>
@@ -462,18 +463,10 @@ bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds,
     return meet(pair);
 }
 
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, double *seconds_p)
 {
     const bench_env_t *env = pair->env;
-    const double start = now();
+    const double start = mscclpp_now();
 
     for (int round = 0; round < rounds; ++round) {
         for (int i = 0; i < copies; ++i) {
@@ -485,6 +478,6 @@ bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, d
             return false;
         }
     }
-    *seconds_p = (now() - start) / rounds;
+    *seconds_p = (mscclpp_now() - start) / rounds;
     return true;
 }

@@ -1,5 +1,6 @@
 /* What measuring is made of: verified calls, timed rounds, their median. */
 #include "tools/bench/bench.h"
+#include "mca/common/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,7 @@
 
 double bench_now(void)
 {
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+    return mscclpp_now();
 }
 
 static int compare_doubles(const void *a, const void *b)

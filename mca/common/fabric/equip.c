@@ -16,10 +16,10 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, mscclpp_dev_po
             const mscclpp_port_params_t params = {
                 .ops = fabric->ops,
                 .transport = fabric->transport,
-                .conn = fabric->conns[node],
+                .conn = fabric->node[node].conn,
                 .region = fabric->region,
                 .region_size = fabric->area_size,
-                .remote = fabric->remotes[node],
+                .remote = fabric->node[node].remote,
                 .remote_size = fabric->area_size,
                 .token = (uint32_t)MSCCLPP_DEV_NODES_NUMBER(count, block, (uint32_t)fabric->nodes.node),
                 .peer = fabric->nodes.owners[node],

@@ -18,6 +18,13 @@ typedef struct {
     mscclpp_shmseg_t *segment; /* that it is; NULL: not shared */
 } mscclpp_fabric_memory_t;
 
+/* What is kept of another node. */
+typedef struct {
+    uint64_t exchanges;       /* its signals in all calls that have ended */
+    mscclpp_conn_t *conn;     /* NULL for the own node */
+    mscclpp_remote_t *remote; /* likewise */
+} mscclpp_fabric_node_t;
+
 /* On ranks that own no shard there is nothing but the node map. */
 struct mscclpp_fabric {
     mscclpp_fabric_t *next; /* in the list of those that mscclpp_fabric_progress_all serves */
@@ -44,11 +51,9 @@ struct mscclpp_fabric {
     mscclpp_fabric_memory_t tokens;
     mscclpp_fabric_memory_t area;
     mscclpp_region_t *region;
-    uint64_t exchanges[MSCCLPP_DEV_MAX_RANKS];        /* signals of each node in all calls that have ended */
-    mscclpp_conn_t *conns[MSCCLPP_DEV_MAX_RANKS];     /* of each node, NULL for the own one */
-    mscclpp_remote_t *remotes[MSCCLPP_DEV_MAX_RANKS]; /* likewise */
-    bool maps;                                        /* kernels reach other nodes' slots for packets */
-    char *mapped[MSCCLPP_DEV_NODES_MAPPED];           /* as they see them */
+    mscclpp_fabric_node_t *node;            /* one for each node, behind this struct */
+    bool maps;                              /* kernels reach other nodes' slots for packets */
+    char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* as they see them */
     mscclpp_proxy_t *proxy;
     mscclpp_ctrl_t *ctrl; /* the group's, which outlives this; NULL: none */
     bool in_call;         /* atomic */

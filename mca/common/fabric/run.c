@@ -99,14 +99,14 @@ void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
     int i;
 
     for (i = 0; i < fabric->nodes.count; ++i) {
-        if (fabric->remotes[i] != NULL) {
-            fabric->ops->remote_destroy(fabric->remotes[i]);
+        if (fabric->node[i].remote != NULL) {
+            fabric->ops->remote_destroy(fabric->node[i].remote);
         }
-        if (fabric->conns[i] != NULL) {
-            fabric->ops->conn_destroy(fabric->conns[i]);
+        if (fabric->node[i].conn != NULL) {
+            fabric->ops->conn_destroy(fabric->node[i].conn);
         }
-        fabric->remotes[i] = NULL;
-        fabric->conns[i] = NULL;
+        fabric->node[i].remote = NULL;
+        fabric->node[i].conn = NULL;
     }
     if (fabric->region != NULL) {
         fabric->ops->region_destroy(fabric->region);
@@ -222,7 +222,7 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
     uint32_t node;
 
     for (node = 0; node < nodes && choice->epochs == 0; ++node) {
-        fabric->exchanges[node] +=
+        fabric->node[node].exchanges +=
             MSCCLPP_DEV_NODES_SIGNALS(pattern, nodes, (uint32_t)fabric->nodes.node, node, (shard + tile - 1) / tile, 1);
     }
 }
@@ -332,7 +332,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_l
     }
     mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
     for (node = 0; node < fabric->nodes.count; ++node) {
-        fabric->exchanges[node] += tiles;
+        fabric->node[node].exchanges += tiles;
     }
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;

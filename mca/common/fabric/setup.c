@@ -177,9 +177,9 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, addres
             continue;
         }
         length = sizeof(addresses[node].bytes);
-        status = ops->conn_create(fabric->transport, fabric->nodes.owners[node], &fabric->conns[node]);
+        status = ops->conn_create(fabric->transport, fabric->nodes.owners[node], &fabric->node[node].conn);
         if (status == MSCCLPP_OK) {
-            status = ops->conn_address(fabric->conns[node], addresses[node].bytes, &length);
+            status = ops->conn_address(fabric->node[node].conn, addresses[node].bytes, &length);
             addresses[node].length = length;
         }
     }
@@ -213,9 +213,10 @@ static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const char *all, size_t
         if (node == fabric->nodes.node) {
             continue;
         }
-        status = ops->conn_connect(fabric->conns[node], address->bytes, address->length);
+        status = ops->conn_connect(fabric->node[node].conn, address->bytes, address->length);
         if (status == MSCCLPP_OK) {
-            status = ops->remote_create(fabric->conns[node], reach->key, reach->key_length, &fabric->remotes[node]);
+            status =
+                ops->remote_create(fabric->node[node].conn, reach->key, reach->key_length, &fabric->node[node].remote);
         }
     }
     return status;
@@ -236,7 +237,7 @@ static bool map_packets(mscclpp_fabric_t *fabric)
         void *packets = NULL;
 
         if (node != fabric->nodes.node) {
-            status = fabric->ops->remote_map(fabric->remotes[node], fabric->packets_offset, length, &packets);
+            status = fabric->ops->remote_map(fabric->node[node].remote, fabric->packets_offset, length, &packets);
         }
         fabric->mapped[node] = packets;
     }
@@ -342,7 +343,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
 {
     mscclpp_group_t *group = runner->group;
     const mscclpp_oob_t *oob = &group->oob;
-    mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric));
+    mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric) + (size_t)nodes->count * sizeof(*fabric->node));
     mscclpp_status_t status = fabric != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
 
     if (status != MSCCLPP_OK) {
@@ -353,6 +354,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
         free(fabric);
         return status;
     }
+    fabric->node = (mscclpp_fabric_node_t *)(void *)(fabric + 1);
     fabric->runner = runner;
     fabric->group = group;
     fabric->nodes = *nodes;

@@ -123,7 +123,8 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     }
     for (node = 0; node < fabric->nodes.count; ++node) {
         if (node != fabric->nodes.node &&
-            !(packets ? has_packets(fabric, node) : count_signals(fabric, tokens, node) > fabric->exchanges[node])) {
+            !(packets ? has_packets(fabric, node)
+                      : count_signals(fabric, tokens, node) > fabric->node[node].exchanges)) {
             absent |= (uint64_t)1 << fabric->nodes.owners[node];
         }
     }

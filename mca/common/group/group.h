@@ -36,7 +36,7 @@ typedef struct {
     int rank; /* among the ranks of the node, as is every index below */
     int size;
     int members[MSCCLPP_DEV_MAX_RANKS]; /* the ranks of the node, as the communicator numbers them, for messages */
-    int leaders[MSCCLPP_DEV_MAX_RANKS]; /* the first rank of each other node, as the communicator numbers it */
+    int *leaders; /* the first rank of each other node, as the communicator numbers it; behind the team */
     int leader_count;
     bool on_twin;
     bool traced;    /* a tool watches the kernels of this rank */

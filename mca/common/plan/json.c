@@ -6,7 +6,7 @@
 
 #include "mca/common/plan/plan.h"
 
-#if MSCCLPP_HAVE_YAJL
+#ifdef MSCCLPP_HAVE_YAJL
 #include <yajl/yajl_parse.h>
 #endif
 
@@ -87,7 +87,7 @@ const char *mscclpp_json_type_name(mscclpp_json_type_t type)
     return names[type];
 }
 
-#if MSCCLPP_HAVE_YAJL
+#ifdef MSCCLPP_HAVE_YAJL
 
 typedef struct {
     mscclpp_plan_arena_t *arena;

@@ -399,7 +399,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     hello_t *hellos;
     int i;
 
-    team = calloc(1, sizeof(*team));
+    team = calloc(1, sizeof(*team) + (nodes != NULL ? (size_t)nodes->count : 0) * sizeof(*team->group.leaders));
     hellos = calloc((size_t)oob->size + 1, sizeof(*hellos));
     *own_p = team != NULL && hellos != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     if (*own_p != MSCCLPP_OK) {
@@ -412,6 +412,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
         free(hellos);
         return status;
     }
+    team->group.leaders = (int *)(void *)(team + 1);
     mscclpp_group_notices_init(&team->group);
     team->runner.gpu = params->gpu;
     team->runner.group = &team->group;

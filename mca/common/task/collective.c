@@ -414,18 +414,23 @@ static void look_at_notices(mscclpp_team_t *team)
     }
 }
 
+static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+{
+    describe(task->team, task->args->dtype, input);
+    if (task->args->early) {
+        input->early = true;
+        input->engines = input->engines && !is_early(task);
+        input->block_limit = mscclpp_runner_early_blocks(&task->team->runner);
+    }
+}
+
 static mscclpp_status_t perform(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_select_input_t input;
     mscclpp_status_t status;
 
-    describe(team, task->args->dtype, &input);
-    if (task->args->early) {
-        input.early = true;
-        input.engines = input.engines && !is_early(task);
-        input.block_limit = mscclpp_runner_early_blocks(&team->runner);
-    }
+    describe_call(task, &input);
     status = choose(task, &input, true); /* equal on all ranks if it refuses: sizes take no part in that */
     if (status != MSCCLPP_OK) {
         return status;
@@ -458,17 +463,51 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
+/* What follows from the arguments alone. */
+static void begin(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
+{
+    memset(task, 0, sizeof(*task));
+    task->team = team;
+    task->args = args;
+    task->pattern = mscclpp_coll_pattern(args->coll);
+    task->rank = team->group.oob.rank;
+    task->ranks = team->group.oob.size;
+    task->root = args->root;
+    if (!args->varied && args->count > 0) {
+        task->stride = args->count * mscclpp_dev_dtype_extent(args->dtype);
+        task->bytes =
+            (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
+    }
+    task->most = args->varied ? args->most : task->bytes;
+    team->group.call = args->call;
+    team->group.collective = mscclpp_coll_name(args->coll);
+}
+
+mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
+{
+    mscclpp_coll_task_t task;
+    mscclpp_select_input_t input;
+    mscclpp_status_t status;
+
+    begin(&task, team, args);
+    if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    describe_call(&task, &input);
+    status = choose(&task, &input, true);
+    if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.most, false)) {
+        status = mscclpp_team_grow(team, task.most);
+        mscclpp_runner_give_stream(&team->runner);
+    }
+    return status;
+}
+
 mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     mscclpp_coll_task_t task;
     mscclpp_status_t status;
 
-    memset(&task, 0, sizeof(task));
-    task.team = team;
-    task.args = args;
-    task.pattern = mscclpp_coll_pattern(args->coll);
-    team->group.call = args->call;
-    team->group.collective = mscclpp_coll_name(args->coll);
+    begin(&task, team, args);
     if (team->group.broken) {
         mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
                       team->group.collective, (unsigned long long)args->call);
@@ -483,15 +522,6 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    task.rank = team->group.oob.rank;
-    task.ranks = team->group.oob.size;
-    task.root = args->root;
-    if (!args->varied && args->count > 0) {
-        task.stride = args->count * mscclpp_dev_dtype_extent(args->dtype);
-        task.bytes =
-            (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
-    }
-    task.most = args->varied ? args->most : task.bytes;
     if (task.most == 0 && (args->known || !args->varied)) {
         return MSCCLPP_OK;
     }

@@ -19,6 +19,9 @@
  */
 mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
+/* As mscclpp_allreduce_prepare. The largest block has to be known. */
+mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
+
 /* True if the team serves calls of a collective, whatever their sizes; equal on all ranks. */
 bool mscclpp_collective_serves(const mscclpp_team_t *team, mscclpp_coll_t coll);
 

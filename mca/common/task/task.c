@@ -407,6 +407,20 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     return run(&task);
 }
 
+mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
+{
+    task_t task = {.team = team, .args = args, .bytes = span(args)};
+    mscclpp_select_input_t input;
+    mscclpp_status_t status = choose(&task, &input);
+
+    team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
+    if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.bytes, false)) {
+        status = mscclpp_team_grow(team, task.bytes);
+        mscclpp_runner_give_stream(&team->runner);
+    }
+    return status;
+}
+
 mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                            mscclpp_gpu_stream_t *stream)
 {

@@ -36,6 +36,12 @@ typedef struct {
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 
 /*
+ * All that makes hosts wait for one another before calls with such arguments, once and for all of them; buffers are not
+ * looked at. Collective. MSCCLPP_ERR_NOT_SUPPORTED on all ranks if those calls would end so.
+ */
+mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
+
+/*
  * The same, started in a stream and not waited for: the call returns when the work is queued. Buffers must be memory
  * that kernels can touch. Waits on the host only where buffers larger than the packet algorithms' limit are exchanged,
  * and for synchronous calls of the GPU's runtime on memory that has not been passed before.

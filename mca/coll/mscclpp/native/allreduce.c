@@ -1,6 +1,7 @@
 #include "mca/coll/mscclpp/native/gate.h"
 
 #include "mca/coll/mscclpp/check/check.h"
+#include "mca/coll/mscclpp/native/lane.h"
 #include "mca/coll/mscclpp/native/native.h"
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/coll/mscclpp/stage/stage.h"
@@ -196,18 +197,85 @@ static int start(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, s
     return mca_coll_mscclpp_request_submit(request, request_p);
 }
 
+/* Of a persistent request. */
+static mscclpp_allreduce_args_t describe(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
+                                         struct ompi_datatype_t *type, struct ompi_op_t *op)
+{
+    return (mscclpp_allreduce_args_t){
+        .sendbuf = MPI_IN_PLACE == sbuf ? rbuf : sbuf,
+        .recvbuf = rbuf,
+        .count = (uint64_t)count,
+        .dtype = mca_coll_mscclpp_dtype(type),
+        .op = mca_coll_mscclpp_op(op),
+        .early = true,
+    };
+}
+
+static mscclpp_status_t prepare(mscclpp_team_t *team, void *args)
+{
+    return mscclpp_allreduce_prepare(team, args);
+}
+
+static int serve_again(mca_coll_mscclpp_request_t *request)
+{
+    mscclpp_allreduce_args_t args = describe(MCA_COLL_MSCCLPP_KEPT(request, PASSED));
+    mca_coll_mscclpp_lane_t *lane = request->lane;
+    int rc = OMPI_SUCCESS;
+
+    args.call = mca_coll_mscclpp_lane_begin(lane, "all-reduce", &rc);
+    return 0 == args.call ? rc
+                          : mca_coll_mscclpp_lane_finish(lane, MSCCLPP_COLL_LAST, mscclpp_allreduce(lane->team, &args));
+}
+
+/* NULL on all ranks alike if kernels are not to serve the request. */
+static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
+                     struct ompi_datatype_t *type, struct ompi_op_t *op, mca_coll_mscclpp_lane_t **lane_p)
+{
+    const void *const buffers[2] = {sbuf, rbuf};
+    mscclpp_allreduce_args_t args;
+    uint64_t most = 0;
+
+    *lane_p = NULL;
+    if (0 == count || !ompi_datatype_is_predefined(type) || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
+        return OMPI_SUCCESS;
+    }
+    args = describe(sbuf, rbuf, count, type, op);
+    if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
+        return OMPI_SUCCESS;
+    }
+    return mca_coll_mscclpp_lane_make(module, buffers,
+                                      mca_coll_mscclpp_is_device(sbuf) || mca_coll_mscclpp_is_device(rbuf), &most,
+                                      prepare, &args, lane_p);
+}
+
 static int make(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                 struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,
                 ompi_request_t **request_p, mca_coll_base_module_t *base)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
+    mca_coll_mscclpp_request_t *request;
+    mca_coll_mscclpp_lane_t *lane;
+    int rc;
 
     mca_coll_mscclpp_request_await(module);
-    return mca_coll_mscclpp_state.stage_others
-               ? mca_coll_mscclpp_stage_allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p, base)
-               : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce),
-                  module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
-                                                  module->previous.allreduce_init_module));
+    rc = make_lane(module, sbuf, rbuf, count, type, op, &lane);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    if (lane == NULL) {
+        return mca_coll_mscclpp_state.stage_others
+                   ? mca_coll_mscclpp_stage_allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p, base)
+                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce),
+                      module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
+                                                      module->previous.allreduce_init_module));
+    }
+    request = mca_coll_mscclpp_lane_request(lane, serve_again);
+    if (request == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    MCA_COLL_MSCCLPP_KEEP(request, PASSED);
+    *request_p = &request->super.super;
+    return OMPI_SUCCESS;
 }
 
 const mca_coll_mscclpp_fn_t(iallreduce) mca_coll_mscclpp_native_iallreduce = start;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "mca/coll/mscclpp/check/check.h"
+#include "mca/coll/mscclpp/native/lane.h"
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/coll/mscclpp/oob/message.h"
 #include "mca/coll/mscclpp/oob/oob.h"
@@ -35,6 +36,7 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
         module->team_state = MCA_COLL_MSCCLPP_TEAM_NONE;
     }
     mscclpp_team_destroy(team);
+    mca_coll_mscclpp_lane_end_all(module);
     mca_coll_mscclpp_check_forget(module);
     mca_coll_mscclpp_oob_destroy(module); /* after the team, which holds its table */
 }
@@ -52,7 +54,7 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
 
 static bool has_team(const mca_coll_mscclpp_module_t *module)
 {
-    return module->team != NULL;
+    return module->team != NULL || module->lanes != NULL;
 }
 
 static bool keeps_comm(const mca_coll_mscclpp_module_t *module)
@@ -99,92 +101,26 @@ int mca_coll_mscclpp_bind_self(void)
 
 int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module)
 {
-    const int rc = mca_coll_mscclpp_bind_self(); /* if this component does not serve MPI_COMM_SELF */
+    int rc = mca_coll_mscclpp_bind_self(); /* if this component does not serve MPI_COMM_SELF */
 
-    return OMPI_SUCCESS == rc ? mca_coll_mscclpp_attribute_attach(module->comm, comm_deleted, module) : rc;
-}
-
-/*
- * Which ranks are on this node. What Open MPI knows of its own job is the same on all ranks. Of processes of other
- * jobs, which joined later, each side may know something else; the team compares their machines by itself.
- */
-static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
-{
-    const ompi_proc_t *self = ompi_proc_local();
-
-    params->job = (uint64_t)self->super.proc_name.jobid;
-    params->leader = ompi_comm_rank(comm);
-    for (int i = 0; i < params->leader; ++i) {
-        const ompi_proc_t *peer = ompi_comm_peer_lookup(comm, i);
-        if (peer != NULL && peer->super.proc_name.jobid == self->super.proc_name.jobid &&
-            OPAL_PROC_ON_LOCAL_NODE(peer->super.proc_flags)) {
-            params->leader = i;
-        }
+    if (OMPI_SUCCESS == rc && !module->bound) {
+        rc = mca_coll_mscclpp_attribute_attach(module->comm, comm_deleted, module);
+        module->bound = OMPI_SUCCESS == rc;
     }
+    return rc;
 }
 
-/* The device that holds the buffers, or else the one that the application has chosen. */
-static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, int *device_p)
-{
-    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
-    const void *buffers[] = {recvbuf, sendbuf};
-
-    for (int i = 0; i < 2; ++i) {
-        mscclpp_mem_info_t info;
-        if (!mca_coll_mscclpp_is_device(buffers[i])) {
-            continue;
-        }
-        gpu->query(buffers[i], &info);
-        if (MSCCLPP_MEM_DEVICE == info.kind && info.device >= 0) {
-            *device_p = info.device;
-            return MSCCLPP_OK;
-        }
-    }
-    return gpu->current_device(device_p);
-}
-
-/*
- * The communicator's first blocking call with device memory: all ranks are here, or will be, and have chosen their
- * devices. Every decision before the first exchange is one that all ranks make alike.
- */
+/* Of the communicator's first call with device memory that is not a persistent one. */
 static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf)
 {
-    mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
-    struct ompi_communicator_t *comm = module->comm;
-    mscclpp_team_params_t params = {
-        .config = &state->config,
-        .own = &state->own,
-        .rules = state->rules,
-        .gpu = state->gpu,
-        .concurrent = ompi_mpi_thread_multiple,
-        .reuse = state->config.reuse,
-    };
-    mscclpp_team_t *team = NULL;
-    mscclpp_status_t status;
+    mscclpp_team_t *team;
+    mscclpp_status_t status = mca_coll_mscclpp_make_team(module, sendbuf, recvbuf, NULL, &team);
 
-    if (ompi_comm_size(comm) > MSCCLPP_DEV_MAX_RANKS) {
-        mscclpp_info("%s: %d ranks, more than %d; device buffers are staged", mca_coll_mscclpp_comm_name(comm),
-                     ompi_comm_size(comm), MSCCLPP_DEV_MAX_RANKS);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
+    if (MSCCLPP_OK == status) {
+        __atomic_store_n(&module->team, team, __ATOMIC_RELEASE);
+        mca_coll_mscclpp_count_anew(module);
     }
-    find_locality(comm, &params);
-    if (MSCCLPP_OK != choose_device(sendbuf, recvbuf, &params.device)) {
-        /* No device will do; the team's own exchange tells the peers, which are on their way into it. */
-        params.device = -1;
-    }
-    if (OMPI_SUCCESS != mca_coll_mscclpp_bind(module) ||
-        OMPI_SUCCESS != mca_coll_mscclpp_oob_create(module, &params.oob)) {
-        mca_coll_mscclpp_oob_abstain(module, 1);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    status = mscclpp_team_create(&params, &team);
-    if (MSCCLPP_OK != status) {
-        mca_coll_mscclpp_oob_destroy(module);
-        return status;
-    }
-    __atomic_store_n(&module->team, team, __ATOMIC_RELEASE);
-    mca_coll_mscclpp_count_anew(module);
-    return MSCCLPP_OK;
+    return status;
 }
 
 /* An algorithm that was asked for by name and does not come to serve is said aloud, once a process. */

@@ -3,6 +3,7 @@
  * what MPI wants to be equal (the amount of data of a block, type, operation, root). Types that have holes on one rank
  * only are that rank's business.
  */
+#include "mca/coll/mscclpp/native/lane.h"
 #include "mca/coll/mscclpp/native/native.h"
 #include "mca/coll/mscclpp/stage/stage.h"
 
@@ -104,17 +105,47 @@ typedef struct ompi_datatype_t type_t;
         return mca_coll_mscclpp_request_submit(request, request_p);                                                    \
     }                                                                                                                  \
                                                                                                                        \
+    static int again_##name_(mca_coll_mscclpp_request_t *request)                                                      \
+    {                                                                                                                  \
+        call_t call;                                                                                                   \
+                                                                                                                       \
+        (void)mca_coll_mscclpp_native_begin(&call, request->module, MSCCLPP_COLL_##id_);                               \
+        (void)fill_##name_(&call, ompi_comm_rank(request->module->comm), MCA_COLL_MSCCLPP_KEPT(request, args_));       \
+        return mca_coll_mscclpp_native_serve_again(request, &call);                                                    \
+    }                                                                                                                  \
+                                                                                                                       \
     static int make_##name_(LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,                  \
                             ompi_request_t **request_p, mca_coll_base_module_t *base)                                  \
     {                                                                                                                  \
         mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        mca_coll_mscclpp_lane_t *lane = NULL;                                                                          \
+        mca_coll_mscclpp_request_t *request;                                                                           \
+        call_t call;                                                                                                   \
+        int rc = OMPI_SUCCESS;                                                                                         \
                                                                                                                        \
         mca_coll_mscclpp_request_await(module);                                                                        \
-        return mca_coll_mscclpp_state.stage_others                                                                     \
-                   ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                    \
-                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                                 \
-                      module->previous.name_##_init(LIST args_, comm, info, request_p,                                 \
-                                                    module->previous.name_##_init_module));                            \
+        if (mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_) &&                                        \
+            fill_##name_(&call, ompi_comm_rank(comm), LIST args_)) {                                                   \
+            rc = mca_coll_mscclpp_native_make_lane(module, &call, &lane);                                              \
+        }                                                                                                              \
+        if (OMPI_SUCCESS != rc) {                                                                                      \
+            return rc;                                                                                                 \
+        }                                                                                                              \
+        if (lane == NULL) {                                                                                            \
+            return mca_coll_mscclpp_state.stage_others                                                                 \
+                       ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                \
+                       : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                             \
+                          module->previous.name_##_init(LIST args_, comm, info, request_p,                             \
+                                                        module->previous.name_##_init_module));                        \
+        }                                                                                                              \
+        request = mca_coll_mscclpp_lane_request(lane, again_##name_);                                                  \
+        if (request == NULL) {                                                                                         \
+            return MPI_ERR_NO_MEM;                                                                                     \
+        }                                                                                                              \
+        request->most = call.args.most;                                                                                \
+        MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
+        *request_p = &request->super.super;                                                                            \
+        return OMPI_SUCCESS;                                                                                           \
     }                                                                                                                  \
     const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_;                            \
     const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = make_##name_

@@ -2,6 +2,7 @@
 #ifndef MCA_COLL_MSCCLPP_NATIVE_GATE_H
 #define MCA_COLL_MSCCLPP_NATIVE_GATE_H
 
+#include "mca/coll/mscclpp/oob/oob.h"
 #include "mca/coll/mscclpp/ompi/module.h"
 
 /* allreduce.c: with the parameter mixed_buffers: true on all ranks if any of them passed device memory. An MPI error
@@ -12,6 +13,13 @@ int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *devi
  * call. */
 bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                 mscclpp_status_t *status_p);
+
+/*
+ * make.c: a team of the communicator, another one each time. Collective; ends with MSCCLPP_ERR_NOT_SUPPORTED on all
+ * ranks. `port`: see mca/coll/mscclpp/oob/oob.h.
+ */
+mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
+                                            mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p);
 
 /* A call that waits counts, and is carried out at once. */
 static inline void mca_coll_mscclpp_take_in_hand(mca_coll_mscclpp_module_t *module)

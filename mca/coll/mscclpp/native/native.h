@@ -83,6 +83,14 @@ bool mca_coll_mscclpp_native_never(const mca_coll_mscclpp_module_t *module);
  */
 bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
 
+/*
+ * The same of a persistent request: makes its lane, NULL on all ranks alike if kernels are not to serve it; and serves
+ * a start of it, in a fiber. MPI error codes.
+ */
+int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call,
+                                      mca_coll_mscclpp_lane_t **lane_p);
+int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca_coll_mscclpp_native_t *call);
+
 /* Declares the function of each collective, which staging has one of as well. */
 #define MCA_COLL_MSCCLPP_NATIVE(X)                                                                                     \
     X(allgather)                                                                                                       \

@@ -8,9 +8,9 @@
 static opal_free_list_t requests;
 static bool ready;
 
-/* Guards the queues and the list of modules that have calls in them. */
+/* Guards the queues and the list of those that hold calls. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mca_coll_mscclpp_module_t *active;
+static mca_coll_mscclpp_queue_t *active;
 
 /* Of whoever goes on with calls, one thread at a time. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -20,7 +20,7 @@ static atomic_int under_way;
 
 static void append(mca_coll_mscclpp_request_t *request)
 {
-    mca_coll_mscclpp_queue_t *queue = &request->module->queue;
+    mca_coll_mscclpp_queue_t *queue = request->queue;
 
     /* Counted first, so that the count is never 0 while there is something to be done. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
@@ -29,7 +29,7 @@ static void append(mca_coll_mscclpp_request_t *request)
     if (queue->first == NULL) {
         queue->end = &queue->first;
         queue->next = active;
-        active = request->module;
+        active = queue;
     }
     *queue->end = request;
     queue->end = &request->next;
@@ -37,18 +37,16 @@ static void append(mca_coll_mscclpp_request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
-/* The oldest call of a module, which is over. */
-static void take_first(mca_coll_mscclpp_module_t *module)
+/* The oldest call, which is over. */
+static void take_first(mca_coll_mscclpp_queue_t *queue)
 {
-    mca_coll_mscclpp_queue_t *queue = &module->queue;
-
     pthread_mutex_lock(&lock);
     queue->first = queue->first->next;
     if (queue->first == NULL) {
-        mca_coll_mscclpp_module_t **link = &active;
+        mca_coll_mscclpp_queue_t **link = &active;
 
-        while (module != *link) {
-            link = &(*link)->queue.next;
+        while (queue != *link) {
+            link = &(*link)->next;
         }
         *link = queue->next;
     }
@@ -56,12 +54,12 @@ static void take_first(mca_coll_mscclpp_module_t *module)
     pthread_mutex_unlock(&lock);
 }
 
-static mca_coll_mscclpp_request_t *first_of(mca_coll_mscclpp_module_t *module)
+static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queue)
 {
     mca_coll_mscclpp_request_t *request;
 
     pthread_mutex_lock(&lock);
-    request = module->queue.first;
+    request = queue->first;
     pthread_mutex_unlock(&lock);
     return request;
 }
@@ -99,13 +97,13 @@ static bool go_on(mca_coll_mscclpp_request_t *request)
 }
 
 /* The number of calls that ended. */
-static int advance(mca_coll_mscclpp_module_t *module)
+static int advance(mca_coll_mscclpp_queue_t *queue)
 {
     mca_coll_mscclpp_request_t *request;
     int ended = 0;
 
-    while ((request = first_of(module)) != NULL && !go_on(request)) {
-        take_first(module);
+    while ((request = first_of(queue)) != NULL && !go_on(request)) {
+        take_first(queue);
         if (OMPI_SUCCESS == request->result && request->inner != NULL) {
             request->next = handed_over;
             handed_over = request;
@@ -148,47 +146,66 @@ static void end_turn(void)
     atomic_flag_clear_explicit(&busy, memory_order_release);
 }
 
-/* The one after `module`, NULL for the first one; modules leave the list in their own turn only. */
-static mca_coll_mscclpp_module_t *next_of(const mca_coll_mscclpp_module_t *module)
+/* The one after `queue`, NULL for the first one; queues leave the list in their own turn only. */
+static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
 {
-    mca_coll_mscclpp_module_t *next;
+    mca_coll_mscclpp_queue_t *next;
 
     pthread_mutex_lock(&lock);
-    next = module == NULL ? active : module->queue.next;
+    next = queue == NULL ? active : queue->next;
     pthread_mutex_unlock(&lock);
     return next;
 }
 
 static int progress(void)
 {
-    mca_coll_mscclpp_module_t *module, *next;
+    mca_coll_mscclpp_queue_t *queue, *next;
     int ended = 0;
 
     if (0 == atomic_load_explicit(&under_way, memory_order_relaxed) || !begin_turn()) {
         return 0;
     }
-    for (module = next_of(NULL); module != NULL; module = next) {
-        next = next_of(module);
-        ended += advance(module);
+    for (queue = next_of(NULL); queue != NULL; queue = next) {
+        next = next_of(queue);
+        ended += advance(queue);
     }
     ended += advance_handed_over();
     end_turn();
     return ended;
 }
 
-void mca_coll_mscclpp_request_await_all(mca_coll_mscclpp_module_t *module)
+void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue)
 {
     /* What is called in a fiber serves a call that has its turn. */
-    while (!mca_coll_mscclpp_request_none(module) && !mscclpp_fiber_inside()) {
+    while (0 != __atomic_load_n(&queue->count, __ATOMIC_ACQUIRE) && !mscclpp_fiber_inside()) {
         opal_progress();
+    }
+}
+
+static void begin(mca_coll_mscclpp_request_t *request)
+{
+    mca_coll_mscclpp_queue_t *queue = request->queue;
+
+    request->fiber = NULL;
+    request->inner = NULL;
+    append(request);
+    if (begin_turn()) {
+        (void)advance(queue);
+        end_turn();
     }
 }
 
 /* req_free. A request under way stays: its buffers are in use, and MPI does not allow it to be freed. */
 static int free_request(ompi_request_t **outer)
 {
+    mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)*outer;
+
     if (!REQUEST_COMPLETE(*outer)) {
         return MPI_ERR_REQUEST;
+    }
+    if (request->lane != NULL) {
+        request->give_up(request->lane);
+        OBJ_RELEASE(request->module);
     }
     OMPI_REQUEST_FINI(*outer);
     opal_free_list_return(&requests, (opal_free_list_item_t *)(void *)*outer);
@@ -196,27 +213,57 @@ static int free_request(ompi_request_t **outer)
     return OMPI_SUCCESS;
 }
 
-mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module_t *module,
-                                                         int (*serve_it)(mca_coll_mscclpp_request_t *request),
-                                                         bool number)
+/* Part of MPI_Start and MPI_Startall, which hands over runs of requests that have this function, so all are ours. */
+static int start(size_t count, ompi_request_t **outers)
+{
+    for (size_t index = 0; index < count; ++index) {
+        mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)outers[index];
+
+        if (start != outers[index]->req_start) {
+            return MPI_ERR_REQUEST;
+        }
+        outers[index]->req_status.MPI_ERROR = OMPI_SUCCESS;
+        outers[index]->req_complete = REQUEST_PENDING;
+        outers[index]->req_state = OMPI_REQUEST_ACTIVE;
+        begin(request);
+    }
+    return OMPI_SUCCESS;
+}
+
+static mca_coll_mscclpp_request_t *make(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
+                                        int (*serve_it)(mca_coll_mscclpp_request_t *request), bool persistent)
 {
     mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)(void *)opal_free_list_get(&requests);
     ompi_request_t *outer;
 
     if (request == NULL) {
-        mscclpp_error("%s: no memory for a nonblocking call", mca_coll_mscclpp_comm_name(module->comm));
+        mscclpp_error("%s: no memory for the request of a call", mca_coll_mscclpp_comm_name(module->comm));
         return NULL;
     }
     outer = &request->super.super;
-    OMPI_REQUEST_INIT(outer, false);
+    OMPI_REQUEST_INIT(outer, persistent);
     outer->req_mpi_object.comm = module->comm;
     outer->req_status = ompi_request_empty.req_status;
-    outer->req_state = OMPI_REQUEST_ACTIVE;
+    outer->req_free = free_request;
+    outer->req_start = persistent ? start : NULL;
     request->module = module;
+    request->queue = queue;
     request->serve = serve_it;
-    request->fiber = NULL;
-    request->inner = NULL;
+    request->lane = NULL;
     request->call = 0;
+    return request;
+}
+
+mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module_t *module,
+                                                         int (*serve_it)(mca_coll_mscclpp_request_t *request),
+                                                         bool number)
+{
+    mca_coll_mscclpp_request_t *request = make(module, &module->queue, serve_it, false);
+
+    if (request == NULL) {
+        return NULL;
+    }
+    request->super.super.req_state = OMPI_REQUEST_ACTIVE;
     if (number) {
         request->call = module->calls + 1;
         __atomic_store_n(&module->calls, request->call, __ATOMIC_RELAXED);
@@ -224,21 +271,28 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module
     return request;
 }
 
+mca_coll_mscclpp_request_t *
+mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
+                                        int (*serve_it)(mca_coll_mscclpp_request_t *request))
+{
+    mca_coll_mscclpp_request_t *request = make(module, queue, serve_it, true);
+
+    if (request != NULL) {
+        OBJ_RETAIN(module);
+    }
+    return request;
+}
+
 int mca_coll_mscclpp_request_submit(mca_coll_mscclpp_request_t *request, ompi_request_t **request_p)
 {
     *request_p = &request->super.super;
-    append(request);
-    if (begin_turn()) {
-        (void)advance(request->module);
-        end_turn();
-    }
+    begin(request);
     return OMPI_SUCCESS;
 }
 
 static void request_construct(mca_coll_mscclpp_request_t *request)
 {
     request->super.super.req_type = OMPI_REQUEST_COLL;
-    request->super.super.req_free = free_request;
     request->super.super.req_cancel = NULL;
 }
 

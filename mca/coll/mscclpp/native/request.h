@@ -37,6 +37,9 @@ struct mca_coll_mscclpp_request_t {
     ompi_coll_base_nbc_request_t super;
     mca_coll_mscclpp_request_t *next;
     mca_coll_mscclpp_module_t *module;
+    mca_coll_mscclpp_queue_t *queue;                /* which it is, or is to be, in */
+    mca_coll_mscclpp_lane_t *lane;                  /* of a persistent request; else NULL */
+    void (*give_up)(mca_coll_mscclpp_lane_t *lane); /* what the request's end does with it */
     /*
      * Carries the call out, in a fiber, and returns an MPI error code. What another component is to end is left in
      * `inner`.
@@ -44,6 +47,7 @@ struct mca_coll_mscclpp_request_t {
     int (*serve)(mca_coll_mscclpp_request_t *request);
     mca_coll_mscclpp_passed_t passed;
     uint64_t call; /* its number on the communicator; 0: it has none */
+    uint64_t most; /* of a persistent request: the size of the largest block of all ranks */
     mscclpp_fiber_t *fiber;
     ompi_request_t *inner;
     int result;
@@ -81,6 +85,11 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module
                                                          int (*serve)(mca_coll_mscclpp_request_t *request),
                                                          bool number);
 
+/* A persistent one, inactive, with a queue of its own. */
+mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module,
+                                                                    mca_coll_mscclpp_queue_t *queue,
+                                                                    int (*serve)(mca_coll_mscclpp_request_t *request));
+
 /* Starts it, or has it follow those that are under way. An MPI error code. */
 int mca_coll_mscclpp_request_submit(mca_coll_mscclpp_request_t *request, ompi_request_t **request_p);
 
@@ -93,13 +102,14 @@ static inline bool mca_coll_mscclpp_request_none(const mca_coll_mscclpp_module_t
     return 0 == __atomic_load_n(&module->queue.count, __ATOMIC_ACQUIRE);
 }
 
-/* Waits until that is so: a call that waits comes after all that have been started. */
-void mca_coll_mscclpp_request_await_all(mca_coll_mscclpp_module_t *module);
+/* Waits until a queue is empty. */
+void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue);
 
+/* A call that waits comes after all nonblocking ones that have been started. */
 static inline void mca_coll_mscclpp_request_await(mca_coll_mscclpp_module_t *module)
 {
     if (OPAL_UNLIKELY(!mca_coll_mscclpp_request_none(module))) {
-        mca_coll_mscclpp_request_await_all(module);
+        mca_coll_mscclpp_request_await_queue(&module->queue);
     }
 }
 

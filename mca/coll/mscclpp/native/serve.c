@@ -2,6 +2,7 @@
 #include "mca/coll/mscclpp/native/native.h"
 
 #include "mca/coll/mscclpp/native/gate.h"
+#include "mca/coll/mscclpp/native/lane.h"
 #include "mca/common/base/log.h"
 
 #define AGREE_ALWAYS 16 /* calls in which ranks may pass no data, and that all agree upon, before there is a team */
@@ -251,4 +252,38 @@ bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, con
     }
     mca_coll_mscclpp_take_in_hand(module);
     return true;
+}
+
+static mscclpp_status_t prepare(mscclpp_team_t *team, void *context)
+{
+    mca_coll_mscclpp_native_t *call = context;
+
+    return mscclpp_collective_prepare(team, &call->args);
+}
+
+int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call,
+                                      mca_coll_mscclpp_lane_t **lane_p)
+{
+    *lane_p = NULL;
+    if (call->staged) {
+        return OMPI_SUCCESS;
+    }
+    call->args.early = true;
+    call->args.known = true;
+    return mca_coll_mscclpp_lane_make(module, call->buffers, is_device(call), &call->args.most, prepare, call, lane_p);
+}
+
+int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca_coll_mscclpp_native_t *call)
+{
+    mca_coll_mscclpp_lane_t *lane = request->lane;
+    int rc = call->rc;
+
+    call->args.call = mca_coll_mscclpp_lane_begin(lane, mscclpp_coll_name(call->args.coll), &rc);
+    if (0 == call->args.call || OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    call->args.early = true;
+    call->args.known = true;
+    call->args.most = request->most;
+    return mca_coll_mscclpp_lane_finish(lane, call->args.coll, mscclpp_collective(lane->team, &call->args));
 }

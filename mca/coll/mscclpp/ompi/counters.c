@@ -78,19 +78,26 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
     module->rung = mscclpp_team_lingered(module->team);
 }
 
-void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll)
+/* `rung`: the calls of that team that have been counted as rung for. */
+void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
+                                      const mscclpp_team_t *team, uint64_t *rung)
 {
     const mca_coll_mscclpp_counted_t counted = counted_as[coll];
-    const uint64_t rings = mscclpp_team_lingered(module->team);
+    const uint64_t rings = mscclpp_team_lingered(team);
 
     ++module->served;
-    if (rings != module->rung) {
-        __atomic_fetch_add(&rung_calls, rings - module->rung, __ATOMIC_RELAXED);
-        count(counted, RUNG, rings - module->rung);
-        module->rung = rings;
+    if (rings != *rung) {
+        __atomic_fetch_add(&rung_calls, rings - *rung, __ATOMIC_RELAXED);
+        count(counted, RUNG, rings - *rung);
+        *rung = rings;
     }
-    count(counted, 0 == strcmp(mscclpp_team_last_algorithm(module->team), "engines") ? BY_ENGINES : BY_KERNELS, 1);
+    count(counted, 0 == strcmp(mscclpp_team_last_algorithm(team), "engines") ? BY_ENGINES : BY_KERNELS, 1);
     __atomic_fetch_add(&served_calls, 1, __ATOMIC_RELAXED);
+}
+
+void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll)
+{
+    mca_coll_mscclpp_count_served_by(module, coll, module->team, &module->rung);
 }
 
 uint64_t mca_coll_mscclpp_served_calls(void)

@@ -126,12 +126,14 @@ typedef enum {
 typedef struct mca_coll_mscclpp_oob mca_coll_mscclpp_oob_t;
 typedef struct mca_coll_mscclpp_request_t mca_coll_mscclpp_request_t;
 
-/* Nonblocking calls of a communicator that are not over, the oldest first: native/request.c's own. */
-typedef struct {
+typedef struct mca_coll_mscclpp_lane mca_coll_mscclpp_lane_t;
+
+/* Calls that are carried out one after the other and are not over, the oldest first: native/request.c's own. */
+typedef struct mca_coll_mscclpp_queue {
     mca_coll_mscclpp_request_t *first;
     mca_coll_mscclpp_request_t **end;
-    struct mca_coll_mscclpp_module_t *next; /* the next module that has some */
-    int count;                              /* atomic */
+    struct mca_coll_mscclpp_queue *next; /* the next one that holds some */
+    int count;                           /* atomic */
 } mca_coll_mscclpp_queue_t;
 
 /*
@@ -157,7 +159,11 @@ typedef struct mca_coll_mscclpp_module_t {
     bool keeps_comm;             /* oob/message.c's */
     uint64_t calls;              /* shared, atomic: calls that kernels may serve, host and device buffers alike */
     uint64_t in_hand;            /* number of the one that is carried out, for messages; calls may be started ahead */
-    mca_coll_mscclpp_queue_t queue;
+    mca_coll_mscclpp_queue_t queue; /* of nonblocking calls */
+    mca_coll_mscclpp_lane_t *lanes; /* of persistent requests; guarded by the component's lock */
+    uint64_t lanes_made;            /* so far, equal on all ranks */
+    bool no_lanes;                  /* agreed by all: this communicator's persistent requests have none */
+    bool bound;                     /* MPI_Comm_free is seen to */
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
     int watchers;          /* shared, atomic: not 0 while another thread may look at the fields above */
     uint64_t suspect_call; /* native/mixture.c: the host call it last met, and when */
@@ -245,6 +251,8 @@ typedef enum {
 void mca_coll_mscclpp_register_counters(void);
 void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* its team may have served another one */
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll);
+void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
+                                      const mscclpp_team_t *team, uint64_t *rung);
 uint64_t mca_coll_mscclpp_served_calls(void); /* of this process */
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted);
 void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted); /* left to what served before */

@@ -87,9 +87,10 @@ static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t 
 
 static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_message_t *message)
 {
-    int rc = MCA_PML_CALL(isend(&message->header, message->size, &ompi_mpi_byte.dt, message->peer, MCA_COLL_MSCCLPP_TAG,
-                                MCA_PML_BASE_SEND_STANDARD, oob->comm, &message->request));
+    int rc;
 
+    rc = MCA_PML_CALL(isend(&message->header, message->size, &ompi_mpi_byte.dt, message->peer, MCA_COLL_MSCCLPP_TAG,
+                            MCA_PML_BASE_SEND_STANDARD, oob->comm, &message->request));
     if (OMPI_SUCCESS != rc) {
         mscclpp_error("%s: cannot send %zu bytes to rank %d (Open MPI error %d)", oob->label, message->size,
                       message->peer, rc);
@@ -288,12 +289,16 @@ static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
 
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int most)
 {
-    mscclpp_status_t status = advance_sends(oob);
+    mscclpp_status_t status;
 
+    status = advance_sends(oob);
     if (MSCCLPP_OK == status) {
         status = begin_receives(oob, most);
     }
-    return MSCCLPP_OK == status ? end_receives(oob) : status;
+    if (MSCCLPP_OK == status) {
+        status = end_receives(oob);
+    }
+    return status;
 }
 
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
@@ -301,8 +306,7 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
 {
     for (mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first; *link != NULL; link = &(*link)->next) {
         const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
-        if (kind == header->kind && (MCA_COLL_MSCCLPP_OOB_CONTROL == kind ||
-                                     which == (MCA_COLL_MSCCLPP_OOB_REFUSE == kind ? header->call : header->number))) {
+        if (kind == header->kind && which == (MCA_COLL_MSCCLPP_OOB_REFUSE == kind ? header->call : header->number)) {
             return queue_unlink(&oob->inbox, link);
         }
     }

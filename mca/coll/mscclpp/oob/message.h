@@ -8,11 +8,11 @@
 
 #include <limits.h>
 
-#include "mca/coll/mscclpp/ompi/module.h"
+#include "mca/coll/mscclpp/oob/oob.h"
 
 typedef enum {
     MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* one rank's part of an all-gather; `number` counts these */
-    MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a message of the host library's */
+    MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a message of the host library's; `number` is that of its team's port */
     MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in all-reduce call `call` */
     MCA_COLL_MSCCLPP_OOB_ABSTAIN =
         4,                          /* the sender has no memory for all-gather `number`, and sends nothing else of it */
@@ -51,9 +51,10 @@ struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_oob_queue_t sends;
     mca_coll_mscclpp_oob_queue_t receives;
     mca_coll_mscclpp_oob_queue_t inbox;
-    uint64_t gathers; /* all-gathers begun on this rank */
-    bool revoked;     /* has been reported */
-    bool starved;     /* likewise: what has arrived waits for memory to receive it into */
+    uint64_t gathers;                 /* all-gathers begun on this rank */
+    mca_coll_mscclpp_oob_port_t port; /* of the communicator's own team */
+    bool revoked;                     /* has been reported */
+    bool starved;                     /* likewise: what has arrived waits for memory to receive it into */
     char label[MPI_MAX_OBJECT_NAME];
 };
 
@@ -101,8 +102,8 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int most);
 
 /*
- * Takes the first message of a kind out of the inbox whose number (OOB_GATHER, OOB_ABSTAIN, OOB_CHECK*) or call
- * (OOB_REFUSE) is `which`, or any (OOB_CONTROL); NULL if there is none. To be freed by free().
+ * Takes the first message of a kind out of the inbox whose number, or call (OOB_REFUSE), is `which`; NULL if there is
+ * none. To be freed by free().
  */
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                           uint64_t which);

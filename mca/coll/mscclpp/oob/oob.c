@@ -135,7 +135,7 @@ static mscclpp_status_t gather_step(oob_gather_t *gather)
 
 static mscclpp_status_t oob_check(void *context)
 {
-    mca_coll_mscclpp_oob_t *oob = context;
+    mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
 
     if (!mca_coll_mscclpp_comm_revoked(oob->comm)) {
         return MSCCLPP_OK;
@@ -150,7 +150,7 @@ static mscclpp_status_t oob_check(void *context)
 
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
-    mca_coll_mscclpp_oob_t *oob = context;
+    mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
     int rank = ompi_comm_rank(oob->comm);
     oob_gather_t gather = {.oob = oob, .recvbuf = recvbuf, .length = length, .size = ompi_comm_size(oob->comm)};
     mscclpp_status_t status = MSCCLPP_OK;
@@ -181,7 +181,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
             break;
         }
         mca_coll_mscclpp_progress();
-        status = oob_check(oob);
+        status = oob_check(context);
         if (MSCCLPP_OK == status) {
             status = check_clock(&gather);
         }
@@ -200,7 +200,8 @@ static void oob_progress(void *context)
 
 static mscclpp_status_t oob_post_message(void *context, int peer, const void *message, size_t length)
 {
-    mca_coll_mscclpp_oob_t *oob = context;
+    const mca_coll_mscclpp_oob_port_t *port = context;
+    mca_coll_mscclpp_oob_t *oob = port->oob;
     mscclpp_status_t status;
 
     if (length > MSCCLPP_OOB_MESSAGE_MAX) {
@@ -209,22 +210,23 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
         return MSCCLPP_ERR_INVALID;
     }
     mca_coll_mscclpp_oob_lock(oob);
-    status =
-        mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, 0, oob->module->in_hand, message, length);
+    status = mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, port->number, oob->module->in_hand,
+                                       message, length);
     pthread_mutex_unlock(&oob->lock);
     return status;
 }
 
 static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *message, size_t *length_p)
 {
-    mca_coll_mscclpp_oob_t *oob = context;
+    const mca_coll_mscclpp_oob_port_t *port = context;
+    mca_coll_mscclpp_oob_t *oob = port->oob;
     mca_coll_mscclpp_oob_message_t *taken = NULL;
     mscclpp_status_t status;
 
     mca_coll_mscclpp_oob_lock(oob);
     status = mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY);
     if (MSCCLPP_OK == status) {
-        taken = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_CONTROL, 0);
+        taken = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_CONTROL, port->number);
     }
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_OK != status) {
@@ -270,15 +272,18 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *modul
     return oob;
 }
 
-int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t *oob_p)
+int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_port_t *port,
+                                mscclpp_oob_t *oob_p)
 {
     mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_of(module);
 
     if (oob == NULL) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    port = port != NULL ? port : &oob->port;
+    port->oob = oob;
     *oob_p = (mscclpp_oob_t){
-        .context = oob,
+        .context = port,
         .rank = ompi_comm_rank(module->comm),
         .size = ompi_comm_size(module->comm),
         .label = oob->label,

@@ -5,7 +5,18 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 #include "mca/common/oob/oob.h"
 
-int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mscclpp_oob_t *oob_p);
+/* The end of a team's control messages: those of a communicator's teams have numbers, the same on all ranks. */
+typedef struct {
+    mca_coll_mscclpp_oob_t *oob;
+    uint64_t number; /* 0: the communicator's own team */
+} mca_coll_mscclpp_oob_port_t;
+
+/*
+ * `port` is filled in, but for its number, and has to outlive the team that is made with the table; NULL: that of the
+ * communicator's own team.
+ */
+int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_port_t *port,
+                                mscclpp_oob_t *oob_p);
 void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module);
 
 /*

@@ -1,0 +1,170 @@
+#include "mca/coll/mscclpp/native/lane.h"
+
+#include <stdlib.h>
+
+#include "mca/coll/mscclpp/native/gate.h"
+#include "mca/coll/mscclpp/native/request.h"
+#include "mca/common/base/log.h"
+
+/* Of one communicator. Each has scratch of its own in device memory. */
+#define LANES 32
+
+static int count(const mca_coll_mscclpp_module_t *module)
+{
+    const mca_coll_mscclpp_lane_t *lane;
+    int lanes = 0;
+
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
+    for (lane = module->lanes; lane != NULL; lane = lane->next) {
+        ++lanes;
+    }
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
+    return lanes;
+}
+
+static void insert(mca_coll_mscclpp_lane_t *lane)
+{
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
+    lane->next = lane->module->lanes;
+    lane->module->lanes = lane;
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
+}
+
+/* The maxima of all ranks. */
+static int agree(mca_coll_mscclpp_module_t *module, uint64_t *values, int number)
+{
+    uint64_t mine[3];
+
+    memcpy(mine, values, sizeof(mine));
+    return module->previous.allreduce(mine, values, number, &ompi_mpi_uint64_t.dt, &ompi_mpi_op_max.op, module->comm,
+                                      module->previous.allreduce_module);
+}
+
+int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool device,
+                               uint64_t *most, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
+                               void *context, mca_coll_mscclpp_lane_t **lane_p)
+{
+    mca_coll_mscclpp_lane_t *lane = NULL;
+    uint64_t agreed[3] = {device, *most, 1};
+    mscclpp_status_t status;
+    int rc;
+
+    *lane_p = NULL;
+    if (module->no_lanes || mca_coll_mscclpp_state.finalizing) {
+        return OMPI_SUCCESS;
+    }
+    if (count(module) < LANES) {
+        lane = calloc(1, sizeof(*lane));
+        agreed[2] = lane == NULL;
+    }
+    rc = agree(module, agreed, 3);
+    if (OMPI_SUCCESS != rc || 0 == agreed[0] || 0 != agreed[2]) {
+        free(lane);
+        return rc;
+    }
+    *most = agreed[1];
+    lane->module = module;
+    lane->port.number = ++module->lanes_made;
+    status = mca_coll_mscclpp_make_team(module, buffers[0], buffers[1], &lane->port, &lane->team);
+    if (MSCCLPP_OK == status && mscclpp_team_spans_nodes(lane->team)) {
+        module->no_lanes = true; /* their control messages go one way, whichever team they are for */
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    } else if (MSCCLPP_OK == status) {
+        status = prepare(lane->team, context);
+    } else if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
+        module->no_lanes = true;
+    }
+    if (MSCCLPP_OK != status) {
+        mscclpp_team_destroy(lane->team);
+        free(lane);
+        return MSCCLPP_ERR_NOT_SUPPORTED == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
+    }
+    lane->rung = mscclpp_team_lingered(lane->team);
+    insert(lane);
+    *lane_p = lane;
+    return OMPI_SUCCESS;
+}
+
+/* Of a request that is inactive. Local. */
+static void lane_free(mca_coll_mscclpp_lane_t *lane)
+{
+    mca_coll_mscclpp_lane_t **link = &lane->module->lanes;
+
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
+    while (*link != NULL && lane != *link) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        *link = lane->next;
+    }
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
+    mscclpp_team_destroy(lane->team);
+    free(lane);
+}
+
+mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_t *lane,
+                                                          int (*serve)(mca_coll_mscclpp_request_t *request))
+{
+    mca_coll_mscclpp_request_t *request = mca_coll_mscclpp_request_new_persistent(lane->module, &lane->queue, serve);
+
+    if (request == NULL) {
+        lane_free(lane);
+        return NULL;
+    }
+    request->lane = lane;
+    request->give_up = lane_free;
+    return request;
+}
+
+void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_lane_t *lane;
+
+    do {
+        mscclpp_team_t *team = NULL;
+
+        pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
+        lane = module->lanes;
+        if (lane != NULL) {
+            module->lanes = lane->next;
+        }
+        pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
+        if (lane != NULL) {
+            mca_coll_mscclpp_request_await_queue(&lane->queue);
+            team = lane->team;
+            lane->team = NULL;
+        }
+        mscclpp_team_destroy(team);
+    } while (lane != NULL);
+}
+
+uint64_t mca_coll_mscclpp_lane_begin(mca_coll_mscclpp_lane_t *lane, const char *collective, int *rc_p)
+{
+    if (lane->team == NULL) {
+        mscclpp_error("a persistent %s was started after its communicator had been freed", collective);
+        *rc_p = MPI_ERR_COMM;
+        return 0;
+    }
+    if (lane->broken) {
+        if (!lane->told_broken) {
+            lane->told_broken = true;
+            mscclpp_error("%s: start %llu of a persistent %s: an earlier one failed; this and further ones return an "
+                          "error",
+                          mca_coll_mscclpp_comm_name(lane->module->comm), (unsigned long long)lane->calls + 1,
+                          collective);
+        }
+        *rc_p = MPI_ERR_OTHER;
+        return 0;
+    }
+    return ++lane->calls;
+}
+
+int mca_coll_mscclpp_lane_finish(mca_coll_mscclpp_lane_t *lane, mscclpp_coll_t coll, mscclpp_status_t status)
+{
+    if (OPAL_LIKELY(MSCCLPP_OK == status)) {
+        mca_coll_mscclpp_count_served_by(lane->module, coll, lane->team, &lane->rung);
+        return OMPI_SUCCESS;
+    }
+    lane->broken = true;
+    return mca_coll_mscclpp_status_to_ompi(status);
+}

@@ -1,0 +1,87 @@
+/* How a team comes about: which ranks of the communicator are on this node, and which device this one uses. */
+#include "mca/coll/mscclpp/native/gate.h"
+
+#include "mca/coll/mscclpp/oob/oob.h"
+#include "mca/common/base/log.h"
+#include "mca/common/setup/setup.h"
+
+/*
+ * Which ranks are on this node. What Open MPI knows of its own job is the same on all ranks. Of processes of other
+ * jobs, which joined later, each side may know something else; the team compares their machines by itself.
+ */
+static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
+{
+    const ompi_proc_t *self = ompi_proc_local();
+
+    params->job = (uint64_t)self->super.proc_name.jobid;
+    params->leader = ompi_comm_rank(comm);
+    for (int i = 0; i < params->leader; ++i) {
+        const ompi_proc_t *peer = ompi_comm_peer_lookup(comm, i);
+        if (peer != NULL && peer->super.proc_name.jobid == self->super.proc_name.jobid &&
+            OPAL_PROC_ON_LOCAL_NODE(peer->super.proc_flags)) {
+            params->leader = i;
+        }
+    }
+}
+
+/* The device that holds the buffers, or else the one that the application has chosen. */
+static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, int *device_p)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
+    const void *buffers[] = {recvbuf, sendbuf};
+
+    for (int i = 0; i < 2; ++i) {
+        mscclpp_mem_info_t info;
+        if (!mca_coll_mscclpp_is_device(buffers[i])) {
+            continue;
+        }
+        gpu->query(buffers[i], &info);
+        if (MSCCLPP_MEM_DEVICE == info.kind && info.device >= 0) {
+            *device_p = info.device;
+            return MSCCLPP_OK;
+        }
+    }
+    return gpu->current_device(device_p);
+}
+
+/*
+ * All ranks are here, or will be, and have chosen their devices. Every decision before the first exchange is one that
+ * all ranks make alike.
+ */
+mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
+                                            mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p)
+{
+    mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
+    struct ompi_communicator_t *comm = module->comm;
+    mscclpp_team_params_t params = {
+        .config = &state->config,
+        .own = &state->own,
+        .rules = state->rules,
+        .gpu = state->gpu,
+        .concurrent = ompi_mpi_thread_multiple,
+        .reuse = state->config.reuse,
+    };
+    mscclpp_status_t status;
+
+    *team_p = NULL;
+    if (ompi_comm_size(comm) > MSCCLPP_DEV_MAX_RANKS) {
+        mscclpp_info("%s: %d ranks, more than %d; device buffers are staged", mca_coll_mscclpp_comm_name(comm),
+                     ompi_comm_size(comm), MSCCLPP_DEV_MAX_RANKS);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    find_locality(comm, &params);
+    if (MSCCLPP_OK != choose_device(sendbuf, recvbuf, &params.device)) {
+        /* No device will do; the team's own exchange tells the peers, which are on their way into it. */
+        params.device = -1;
+    }
+    if (OMPI_SUCCESS != mca_coll_mscclpp_state.bind(module) ||
+        OMPI_SUCCESS != mca_coll_mscclpp_oob_create(module, port, &params.oob)) {
+        mca_coll_mscclpp_oob_abstain(module, 1);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = mscclpp_team_create(&params, team_p);
+    if (MSCCLPP_OK != status && module->team == NULL && module->lanes == NULL) {
+        mca_coll_mscclpp_oob_destroy(module);
+    }
+    return status;
+}

@@ -1,0 +1,112 @@
+"""Plans block by block, with every signal said."""
+
+
+class Block:
+    """One block of threads of a rank: its operations in order."""
+
+    def __init__(self, rank):
+        self.rank, self.ops = rank, []
+        self.channels, self.remotes = {}, {}
+
+    @staticmethod
+    def _place(tables, kind, number):
+        table = tables.setdefault(kind, [])
+        if number not in table:
+            table.append(number)
+        return table.index(number)
+
+    def op(self, name, **keys):
+        """Any operation, with its keys as they are in the file."""
+        self.ops.append(dict(name=name, **keys))
+
+    def nop(self):
+        """All threads of the block meet."""
+        self.op("nop")
+
+    def sync(self, name, kind, numbers):
+        """signal, wait, rlxsignal, rlxwait or flush on channels of the rank, of kind "memory" or "port"."""
+        self.op(name, channel_type=kind, channel_ids=[self._place(self.channels, kind, n) for n in numbers])
+
+    def move(self, name, src, dst, kind=None, channels=(), **keys):
+        """An operation on data. `channels` are those of the rank, for ports one for each destination."""
+        if kind:
+            keys["channel_type"] = kind
+        if channels:
+            keys["channel_ids"] = [self._place(self.channels, kind, n) for n in channels]
+        self.op(name, src_buff=src, dst_buff=dst, **keys)
+
+    def remote(self, kind, rank, buffer, index, size=1):
+        """Chunks of a peer's buffer, reached over memory or port channels."""
+        number = self.rank.remote(rank, buffer, kind)
+        return {"buffer_id": self._place(self.remotes, kind, number), "index": index, "size": size}
+
+    def multicast(self, number, index, size=1):
+        """Chunks of all ranks of a switch channel."""
+        return {"switch_channel_id": self._place(self.channels, "switch", number), "index": index, "size": size}
+
+    def out(self, position):
+        """As it is in the file."""
+        return {"id": position, "ops": self.ops,
+                "channels": [{"channel_type": k, "channel_ids": v} for k, v in self.channels.items()],
+                "remote_buffer_refs": [{"access_channel_type": k, "remote_buffer_ids": v}
+                                       for k, v in self.remotes.items()]}
+
+
+class Rank:
+    """One rank: its buffers' chunks, channels, semaphores and blocks."""
+
+    def __init__(self, number, inputs, outputs, scratch=0):
+        self.number, self.chunks = number, [inputs, outputs, scratch]
+        self.blocks, self.peers, self.remotes, self.groups, self.semaphores = [], {}, [], [], []
+
+    def block(self):
+        """One more block."""
+        self.blocks.append(Block(self))
+        return self.blocks[-1]
+
+    def channel(self, kind, peer):
+        """One more channel to a peer: the k-th of one rank to another goes with the k-th back."""
+        self.peers.setdefault(kind, []).append(peer)
+        return len(self.peers[kind]) - 1
+
+    def semaphore(self, value):
+        """One more semaphore, which begins with that value."""
+        self.semaphores.append(value)
+        return len(self.semaphores) - 1
+
+    def switch(self, buffer, ranks):
+        """One more switch channel over a buffer of those ranks; all of them have to make it, in the same order."""
+        self.groups.append((buffer, sorted(ranks)))
+        return len(self.groups) - 1
+
+    def remote(self, rank, buffer, kind):
+        """The number of a peer's buffer."""
+        for number, entry in enumerate(self.remotes):
+            if (entry["rank"], entry["type"]) == (rank, buffer):
+                if kind not in entry["access_channel_types"]:
+                    entry["access_channel_types"].append(kind)
+                return number
+        self.remotes.append({"rank": rank, "type": buffer, "access_channel_types": [kind]})
+        return len(self.remotes) - 1
+
+    def out(self):
+        """As it is in the file."""
+        inputs, outputs, scratch = self.chunks
+        channels = [{"channel_type": k, "connected_to": v} for k, v in self.peers.items()]
+        channels += [{"channel_type": "switch", "buffer_type": buffer,
+                      "rank_groups": [{"size": len(ranks), "ranks": ranks}]} for buffer, ranks in self.groups]
+        return {"id": self.number, "input_chunks": inputs, "output_chunks": outputs, "scratch_chunks": scratch,
+                "channels": channels, "remote_buffers": self.remotes,
+                "semaphores": [{"init_value": v} for v in self.semaphores],
+                "threadblocks": [block.out(i) for i, block in enumerate(self.blocks)]}
+
+
+def local(buffer, index, size=1):
+    """Chunks of a buffer ("i", "o" or "s") of the rank itself."""
+    return {"type": buffer, "index": index, "size": size}
+
+
+def assemble(name, collective, ranks, protocol="Simple", inplace=False, **keys):
+    """The whole plan, as json.dump takes it. `keys` are those of the top level of the file."""
+    return {"name": name, "collective": collective, "protocol": protocol, "inplace": inplace,
+            "gpus": [rank.out() for rank in ranks], **keys}

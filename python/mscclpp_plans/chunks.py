@@ -1,0 +1,249 @@
+"""Plans by what happens to chunks: copies and reductions in some order, from which the rest is derived.
+
+Each operation is done by one rank: a copy by the rank that has the source, a reduction by the one that has the result.
+Which operations wait for which follows from the chunks that they touch, as if all were done one after another. Where
+two of them are of different ranks, a signal goes between, unless what is known already makes it needless. A rank does
+its operations in the order of the program, so that no circle of waits can come about.
+"""
+from .channels import Rank, assemble, local
+
+
+class Chunk:
+    """A chunk at a place."""
+
+    def __init__(self, program, rank, buffer, index):
+        self.program, self.rank, self.buffer, self.index = program, rank, buffer, index
+
+    def copy(self, rank, buffer, index):
+        """A copy of it at another place, which is returned."""
+        target = self.program.chunk(rank, buffer, index)
+        self.program.add("copy", self.rank, [self], target)
+        return target
+
+    def reduce(self, *others):
+        """Combines others into this one, which stays where it is."""
+        self.program.add("reduce", self.rank, [self, *others], self)
+        return self
+
+
+class Operation:
+    """One copy or reduction."""
+
+    def __init__(self, number, kind, rank, sources, target):
+        self.number, self.kind, self.rank, self.sources, self.target = number, kind, rank, sources, target
+        self.waits, self.signals = [], []  # ranks
+        self.known = {}
+
+
+class Program:
+    """A plan under construction.
+
+    chunks: of a rank's block (of all-to-all and so on a rank has a block for each one). instances: so many blocks of
+    threads a rank, each with its own part of every chunk. port: a function of two ranks that says whether a port
+    channel joins them; memory channels do otherwise.
+    """
+
+    def __init__(self, name, collective, ranks, chunks=1, inplace=False, instances=1, port=None, **keys):
+        many = {"allreduce": (1, 1), "allgather": (1, ranks), "reducescatter": (ranks, 1), "alltoall": (ranks, ranks)}
+        if collective not in many:
+            raise ValueError(f"collective is {collective!r}; allowed are {', '.join(many)}")
+        if ranks < 1 or chunks < 1 or instances < 1:
+            raise ValueError("ranks, chunks and instances are at least 1")
+        self.name, self.collective, self.ranks, self.inplace = name, collective, ranks, inplace
+        self.instances, self.port, self.keys = instances, port or (lambda a, b: False), keys
+        self.chunks = chunks
+        self.counts = {"i": chunks * many[collective][0], "o": chunks * many[collective][1], "s": 0}
+        self.operations = []
+
+    def chunk(self, rank, buffer, index):
+        """The chunk at a place: buffer is "i", "o" or "s"; the scratch is as large as it has to be."""
+        if not 0 <= rank < self.ranks:
+            raise ValueError(f"rank {rank} of {self.ranks}")
+        if buffer == "s":
+            self.counts["s"] = max(self.counts["s"], index + 1)
+        if buffer not in self.counts or not 0 <= index < self.counts[buffer]:
+            raise ValueError(f"chunk {index} of {buffer!r} of {self.counts.get(buffer, 0)}")
+        return Chunk(self, rank, buffer, index)
+
+    def add(self, kind, rank, sources, target):
+        """For Chunk."""
+        for source in sources:
+            if source.rank != rank and self.port(source.rank, rank):
+                raise ValueError("a port channel cannot be read from: copy to the scratch of the rank that combines")
+        self.operations.append(Operation(len(self.operations) + 1, kind, rank, sources, target))
+
+    def place(self, chunk):
+        """Where it lies: in place, input and output share memory."""
+        if self.inplace and chunk.buffer != "s":
+            if self.collective == "allgather" and chunk.buffer == "i":
+                return chunk.rank, "o", chunk.rank * self.chunks + chunk.index
+            if self.collective == "reducescatter" and chunk.buffer == "o":
+                return chunk.rank, "i", chunk.rank * self.chunks + chunk.index
+            if self.collective in ("allreduce", "alltoall"):
+                return chunk.rank, "i", chunk.index
+        return chunk.rank, chunk.buffer, chunk.index
+
+    def _derive(self):
+        """Which ranks have to be waited for before each operation, and signalled after it."""
+        enter = [Operation(0, "enter", r, [], None) for r in range(self.ranks)]
+        leave = [Operation(len(self.operations) + 1, "leave", r, [], None) for r in range(self.ranks)]
+        written, read = {}, {}  # by place: the last operation that wrote it, and those that have read it since
+        for operation in enter:
+            operation.known = {operation.rank: 0}
+        known = [{r: 0} for r in range(self.ranks)]
+
+        def need(operation, before):
+            mine = known[operation.rank]
+            if before.rank == operation.rank or mine.get(before.rank, -1) >= before.number:
+                return
+            if operation.rank not in before.signals:
+                before.signals.append(operation.rank)
+            operation.waits.append(before.rank)
+            for rank, number in before.known.items():
+                mine[rank] = max(mine.get(rank, -1), number)
+
+        def touch(operation, sources, targets):
+            before = []
+            for place in [*sources, *targets]:
+                before.append(written.get(place, enter[place[0]]))
+            for place in targets:
+                before += read.get(place, [])
+            # The latest first: who has heard of it, has heard of what its rank did before.
+            for other in sorted(before, key=lambda o: -o.number):
+                need(operation, other)
+
+        for operation in self.operations:
+            sources, target = [self.place(c) for c in operation.sources], self.place(operation.target)
+            touch(operation, sources, [target])
+            known[operation.rank][operation.rank] = operation.number
+            operation.known = dict(known[operation.rank])
+            for place in sources:
+                read.setdefault(place, []).append(operation)
+            written[target], read[target] = operation, []
+        # A rank's buffers are its application's again once it has left.
+        for operation in leave:
+            places = [p for p in set(written) | set(read) if p[0] == operation.rank]
+            touch(operation, [], sorted(places))
+        return enter, leave
+
+    def compile(self):
+        """The plan, as json.dump takes it."""
+        enter, leave = self._derive()
+        counts = [self.counts[b] * self.instances for b in "ios"]
+        ranks = [Rank(r, *counts) for r in range(self.ranks)]
+        lists = [[enter[r]] + [o for o in self.operations if o.rank == r] + [leave[r]] for r in range(self.ranks)]
+        peers = [set() for _ in ranks]
+        for r in range(self.ranks):
+            for operation in lists[r]:
+                chunks = operation.sources + ([operation.target] if operation.target is not None else [])
+                for p in [*operation.signals, *operation.waits, *(c.rank for c in chunks)]:
+                    peers[r].add(p)
+                    peers[p].add(r)
+        for instance in range(self.instances):
+            writers = [_Writer(self, rank, instance) for rank in ranks]
+            for r in range(self.ranks):
+                for p in sorted(peers[r]):
+                    writers[r].connect(p)
+            for r in range(self.ranks):
+                for operation in lists[r]:
+                    writers[r].write(operation)
+                writers[r].end()
+        return assemble(self.name, self.collective, ranks, inplace=self.inplace, **self.keys)
+
+
+class _Writer:
+    """One block: writes the operations of a rank, with as few meetings of its threads as they need."""
+
+    def __init__(self, program, rank, instance):
+        self.program, self.rank, self.instance = program, rank, instance
+        self.block, self.channels = rank.block(), {}
+        self.reads, self.writes = set(), set()  # places since the threads have met
+        self.puts = None  # those that can take another one
+
+    def connect(self, peer):
+        """A channel to a peer, which makes one, too."""
+        if peer != self.rank.number:
+            kind = "port" if self.program.port(self.rank.number, peer) else "memory"
+            self.channels[peer] = (kind, self.rank.channel(kind, peer))
+
+    def _meet(self):
+        self.puts = None
+        if self.block.ops and self.block.ops[-1]["name"] != "nop":
+            self.block.nop()
+        self.reads, self.writes = set(), set()
+
+    def _sync(self, name, peers):
+        for kind in ("memory", "port"):
+            numbers = [self.channels[p][1] for p in peers if self.channels[p][0] == kind]
+            if numbers:
+                self.block.sync(name, kind, numbers)
+
+    def _item(self, chunk):
+        index = chunk.index * self.program.instances + self.instance
+        if chunk.rank == self.rank.number:
+            return local(chunk.buffer, index)
+        return self.block.remote(self.channels[chunk.rank][0], chunk.rank, chunk.buffer, index)
+
+    def write(self, operation):
+        """One operation with its waits before and its signals after it."""
+        if operation.waits:
+            self._meet()
+            self._sync("wait", sorted(operation.waits))
+            self.block.nop()
+        if operation.target is not None:
+            self._data(operation)
+        if operation.signals:
+            self._meet()
+            self._sync("signal", sorted(operation.signals))
+            self.puts = None
+
+    def _data(self, operation):
+        sources = [self.program.place(c) for c in operation.sources]
+        target = self.program.place(operation.target)
+        if target in self.reads or target in self.writes or self.writes & set(sources):
+            self._meet()
+        self.reads.update(sources)
+        self.writes.add(target)
+        if operation.kind == "reduce":
+            self.puts = None
+            self._reduce(operation)
+        elif operation.target.rank == self.rank.number:
+            self.puts = None
+            if sources[0] != target:
+                self.block.move("copy", [self._item(operation.sources[0])], [self._item(operation.target)])
+        else:
+            self._put(operation)
+
+    def _reduce(self, operation):
+        own = [c for c in operation.sources if c.rank == self.rank.number]
+        others = [c for c in operation.sources if c.rank != self.rank.number]
+        target = [self._item(operation.target)]
+        if len(own) > 1:
+            self.block.move("re", [self._item(c) for c in own], target, reduce_op="sum")
+            if others:
+                self._meet()
+                self.reads.update(self.program.place(c) for c in others)
+                self.writes.add(self.program.place(operation.target))
+        if others:
+            self.block.move("rre", target + [self._item(c) for c in others], target, "memory", reduce_op="sum")
+
+    def _put(self, operation):
+        kind, channel = self.channels[operation.target.rank]
+        source, target = self._item(operation.sources[0]), self._item(operation.target)
+        if kind == "port":
+            # It is read some time; the flush says that this is over.
+            self._meet()
+            self.block.move("put", [source], [target], "port", [channel])
+            self.block.sync("flush", "port", [channel])
+            self._meet()
+            return
+        if self.puts is None:
+            self.block.move("put", [], [], "memory")
+            self.puts = self.block.ops[-1]
+        self.puts["src_buff"].append(source)
+        self.puts["dst_buff"].append(target)
+
+    def end(self):
+        """A block without operations is none."""
+        if not self.block.ops:
+            self.block.nop()

@@ -1,0 +1,163 @@
+"""The classic algorithms. Each function returns a Program; `instances` and other keys go to it."""
+from .chunks import Program
+
+
+def allreduce_oneshot(ranks, **keys):
+    """Every rank combines all inputs by itself."""
+    p = Program("allreduce_oneshot", "allreduce", ranks, **keys)
+    for r in range(ranks):
+        mine = p.chunk(r, "i", 0).copy(r, "o", 0)
+        mine.reduce(*[p.chunk((r + k) % ranks, "i", 0) for k in range(1, ranks)])
+    return p
+
+
+def allreduce_twophase(ranks, **keys):
+    """Rank r combines chunk r and gives it to all."""
+    p = Program("allreduce_twophase", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
+    for r in range(ranks):
+        p.chunk(r, "i", r).reduce(*[p.chunk((r + k) % ranks, "i", r) for k in range(1, ranks)])
+    for r in range(ranks):
+        for k in range(1, ranks):
+            p.chunk(r, "i", r).copy((r + k) % ranks, "i", r)
+    return p
+
+
+def allreduce_ring(ranks, **keys):
+    """Chunks go around once to be combined, and once more to be given to all."""
+    p = Program("allreduce_ring", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
+    for step in range(1, ranks):
+        for c in range(ranks):
+            r = (c + step) % ranks
+            p.chunk(r, "i", c).reduce(p.chunk((r - 1) % ranks, "i", c))
+    for step in range(ranks - 1):
+        for c in range(ranks):
+            r = (c + ranks - 1 + step) % ranks
+            p.chunk(r, "i", c).copy((r + 1) % ranks, "i", c)
+    return p
+
+
+def allreduce_halving(ranks, **keys):
+    """Recursive halving, then doubling, of 2, 4, 8, ... ranks."""
+    if ranks & (ranks - 1):
+        raise ValueError(f"{ranks} ranks; allowed are powers of 2")
+    p = Program("allreduce_halving", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
+    distance, held = ranks // 2, {r: range(ranks) for r in range(ranks)}
+    while distance > 0:
+        for r in range(ranks):
+            half = len(held[r]) // 2
+            held[r] = held[r][half:] if r & distance else held[r][:half]
+        for r in range(ranks):
+            for c in held[r]:
+                p.chunk(r, "i", c).reduce(p.chunk(r ^ distance, "i", c))
+        distance //= 2
+    distance = 1
+    while distance < ranks:
+        for r in range(ranks):
+            for c in held[r]:
+                p.chunk(r, "i", c).copy(r ^ distance, "i", c)
+        held = {r: sorted([*held[r], *held[r ^ distance]]) for r in range(ranks)}
+        distance *= 2
+    return p
+
+
+def allreduce_hierarchical(nodes, gpus, **keys):
+    """Within each node GPU g combines chunk g, exchanges it with its like on other nodes, and gives it to the node."""
+    p = Program("allreduce_hierarchical", "allreduce", nodes * gpus, chunks=gpus, inplace=True,
+                port=lambda a, b: a // gpus != b // gpus, **keys)
+    for r in range(nodes * gpus):
+        node, g = divmod(r, gpus)
+        p.chunk(r, "i", g).reduce(*[p.chunk(node * gpus + (g + k) % gpus, "i", g) for k in range(1, gpus)])
+    for r in range(nodes * gpus):
+        node, g = divmod(r, gpus)
+        for k in range(1, nodes):
+            p.chunk(r, "i", g).copy((node + k) % nodes * gpus + g, "s", node)
+    for r in range(nodes * gpus):
+        node, g = divmod(r, gpus)
+        p.chunk(r, "i", g).reduce(*[p.chunk(r, "s", (node + k) % nodes) for k in range(1, nodes)])
+        for k in range(1, gpus):
+            p.chunk(r, "i", g).copy(node * gpus + (g + k) % gpus, "i", g)
+    return p
+
+
+def allgather_direct(ranks, **keys):
+    """Every rank puts its block to all."""
+    p = Program("allgather_direct", "allgather", ranks, **keys)
+    for r in range(ranks):
+        for k in range(ranks):
+            p.chunk(r, "i", 0).copy((r + k) % ranks, "o", r)
+    return p
+
+
+def allgather_ring(ranks, **keys):
+    """Blocks go around."""
+    p = Program("allgather_ring", "allgather", ranks, **keys)
+    for r in range(ranks):
+        p.chunk(r, "i", 0).copy(r, "o", r)
+    for step in range(ranks - 1):
+        for r in range(ranks):
+            c = (r - step) % ranks
+            p.chunk(r, "o", c).copy((r + 1) % ranks, "o", c)
+    return p
+
+
+def allgather_bruck(ranks, **keys):
+    """What a rank holds doubles with each step, of any number of ranks."""
+    p = Program("allgather_bruck", "allgather", ranks, **keys)
+    for r in range(ranks):
+        p.chunk(r, "i", 0).copy(r, "o", r)
+    distance = 1
+    while distance < ranks:
+        for r in range(ranks):
+            for k in range(min(distance, ranks - distance)):
+                c = (r + k) % ranks
+                p.chunk(r, "o", c).copy((r - distance) % ranks, "o", c)
+        distance *= 2
+    return p
+
+
+def reducescatter_direct(ranks, **keys):
+    """Every rank combines its block."""
+    p = Program("reducescatter_direct", "reducescatter", ranks, **keys)
+    for r in range(ranks):
+        mine = p.chunk(r, "i", r).copy(r, "o", 0)
+        mine.reduce(*[p.chunk((r + k) % ranks, "i", r) for k in range(1, ranks)])
+    return p
+
+
+def alltoall_direct(ranks, **keys):
+    """Every rank puts each block where it belongs."""
+    p = Program("alltoall_direct", "alltoall", ranks, **keys)
+    for r in range(ranks):
+        for k in range(ranks):
+            other = (r + k) % ranks
+            p.chunk(r, "i", other).copy(other, "o", r)
+    return p
+
+
+def alltoall_twostep(nodes, gpus, **keys):
+    """Within a node to the GPU that has the number of the receiver, from there to the receiver's node."""
+    n = nodes * gpus
+    p = Program("alltoall_twostep", "alltoall", n, port=lambda a, b: a // gpus != b // gpus, **keys)
+    for r in range(n):
+        node, g = divmod(r, gpus)
+        for other in range(n):
+            far, h = divmod(other, gpus)
+            if far == node:
+                p.chunk(r, "i", other).copy(other, "o", r)
+            elif h == g:
+                p.chunk(r, "i", other).copy(other, "o", r)
+            else:
+                p.chunk(r, "i", other).copy(node * gpus + h, "s", far * gpus + g)
+    for r in range(n):
+        node, h = divmod(r, gpus)
+        for far in range(nodes):
+            for g in range(gpus):
+                if far != node and g != h:
+                    p.chunk(r, "s", far * gpus + g).copy(far * gpus + h, "o", node * gpus + g)
+    return p
+
+
+FLAT = {f.__name__: f for f in (allreduce_oneshot, allreduce_twophase, allreduce_ring, allreduce_halving,
+                                allgather_direct, allgather_ring, allgather_bruck, reducescatter_direct,
+                                alltoall_direct)}
+NODES = {f.__name__: f for f in (allreduce_hierarchical, alltoall_twostep)}

@@ -1,0 +1,49 @@
+/* Sums under way, for tests of nonblocking and persistent calls, and who has served them. */
+#ifndef TEST_MPI_MPI_SUMS_H
+#define TEST_MPI_MPI_SUMS_H
+
+#include "test/mpi/mpi_test.h"
+
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION < 5
+#include <mpi-ext.h>
+#define PERSISTENT_INIT(Name_) MPIX_##Name_##_init
+#else
+#define PERSISTENT_INIT(Name_) MPI_##Name_##_init
+#endif
+
+typedef struct {
+    int count;
+    int call; /* what its operands are told from those of others by */
+    mt_buffer_t send;
+    mt_buffer_t recv;
+    MPI_Request request;
+} sum_t;
+
+/* An operand's number `index`. */
+unsigned sum_value(int rank, int index, int call);
+
+void sum_make(sum_t *sum, int count, int call);
+void sum_fill(sum_t *sum, int call); /* with other operands */
+void sum_start(sum_t *sum, MPI_Comm comm);
+void sum_init(sum_t *sum, MPI_Comm comm); /* as a persistent request */
+void sum_free(sum_t *sum);
+
+/* Looks at the result of one that is over; frees it, too; waits for it before. */
+void sum_compare(const sum_t *sum, const char *what);
+void sum_check(sum_t *sum, const char *what);
+void sum_wait(sum_t *sum, const char *what);
+
+/* A blocking one. */
+void sum_now(int count, int call, MPI_Comm comm, const char *what);
+
+typedef struct {
+    uint64_t served;
+    uint64_t staged;
+} counts_t;
+
+counts_t counts_now(void);
+
+/* Kernels have served exactly so many calls since, and nothing was staged. */
+void counts_check(counts_t before, uint64_t calls, const char *what);
+
+#endif
