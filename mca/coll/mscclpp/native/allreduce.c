@@ -171,7 +171,8 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
  */
 static bool is_applications(const mca_coll_mscclpp_module_t *module, const void *caller)
 {
-    return !mca_coll_mscclpp_state.gpu->twin || module->comparing || mca_coll_mscclpp_check_wanted(module, caller);
+    return !mca_coll_mscclpp_state.gpu->twin ||
+           (!module->inner && (module->comparing || mca_coll_mscclpp_check_wanted(module, caller)));
 }
 
 static int start(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,

@@ -150,6 +150,7 @@ typedef struct mca_coll_mscclpp_module_t {
     uint64_t checked;           /* calls compared */
     bool check_failed;          /* one could not be: no further one is, and each call fails */
     bool comparing;             /* a call has been compared: those that serve it may call other collectives */
+    bool inner;                 /* one of Open MPI's own is being served, which is not compared */
     bool enabled;
     bool told_broken; /* that team_state is BROKEN */
     mca_coll_mscclpp_team_state_t team_state;

@@ -60,7 +60,12 @@
     int rc;                                                                                                            \
                                                                                                                        \
     if (!mca_coll_mscclpp_check_wanted(module, __builtin_return_address(0))) {                                         \
-        return STAGE_SERVE(slot_, STAGE_LIST args_, __VA_ARGS__);                                                      \
+        const bool inner = module->inner;                                                                              \
+                                                                                                                       \
+        module->inner = true;                                                                                          \
+        rc = STAGE_SERVE(slot_, STAGE_LIST args_, __VA_ARGS__);                                                        \
+        module->inner = inner;                                                                                         \
+        return rc;                                                                                                     \
     }                                                                                                                  \
     describe_##name_(&call, STAGE_LIST args_, comm);                                                                   \
     is_(view);                                                                                                         \
