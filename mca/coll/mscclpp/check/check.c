@@ -427,18 +427,41 @@ static void only_tell(check_t *check)
     mca_coll_mscclpp_oob_break_off(check->module);
 }
 
+/*
+ * What has been found of callers in Open MPI's library, which stays where it is: their addresses, and in the lowest bit
+ * whether they are MPI's functions. Looking for one takes microseconds.
+ */
+#define KNOWN 64
+
+static uint64_t known_callers[KNOWN];
+
+static bool is_known(uintptr_t caller, bool *is_mpi_p)
+{
+    const uint64_t known = __atomic_load_n(&known_callers[caller / 16 % KNOWN], __ATOMIC_RELAXED);
+
+    *is_mpi_p = 0 != (known & 1);
+    return known >> 1 == (uint64_t)caller;
+}
+
 bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller)
 {
+    const uintptr_t address = (uintptr_t)caller;
     Dl_info mpi, found;
+    bool is_mpi;
 
+    if (is_known(address, &is_mpi)) {
+        return is_mpi;
+    }
     if (0 == dladdr(caller, &found) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
         return !module->comparing;
     }
     if (found.dli_fbase != mpi.dli_fbase) {
         return !module->comparing; /* a component that stands before this one, or one that serves the call */
     }
-    return found.dli_sname != NULL &&
-           (0 == strncmp(found.dli_sname, "MPI_", 4) || 0 == strncmp(found.dli_sname, "PMPI_", 5));
+    is_mpi = found.dli_sname != NULL &&
+             (0 == strncmp(found.dli_sname, "MPI_", 4) || 0 == strncmp(found.dli_sname, "PMPI_", 5));
+    __atomic_store_n(&known_callers[address / 16 % KNOWN], (uint64_t)address << 1 | is_mpi, __ATOMIC_RELAXED);
+    return is_mpi;
 }
 
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call)
