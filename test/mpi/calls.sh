@@ -55,7 +55,6 @@ cases_requests() {
         --mca coll_mscclpp_epoch_limit 16 "$bindir/test_request"
     run "persistent:restarts" 240 -n 2 "${forced[@]}" "$bindir/test_persistent" --restarts 100000
     run "persistent:late" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_persistent" --late
-    run "request:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_request"
     run "persistent:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_persistent"
     run "persistent:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_persistent"
     run "request:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_request"

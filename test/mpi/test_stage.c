@@ -150,7 +150,7 @@ static bool kernels_may_serve(const call_t *call)
                          REDUCE == call->collective || REDUCE_SCATTER == call->collective ||
                          REDUCE_SCATTER_BLOCK == call->collective;
 
-    if (PERSISTENT == call->variant && call->group->own_size > 1 && !mt_parameter_is("ranks_per_node", "0")) {
+    if (BLOCKING != call->variant && call->group->own_size > 1 && !mt_parameter_is("ranks_per_node", "0")) {
         return false; /* between nodes they are staged */
     }
     return !call->group->inter && !is_neighbor(call->collective) && (!reduces || &sm_types[PLAIN] == call->send_type) &&

@@ -107,7 +107,11 @@ typedef struct {
     bool engines; /* copy engines may serve this call */
     bool ll128;   /* the team's links keep lines of 128 bytes whole */
     bool queued;  /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */
-    bool early;   /* hosts are not to wait for one another before the kernel starts, unless somebody asks for it */
+    /*
+     * The host does not wait for the kernel, which so is not to wait for what a host does: between nodes it would, for
+     * the proxy, and on one node it does without exchanges unless somebody asks for them.
+     */
+    bool early;
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;

@@ -155,12 +155,12 @@ mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
 
 /*
- * meeting.c: where ranks meet before a launch (`meet_first`), waits for all of them and for room for the kernels
- * of all; to be called when nothing that could wait for another kernel is left to do. Between nodes there are no
- * threads that could start other kernels, so those of a node do without room. Room that was found is this rank's until
- * it gives it back, whatever the status.
+ * meeting.c: where ranks meet before a launch, in this call (`early`) or in all (`meet_first`), waits for all of them,
+ * and with `meet_first` for room for the kernels of all; to be called when nothing that could wait for another kernel
+ * is left to do. Between nodes there are no threads that could start other kernels, so those of a node do without room.
+ * Room that was found is this rank's until it gives it back, whatever the status.
  */
-mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes);
+mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
 void mscclpp_group_give_room(mscclpp_group_t *group);
 
 /*

@@ -137,18 +137,18 @@ static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes)
     return status;
 }
 
-mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes)
+mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
     uint64_t *word = &group->board[group->rank].arrived;
     mscclpp_status_t status;
 
-    if (!group->meet_first) {
+    if (!group->meet_first && !early) {
         return MSCCLPP_OK;
     }
     /* Room is not taken before all are there: who comes late may wait for another thread, and that one for room. */
     mscclpp_board_store(word, 2 * ++group->arrivals + (group->admission == NULL));
     status = mscclpp_group_wait_words(group, "arrival of all ranks", bytes, word, 2 * group->arrivals);
-    if (status == MSCCLPP_OK && !group->spans && !all_have_room(group, word)) {
+    if (status == MSCCLPP_OK && group->meet_first && !group->spans && !all_have_room(group, word)) {
         status = find_room(group, bytes);
     }
     return status;

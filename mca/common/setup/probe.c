@@ -16,7 +16,7 @@ mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t 
     *seconds_p = 0;
     team->group.probing = true;
     /* Waiting for room is waiting for other calls, for as long as those may take. */
-    status = mscclpp_group_meet(&team->group, 0);
+    status = mscclpp_group_meet(&team->group, 0, false);
     team->group.timeout = DEADLINE;
     team->group.warn_after = 0;
     mscclpp_runner_fill_args(&team->runner, args);

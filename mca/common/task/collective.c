@@ -348,7 +348,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_group_meet(&team->group, task->most);
+        status = mscclpp_group_meet(&team->group, task->most, task->args->early);
     }
     if (status == MSCCLPP_OK) {
         status = task->args->early ? launch_early(task) : launch(task);

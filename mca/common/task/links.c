@@ -48,7 +48,7 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
         launch.nblocks = MSCCLPP_DEV_CHANNEL_BLOCKS;
     }
     started = mscclpp_now();
-    status = mscclpp_group_meet(&team->group, bytes);
+    status = mscclpp_group_meet(&team->group, bytes, false);
     if (status == MSCCLPP_OK) {
         status = mscclpp_runner_launch(&team->runner, NULL, &launch, "ring");
     }

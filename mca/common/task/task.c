@@ -334,7 +334,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK && wait) {
-        status = mscclpp_group_meet(&team->group, task->bytes);
+        status = mscclpp_group_meet(&team->group, task->bytes, task->args->early);
     }
     if (status == MSCCLPP_OK) {
         status = task->args->early ? launch_early(task) : launch(task);

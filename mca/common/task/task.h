@@ -18,8 +18,9 @@ typedef struct {
     mscclpp_op_t op;
     uint64_t call; /* number of this call on the communicator, from 1, for messages and mscclpp_team_announce */
     /*
-     * Equal on all ranks: nobody waits for the call yet, which runs in a fiber (mca/common/base/fiber.h). What does not
-     * make the hosts wait for one another is preferred, so that the kernel starts at once.
+     * Equal on all ranks: nobody waits for the call yet, which runs in a fiber (mca/common/base/fiber.h). The kernel
+     * starts once all ranks have come to the call; what takes no further exchange of the hosts is preferred. A team of
+     * several nodes does not serve it (MSCCLPP_ERR_NOT_SUPPORTED).
      */
     bool early;
 } mscclpp_allreduce_args_t;
