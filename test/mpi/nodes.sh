@@ -137,10 +137,10 @@ cases_nodes_collectives() {
     done
     # Packets and tiles by turns, as the size has it; none at all where the transport does not carry them.
     run_saying "nodes:native:packets" ': nodes_packets, blocks' 120 -n 3 "${forced[@]}" \
-        --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+        --mca coll_mscclpp_ranks_per_node 2 "${kinds[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
     run_never_saying "nodes:native:no packets" ': nodes_packets, blocks' 120 -n 3 "${forced[@]}" \
-        --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_nodes_packets_max 1 --mca coll_mscclpp_verbose 3 \
-        "$bindir/test_stage"
+        --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_nodes_packets_max 1 "${kinds[@]}" \
+        --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
     # Little room: many turns; and a grid of several blocks.
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     run_saying "nodes:native:small" 'of the other blocking collectives all are served between nodes' 120 -n 3 \
