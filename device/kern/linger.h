@@ -1,20 +1,21 @@
 /*
- * A kernel that stays after its operation and serves the next ones that the host rings for.
+ * A kernel that stays after its operation and serves further operations that the host rings for.
  *
- * The first block polls the bell; operations for more blocks it hands on to all others through a relay, so that those
- * that have a part in it take it, or none does. It alone decides to leave, and the mailbox says so after its last look
- * at the bell: a host that sees the word and not the end of what it rang for knows that nobody will serve it, and
- * launches anew. So neither side ever has to ask the other twice. contrib/models/linger.pml is a model of it.
+ * The first block polls the bell. It hands operations for more than one block on to all other blocks through a relay,
+ * so that either all blocks that take part receive an operation, or none does. The first block alone decides to leave.
+ * It writes this to the mailbox after its last look at the bell. A host that sees this word, but not the end of the
+ * operation that it rang for, knows that nobody will serve it, and launches anew. So neither side ever has to ask the
+ * other twice. contrib/models/linger.pml is a model of this protocol.
  *
- * The end of an operation for more than one block all of them tell, one without a part in it at once, and the host
- * reads all their words, which also say that all have taken those of the relay, which the next operation's overwrite.
- * They are alike in what they count, so none needs the state but for the operation that came with the launch; the first
- * block advances it for the kernels to come.
+ * All blocks report the end of an operation for more than one block; a block that takes no part reports it at once. The
+ * host reads the words of all blocks. These words also say that all blocks have taken the operation from the relay,
+ * which the next operation overwrites. All blocks count operations alike. So they read the state only for the operation
+ * that came with the launch. The first block advances the state for later kernels.
  *
- * Of zero-copy operations the kernel knows the buffers beforehand: some sets of them are among its arguments.
+ * The buffers of zero-copy operations are known beforehand: the kernel's arguments hold several sets of them.
  *
- * Between two operations the kernel waits for no other rank, and never longer than its window, so it delays whoever
- * waits for the device by that at most.
+ * Between two operations the kernel waits for no other rank, and never longer than its window. So it delays anybody who
+ * waits for the device by at most that time.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_H
 #define MSCCLPP_DEVICE_KERN_LINGER_H
@@ -29,7 +30,7 @@
 #include "device/types/hot.h"
 #include "device/types/linger.h"
 
-/* Makes one word the block's own: an argument of the operation to come. */
+/* Copies one word to the block's own memory, as an argument of the next operation. */
 MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32_t w, uint32_t payload)
 {
     if (w <= MSCCLPP_DEV_BELL_BYTES) {
@@ -42,7 +43,10 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32
     own->words[w] = payload;
 }
 
-/* One look at the bell by the threads that listen. True if all of it has arrived, else *leave says more. */
+/*
+ * One look at the bell by the listening threads. True if all words have arrived. Sets *leave if the host tells this
+ * kernel to leave.
+ */
 MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
                                            mscclpp_dev_linger_block_t *own, uint64_t number, uint64_t kernel,
                                            bool *leave)
@@ -50,7 +54,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
     bool missing = false;
     uint32_t w;
 
-    /* Acquire: the host has seen to it that the operands are there before it rang. */
+    /* Acquire, so that the operands are visible: the host made sure of them before it rang. */
     for (w = ctx->tid; w <= MSCCLPP_DEV_BELL_LEAVE; w += MSCCLPP_DEV_WARP) {
         uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[w]);
 
@@ -66,10 +70,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
 }
 
 /*
- * Whether all blocks have ended what they were to do last: the other ones have taken its words from the relay then,
- * which the word to quit overwrites. Each ends it some time, whatever becomes of it: blocks wait for the relay without
- * a deadline, as for a barrier of the kernel, since the first one always comes, and in operations no longer than that
- * one does. By the threads that listen.
+ * True if all blocks have ended their last operation. All other blocks have then taken its words from the relay, which
+ * the word to quit overwrites. Each block ends its last operation at some time, even if it fails. Blocks wait for the
+ * relay without a deadline, as for a barrier of the kernel, because the first block always comes. Within an operation
+ * they wait no longer than the first block does. Called by the listening threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                               const mscclpp_dev_linger_block_t *own)
@@ -87,8 +91,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * The threads that listen: until there is an operation, or it is time to leave, which is false. Out of line like
- * operations, below.
+ * Executed by the listening threads. Returns true when there is an operation, and false when it is time to leave. Out
+ * of line like the operations below.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
                                                         mscclpp_dev_linger_block_t *own)
@@ -115,8 +119,8 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 }
 
 /*
- * The first block: false when it is time to leave. Few threads listen, so that a turn of theirs costs no barrier of the
- * block; nobody looks at what they found before all have passed one.
+ * Executed by the first block. False when it is time to leave. Only few threads listen, so that a turn needs no barrier
+ * of the block. Nobody reads what they found before all threads have passed a barrier.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                mscclpp_dev_linger_block_t *own)
@@ -393,7 +397,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
            kernel != MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
 }
 
-/* One operation, by its blocks. The others have ended it at once. */
+/* Executes one operation by its blocks. The other blocks end it at once. */
 MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *own, uint32_t code)
 {
@@ -405,7 +409,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         if (mine.tid == 0 && mine.nblocks > 1) {
             mscclpp_dev_st_release_sys_u64(&own->args.mailbox->ended[mine.block], own->args.launches + 1);
         }
-        /* What is known of this operation may be overwritten after it. */
+        /* The data about this operation may be overwritten after this. */
         mscclpp_dev_block_sync(&mine);
         return;
     }
@@ -486,7 +490,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         }
         own->args.launches = args->number - 1;
         own->args.rung = 0;
-        /* Whoever has no part in the first operation learns the epoch with the next one. */
+        /* Blocks that take no part in the first operation learn the epoch with the next one. */
         if (ctx->block < MSCCLPP_DEV_BELL_BLOCKS(args->code)) {
             own->args.epoch = args->common.state->progress[ctx->block].epoch;
         }

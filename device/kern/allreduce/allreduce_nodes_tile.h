@@ -1,11 +1,13 @@
-/* What the patterns of the all-reduce over several nodes share: blocks, tiles, and what a node's ranks make of one. */
+/*
+ * Shared by all patterns of the all-reduce over several nodes: blocks, tiles, and the work of a node's ranks on a tile.
+ */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_TILE_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_TILE_H
 
 #include "device/types/nodes.h"
 #include "device/lib/reduce.h"
 
-/* What a block works on, from step to step. */
+/* State of a block, kept from step to step. */
 typedef struct {
     const mscclpp_dev_nodes_args_t *nodes;
     uint64_t shard;     /* units */
@@ -20,7 +22,7 @@ typedef struct {
     int op;
 } mscclpp_dev_nodes_block_t;
 
-/* A tile: where it begins in each shard, its units, and where its set begins in the exchange area, in bytes. */
+/* A tile: its start in each shard, its size in units, and the start of its set in the exchange area, in bytes. */
 typedef struct {
     uint64_t index;
     uint64_t base;

@@ -1,6 +1,6 @@
 /*
  * One-shot all-reduce: every rank sends its whole message to every peer as packets, then combines all messages itself.
- * One step of latency; each link carries (n - 1) times the message, twice over for the flags.
+ * It takes one step of latency. Each link carries (n - 1) times the message, doubled by the flags.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_H
@@ -11,8 +11,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * One epoch of a call. Small calls are over before much arithmetic is, so what all units share is worked out once, and
- * units are counted in 32 bits: a slot holds fewer.
+ * One epoch of a call. Small calls take less time than much arithmetic would, so whatever all units share is computed
+ * once. Units are counted in 32 bits, since a slot holds fewer.
  */
 typedef struct {
     const mscclpp_dev_args_t *args;
@@ -47,7 +47,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                          v, epoch->flag, width, sender);
 }
 
-/* To all peers, the next rank first, so that not all send to the same one at once. */
+/* Sends to all peers, starting with the next rank, so that not all send to the same one at once. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n,
                                          uint32_t u, int width, mscclpp_dev_vec_t v)
 {

@@ -1,13 +1,14 @@
 /*
  * One-shot all-reduce without packets: every rank puts its whole message into memory of every peer, piece by piece, and
- * combines all messages itself. One step of latency, nothing to agree on at the beginning and nobody to wait for at the
- * end, and no flags in the data: each link carries (n - 1) times the message, as fast as it takes stores.
+ * combines all messages itself. It takes one step of latency, needs no agreement at the beginning, and waits for nobody
+ * at the end. The data contain no flags, so each link carries (n - 1) times the message, as fast as it takes stores.
  *
- * A block of a rank deals with its namesakes alone. Each number that they count, of barriers or of pieces, is told by
- * the word that barriers use, and a piece lies in the slot of its number. Piece k is put before piece k - 1 is
- * combined, so that a block waits while there is something on its way; who has k - 2 of a peer therefore knows that
- * this one had combined k - 4 before it put k - 2, and may overwrite that with k. So four slots do for all calls, of
- * whatever size.
+ * A block deals only with the blocks of the same number on other ranks. They count barriers and pieces with one number,
+ * which the word for barriers reports. A piece lies in the slot of its number.
+ *
+ * Four slots are enough for all calls of any size. A block puts piece k before it combines piece k - 1, so that data
+ * are on their way while it waits. So when a block has piece k - 2 of a peer, the peer had combined piece k - 4 before
+ * it put k - 2. The block may then overwrite piece k - 4 with piece k.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
@@ -17,22 +18,22 @@
 #include "device/lib/reduce.h"
 
 /*
- * Units that a thread sends at once, and units of all ranks together that it combines at once: half as many where a
- * lingering kernel leaves it fewer registers.
+ * Units that a thread sends at once, and units of all ranks together that it combines at once. Both are halved in a
+ * lingering kernel, which leaves a thread fewer registers.
  */
 #define MSCCLPP_DEV_PUT_BATCH 8
 #define MSCCLPP_DEV_PUT_OPERANDS 16
 
-/* Units that lie side by side in memory whose rows are as long as a link likes its stores. */
+/* Number of adjacent units whose length suits the stores of a link best. */
 #define MSCCLPP_DEV_PUT_GRAIN 8u
 
-/* The peers one after the other, the next rank first, so that not all send to the same one at once. */
+/* Peer number `i`. The order starts with the next rank, so that not all send to the same one at once. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32_t nranks, uint32_t i)
 {
     return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
 }
 
-/* Where the block of `sender` puts the piece of that number in the memory of `receiver`. */
+/* Where this block of `sender` puts piece number `count` in the memory of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t receiver,
                                        uint32_t sender, uint64_t count)
 {
@@ -43,7 +44,7 @@ MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const msccl
     return args->scratch[receiver] + args->put_offset + (uint64_t)slot * args->put_capacity * MSCCLPP_DEV_UNIT;
 }
 
-/* How many of the units before `end` belong to the piece of so many that begins at unit `first`. */
+/* Number of units before `end` in a piece of at most `piece` units that begins at unit `first`. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece)
 {
     return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
@@ -54,7 +55,7 @@ MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
     return ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0;
 }
 
-/* The units that can be moved at once: all but the one that the message's end cuts off, or none. */
+/* Number of units that can be moved whole: all but the one that the message's end cuts off, or none. */
 MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int dtype)
 {
     return mscclpp_dev_put_is_plain(args) && mscclpp_dev_unit_mask(dtype) == 0xffffu ? args->bytes / MSCCLPP_DEV_UNIT

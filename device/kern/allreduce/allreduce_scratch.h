@@ -1,10 +1,10 @@
 /*
- * All-reduce through the team's scratch, for user buffers that peers cannot map: the zero-copy algorithm on copies,
- * tile by tile. Each block has a part of the bulk area of its own and meets only its namesakes, so tiles of different
- * blocks overlap in time.
+ * All-reduce through the team's scratch, for user buffers that peers cannot map. It is the zero-copy algorithm on
+ * copies, tile by tile. Each block has its own part of the bulk area and meets only the blocks of the same number on
+ * other ranks, so tiles of different blocks overlap in time.
  *
- * One set of tiles is enough: a rank passes a tile's second barrier only when all ranks have read its operands, and
- * enters the next tile's first barrier only when it has read its results.
+ * One set of tiles is enough. A rank passes a tile's second barrier only after all ranks have read its operands. It
+ * enters the next tile's first barrier only after it has read its results.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_SCRATCH_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_SCRATCH_H
@@ -13,8 +13,10 @@
 #include "device/lib/reduce.h"
 #include "device/lib/row.h"
 
-/* Units of a tile for each shard: a block's part of the bulk area holds a tile of operands and one of results for all
- * n. */
+/*
+ * Units of a tile for each shard. A block's part of the bulk area holds a tile of operands and a tile of results for
+ * all n shards.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
     const uint64_t tile = args->bulk_size / (2 * (uint64_t)MSCCLPP_DEV_UNIT * nblocks * args->nranks);
@@ -31,7 +33,7 @@ MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint
     return args->scratch[rank] + args->bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
 }
 
-/* Operand of rank `r` for unit `u` of the own shard's tile. */
+/* Operand of rank `r` for unit `u` of the tile in this rank's shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                           uint32_t r, uint64_t tile, uint64_t u)
 {

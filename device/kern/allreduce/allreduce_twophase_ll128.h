@@ -1,6 +1,6 @@
 /*
- * Two-phase all-reduce (allreduce_twophase.h) with LL128: each link carries 2 (n - 1) / n times the message and a
- * fifteenth of it more. Warps take the place of threads, and bundles that of units.
+ * Two-phase all-reduce (allreduce_twophase.h) with LL128. Each link carries 2 (n - 1) / n times the message, plus one
+ * fifteenth. Warps and bundles take the places of threads and units.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_LL128_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_LL128_H
@@ -9,20 +9,25 @@
 #include "device/kern/allreduce/allreduce_twophase.h"
 
 /*
- * Where the number of ranks `n` is a constant, a warp handles several bundles at a time: as many as there are registers
- * for the operands of all ranks, so that all loads are under way before the first is used.
+ * If the number of ranks `n` is a constant, a warp handles several bundles at a time: as many as there are registers
+ * for the operands of all ranks. So all loads are under way before the first operand is used.
  */
 #define MSCCLPP_DEV_LL128_OPERANDS 8
 #define MSCCLPP_DEV_LL128_BATCH(n_) (MSCCLPP_DEV_LL128_OPERANDS / ((n_) == 0 ? 1 : (n_)))
 
-/* The bundles of such a batch: the first, and from each to the next one. Those from `chunk` on are none. */
+/*
+ * The bundles of a batch: the first one, and the distance from one to the next. Bundles from `chunk` on do not exist.
+ */
 typedef struct {
     uint64_t first;
     uint64_t step;
     uint64_t chunk;
 } mscclpp_dev_ll128_batch_t;
 
-/* Asking for the first one again costs less than a branch, which would make each load wait for the one before it. */
+/*
+ * Bundle `j` of a batch, or the first one again if there is no such bundle. Loading the first one again costs less than
+ * a branch, which would make each load wait for the one before it.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_ll128_nth(const mscclpp_dev_ll128_batch_t *batch, int j)
 {
     const uint64_t b = batch->first + (uint64_t)j * batch->step;

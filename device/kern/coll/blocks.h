@@ -1,4 +1,4 @@
-/* Which bytes a rank has for another one, and where those of another one go: device/types/coll.h. */
+/* Which bytes a rank has for another rank, and where the other rank's bytes go. See device/types/coll.h. */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 #define MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 
@@ -10,7 +10,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uin
     return MSCCLPP_DEV_COLL_SENDS(coll->pattern, coll->root, sender, receiver);
 }
 
-/* This rank's block of its input for `peer`. `blocks` NULL: all blocks are of one size. */
+/* This rank's input block for `peer`. If `blocks` is NULL, all blocks have the same size. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
 {
@@ -27,7 +27,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_co
     return block;
 }
 
-/* Where the block of `peer` goes in this rank's output; of patterns that combine, where the result goes. */
+/* Where the block of `peer` goes in this rank's output. For patterns that combine, where the result goes. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
 {

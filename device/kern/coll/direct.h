@@ -1,12 +1,12 @@
 /*
- * Blocks in mapped buffers of all ranks: each rank reads and writes its peers' memory where it lies, in one pass. The
- * host has worked out the addresses (device/types/coll.h).
+ * Blocks in mapped buffers of all ranks: each rank reads and writes its peers' memory in place, in one pass. The host
+ * has computed the addresses (device/types/coll.h).
  *
- * Ranks meet before, as a peer's buffer must not be touched before the peer has come to the call, and after, as its
- * call must not end before its buffers are done with.
+ * Ranks meet at the beginning, because a peer's buffer must not be touched before the peer has entered the call. They
+ * meet at the end, because a peer's call must not end while its buffers are in use.
  *
- * A barrier joins blocks of one number only. That is enough: a rank's call ends once all of its blocks have passed
- * their last barrier, and by then each block of each peer has entered the same one.
+ * A barrier only joins blocks of the same number. This is enough: a rank's call ends once all of its blocks have passed
+ * their last barrier, and by then each block of each peer has entered the same barrier.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
 #define MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
@@ -16,13 +16,13 @@
 #include "device/kern/coll/blocks.h"
 #include "device/lib/reduce.h"
 
-/* Whole units that a thread asks for before it stores the first one. */
+/* Whole units that a thread loads before it stores the first one. */
 #define MSCCLPP_DEV_DIRECT_BATCH 8
 
-/* As many where types are looked up at run time, which takes registers. */
+/* The same if types are looked up at run time, which takes registers. */
 #define MSCCLPP_DEV_DIRECT_FEW 2
 
-/* True if all addresses of the kernel lie at multiples of 16. */
+/* True if all addresses of the kernel are multiples of 16. */
 MSCCLPP_DEV bool mscclpp_dev_direct_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
 {
     uintptr_t bits = 0;

@@ -1,14 +1,14 @@
 /*
- * Small blocks as packets (device/packet.h), in one epoch: each rank stores its block for a peer into its slot in the
- * peer's scratch, and the peer moves it to its place or combines it with the others. One step of latency.
+ * Small blocks as packets (lib/packet.h), in one epoch: each rank stores its block for a peer into its slot in the
+ * peer's scratch, and the peer moves it to its place or combines it with the others. It takes one step of latency.
  *
- * A rank that has no block for a peer sends it an empty packet where the first unit of a block would be. So every
- * kernel receives a packet from every peer, as packets demand: who has ended kernel k + 1 has a packet of each peer's
- * kernel k + 1, and knows by it that all of them have ended kernel k. Without the empty packet a rank could be two
- * kernels ahead of a peer that it exchanges nothing with, and write over packets of kernel k that a third kernel, of
- * another pattern, sends to the same half while that peer still reads it.
+ * A rank that has no block for a peer sends an empty packet in place of the block's first unit. So every kernel
+ * receives a packet from every peer, as packets require: a rank that has ended kernel k + 1 has received a packet of
+ * kernel k + 1 from each peer, and so knows that all peers have ended kernel k. Without the empty packet, a rank could
+ * be two kernels ahead of a peer with which it exchanges nothing. Kernel k + 2, of another pattern, could then
+ * overwrite packets of kernel k in the same half while that peer still reads them.
  *
- * The slots are those of the one-shot all-reduce, so kernels of both take turns in the same memory.
+ * The slots are those of the one-shot all-reduce, so kernels of both kinds take turns in the same memory.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_COLL_PACKETS_H
@@ -19,7 +19,7 @@
 #include "device/lib/packet.h"
 #include "device/lib/reduce.h"
 
-/* Operands that are asked for before the first of them is waited for. */
+/* Operands that are loaded before the first one is waited for. */
 #define MSCCLPP_DEV_COLL_BATCH 8
 
 typedef struct {

@@ -1,10 +1,10 @@
 /*
- * Blocks through the team's scratch, for user buffers that peers cannot map: tile by tile each rank stores its block
+ * Blocks through the team's scratch, for user buffers that peers cannot map. Tile by tile, each rank stores its block
  * for a peer into the peer's bulk area, and the peer moves it to its place or combines it with the others.
  *
- * Each block of the grid has two tiles for each sender, which take turns. One barrier a turn is enough: a rank stores
- * turn t + 2 after the barrier of t + 1, which every peer has entered after it had read turn t. The barrier at the
- * beginning says that all ranks have ended what used the bulk area before.
+ * Each block of the grid has two tiles for each sender, used in turn. One barrier per turn is enough: a rank stores
+ * turn t + 2 after the barrier of turn t + 1, which every peer enters only after it has read turn t. The barrier at the
+ * beginning ensures that all ranks have ended earlier use of the bulk area.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_TILES_H
 #define MSCCLPP_DEVICE_KERN_COLL_TILES_H
