@@ -97,7 +97,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
                                                         mscclpp_dev_linger_block_t *own)
 {
-    /* Arguments of a kernel are out of its cache after each look, too. */
+    /* Copied to a local variable, because a kernel's arguments also leave the cache after each look. */
     const uint64_t *bell = args->common.mailbox->bell;
     const uint64_t number = own->args.launches + 2, kernel = args->number, now = mscclpp_dev_now_ns();
     uint64_t until = now + args->idle_ns;
@@ -139,10 +139,13 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
     return own->heard != 0;
 }
 
-/* A power of 2 that MSCCLPP_DEV_RELAY_WORDS do not pass. */
+/* A power of 2, at least MSCCLPP_DEV_RELAY_WORDS. */
 #define MSCCLPP_DEV_RELAY_STRIDE 8u
 
-/* The first block: hands its words on, or the word to quit. Nobody changes them before the block's next barrier. */
+/*
+ * Executed by the first block: hands its words on, or the word to quit. Nobody changes the words before the block's
+ * next barrier.
+ */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *own, bool quit)
 {
@@ -151,7 +154,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
     const uint32_t stores = MSCCLPP_DEV_RELAY_STRIDE * (cluster ? ctx->nblocks - 1 : 1);
     uint32_t i;
 
-    /* In a cluster a thread for each word of each block, where there are so many. */
+    /* In a cluster, each word of each block has its own thread, if there are enough threads. */
     for (i = ctx->tid; i < stores; i += ctx->nthreads) {
         const uint32_t w = i % MSCCLPP_DEV_RELAY_STRIDE, block = 1 + i / MSCCLPP_DEV_RELAY_STRIDE;
 
@@ -174,8 +177,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * The other blocks: wait for the next words and take them; false when it is time to leave. Operations that the first
- * block serves alone do not come here, but for their epochs.
+ * Executed by the other blocks: waits for the next words and takes them. False when it is time to leave. Operations
+ * that the first block executes alone do not come this way; the next words bring the epoch that they led to.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                 mscclpp_dev_linger_block_t *own)
@@ -208,9 +211,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Each kind of operation is a function of its own, with a context of its own: together they need more registers than
- * there are, and what a thread keeps in memory instead is out of its cache after each look at the bell. They say
- * whether the thread has failed.
+ * Each kind of operation is a function of its own with its own context. Together they need more registers than there
+ * are, and what a thread keeps in memory instead leaves the cache after each look at the bell. The functions return
+ * true if the thread has failed.
  */
 #define MSCCLPP_DEV_LINGER_OPERATION(name_, args_, call_)                                                              \
     MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_##name_(mscclpp_dev_ctx_t ctx, const args_ *args)                      \
@@ -220,7 +223,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
         return ctx.failed;                                                                                             \
     }
 
-/* Those for `n_` ranks, or with 0 any number; hot ones for a type and operation, the others ask at run time. */
+/*
+ * Operations for `n_` ranks, or any number if 0. Hot ones are for a constant type and operation; the others look them
+ * up at run time.
+ */
 #define MSCCLPP_DEV_LINGER_BRIEF(n_, name_, hot_, dtype_, op_)                                                         \
     MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
         brief##n_##name_, mscclpp_dev_args_t,                                                                          \
@@ -234,7 +240,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
     MSCCLPP_DEV_LINGER_OPERATION(zerocopy##n_##name_, mscclpp_dev_zerocopy_args_t,                                     \
                                  mscclpp_dev_zerocopy_ranks(&ctx, args, n_, false, hot_, (int)(dtype_), (int)(op_)))
 
-/* Puts are for 2 ranks above all. */
+/* Puts are mainly for 2 ranks. */
 #define MSCCLPP_DEV_LINGER_HOT2(dtype_, op_)                                                                           \
     MSCCLPP_DEV_LINGER_BRIEF(2, dtype_##op_, true, dtype_, op_)                                                        \
     MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)                                                         \
@@ -282,7 +288,7 @@ MSCCLPP_DEV_LINGER_OPERATION(combine_float, mscclpp_dev_coll_args_t,
 #undef MSCCLPP_DEV_LINGER_BRIEF
 #undef MSCCLPP_DEV_LINGER_OPERATION
 
-/* One operation with packets on one node. */
+/* Executes one operation with packets on one node. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   uint32_t code)
 {
@@ -319,7 +325,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
                                : mscclpp_dev_linger_brief8any(*ctx, args);
 }
 
-/* One operation by puts. */
+/* Executes one operation by puts. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                               uint32_t code)
 {
@@ -336,7 +342,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, cons
     return mscclpp_dev_linger_put(*ctx, args);
 }
 
-/* One zero-copy operation, whose buffers are a set of the kernel's. */
+/* Executes one zero-copy operation on one of the kernel's sets of buffers. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_set_t *set,
                                                    mscclpp_dev_zerocopy_args_t *args, uint32_t code)
 {
@@ -368,8 +374,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * One operation of another collective. What its kind has besides the common arguments takes the place of what other
- * kinds have, which these renew before they use it, or never share a kernel with collectives.
+ * Executes one operation of another collective. Its additional arguments share memory with those of other kinds of
+ * operations. Those kinds either renew theirs before use, or never share a kernel with collectives.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_args_t *args, uint32_t code,
                                                uint32_t word)
@@ -434,16 +440,16 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_block_u32(&own->failed, 1);
     }
-    /* The other blocks take it from the relay each time, and may do so before all their threads are here. */
+    /* The other blocks take the epoch from the relay each time. They may do so before all their threads are here. */
     if (mine.block == 0 && mine.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
         ++own->args.epoch;
     }
 }
 
 /*
- * The last block says so, since until then the relay is in use. The next kernel's places begin at 0 again. Of a cluster
- * the first block does, once all have met. None of them has gone while another writes to its memory in any case, since
- * it takes all those words first.
+ * Leaves the kernel. The last block reports this to the host, since the relay is in use until then. It also resets the
+ * relay, since the next kernel's places begin at 0 again. In a cluster, the first block reports, once all blocks have
+ * met. No block ever leaves while another one writes to its memory, since it takes all those words first.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args)
 {
@@ -478,7 +484,10 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
         own->relay[w] = 0;
     }
-    /* The first block writes there once all that have a part in the first operation have ended it, at the earliest. */
+    /*
+     * The blocks must have cleared their words before the first block writes to them. It does so at the earliest when
+     * all blocks that take part in the first operation have ended it, so only blocks that take no part need this.
+     */
     if (mscclpp_dev_cluster_size(ctx) > 1 && MSCCLPP_DEV_BELL_BLOCKS(args->code) < ctx->nblocks) {
         mscclpp_dev_cluster_sync(ctx);
     }

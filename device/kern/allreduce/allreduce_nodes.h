@@ -165,7 +165,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
     }
 }
 
-/* The own part's result takes the place of the own partial result, which nobody was sent. */
+/* The result of this node's part overwrites this node's partial result, which was sent to nobody. */
 MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
@@ -198,7 +198,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
     if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
         return mscclpp_dev_nodes_combine_nodes(block, tile, u, 0, mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
     }
-    k = (uint32_t)u / (uint32_t)tile->part; /* quicker than with 64 bits, and a slot has no more units */
+    k = (uint32_t)u / (uint32_t)tile->part; /* faster than with 64 bits, and a slot has no more units */
     if (k == nodes->node || mscclpp_dev_nodes_in_ring(block)) {
         return mscclpp_dev_ld_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT);
     }

@@ -53,14 +53,14 @@ typedef struct {
     uint32_t flag;
 } mscclpp_dev_nodes_epoch_t;
 
-/* Where packets of one unit from several senders lie: that of sender i at first + i * stride. */
+/* Place of one unit's packets from several senders: sender i's are at first + i * stride. */
 typedef struct {
     char *first;
     uint64_t stride;
     uint64_t pair;
 } mscclpp_dev_nodes_row_t;
 
-/* Operands (`phase` 0) or results (1) from ranks of the own node; unit `u` of the block's part. */
+/* Operands (`phase` 0) or results (1) from ranks of this node, for unit `u` of the block's part. */
 MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t receiver,
                                                            int phase, uint64_t u)
 {
@@ -94,14 +94,14 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far(const mscclpp_dev_node
     return row;
 }
 
-/* Whom a wait for sender `i` names. */
+/* The rank that a wait for sender `i` names. */
 MSCCLPP_DEV uint32_t mscclpp_dev_nodes_name(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                             bool far, uint32_t i)
 {
     return far ? nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, i)].peer : i;
 }
 
-/* Combines a unit of `n` senders in their order. That of sender `me` is `own`; the others are waited for. */
+/* Combines a unit of `n` senders in order. `own` is that of sender `me`; the others are waited for. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                        bool hot, int dtype, int op, mscclpp_dev_nodes_row_t row,
                                                        bool far, uint32_t n, uint32_t me, mscclpp_dev_vec_t own)
@@ -113,7 +113,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
     uint32_t base;
     int i;
 
-    mscclpp_dev_acc_set(&acc, dtype, own); /* for compilers, which do not see that there is a sender 0 */
+    mscclpp_dev_acc_set(&acc, dtype, own); /* compilers do not see that there always is a sender 0 */
     for (base = 0; base < n; base += MSCCLPP_DEV_NODES_BATCH) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {

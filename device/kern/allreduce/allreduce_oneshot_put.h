@@ -63,8 +63,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int d
 }
 
 /*
- * Units one by one. `plain`, a constant: both buffers are known to be aligned, and the kernel has no registers to keep
- * across functions out of line.
+ * Loads and stores single units. `plain` is a constant: both buffers are known to be aligned, and the kernel has no
+ * registers to save across calls out of line.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool plain, uint64_t index)
 {
@@ -92,15 +92,15 @@ MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, 
 }
 
 /*
- * A block's threads take `batch` units each, a constant: those of a warp so many rows of as many units as it has lanes,
- * side by side, so that all addresses differ by constants. This is the first unit of a thread, behind `done` others.
+ * The first unit of a thread, after `done` others. Each thread of a block takes `batch` units, a constant. The units of
+ * a warp form `batch` adjacent rows with one unit for each lane, so that all addresses differ by constants.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_own(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t done)
 {
     return done + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
 }
 
-/* The moves of such units: none waits for another one. */
+/* Loads and stores the units of a batch. No move waits for another one. */
 MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *v)
 {
     int k;
@@ -122,8 +122,8 @@ MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_ve
 }
 
 /*
- * Of the units of a piece behind `done` others and before `end`, as many as give all threads whole batches, from the
- * own operand `in` into the slots of all peers. Returns how many are done then.
+ * Sends units of a piece, from `done` on and before `end`, from this rank's operand `in` into the slots of all peers,
+ * as long as all threads have whole batches. Returns the new value of `done`.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
                                                   int batch, const char *in, uint64_t count, uint32_t done,
@@ -146,7 +146,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, 
     return done;
 }
 
-/* The same of combinations: `from` are all ranks' operands, whose number `n` is a constant. */
+/* The same for combining. `from` are all ranks' operands; their number `n` is a constant. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ctx, const char *const *from, char *out,
                                                      int n, int batch, bool hot, int dtype, int op, uint32_t done,
                                                      uint32_t end)
@@ -178,7 +178,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
     return done;
 }
 
-/* The piece that begins at unit `first`, into the slots of `count` of all peers, and the word that it is there. */
+/* Puts the piece that begins at unit `first` into the slots of `count` of all peers, and then reports it to them. */
 MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
                                       int dtype, uint32_t piece, uint64_t first, uint64_t count)
 {
@@ -202,7 +202,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             }
         }
     }
-    /* Nothing is said of a piece that a thread of the block may not have put. */
+    /* Nothing is reported if a thread of the block may not have put its part of the piece. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     for (i = 1 + ctx->tid; i < nranks && !ctx->failed; i += ctx->nthreads) {
         mscclpp_dev_sync_t *theirs = mscclpp_dev_sync_of(args, mscclpp_dev_put_peer(args, nranks, i));
@@ -211,7 +211,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     }
 }
 
-/* Each thread looks by itself: the block need not meet for it. */
+/* Each thread checks for itself, so the block needs no barrier. */
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
                                        bool plain, uint64_t count)
 {
@@ -232,8 +232,8 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * The piece that begins at unit `first`, once all peers' are in the slots of `count`. In place is safe: all of the
- * block have put the piece, and who overwrites a unit has read it.
+ * Combines the piece that begins at unit `first`, once all peers' pieces are in the slots of `count`. In place is safe:
+ * all threads of the block have put the piece before, and a thread that overwrites a unit has read it.
  */
 MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
                                          bool hot, int dtype, int op, uint32_t piece, uint64_t first, uint64_t count)
@@ -277,7 +277,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* Units of a piece: what a block has of the message, or as much as a slot holds. */
+/* Units of a piece: a block's share of the message, or as much as a slot holds. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
@@ -301,7 +301,7 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     uint64_t count = before, first = (uint64_t)ctx->block * piece;
     bool more = first < mscclpp_dev_units(args->bytes), behind = false;
 
-    /* One turn more than there are pieces, in which nothing is left to send. */
+    /* There is one turn more than there are pieces. In the last turn nothing is left to send. */
     while (more || behind) {
         if (more) {
             mscclpp_dev_put_send(ctx, args, n, plain, dtype, piece, first, count + 1);
@@ -320,7 +320,10 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                    int dtype, int op)
 {
-    /* Code of its own for 2 ranks alone: of more, each sends its whole operand to all others. */
+    /*
+     * Only 2 ranks have code of their own: puts are less useful for more, since each rank sends its whole operand to
+     * all others.
+     */
     if (args->nranks == 2) {
         mscclpp_dev_put_ranks(ctx, args, 2, false, hot, dtype, op);
     } else {

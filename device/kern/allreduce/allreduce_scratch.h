@@ -82,8 +82,9 @@ MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Whether the rank's own shard, whose units `size` from unit `index` on are whole, need not go through its own scratch:
- * nobody else looks at that. Only where rows are combined, which read any memory that is aligned.
+ * True if this rank's own shard need not go through its own scratch, since nobody else reads it there. All `size` units
+ * of the shard from unit `index` on must be whole. This is possible only if rows are combined, since only that code
+ * reads any aligned memory.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, int dtype, int op, uint64_t index,
                                                uint64_t size)
@@ -92,7 +93,8 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, i
            (index + size) * MSCCLPP_DEV_UNIT <= args->bytes && mscclpp_dev_row_is_known(dtype, op);
 }
 
-/* The same a row at a time, where that is faster; false if it is not. `own`: the shard's first unit, or ~0 if not
+/*
+ * The same, a row at a time, if that is faster; else returns false. `own` is the shard's first unit, or ~0 if not
  * direct.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,

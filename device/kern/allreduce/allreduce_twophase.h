@@ -71,8 +71,8 @@ MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * The three steps of a unit. `n` is the number of ranks as a constant, so that all loads are under way before the first
- * is used, or 0 for any number.
+ * The three steps of a unit. `n` is 0 for any number of ranks, or their number as a constant, so that all loads are
+ * under way before the first one is used.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, int n, uint64_t u)
 {

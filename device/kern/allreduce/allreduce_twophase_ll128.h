@@ -59,7 +59,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_store(const mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* Of a closed bundle. */
+/* Puts a closed bundle. */
 MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t b, const mscclpp_dev_bundle_t *bundle)
 {
@@ -67,7 +67,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const msccl
                           bundle);
 }
 
-/* Asks for a bundle; mscclpp_dev_bundle_has says whether it had come. The warp's lanes have to be together. */
+/* Loads a bundle; mscclpp_dev_bundle_has tells whether it had arrived. The warp's lanes must be together. */
 MSCCLPP_DEV void mscclpp_dev_ll128_ask(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
@@ -137,7 +137,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
-/* Adds the operand of the rank that is the `nth` in order. */
+/* Adds the operand that is the `nth` in rank order. */
 MSCCLPP_DEV void mscclpp_dev_ll128_add(mscclpp_dev_acc_t *acc, uint32_t nth, bool hot, int dtype, int op,
                                        const mscclpp_dev_bundle_t *v)
 {
@@ -152,7 +152,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_add(mscclpp_dev_acc_t *acc, uint32_t nth, boo
     }
 }
 
-/* The result of bundle `b`: to all peers, and to this rank's own part of the user's buffer. */
+/* Sends the result of bundle `b` to all peers, and stores it in this rank's part of the user's buffer. */
 MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
                                           int dtype, uint32_t mask, uint64_t b, const mscclpp_dev_acc_t *acc)
 {
@@ -360,7 +360,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     epoch.shard = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
     epoch.capacity = args->ll128_capacity;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
-    ctx->failed = mscclpp_dev_warp_or(ctx->failed); /* lanes of a warp go through the loops below together */
+    ctx->failed = mscclpp_dev_warp_or(ctx->failed); /* all lanes of a warp execute the loops below together */
     bundles = mscclpp_dev_share(epoch.shard, MSCCLPP_DEV_BUNDLE_UNITS);
     for (base = 0; base < bundles; base += chunk) {
         ++epoch.flag;

@@ -67,8 +67,8 @@ typedef struct {
 } mscclpp_dev_zerocopy_batch_t;
 
 /*
- * Such units of all ranks, whose number `n` is a constant, too: all loads are under way before the first operand is
- * used.
+ * Loads these units of all ranks. Their number `n` is a constant, too, so that all loads are under way before the first
+ * operand is used.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
                                            uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
@@ -81,7 +81,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *ar
     }
 }
 
-/* Combines the same units. The results go to all ranks, or with `split` into the own output. */
+/* Combines the same units. The results go to all ranks or, with `split`, to this rank's own output. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
                                               bool hot, int dtype, int op, uint64_t index, uint64_t stride,
                                               mscclpp_dev_zerocopy_batch_t *operands)
@@ -107,7 +107,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t 
     }
 }
 
-/* The same for any number of ranks: the loads of the next rank's units are under way while those of one are used. */
+/* The same for any number of ranks. The next rank's units are loaded while one rank's are used. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool split,
                                                   bool hot, int dtype, int op, uint64_t index, uint64_t stride)
 {
@@ -146,7 +146,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_arg
     }
 }
 
-/* Writes `batch` whole, aligned units of the own output to the peers. */
+/* Writes `batch` whole, aligned units of this rank's output to the peers. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
                                              uint64_t stride)
 {
@@ -163,7 +163,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *
     }
 }
 
-/* Any alignment, and the message's tail. */
+/* Handles any alignment, and the message's tail. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *args, bool hot, int dtype, int op,
                                            uint32_t mask, uint64_t index)
 {
@@ -185,8 +185,8 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *ar
 }
 
 /*
- * Of the units from `u` to before `last`, `threads` apart, as many batches as there are whole ones. Returns the unit to
- * go on with.
+ * Handles the units from `u` to before `last`, `threads` apart, as long as whole batches remain. Returns the unit to
+ * continue with.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
                                                   bool hot, int dtype, int op, uint64_t u, uint64_t last,
@@ -211,7 +211,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
                                             bool split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
-    /* Types that are looked up at run time take the registers that a row would need. */
+    /* Looking types up at run time takes the registers that a row would need. */
     const int batch = n != 0                      ? MSCCLPP_DEV_ZEROCOPY_OPERANDS / n
                       : hot || !MSCCLPP_DEV_FOLDS ? MSCCLPP_DEV_ZEROCOPY_ROW
                                                   : 1;
@@ -233,7 +233,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
         if (fast) {
             u = mscclpp_dev_zerocopy_batches(args, n, batch, split, hot, dtype, op, u, end, threads);
         }
-        /* What follows the last batch of the thread goes to all ranks at once in either variant. */
+        /* In both variants, units after a thread's last batch go to all ranks at once. */
         for (; u < last; u += threads) {
             mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
         }

@@ -65,7 +65,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *
     return u;
 }
 
-/* Any number of ranks, any alignment, the message's tail. */
+/* Handles any number of ranks, any alignment, and the message's tail. */
 MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, bool hot, int dtype, int op, uint64_t u,
                                          uint64_t stride)
 {

@@ -38,8 +38,8 @@ MSCCLPP_DEV bool mscclpp_dev_direct_aligned(const mscclpp_dev_direct_args_t *arg
 }
 
 /*
- * Units `u`, `u` + `step` and so on of a block, to `count` places. `fast`: both sides are aligned, so that whole units
- * go in batches.
+ * Copies units `u`, `u` + `step` and so on of a block to `count` places. `fast` says that both sides are aligned, so
+ * that whole units are moved in batches.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_spread(char *const *to, uint32_t count, uint32_t start, const char *from,
                                            uint64_t bytes, bool fast, uint64_t u, uint64_t step)
@@ -71,7 +71,9 @@ MSCCLPP_DEV void mscclpp_dev_direct_spread(char *const *to, uint32_t count, uint
     }
 }
 
-/* Each rank begins with another pair, so that not all store to one rank at once; the host orders the list so. */
+/*
+ * Each rank begins with a different pair, so that not all store to one rank at once; the host orders the list this way.
+ */
 MSCCLPP_DEV void mscclpp_dev_direct_pairs(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
     uint32_t i;
@@ -83,7 +85,10 @@ MSCCLPP_DEV void mscclpp_dev_direct_pairs(const mscclpp_dev_direct_args_t *args,
     }
 }
 
-/* `batch` whole, aligned units, `step` apart from unit `u` on; with `scan` every rank gets what the lower ones have. */
+/*
+ * Combines `batch` whole, aligned units, `step` apart from unit `u` on. With `scan`, every rank gets the combined
+ * operands of the lower ranks.
+ */
 MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool hot, int dtype,
                                             int op, uint64_t u, uint64_t step)
 {
@@ -136,7 +141,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
     }
 }
 
-/* One unit of any alignment. In place it is read before it is written, by this thread alone. */
+/* Combines one unit of any alignment. In place, only this thread uses the unit, and it reads before it writes. */
 MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t u)
 {
@@ -165,7 +170,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t
     }
 }
 
-/* `end`, by all threads: the meeting after the work, which ends the kernel. */
+/* Ends the kernel by the barrier after the work. Called by all threads. */
 MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                         uint32_t epoch, uint64_t before)
 {

@@ -64,7 +64,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclp
                           ctx->tid, ctx->nthreads);
 }
 
-/* This rank's block for `peer`, which is on another node, for the owner that merges it, unless that is this one. */
+/*
+ * Gives this rank's block for `peer`, a rank of another node, to the owner that merges it, unless this rank is that
+ * owner.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_give_merger(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                             const mscclpp_dev_cn_turn_t *turn, uint32_t peer)
 {
@@ -76,7 +79,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_merger(const mscclpp_dev_ctx_t *ctx, const 
     }
 }
 
-/* This rank's blocks, but for what it sends to other nodes itself. */
+/* Gives this rank's blocks, except those that it sends to other nodes itself. */
 MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                          const mscclpp_dev_cn_turn_t *turn)
 {
@@ -86,7 +89,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const msc
         !b->merges && owner != b->index && mscclpp_dev_cn_is_client(args, turn, args->rank, args->nodes.node, owner);
     uint32_t i;
 
-    /* Each rank begins with the next one, so that not all meet at one rank at once. */
+    /* Each rank begins with the next one, so that not all store to the same rank at once. */
     for (i = 1; i < args->nranks; ++i) {
         const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 

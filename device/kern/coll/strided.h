@@ -38,8 +38,8 @@ MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_
 }
 
 /*
- * Threads share the segments of a block: as many as a segment has items, rounded down to a power of 2, but the whole
- * grid for a segment that is long enough for it.
+ * Threads share the segments of a block. A segment is handled by as many threads as it has items, rounded down to a
+ * power of 2; or by the whole grid if it is long enough.
  */
 MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, uint64_t thread, uint64_t threads)
 {

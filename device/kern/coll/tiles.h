@@ -17,7 +17,7 @@ typedef struct {
     const mscclpp_dev_coll_args_t *coll;
     const mscclpp_dev_blocks_args_t *blocks;
     uint64_t tile;  /* bytes */
-    uint64_t begin; /* of the turn's tile, in each block of data */
+    uint64_t begin; /* start of the turn's tile, in each block of data */
     uint32_t half;  /* which of the two tiles */
 } mscclpp_dev_coll_turn_t;
 
@@ -40,7 +40,7 @@ MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscc
     return args->scratch[receiver] + args->bulk_offset + number * turn->tile;
 }
 
-/* Has the peers given their tiles. */
+/* Stores this rank's tiles for its peers. */
 MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
@@ -71,7 +71,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* The turn's part of the result, of the operands of ranks 0 to `end` - 1. */
+/* Computes the turn's part of the result from the operands of ranks 0 to `end` - 1. */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                 uint32_t end, uint64_t bytes, int dtype, int op)
 {
