@@ -10,9 +10,9 @@ MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *ar
 }
 
 /*
- * Waits until the blocks with this block's number on all ranks have entered their `count`-th barrier in the team's
- * life. All threads of the block must call it. After it, all threads of those blocks see what any thread of this block
- * wrote before. If a thread gives up, all threads of the block count as failed.
+ * Waits until the blocks with this block's number on all other ranks have entered their barrier number `count` in the
+ * team's life. All threads of the block must call it. After it, all threads of those blocks see what any thread of this
+ * block wrote before. If a thread gives up, all threads of the block count as failed.
  *
  * Each counter has only one writer, so a plain store is enough; with several writers, each barrier would need an atomic
  * addition on the peer's memory. The block synchronises before the store, so the store releases what the whole block

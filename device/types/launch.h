@@ -126,8 +126,8 @@ typedef struct {
 typedef enum {
     MSCCLPP_DEV_RELEASE_SYSTEM,
     MSCCLPP_DEV_RELEASE_DEVICE, /* the results lie in the memory of the device that runs the kernel */
-    MSCCLPP_DEV_RELEASE_STREAM /* nobody: who waits for them waits for the kernel's end in its stream. Such a kernel may
-                                  become resident while the one before it in the stream still runs */
+    MSCCLPP_DEV_RELEASE_STREAM  /* nobody: they are visible at the kernel's end in its stream. Such a kernel may become
+                                   resident while the one before it in the stream still runs */
 } mscclpp_dev_release_t;
 
 /* What every kernel needs. Pointers are valid on the device that runs it. */
@@ -151,9 +151,9 @@ typedef struct {
     uint64_t put_offset;        /* bytes from the scratch's start */
     mscclpp_dev_state_t *state;
     mscclpp_dev_mailbox_t *mailbox;
-    uint64_t launches;                    /* this and the next two are used by lingering kernels only: progress */
-    uint32_t epoch;                       /* before the operation */
-    uint32_t rung;                        /* not 0: the operation came by the bell */
+    uint64_t launches; /* lingering kernels only, like the next two: operations that have ended */
+    uint32_t epoch;    /* lingering kernels only: the flag of the last packets before the operation */
+    uint32_t rung;     /* not 0: the operation came by the bell */
     char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* of every rank, including this one */
 } mscclpp_dev_args_t;
 

@@ -65,9 +65,7 @@ enum {
  */
 #define MSCCLPP_DEV_LINGER_PERIOD 128
 
-/*
- * Zero-copy operations can be rung for with these peers' user buffers: at most SETS sets, of at most PEERS ranks each.
- */
+/* Sets of peers' user buffers that zero-copy operations can be rung for, and the maximum number of ranks in a set. */
 #define MSCCLPP_DEV_LINGER_SETS 4
 #define MSCCLPP_DEV_LINGER_PEERS 8
 

@@ -57,7 +57,7 @@ MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const ms
     return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile * MSCCLPP_DEV_UNIT;
 }
 
-/* The first unit of a node's part. For node + 1, the first unit behind it. */
+/* The first unit of a node's part, which is also the first one behind the previous node's part. */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t node)
 {
     return node * tile->part < tile->size ? node * tile->part : tile->size;
