@@ -1,20 +1,21 @@
 /*
- * A kernel that stays after its operation and serves the next ones that the host rings for.
+ * A kernel that stays after its operation and serves further operations that the host rings for.
  *
- * The first block polls the bell; operations for more blocks it hands on to all others through a relay, so that those
- * that have a part in it take it, or none does. It alone decides to leave, and the mailbox says so after its last look
- * at the bell: a host that sees the word and not the end of what it rang for knows that nobody will serve it, and
- * launches anew. So neither side ever has to ask the other twice. contrib/models/linger.pml is a model of it.
+ * The first block polls the bell. It hands operations for more than one block on to all other blocks through a relay,
+ * so that either all blocks that take part receive an operation, or none does. The first block alone decides to leave.
+ * It writes this to the mailbox after its last look at the bell. A host that sees this word, but not the end of the
+ * operation that it rang for, knows that nobody will serve it, and launches anew. So neither side ever has to ask the
+ * other twice. contrib/models/linger.pml is a model of this protocol.
  *
- * The end of an operation for more than one block all of them tell, one without a part in it at once, and the host
- * reads all their words, which also say that all have taken those of the relay, which the next operation's overwrite.
- * They are alike in what they count, so none needs the state but for the operation that came with the launch; the first
- * block advances it for the kernels to come.
+ * All blocks report the end of an operation for more than one block; a block that takes no part reports it at once. The
+ * host reads the words of all blocks. These words also say that all blocks have taken the operation from the relay,
+ * which the next operation overwrites. All blocks count operations alike. So they read the state only for the operation
+ * that came with the launch. The first block advances the state for later kernels.
  *
- * Of zero-copy operations the kernel knows the buffers beforehand: some sets of them are among its arguments.
+ * The buffers of zero-copy operations are known beforehand: the kernel's arguments hold several sets of them.
  *
- * Between two operations the kernel waits for no other rank, and never longer than its window, so it delays whoever
- * waits for the device by that at most.
+ * Between two operations the kernel waits for no other rank, and never longer than its window. So it delays anybody who
+ * waits for the device by at most that time.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_H
 #define MSCCLPP_DEVICE_KERN_LINGER_H
@@ -29,7 +30,7 @@
 #include "device/types/hot.h"
 #include "device/types/linger.h"
 
-/* Makes one word the block's own: an argument of the operation to come. */
+/* Copies one word to the block's own memory, as an argument of the next operation. */
 MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32_t w, uint32_t payload)
 {
     if (w <= MSCCLPP_DEV_BELL_BYTES) {
@@ -42,7 +43,10 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32
     own->words[w] = payload;
 }
 
-/* One look at the bell by the threads that listen. True if all of it has arrived, else *leave says more. */
+/*
+ * One look at the bell by the listening threads. True if all words have arrived. Sets *leave if the host tells this
+ * kernel to leave.
+ */
 MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
                                            mscclpp_dev_linger_block_t *own, uint64_t number, uint64_t kernel,
                                            bool *leave)
@@ -50,7 +54,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
     bool missing = false;
     uint32_t w;
 
-    /* Acquire: the host has seen to it that the operands are there before it rang. */
+    /* Acquire, so that the operands are visible: the host made sure of them before it rang. */
     for (w = ctx->tid; w <= MSCCLPP_DEV_BELL_LEAVE; w += MSCCLPP_DEV_WARP) {
         uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[w]);
 
@@ -66,10 +70,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
 }
 
 /*
- * Whether all blocks have ended what they were to do last: the other ones have taken its words from the relay then,
- * which the word to quit overwrites. Each ends it some time, whatever becomes of it: blocks wait for the relay without
- * a deadline, as for a barrier of the kernel, since the first one always comes, and in operations no longer than that
- * one does. By the threads that listen.
+ * True if all blocks have ended their last operation. All other blocks have then taken its words from the relay, which
+ * the word to quit overwrites. Each block ends its last operation at some time, even if it fails. Blocks wait for the
+ * relay without a deadline, as for a barrier of the kernel, because the first block always comes. Within an operation
+ * they wait no longer than the first block does. Called by the listening threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                               const mscclpp_dev_linger_block_t *own)
@@ -87,13 +91,13 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * The threads that listen: until there is an operation, or it is time to leave, which is false. Out of line like
- * operations, below.
+ * Executed by the listening threads. Returns true when there is an operation, and false when it is time to leave. Out
+ * of line like the operations below.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
                                                         mscclpp_dev_linger_block_t *own)
 {
-    /* Arguments of a kernel are out of its cache after each look, too. */
+    /* Copied to a local variable, because a kernel's arguments also leave the cache after each look. */
     const uint64_t *bell = args->common.mailbox->bell;
     const uint64_t number = own->args.launches + 2, kernel = args->number, now = mscclpp_dev_now_ns();
     uint64_t until = now + args->idle_ns;
@@ -115,8 +119,8 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 }
 
 /*
- * The first block: false when it is time to leave. Few threads listen, so that a turn of theirs costs no barrier of the
- * block; nobody looks at what they found before all have passed one.
+ * Executed by the first block. False when it is time to leave. Only few threads listen, so that a turn needs no barrier
+ * of the block. Nobody reads what they found before all threads have passed a barrier.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                mscclpp_dev_linger_block_t *own)
@@ -135,10 +139,13 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
     return own->heard != 0;
 }
 
-/* A power of 2 that MSCCLPP_DEV_RELAY_WORDS do not pass. */
+/* A power of 2, at least MSCCLPP_DEV_RELAY_WORDS. */
 #define MSCCLPP_DEV_RELAY_STRIDE 8u
 
-/* The first block: hands its words on, or the word to quit. Nobody changes them before the block's next barrier. */
+/*
+ * Executed by the first block: hands its words on, or the word to quit. Nobody changes the words before the block's
+ * next barrier.
+ */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *own, bool quit)
 {
@@ -147,7 +154,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
     const uint32_t stores = MSCCLPP_DEV_RELAY_STRIDE * (cluster ? ctx->nblocks - 1 : 1);
     uint32_t i;
 
-    /* In a cluster a thread for each word of each block, where there are so many. */
+    /* In a cluster, each word of each block has its own thread, if there are enough threads. */
     for (i = ctx->tid; i < stores; i += ctx->nthreads) {
         const uint32_t w = i % MSCCLPP_DEV_RELAY_STRIDE, block = 1 + i / MSCCLPP_DEV_RELAY_STRIDE;
 
@@ -170,8 +177,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * The other blocks: wait for the next words and take them; false when it is time to leave. Operations that the first
- * block serves alone do not come here, but for their epochs.
+ * Executed by the other blocks: waits for the next words and takes them. False when it is time to leave. Operations
+ * that the first block executes alone do not come this way; the next words bring the epoch that they led to.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                 mscclpp_dev_linger_block_t *own)
@@ -204,9 +211,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Each kind of operation is a function of its own, with a context of its own: together they need more registers than
- * there are, and what a thread keeps in memory instead is out of its cache after each look at the bell. They say
- * whether the thread has failed.
+ * Each kind of operation is a function of its own with its own context. Together they need more registers than there
+ * are, and what a thread keeps in memory instead leaves the cache after each look at the bell. The functions return
+ * true if the thread has failed.
  */
 #define MSCCLPP_DEV_LINGER_OPERATION(name_, args_, call_)                                                              \
     MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_##name_(mscclpp_dev_ctx_t ctx, const args_ *args)                      \
@@ -216,7 +223,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
         return ctx.failed;                                                                                             \
     }
 
-/* Those for `n_` ranks, or with 0 any number; hot ones for a type and operation, the others ask at run time. */
+/*
+ * Operations for `n_` ranks, or any number if 0. Hot ones are for a constant type and operation; the others look them
+ * up at run time.
+ */
 #define MSCCLPP_DEV_LINGER_BRIEF(n_, name_, hot_, dtype_, op_)                                                         \
     MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
         brief##n_##name_, mscclpp_dev_args_t,                                                                          \
@@ -230,7 +240,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
     MSCCLPP_DEV_LINGER_OPERATION(zerocopy##n_##name_, mscclpp_dev_zerocopy_args_t,                                     \
                                  mscclpp_dev_zerocopy_ranks(&ctx, args, n_, false, hot_, (int)(dtype_), (int)(op_)))
 
-/* Puts are for 2 ranks above all. */
+/* Puts are mainly for 2 ranks. */
 #define MSCCLPP_DEV_LINGER_HOT2(dtype_, op_)                                                                           \
     MSCCLPP_DEV_LINGER_BRIEF(2, dtype_##op_, true, dtype_, op_)                                                        \
     MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)                                                         \
@@ -278,7 +288,7 @@ MSCCLPP_DEV_LINGER_OPERATION(combine_float, mscclpp_dev_coll_args_t,
 #undef MSCCLPP_DEV_LINGER_BRIEF
 #undef MSCCLPP_DEV_LINGER_OPERATION
 
-/* One operation with packets on one node. */
+/* Executes one operation with packets on one node. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   uint32_t code)
 {
@@ -315,7 +325,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
                                : mscclpp_dev_linger_brief8any(*ctx, args);
 }
 
-/* One operation by puts. */
+/* Executes one operation by puts. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                               uint32_t code)
 {
@@ -332,7 +342,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, cons
     return mscclpp_dev_linger_put(*ctx, args);
 }
 
-/* One zero-copy operation, whose buffers are a set of the kernel's. */
+/* Executes one zero-copy operation on one of the kernel's sets of buffers. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_set_t *set,
                                                    mscclpp_dev_zerocopy_args_t *args, uint32_t code)
 {
@@ -364,8 +374,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * One operation of another collective. What its kind has besides the common arguments takes the place of what other
- * kinds have, which these renew before they use it, or never share a kernel with collectives.
+ * Executes one operation of another collective. Its additional arguments share memory with those of other kinds of
+ * operations. Those kinds either renew theirs before use, or never share a kernel with collectives.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_args_t *args, uint32_t code,
                                                uint32_t word)
@@ -393,7 +403,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
            kernel != MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT;
 }
 
-/* One operation, by its blocks. The others have ended it at once. */
+/* Executes one operation by its blocks. The other blocks end it at once. */
 MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *own, uint32_t code)
 {
@@ -405,7 +415,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         if (mine.tid == 0 && mine.nblocks > 1) {
             mscclpp_dev_st_release_sys_u64(&own->args.mailbox->ended[mine.block], own->args.launches + 1);
         }
-        /* What is known of this operation may be overwritten after it. */
+        /* The data about this operation may be overwritten after this. */
         mscclpp_dev_block_sync(&mine);
         return;
     }
@@ -430,16 +440,16 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_block_u32(&own->failed, 1);
     }
-    /* The other blocks take it from the relay each time, and may do so before all their threads are here. */
+    /* The other blocks take the epoch from the relay each time. They may do so before all their threads are here. */
     if (mine.block == 0 && mine.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
         ++own->args.epoch;
     }
 }
 
 /*
- * The last block says so, since until then the relay is in use. The next kernel's places begin at 0 again. Of a cluster
- * the first block does, once all have met. None of them has gone while another writes to its memory in any case, since
- * it takes all those words first.
+ * Leaves the kernel. The last block reports this to the host, since the relay is in use until then. It also resets the
+ * relay, since the next kernel's places begin at 0 again. In a cluster, the first block reports, once all blocks have
+ * met. No block ever leaves while another one writes to its memory, since it takes all those words first.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args)
 {
@@ -474,7 +484,10 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     for (w = ctx->tid; w < MSCCLPP_DEV_RELAY_WORDS; w += ctx->nthreads) {
         own->relay[w] = 0;
     }
-    /* The first block writes there once all that have a part in the first operation have ended it, at the earliest. */
+    /*
+     * The blocks must have cleared their words before the first block writes to them. It does so at the earliest when
+     * all blocks that take part in the first operation have ended it, so only blocks that take no part need this.
+     */
     if (mscclpp_dev_cluster_size(ctx) > 1 && MSCCLPP_DEV_BELL_BLOCKS(args->code) < ctx->nblocks) {
         mscclpp_dev_cluster_sync(ctx);
     }
@@ -486,7 +499,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
         }
         own->args.launches = args->number - 1;
         own->args.rung = 0;
-        /* Whoever has no part in the first operation learns the epoch with the next one. */
+        /* Blocks that take no part in the first operation learn the epoch with the next one. */
         if (ctx->block < MSCCLPP_DEV_BELL_BLOCKS(args->code)) {
             own->args.epoch = args->common.state->progress[ctx->block].epoch;
         }

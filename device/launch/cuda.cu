@@ -1,4 +1,4 @@
-/* CUDA kernels: shells round the bodies of device/kern, and the C functions that start and load them. */
+/* CUDA kernels: wrappers around the bodies in device/kern, and the C functions that load and launch them. */
 #include "device/kern/allreduce/allreduce_nodes.h"
 #include "device/kern/allreduce/allreduce_nodes_packets.h"
 #include "device/kern/allreduce/allreduce_oneshot.h"
@@ -25,10 +25,13 @@
 
 #define DEVICES 64
 
-/* For type and operation that the kernel looks up in its arguments. */
+/* Means that the kernel looks up the type and operation in its arguments. */
 #define ANY (-1)
 
-/* The launch bound. One block a multiprocessor is all there is, so it may have the registers that its loads need. */
+/*
+ * The launch bound. There is only one block per multiprocessor, so the block may have the registers that its loads
+ * need.
+ */
 #define THREADS MSCCLPP_DEV_MAX_THREADS, 1
 
 typedef mscclpp_dev_zerocopy_args_t zerocopy_args_t;
@@ -178,7 +181,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT:
         return (const void *)oneshot_kernel<DTYPE, OP, MSCCLPP_DEV_LL16>;
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8:
-        return (const void *)oneshot_kernel<ANY, ANY, MSCCLPP_DEV_LL8>; /* on demand alone */
+        return (const void *)oneshot_kernel<ANY, ANY, MSCCLPP_DEV_LL8>; /* only on demand */
     case MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT:
         return (const void *)oneshot_put_kernel<DTYPE, OP>;
     case MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE:
@@ -226,7 +229,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     }
 }
 
-/* Kernels of one algorithm: one for each hot combination, and last the one for all others. */
+/* Kernels of one algorithm: one for each hot combination, then the kernel for all others. */
 #define ONE_MORE(dtype_, op_) +1
 enum { VARIANTS = 1 MSCCLPP_DEV_HOT(ONE_MORE) };
 #undef ONE_MORE
@@ -257,10 +260,10 @@ static const void *function_of_variant(mscclpp_dev_kernel_t kernel, int variant)
     return function_of<ANY, ANY>(kernel);
 }
 
-/* Of each device; written by preload, before the first launch there. */
+/* State of each device, written by preload before the first launch there. */
 static struct {
-    bool overlaps; /* kernels can wait for the end of others by themselves */
-    /* The driver's, which takes less of the host's time than the runtime's, as nothing is looked up. NULL: none. */
+    bool overlaps; /* kernels can wait for the end of earlier ones by themselves */
+    /* The driver's function, or NULL. It takes less host time than the runtime's, since it looks nothing up. */
     PFN_cuLaunchKernelEx_v11060 launch;
     cudaFunction_t functions[MSCCLPP_KERNEL_LAST][VARIANTS];
 } devices[DEVICES];
@@ -274,7 +277,7 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
            (kernel >= MSCCLPP_KERNEL_COLL_MOVE_PACKETS && kernel <= MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS);
 }
 
-/* The driver's numbers of errors are the runtime's. */
+/* The driver's error numbers are the same as the runtime's. */
 static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t *launch, int variant, bool overlaps)
 {
     void *parameters[] = {(void *)launch->args};
@@ -334,7 +337,7 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *launch)
             if (error != cudaSuccess) {
                 return (int)error;
             }
-            /* What was compiled for less does not wait, whatever device it runs on. */
+            /* A kernel compiled for an older architecture does not wait, whatever device it runs on. */
             overlaps = overlaps && (attributes.ptxVersion >= 90 || !awaits_stream((mscclpp_dev_kernel_t)kernel));
         }
     }

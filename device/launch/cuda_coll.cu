@@ -1,4 +1,4 @@
-/* CUDA kernels of all collectives but all-reduce: shells round the bodies of device/kern/coll. */
+/* CUDA kernels of all collectives except all-reduce: wrappers around the bodies in device/kern/coll. */
 #include "device/launch/cuda_coll.h"
 
 #include "device/kern/coll/direct.h"
@@ -11,7 +11,7 @@
 
 #include <cuda_runtime.h>
 
-/* For type and operation that the kernel looks up in its arguments. */
+/* Means that the kernel looks up the type and operation in its arguments. */
 #define ANY (-1)
 
 #define THREADS MSCCLPP_DEV_MAX_THREADS, 1
@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(THREADS)
                                      OP != ANY ? OP : (int)args.common.op);
 }
 
-/* Sizes that differ are rarely small on all ranks, so there is one kernel for all types. */
+/* Blocks of different sizes are rarely small on all ranks, so one kernel serves all types. */
 static __global__ void __launch_bounds__(THREADS)
     combine_blocks_kernel(const __grid_constant__ mscclpp_dev_blocks_args_t args)
 {
@@ -105,7 +105,7 @@ static __global__ void __launch_bounds__(THREADS) pack_kernel(const __grid_const
     mscclpp_dev_coll_pack(&ctx, &args);
 }
 
-/* What the network takes is longer than what a kernel for each type would save. */
+/* The network takes longer than a kernel for each type would save, so one kernel serves all types. */
 static __global__ void __launch_bounds__(THREADS)
     nodes_kernel(const __grid_constant__ mscclpp_dev_coll_nodes_args_t args)
 {

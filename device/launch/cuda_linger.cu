@@ -1,4 +1,7 @@
-/* The lingering kernel, which is as large as all others together, and the clusters of its blocks. */
+/*
+ * The lingering kernel and the clusters of its blocks. The kernel has a file of its own because it is as large as all
+ * others together.
+ */
 #include "device/launch/cuda_linger.h"
 
 #include "device/kern/linger.h"
@@ -21,8 +24,8 @@ const void *mscclpp_dev_cuda_linger_kernel(void)
 }
 
 /*
- * Sizes in which the blocks of a lingering kernel can form a cluster on each device, a bit each; a launch that fails
- * clears its bit. Atomic.
+ * Cluster sizes that a lingering kernel can have on each device, one bit for each size. A failed launch clears its bit.
+ * Accessed atomically.
  */
 static uint32_t cluster_sizes[DEVICES];
 
@@ -37,7 +40,10 @@ static void make_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute *attrib
     config->numAttrs = 1;
 }
 
-/* 0, and no error of the runtime's left behind, where there are none. What was compiled for less knows of none. */
+/*
+ * Returns 0 if there are no clusters, and leaves no error in the runtime. A kernel compiled for an older architecture
+ * has none.
+ */
 static uint32_t find_cluster_sizes(void)
 {
     const void *function = (const void *)linger_kernel;
@@ -65,7 +71,7 @@ static uint32_t find_cluster_sizes(void)
     return sizes;
 }
 
-/* Where the cluster that was asked for does not start, after all, the blocks go without one. */
+/* If the cluster does not start after all, the blocks are launched without one. */
 cudaError_t mscclpp_dev_cuda_launch_lingering(cudaLaunchConfig_t *config, const mscclpp_dev_linger_args_t *args)
 {
     const uint32_t size = config->gridDim.x;

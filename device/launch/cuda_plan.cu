@@ -1,11 +1,11 @@
-/* The CUDA kernel that runs execution plans: a shell round the body of device/kern/plan. */
+/* The CUDA kernel that runs execution plans: a wrapper around the body in device/kern/plan. */
 #include "device/launch/cuda_plan.h"
 
 #include "device/kern/plan/run.h"
 
 #include <cuda_runtime.h>
 
-/* It looks its type and operation up at run time: which steps a plan has is not known before. */
+/* The kernel looks up type and operation at run time, because a plan's steps are not known before. */
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
     plan_kernel(const __grid_constant__ mscclpp_dev_plan_args_t args)
 {

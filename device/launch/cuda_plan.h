@@ -1,8 +1,8 @@
-/* What cuda.cu needs of the kernel that runs execution plans, which is compiled beside it. */
+/* The kernel that runs execution plans, for cuda.cu. It is compiled separately. */
 #ifndef MSCCLPP_DEVICE_LAUNCH_CUDA_PLAN_H
 #define MSCCLPP_DEVICE_LAUNCH_CUDA_PLAN_H
 
-/* As the runtime's functions want it. */
+/* The kernel, in the form that the CUDA runtime's functions take. */
 const void *mscclpp_dev_cuda_plan_kernel(void);
 
 #endif

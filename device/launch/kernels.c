@@ -1,4 +1,4 @@
-/* What both launchers share: sizes of arguments, elements, and which combinations exist. */
+/* Shared by both launchers: sizes of arguments and elements, and the supported combinations of type and operation. */
 #include "device/launch/launch.h"
 
 #include "device/types/coll.h"

@@ -1,6 +1,6 @@
 /*
- * The C contract that starts kernels, on CUDA (cuda.cu) or on CPU threads (twin.c). All blocks of a
- * launch run at once: its sizes stay within what the device holds, so that kernels may wait for their peers.
+ * The C interface that starts kernels, on CUDA (cuda.cu) or on CPU threads (twin.c). All blocks of a launch run at
+ * once, so that kernels may wait for their peers. Launch sizes therefore stay within what the device can hold.
  */
 #ifndef MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
 #define MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
@@ -22,7 +22,7 @@ typedef struct {
     const void *args;  /* the structure that the kernel's identifier names */
 } mscclpp_dev_launch_t;
 
-/* Bytes of the arguments of a kernel. */
+/* Size of a kernel's arguments, bytes. */
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel);
 
 /* True if the kernels of the runtime can combine elements of this type with this operation. */
@@ -35,16 +35,16 @@ size_t mscclpp_dev_dtype_extent(mscclpp_dtype_t dtype);
 size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
 
 /*
- * A queue of the twin: its launches and copies run one after another on threads of its own, which sleep when it is
- * empty. A launch of a single thread runs at once in the caller's thread if the queue is empty, unless its kernel waits
- * for what the caller does next.
+ * A queue of the twin. Its launches and copies run one after another on the queue's own threads, which sleep when it is
+ * empty. If the queue is empty, a launch of a single thread runs at once in the caller's thread, unless its kernel
+ * waits for what the caller does next.
  */
 typedef struct mscclpp_dev_twin_queue mscclpp_dev_twin_queue_t;
 
 /* 0 or an errno value. */
 int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p);
 
-/* Waits for its launches; NULL is allowed. */
+/* Waits for the queue's launches. NULL is allowed. */
 void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue);
 
 /* Copies the arguments. 0 or an errno value. */
@@ -63,20 +63,23 @@ int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twi
 /* True if all launches and copies have ended. */
 bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue);
 
-/* A place behind all that is in the queue now, and whether everything before it has ended. */
+/* A mark behind everything that is in the queue now, and whether everything before a mark has ended. */
 uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue);
 bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark);
 
-/* Called by waits of launches that run in this thread; NULL: none. */
+/* Sets a function that waits call while launches run in this thread. NULL: none. */
 void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *context);
 
 #ifdef MSCCLPP_HAVE_CUDA
-/* A cudaStream_t as void *, of `device`, which is current; both return a cudaError_t as int. */
+/*
+ * `stream` is a cudaStream_t of `device`, which is current. This function and the next one return a cudaError_t as int.
+ */
 int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch);
 
 /*
- * Loads every kernel into the context of `device`, which is current, and is the only one that launches use there.
- * `launch`: the driver's cuLaunchKernelEx, or NULL without one. One thread a device, and before its first launch.
+ * Loads every kernel into the context of `device`. The device is current, and launches use no other context there.
+ * `launch` is the driver's cuLaunchKernelEx, or NULL. One thread calls this for each device, before the first launch
+ * there.
  */
 int mscclpp_dev_cuda_preload(int device, void *launch);
 #endif

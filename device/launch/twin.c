@@ -30,24 +30,24 @@
 #include "device/kern/probe/port_ring.h"
 #include "device/launch/launch.h"
 
-/* Turns of a wait, of some 30 ns each. */
+/* Number of turns of a wait; a turn takes some 30 ns. */
 #define SHORT_PATIENCE 32u
 #define LONG_PATIENCE 2048u
 
-/* What the threads of a block share. */
+/* Memory shared by the threads of a block. */
 typedef struct {
     mscclpp_dev_twin_block_t meeting;
-    mscclpp_dev_twin_block_t cluster_meeting; /* of the first block: for all */
+    mscclpp_dev_twin_block_t cluster_meeting; /* the first block's is for all blocks */
     mscclpp_dev_linger_block_t linger;
 } block_t;
 
 typedef struct job {
     struct job *next;
     mscclpp_dev_twin_copy_t copy; /* `to` NULL: a launch */
-    mscclpp_dev_launch_t launch;  /* of a copy only its one thread */
-    uint32_t started;             /* threads of the grid that a worker has taken */
+    mscclpp_dev_launch_t launch;  /* a copy only has one thread */
+    uint32_t started;             /* threads of the grid that workers have started */
     uint32_t unfinished;
-    block_t *blocks; /* one each */
+    block_t *blocks; /* one for each thread */
     union {
         mscclpp_dev_args_t common;
         mscclpp_dev_zerocopy_args_t zerocopy;
@@ -70,13 +70,13 @@ typedef struct job {
 struct mscclpp_dev_twin_queue {
     pthread_mutex_t lock;
     pthread_cond_t work; /* for workers: the first job changed, or the queue closes */
-    job_t *first;        /* the one that runs */
+    job_t *first;        /* the running job */
     job_t *last;
     bool closing;
-    pthread_t *workers; /* all blocks of a job run at once, so there are as many as the largest grid had threads */
+    pthread_t *workers; /* as many as the largest grid had threads, since all blocks of a job run at once */
     uint32_t worker_count;
     uint32_t busy;   /* 1 while an inline launch runs; guarded by the lock */
-    uint64_t queued; /* jobs so far, inline launches left out, which are over when their call returns */
+    uint64_t queued; /* jobs so far, without inline launches, which have ended when their call returns */
     uint64_t ended;
 };
 
@@ -94,7 +94,7 @@ void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *contex
 static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args,
                      mscclpp_dev_linger_block_t *linger)
 {
-    const mscclpp_dev_args_t *common = args; /* all arguments begin with them */
+    const mscclpp_dev_args_t *common = args; /* all arguments begin with the common ones */
     const int dtype = (int)common->dtype, op = (int)common->op;
 
     switch (kernel) {
@@ -191,9 +191,9 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
 }
 
 /*
- * Where every thread of every rank has a processor, what it waits for is under way and comes soon; giving the processor
- * away might cost a time slice of whatever else runs on the machine. Where they share processors, what a thread waits
- * for may be the next one on its own.
+ * If every thread of every rank has its own processor, the event that a thread waits for is under way and comes soon.
+ * Yielding the processor might then cost a time slice of another program. If threads share processors, the event may
+ * depend on a thread that needs this thread's processor.
  */
 static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
 {
@@ -235,7 +235,7 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     }
     run_body(&ctx, launch->kernel, launch->args, &blocks[ctx.block].linger);
     if (ctx.cluster > 1 && ctx.tid == 0) {
-        /* On a GPU it is another block's now, so it is not to be found as it was. */
+        /* On a GPU, the memory belongs to another block next. So nothing may rely on its contents. */
         memset(&blocks[ctx.block].linger, 0xa5, sizeof(blocks[ctx.block].linger));
     }
 }
@@ -312,7 +312,7 @@ void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
     free(queue);
 }
 
-/* Makes sure that `count` workers exist. With the lock held. */
+/* Makes sure that `count` workers exist. The caller holds the lock. */
 static int add_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
 {
     pthread_t *workers;
@@ -336,7 +336,7 @@ static int add_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
     return 0;
 }
 
-/* Queues a job of `threads` threads. With the lock held. */
+/* Queues a job of `threads` threads. The caller holds the lock. */
 static int append(mscclpp_dev_twin_queue_t *queue, job_t *job, uint32_t threads)
 {
     int error = add_workers(queue, threads);
@@ -356,7 +356,7 @@ static int append(mscclpp_dev_twin_queue_t *queue, job_t *job, uint32_t threads)
     return 0;
 }
 
-/* While this kernel runs the host rings, so it cannot be the one that runs it. */
+/* The host rings while a lingering kernel runs, so the calling thread cannot run that kernel. */
 static bool may_run_inline(const mscclpp_dev_launch_t *launch)
 {
     return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;

@@ -1,4 +1,4 @@
-/* Barriers between the blocks of one number on all ranks, and the end of a kernel. */
+/* Barriers between blocks with the same number on all ranks, and the end of a kernel. */
 #ifndef MSCCLPP_DEVICE_LIB_BARRIER_H
 #define MSCCLPP_DEVICE_LIB_BARRIER_H
 
@@ -10,12 +10,13 @@ MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *ar
 }
 
 /*
- * Meets the blocks of this number on all other ranks for the `count`-th time in the team's life. To be called by all
- * threads of the block. What any of its threads wrote before is visible to all threads of those blocks after. If a
- * thread gives up, all threads of the block have failed after it.
+ * Waits until the blocks with this block's number on all other ranks have entered their barrier number `count` in the
+ * team's life. All threads of the block must call it. After it, all threads of those blocks see what any thread of this
+ * block wrote before. If a thread gives up, all threads of the block count as failed.
  *
- * Each counter has one writer, so a store of the count serves where a counter with several would need an atomic
- * addition on the peer's memory. The store releases what the whole block wrote, since the block synchronises first.
+ * Each counter has only one writer, so a plain store is enough; with several writers, each barrier would need an atomic
+ * addition on the peer's memory. The block synchronises before the store, so the store releases what the whole block
+ * wrote.
  */
 MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t count)
 {
@@ -42,16 +43,16 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* How many operations there were. A lingering kernel keeps count by itself. */
+/* Number of operations so far. A lingering kernel keeps its own count. */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     return ctx->lingers ? args->launches : args->state->progress[ctx->block].launches;
 }
 
 /*
- * Where an earlier operation gave up, this one has failed, too, before it sends anything: it may be in the stream
- * already, its operands may be that one's results, and its numbers would be taken for those of what was never sent. A
- * lingering kernel looks once, before its first operation.
+ * Fails this operation, before it sends anything, if an earlier one gave up. It may already be in the stream by then.
+ * Its operands may be the results of the failed operation, and peers would take its numbers for those of data that was
+ * never sent. A lingering kernel checks only once, before its first operation.
  */
 MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -66,14 +67,14 @@ MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
     return ctx->lingers ? args->epoch : args->state->progress[ctx->block].epoch;
 }
 
-/* How often the block has met its namesakes. */
+/* Number of barriers that the block has passed. */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     mscclpp_dev_recall_failure(ctx, args);
     return args->state->barrier[ctx->block];
 }
 
-/* The block's word of the mailbox. */
+/* Writes the block's word of the mailbox. */
 MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
 {
     uint64_t *word = &args->mailbox->ended[block];
@@ -88,8 +89,8 @@ MSCCLPP_DEV void mscclpp_dev_tell(const mscclpp_dev_args_t *args, uint32_t block
 }
 
 /*
- * Advances the copies of the progress but the own one, by threads that have nothing else to do after short messages.
- * See mscclpp_dev_state_t.
+ * Advances all copies of the progress except the block's own. The threads with the highest numbers do it, since they
+ * have nothing else to do after short messages. See mscclpp_dev_state_t.
  */
 MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool rung,
                                             mscclpp_dev_progress_t after)
@@ -106,10 +107,12 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 }
 
 /*
- * Ends an operation: each block advances its part of the state and tells the host. `launches` is what the state said at
- * its beginning, when the read could be had for nothing; `epoch` is the flag of the last packets, the state's own if
- * there were none. The block has met its namesakes `before` times since the team began, as the state says, and
- * `barriers` times with this operation. To be called by all threads, which have all failed after it if one of them had.
+ * Ends an operation: each block advances its part of the state and tells the host.
+ *
+ * `launches` is what the state said at the operation's beginning, when reading it cost nothing. `epoch` is the flag of
+ * the last packets, or the state's own if there were none. `before` is the number of barriers that the block had passed
+ * before this operation, as the state says; `barriers` is the number after it. All threads must call this function. If
+ * one of them failed, all count as failed afterwards.
  */
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                     uint32_t epoch, uint64_t before, uint64_t barriers)
@@ -123,7 +126,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     after.epoch = epoch;
     after.reserved = 0;
     if (ctx->lingers) {
-        mscclpp_dev_ctx_renew(&self); /* nobody has remembered the block's number for this */
+        mscclpp_dev_ctx_renew(&self); /* the caller need not keep the block's number in a register for this */
         self.nblocks = ctx->nblocks;
     }
     mscclpp_dev_advance_others(&self, state, rung, after);

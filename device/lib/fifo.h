@@ -7,10 +7,12 @@
 #include "device/lib/wait.h"
 
 /*
- * Pushes a trigger and returns its position. Called by one thread; any number may push at once. What the thread wrote
- * before, and what the other threads of its block wrote before the block last synchronised, is visible to the host when
- * it takes the trigger. Waits while the ring is full. A thread that has failed, or fails in this wait (`peer` is whom
- * it names then), pushes nothing; in the latter case its position stays empty for ever and the FIFO ends there.
+ * Pushes a trigger and returns its position. One thread calls it; any number of threads may push at once. When the host
+ * takes the trigger, it sees what the thread wrote before, and what the other threads of its block wrote before the
+ * block last synchronised.
+ *
+ * Waits while the ring is full. If that wait fails, it names `peer`. A thread that has failed before pushes nothing.
+ * Nor does a thread that fails in this wait, and its position then stays empty forever: the FIFO ends there.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_fifo_t *fifo, mscclpp_dev_trigger_t trigger, uint32_t peer)
@@ -26,9 +28,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp
     slot = &fifo->ring[position & (fifo->size - 1)];
 
     /*
-     * The host's tail lies behind the bus: it is read only when the value that some pusher read last does not suffice.
-     * Both are acquired, as the new contents must not overtake the host's reading of the old ones. Pushers may store
-     * older values over newer ones; that costs a reading of the tail and no more.
+     * The host's tail is read only if the value that some pusher read last does not suffice, because it lies across the
+     * bus. Both are acquired, since the new contents must not overtake the host's read of the old ones. A pusher may
+     * store an older value over a newer one; that only costs another read of the tail.
      */
     if (position >= mscclpp_dev_ld_acquire_sys_u64(fifo->tail_seen) + fifo->size) {
         for (;;) {
@@ -43,7 +45,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp
         mscclpp_dev_st_release_sys_u64(fifo->tail_seen, tail);
     }
 
-    /* Two stores, since a vector of 16 bytes is not promised to arrive whole. The second one commits. */
+    /* Two stores, since a 16-byte vector is not guaranteed to arrive whole. The second store commits. */
     mscclpp_dev_st_relaxed_sys_u64(&slot->word[0], trigger.word[0]);
     mscclpp_dev_st_release_sys_u64(&slot->word[1], trigger.word[1] | mscclpp_dev_trigger_parity(position, fifo->size));
     return position;

@@ -1,6 +1,7 @@
 /*
- * Transfers over a memory channel, by all threads of a block. put and get only move bytes; signal and wait order them.
- * The packet forms need neither. Offsets and sizes are bytes, of any alignment unless a function says otherwise.
+ * Transfers over a memory channel, executed by all threads of a block. put and get only move bytes; signal and wait
+ * order them. The packet functions need neither signal nor wait. Offsets and sizes are in bytes and may have any
+ * alignment unless a function says otherwise.
  */
 #ifndef MSCCLPP_DEVICE_LIB_MEMORY_CHANNEL_H
 #define MSCCLPP_DEVICE_LIB_MEMORY_CHANNEL_H
@@ -32,7 +33,7 @@ MSCCLPP_DEV void mscclpp_dev_channel_get(const mscclpp_dev_ctx_t *ctx, const msc
     mscclpp_dev_block_copy(ctx, channel->local + local_offset, channel->remote + remote_offset, bytes);
 }
 
-/* Tells the peer that what the block put before is there. To be called by all threads. */
+/* Tells the peer that all earlier puts of the block have arrived. All threads must call it. */
 MSCCLPP_DEV void mscclpp_dev_channel_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel)
 {
     mscclpp_dev_block_sync(ctx);
@@ -41,7 +42,7 @@ MSCCLPP_DEV void mscclpp_dev_channel_signal(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-/* Waits for the peer's next signal. To be called by all threads, which have all failed if the wait did. */
+/* Waits for the peer's next signal. All threads must call it; if the wait fails, all of them count as failed. */
 MSCCLPP_DEV void mscclpp_dev_channel_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           const mscclpp_dev_memory_channel_t *channel, uint32_t peer)
 {
@@ -51,7 +52,10 @@ MSCCLPP_DEV void mscclpp_dev_channel_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* Puts `bytes` as packets, 32 bytes for each unit of 16; `remote_offset` is a multiple of 16. See packet.h on reuse. */
+/*
+ * Puts `bytes` as packets: 32 bytes for each 16-byte unit. `remote_offset` is a multiple of 16. packet.h has the rules
+ * for reuse of the memory.
+ */
 MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
                                                  const mscclpp_dev_memory_channel_t *channel, uint64_t remote_offset,
                                                  uint64_t local_offset, uint64_t bytes, uint32_t flag, int width)

@@ -1,39 +1,42 @@
 /*
  * Packets: units whose data and flag travel in one store, so that the receiver needs no other signal. A unit is sent as
- * two 16-byte packets (LL16) or as four 8-byte ones (LL8); both put the flags into the odd words, so either may follow
- * the other in the same memory. A packet is valid if its flag equals the epoch awaited.
+ * two 16-byte packets (LL16) or as four 8-byte packets (LL8). Both formats put the flags into the odd words, so either
+ * may follow the other in the same memory. A packet is valid if its flag equals the expected epoch.
  *
- * The halves of a unit lie `pair` bytes apart, first the first halves of all units of a row, then the second ones: so
- * each store of a warp fills whole sectors, of which a link carries twice as many a second as of half-filled ones.
+ * The two halves of a unit lie `pair` bytes apart: a row holds the first halves of all its units, then all second
+ * halves. So each store of a warp fills whole sectors. A link carries twice as many full sectors per second as
+ * half-filled ones.
  *
- * Memory is reused after two epochs, by the parity of the flag. That is safe under two rules. Every kernel that uses
- * packets receives at least one packet from every peer; so a rank that has ended kernel k + 1 knows that all peers have
- * ended kernel k, wholly. And a kernel that uses several epochs lets each of its threads exchange packets with its
- * namesakes in every one of them, so that the same holds for each thread from epoch to epoch.
+ * Memory is reused after two epochs; the parity of the flag selects the half. Two rules make this safe. First, every
+ * kernel that uses packets receives at least one packet from every peer. So a rank that has ended kernel k + 1 knows
+ * that all peers have completely ended kernel k. Second, in a kernel that uses several epochs, each thread exchanges
+ * packets with the threads of the same number on its peers in every epoch. So the same holds for each thread from epoch
+ * to epoch.
  *
- * LL128 has one flag for 120 bytes of data, where the link keeps a store of 128 bytes whole. A line is 128 bytes at a
- * multiple of 128, stored by one instruction of 8 lanes of a warp, 16 bytes each; its last 8 bytes are the flag, the
- * epoch twice. Two lines hold 15 units:
+ * LL128 has one flag for 120 bytes of data. It needs a link that keeps a 128-byte store whole. A line is 128 bytes at a
+ * multiple of 128. Eight lanes of a warp store it by one instruction, 16 bytes each. Its last 8 bytes are the flag,
+ * which is the epoch twice. Two lines hold 15 units:
  *
  *     lane   0 .. 6    7                        8 .. 14    15
  *     has    unit      first half of the        unit       second half of the
  *            0 .. 6    15th unit, then flag     7 .. 13    15th unit, then flag
  *
- * so that but for the 15th, which a shuffle divides, each lane loads, combines and stores a unit of its own and both
- * buffers and lines are read and written 16 bytes a lane. A warp moves four lines at once, a bundle, with all lanes
- * looking at the flags together.
+ * Except for the 15th unit, which a shuffle divides, each lane loads, combines and stores a unit of its own. Each lane
+ * reads and writes 16 bytes of both buffers and lines. A warp moves four lines at once, a bundle, and all its lanes
+ * check the flags together.
  *
- * LL128 has memory of its own. Its data may be any bits, and lie where the other formats have flags; in their memory a
- * line of an old epoch could pass for packets of the present one. In its own a flag's 8 bytes have never held
- * anything but flags: 0 at first and after each renewal, then those of earlier epochs, none of which is the one
- * awaited. The other formats' memory is never written by LL128 for the same reason. All formats count epochs together,
- * and kernels with LL128 receive from every peer, too, so the rules above hold for the others whatever comes between.
+ * LL128 has its own memory. Its data may be any bits, and lie where the other formats have flags. In the other formats'
+ * memory, a line of an old epoch could therefore pass for packets of the current one; so LL128 never writes there. In
+ * LL128's own memory, the 8 bytes of a flag have only ever held flags: 0 at first and after each renewal, then flags of
+ * earlier epochs, none of which is the expected one. All formats share one count of epochs, and kernels with LL128 also
+ * receive from every peer. So the rules above hold for the other formats whatever comes between.
  *
- * Nor does it need two halves, since nothing but the two phases of all-reduces uses it, which place bundle b of an
- * epoch alike. A rank sends operands b of the next epoch, or kernel, after it has the results b of this one from all
- * peers, which each of them sent after reading all operands b. It sends a result b of the next epoch after it has the
- * operands b of that from all peers, which each of them sent after reading all results b of this one: within a kernel
- * the same warp handles b in each epoch, and no lane of it stores anything before all lanes have what they voted on.
+ * LL128 does not need two halves. Only the two phases of all-reduces use it, and they place bundle b of an epoch alike.
+ * A rank sends operands b of the next epoch, or kernel, after it has received results b of this one from all peers.
+ * Each peer sent those after it had read all operands b. A rank sends result b of the next epoch after it has received
+ * operands b of that epoch from all peers. Each peer sent those after it had read all results b of this epoch: within a
+ * kernel, the same warp handles b in each epoch, and no lane of a warp stores anything before all lanes have the data
+ * that they voted on.
  */
 #ifndef MSCCLPP_DEVICE_LIB_PACKET_H
 #define MSCCLPP_DEVICE_LIB_PACKET_H
@@ -44,10 +47,13 @@
 #define MSCCLPP_DEV_LL16 16
 #define MSCCLPP_DEV_LL8 8
 
-/* Bytes from one unit of a row to the next. */
+/* Bytes from one unit of a row to the next one. */
 #define MSCCLPP_DEV_PACKET_STEP 16
 
-/* Peer number `i` of this rank, from 1. Each rank begins with the next one, so that not all send to one at once. */
+/*
+ * Peer number `i` of this rank, from 1. Each rank begins with the next rank, so that not all send to the same one at
+ * once.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
@@ -99,7 +105,7 @@ MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     }
 }
 
-/* Number in its bundle of the unit that a lane has; the last lane of each second line has none. */
+/* Number, within its bundle, of the unit that a lane holds. The last lane of each second line holds none. */
 MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 {
     const uint32_t i = lane % 16;
@@ -111,8 +117,8 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 #define MSCCLPP_DEV_NOT_LATE 0xffffffffu
 
 /*
- * After a look at bundles, by all lanes of a warp together; `late` is a peer that this thread misses something of. True
- * to look once more. If the warp gives up, all of its threads have failed.
+ * Called by all lanes of a warp together after they have polled bundles. `late` is a peer from which this thread still
+ * misses data. True to poll once more. If the warp gives up, all of its threads count as failed.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                          mscclpp_dev_wait_t *wait, uint32_t late)
@@ -127,7 +133,7 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     return true;
 }
 
-/* Where `sender` puts bundle `b` of a phase, of `capacity` bundles. A receiver has no slot for itself. */
+/* Where `sender` puts bundle `b` of a phase, which has `capacity` bundles. A receiver has no slot for itself. */
 MSCCLPP_DEV char *mscclpp_dev_bundle_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender, int phase,
                                           uint64_t capacity, uint64_t b)
 {

@@ -1,10 +1,11 @@
 /*
- * Transfers over a port channel. Each function is called by one thread for itself; a block whose other threads wrote
- * what is to be sent synchronises before, and one whose other threads read what came synchronises after. Offsets and
- * sizes are bytes, of any alignment; offsets count from the starts of the channel's two regions.
+ * Transfers over a port channel. One thread calls each function, for itself. If other threads of its block wrote the
+ * data to send, the block must synchronise before the call. If other threads read the data received, it must
+ * synchronise after it. Offsets and sizes are in bytes and may have any alignment; offsets count from the starts of the
+ * channel's two regions.
  *
- * What one thread asks for on one channel happens in that order as far as the peer's waits tell: whoever has waited for
- * a signal sees all puts and additions that came before it. The source of a put must stay as it is until a flush.
+ * Requests of one thread on one channel take effect in order, as far as the peer can tell by its waits: once it has
+ * waited for a signal, it sees all earlier puts and additions. The source of a put must not change until a flush.
  */
 #ifndef MSCCLPP_DEVICE_LIB_PORT_CHANNEL_H
 #define MSCCLPP_DEVICE_LIB_PORT_CHANNEL_H
@@ -38,7 +39,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_port_push(mscclpp_dev_ctx_t *ctx, const mscclpp
     return mscclpp_dev_fifo_push(ctx, args, &channel->fifo, mscclpp_dev_trigger_pack(&request), channel->peer);
 }
 
-/* Waits until the proxy has told that the trigger at `position` is flushed. */
+/* Waits until the proxy has reported the trigger at `position` as flushed. */
 MSCCLPP_DEV void mscclpp_dev_port_wait_flushed(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                const mscclpp_dev_port_channel_t *channel, uint64_t position)
 {
@@ -56,7 +57,7 @@ MSCCLPP_DEV void mscclpp_dev_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     (void)mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_DATA, to, from, bytes);
 }
 
-/* Tells the peer that what was put before is there. */
+/* Tells the peer that all earlier puts have arrived. */
 MSCCLPP_DEV void mscclpp_dev_port_signal(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                          const mscclpp_dev_port_channel_t *channel)
 {
@@ -78,7 +79,7 @@ MSCCLPP_DEV void mscclpp_dev_port_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_de
                                   mscclpp_dev_port_push(ctx, args, channel, MSCCLPP_TRIGGER_FLUSH, 0, 0, 0));
 }
 
-/* The three of them with the trigger of one. */
+/* Put, signal and flush in one trigger. */
 MSCCLPP_DEV void mscclpp_dev_port_put_with_signal_and_flush(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                             const mscclpp_dev_port_channel_t *channel, uint64_t to,
                                                             uint64_t from, uint64_t bytes)
@@ -104,7 +105,7 @@ MSCCLPP_DEV void mscclpp_dev_port_add(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     (void)mscclpp_dev_fifo_push(ctx, args, &channel->fifo, mscclpp_dev_trigger_pack(&request), channel->peer);
 }
 
-/* Waits for one more signal of the peer. One thread at a time waits on a channel or polls it. */
+/* Waits for one more signal of the peer. Only one thread at a time may wait on a channel or poll it. */
 MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                        const mscclpp_dev_port_channel_t *channel)
 {
@@ -120,8 +121,8 @@ MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Waits until `number` signals more have come than were taken, and takes none: for who knows what each of several
- * signals in a row stands for, and adds them to *channel->expected in the end.
+ * Waits until `number` more signals have come than were taken, but takes none. It is for a caller that knows what each
+ * of several signals in a row means, and adds them to *channel->expected at the end.
  */
 MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_port_channel_t *channel, uint64_t number)
@@ -136,7 +137,7 @@ MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Takes one signal if there is one, with the effect of a wait. */
+/* Takes one signal if one has come. A signal taken has the effect of a wait. */
 MSCCLPP_DEV bool mscclpp_dev_port_poll(const mscclpp_dev_port_channel_t *channel)
 {
     if (mscclpp_dev_ld_acquire_sys_u64(channel->inbound) <= *channel->expected) {

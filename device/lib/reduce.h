@@ -1,7 +1,7 @@
 /*
- * Combination of units. An accumulator takes the operands in rank order; 16-bit floating point is widened to 32 bits
- * and rounded once, at the end. Types and operations are run-time values; where a caller passes constants the compiler
- * folds everything else away.
+ * Combines units. An accumulator takes the operands in rank order. 16-bit floating point is widened to 32 bits and
+ * rounded once, at the end. Types and operations are run-time values; if a caller passes constants, the compiler folds
+ * everything else away.
  */
 #ifndef MSCCLPP_DEVICE_LIB_REDUCE_H
 #define MSCCLPP_DEVICE_LIB_REDUCE_H
@@ -50,7 +50,7 @@ typedef struct {
     double im;
 } mscclpp_dev_complex128_t;
 
-/* A unit as elements of each type. Both compilers define a read of another member than the one last written. */
+/* A unit as elements of each type. Both compilers allow reading another member than the one written last. */
 typedef union {
     mscclpp_dev_vec_t v;
     int8_t i8[16];
@@ -77,7 +77,7 @@ typedef union {
     mscclpp_dev_double_double_t double_double[1];
 } mscclpp_dev_elements_t;
 
-/* One step over all elements of a unit: x and y name the operand so far and the next one. */
+/* One step over all elements of a unit. x and y name the operand so far and the next one. */
 #define MSCCLPP_DEV_EACH(type_, field_, count_, expression_)                                                           \
     {                                                                                                                  \
         int i_;                                                                                                        \
@@ -89,7 +89,9 @@ typedef union {
     }                                                                                                                  \
     break
 
-/* `wide_` is the unsigned type in which sums and products wrap, as C's narrower unsigned types would overflow an int.
+/*
+ * `wide_` is the unsigned type in which sums and products wrap. Narrower unsigned types would not do: C promotes them
+ * to int, which could overflow.
  */
 #define MSCCLPP_DEV_INTEGER(type_, field_, wide_)                                                                      \
     switch (op) {                                                                                                      \
@@ -150,7 +152,7 @@ typedef union {
     }                                                                                                                  \
     break
 
-/* The better value with its index; of equal values the lower index. */
+/* Takes the better value with its index; if values are equal, the lower index. */
 #define MSCCLPP_DEV_PAIR(type_, field_)                                                                                \
     {                                                                                                                  \
         int i_;                                                                                                        \
@@ -172,7 +174,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
     a.v = first;
     b.v = second;
     if (op == MSCCLPP_OP_SUM && (dtype == MSCCLPP_DTYPE_INT8 || dtype == MSCCLPP_DTYPE_UINT8)) {
-        /* Four bytes at once: without their top bits no sum carries into its neighbour; the top bits are added last. */
+        /*
+         * Adds four bytes at once. Without their top bits, no sum carries into its neighbour; the top bits are added
+         * last.
+         */
         int i;
 
         MSCCLPP_DEV_UNROLL
@@ -266,7 +271,7 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
 }
 
 /*
- * `hot` says that dtype and op are constants of the calling kernel. The first operand of rank order goes to acc_set,
+ * `hot` says that dtype and op are constants of the calling kernel. The first operand in rank order goes to acc_set,
  * each further one to acc_add.
  */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t v)

@@ -15,7 +15,7 @@
 
 #include "device/lib/unit.h"
 
-/* Units of a tile that CPUs hold in their caches from one phase to the next. */
+/* Units of a tile that stay in the CPU's caches from one phase to the next. */
 #define MSCCLPP_DEV_ROW_TILE 32768u
 
 #ifndef __CUDACC__

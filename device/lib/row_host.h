@@ -1,6 +1,7 @@
 /*
- * Rows of units on the host twin: many units at once, by what the compiler and the C library move fastest. The GPU's
- * way, a unit a thread and a look at type and operation for each, would cost a CPU thread a multiple of that.
+ * Rows of units on the host twin. Many units are handled at once, by whatever the compiler and the C library make
+ * fastest. The GPU's way, which handles one unit per thread and looks up type and operation each time, would take a CPU
+ * thread several times as long.
  */
 #ifndef MSCCLPP_DEVICE_LIB_ROW_HOST_H
 #define MSCCLPP_DEVICE_LIB_ROW_HOST_H
@@ -9,7 +10,7 @@
 
 #include "device/lib/unit.h"
 
-/* Units combined at once: they stay in the first-level cache from the first operand to the last result. */
+/* Units combined at once. They stay in the first-level cache from the first operand to the last result. */
 #define MSCCLPP_DEV_ROW_UNITS 256u
 
 #define MSCCLPP_DEV_ROW_VECTOR(name_, type_)                                                                           \
@@ -26,7 +27,9 @@ MSCCLPP_DEV_ROW_VECTOR(u64, uint64_t)
 MSCCLPP_DEV_ROW_VECTOR(f32, float)
 MSCCLPP_DEV_ROW_VECTOR(f64, double)
 
-/* acc[] = acc[] op next[] for all units: x and y name an operand so far and the next one. Both lie at multiples of 16.
+/*
+ * acc[] = acc[] op next[] for all units. x and y name the operand so far and the next one. Both are aligned to 16
+ * bytes.
  */
 #define MSCCLPP_DEV_ROW_EACH(vector_, expression_)                                                                     \
     {                                                                                                                  \
@@ -38,12 +41,12 @@ MSCCLPP_DEV_ROW_VECTOR(f64, double)
         return true;                                                                                                   \
     }
 
-/* All bits of x where the mask is set, all of y elsewhere: what "?:" gives element by element. */
+/* Takes all bits of x where the mask is set, and all of y elsewhere, as "?:" does element by element. */
 #define MSCCLPP_DEV_ROW_CHOOSE(mask_)                                                                                  \
     (((mscclpp_dev_row_u64_t)x & (mscclpp_dev_row_u64_t)(mask_)) |                                                     \
      ((mscclpp_dev_row_u64_t)y & ~(mscclpp_dev_row_u64_t)(mask_)))
 
-/* Sums and products of signed integers wrap as those of the unsigned ones `u_` do, with the same bits. */
+/* Sums and products of signed integers wrap like those of the unsigned type `u_`, which have the same bits. */
 #define MSCCLPP_DEV_ROW_INTEGER(v_, u_)                                                                                \
     switch (op) {                                                                                                      \
     case MSCCLPP_OP_MAX:                                                                                               \
@@ -78,7 +81,10 @@ MSCCLPP_DEV_ROW_VECTOR(f64, double)
         return false;                                                                                                  \
     }
 
-/* The same bits as mscclpp_dev_combine gives unit by unit; false, with nothing done, for other types and operations. */
+/*
+ * Gives the same bits as mscclpp_dev_combine does unit by unit. False, with nothing done, for other types and
+ * operations.
+ */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const void *next, uint64_t units)
 {
     switch (dtype) {
@@ -112,7 +118,7 @@ MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
     return mscclpp_dev_row_add(dtype, op, NULL, NULL, 0);
 }
 
-/* What of `count` units falls to a thread: all that one thread touches lies together. */
+/* The part of `count` units that a thread handles. It is contiguous. */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_t count, uint32_t tid)
 {
     return count / ctx->nthreads * tid + (count % ctx->nthreads < tid ? count % ctx->nthreads : tid);

@@ -6,16 +6,19 @@
 #include "device/lib/wait.h"
 
 /*
- * Called by one thread. What it wrote before, and what the other threads of its block wrote before the block last
- * synchronised, is visible to the peer once it has waited. An addition rather than a store, since several kernels may
- * have signals on their way.
+ * Called by one thread. Once the peer has waited, it sees what this thread wrote before, and what the other threads of
+ * its block wrote before the block last synchronised. The signal is an atomic addition rather than a store, since
+ * signals of several kernels may be on their way.
  */
 MSCCLPP_DEV void mscclpp_dev_semaphore_signal(const mscclpp_dev_semaphore_t *semaphore)
 {
     mscclpp_dev_red_release_sys_add_u64(semaphore->remote_inbound, 1);
 }
 
-/* Waits for one more signal from `peer`. Called by one thread; the block synchronises after it to share what it saw. */
+/*
+ * Waits for one more signal from `peer`. Called by one thread; the block must then synchronise, so that its other
+ * threads see the peer's data, too.
+ */
 MSCCLPP_DEV void mscclpp_dev_semaphore_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                             const mscclpp_dev_semaphore_t *semaphore, uint32_t peer)
 {
@@ -30,7 +33,7 @@ MSCCLPP_DEV void mscclpp_dev_semaphore_wait(mscclpp_dev_ctx_t *ctx, const mscclp
     *semaphore->expected = target;
 }
 
-/* Takes one signal if there is one, with the effect of a wait. Called by one thread. */
+/* Takes one signal if one has come. A signal taken has the effect of a wait. Called by one thread. */
 MSCCLPP_DEV bool mscclpp_dev_semaphore_poll(const mscclpp_dev_semaphore_t *semaphore)
 {
     if (mscclpp_dev_ld_acquire_sys_u64(semaphore->inbound) <= *semaphore->expected) {

@@ -1,4 +1,4 @@
-/* Triggers made and read. See device/types/trigger.h for the layout. */
+/* Encodes and decodes triggers. See device/types/trigger.h for the layout. */
 #ifndef MSCCLPP_DEVICE_LIB_TRIGGER_H
 #define MSCCLPP_DEVICE_LIB_TRIGGER_H
 
@@ -10,7 +10,7 @@
 #define MSCCLPP_DEV_TRIGGER_TYPE_SHIFT 60
 #define MSCCLPP_DEV_TRIGGER_PARITY ((uint64_t)1 << 63)
 
-/* The fields are in range: the host checks regions and channels once, when it makes a channel. */
+/* The fields are not checked here: the host checks regions and channels once, when it makes a channel. */
 MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_request_t *request)
 {
     mscclpp_dev_trigger_t trigger;
@@ -47,7 +47,10 @@ MSCCLPP_DEV mscclpp_dev_request_t mscclpp_dev_trigger_unpack(const mscclpp_dev_t
     return request;
 }
 
-/* The parity that a slot's word 1 has once position `position` of a FIFO of `size` slots is filled; 1 in lap 0. */
+/*
+ * The parity bit that word 1 of a slot has once position `position` of a FIFO of `size` slots is filled. It is 1 in lap
+ * 0.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_trigger_parity(uint64_t position, uint64_t size)
 {
     return (position & size) == 0 ? MSCCLPP_DEV_TRIGGER_PARITY : 0;

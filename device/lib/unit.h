@@ -1,4 +1,4 @@
-/* Units of 16 bytes in user buffers, of any alignment and with any tail. */
+/* Access to units of 16 bytes in user buffers, which may have any alignment and any size. */
 #ifndef MSCCLPP_DEVICE_LIB_UNIT_H
 #define MSCCLPP_DEVICE_LIB_UNIT_H
 
@@ -10,7 +10,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_units(uint64_t bytes)
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
-/* The nth part of so many units, rounded up. A division of 64 bits takes a GPU as long as a turn of a wait. */
+/*
+ * units / n, rounded up. A 64-bit division takes a GPU as long as a turn of a wait, so it is avoided for small numbers.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t n)
 {
     const uint64_t most = units + n - 1;
@@ -27,8 +29,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
 }
 
 /*
- * Bytes of a unit that belong to elements; the others are padding inside MINLOC and MAXLOC pairs, which a result must
- * not overwrite.
+ * Mask of the bytes of a unit that belong to elements. The others are padding inside MINLOC and MAXLOC pairs, which a
+ * result must not overwrite.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 {
@@ -44,8 +46,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 }
 
 /*
- * Up to a unit at a multiple of 4. Words, and what is left by at most two loads: small messages are all tail, so the
- * loads do not wait for one another, and there are few of them.
+ * Loads up to a unit from a multiple of 4: whole words, and the rest by at most two loads. Small messages are all tail,
+ * so the loads are few and do not wait for one another.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *p, uint32_t size)
 {
@@ -88,7 +90,7 @@ MSCCLPP_DEV void mscclpp_dev_st_words(char *p, mscclpp_dev_vec_t v, uint32_t siz
     }
 }
 
-/* Up to a unit at any address: words where the address allows it, bytes otherwise. */
+/* Loads up to a unit from any address: by words if the address allows it, else by bytes. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *p, uint32_t size)
 {
     mscclpp_dev_vec_t v;
@@ -137,9 +139,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_apart(unsigned char *p, mscclpp_dev
 }
 
 /*
- * Unit `index` of a buffer of `bytes`; what lies behind the buffer's end, or a unit wholly behind it, reads as 0.
- * `apart`, a constant: what does not consist of whole words is read out of line, for those that need their registers
- * more than they need a message's end soon.
+ * Loads unit `index` of a buffer of `bytes`. Anything behind the buffer's end reads as 0. `apart` is a constant. If it
+ * is true, the part that does not consist of whole words is loaded out of line. This is for callers that need registers
+ * more than they need a short message's end to be fast.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes, bool apart)
 {

@@ -1,4 +1,4 @@
-/* Waiting: no loop of a kernel turns without looking at the abort word and at a clock now and then. */
+/* Waiting. Every waiting loop of a kernel checks the abort word and a clock now and then. */
 #ifndef MSCCLPP_DEVICE_LIB_WAIT_H
 #define MSCCLPP_DEVICE_LIB_WAIT_H
 
@@ -6,9 +6,10 @@
 #include "device/shim/shim.h"
 
 /*
- * Turns before the first look and between two: the abort word lies in host memory, and reads of one line of that wait
- * for one another. Were all warps of all blocks to look whenever a peer is some hundred microseconds late, that would
- * take as long again, and make this rank the late one. So a look comes after milliseconds, and not all at one time.
+ * Number of turns before the first check, and between two checks. The abort word lies in host memory, and reads of one
+ * cache line of host memory wait for one another. If all warps of all blocks checked whenever a peer is some hundred
+ * microseconds late, the checks would take as long again, and make this rank the late one. So a check comes only after
+ * milliseconds, and warps check at different times.
  */
 #ifdef __CUDACC__
 #define MSCCLPP_DEV_WAIT_TURNS 16384u
@@ -25,32 +26,35 @@ MSCCLPP_DEV uint32_t mscclpp_dev_wait_place(const mscclpp_dev_ctx_t *ctx)
 
 typedef struct {
     uint32_t turns;
-    uint64_t since_ns; /* 0 until the first look */
+    uint64_t since_ns; /* 0 until the first check */
 } mscclpp_dev_wait_t;
 
-/* A look: true to go on. */
+/* One check. True to go on waiting. */
 MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
     if (mscclpp_dev_ld_relaxed_sys_u64(&args->mailbox->abort) == 0 &&
         (args->timeout_ns == 0 || waited_ns < args->timeout_ns)) {
         return true;
     }
-    /* The second store waits for the first one: the host sees it with the kernel's end, whoever tells of that. */
+    /*
+     * The second store waits for the first one. So the host sees it when the kernel has ended, whoever reports that
+     * end.
+     */
     mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
     mscclpp_dev_st_release_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
     return false;
 }
 
-/* The same, out of line, and without what the caller keeps in registers. */
+/* The same, out of line, so that it takes none of the caller's registers. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_apart(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
     return mscclpp_dev_wait_check(args, waited_ns, peer);
 }
 
 /*
- * One turn of a wait for `peer`. False tells the caller to give up: the host asked for it, or the time is over. The
- * thread is marked as failed then, the mailbox names the peer, and every later wait of the thread ends at once.
- * `apart`: looks are taken out of line, which is better where the caller has few registers to keep.
+ * One turn of a wait for `peer`. False tells the caller to give up: the host asked for it, or the time is over. In that
+ * case the thread is marked as failed, the mailbox names the peer, and every later wait of the thread ends at once.
+ * `apart` moves checks out of line, which is better if the caller has few registers to save.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           mscclpp_dev_wait_t *wait, uint32_t peer, bool apart)

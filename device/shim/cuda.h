@@ -11,7 +11,7 @@
 #define MSCCLPP_DEV_SHARED MSCCLPP_DEV
 #define MSCCLPP_DEV_UNROLL _Pragma("unroll")
 
-/* Kernels are compiled once for each type and operation that matters most. */
+/* Kernels are compiled separately for each of the most important combinations of type and operation. */
 #define MSCCLPP_DEV_FOLDS true
 
 typedef struct __align__(16)
@@ -29,7 +29,7 @@ typedef struct {
     uint32_t block;
     uint32_t nblocks;
     bool failed;
-    bool lingers; /* a constant wherever it is looked at */
+    bool lingers; /* a compile-time constant wherever it is read */
 } mscclpp_dev_ctx_t;
 
 MSCCLPP_DEV void mscclpp_dev_ctx_init(mscclpp_dev_ctx_t *ctx)
@@ -42,7 +42,7 @@ MSCCLPP_DEV void mscclpp_dev_ctx_init(mscclpp_dev_ctx_t *ctx)
     ctx->lingers = false;
 }
 
-/* Asks anew for what a thread that has much to remember had better not keep. */
+/* Reads the thread's identity again, so that a thread that is short of registers need not keep it. */
 MSCCLPP_DEV void mscclpp_dev_ctx_renew(mscclpp_dev_ctx_t *ctx)
 {
     asm volatile("mov.u32 %0, %%tid.x;\n\tmov.u32 %1, %%ntid.x;\n\tmov.u32 %2, %%ctaid.x;\n\tmov.u32 %3, %%nctaid.x;"
@@ -57,7 +57,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *p)
     return value;
 }
 
-/* In memory that the threads of one block share. */
+/* In memory shared by the threads of one block. */
 MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_block_u32(const uint32_t *p)
 {
     return *(const volatile uint32_t *)p;
@@ -95,9 +95,9 @@ MSCCLPP_DEV void mscclpp_dev_st_release_sys_u64(uint64_t *p, uint64_t value)
 }
 
 /*
- * A word for the host after results in this device's own memory. All readers of that memory, wherever they are, read
- * what its second-level cache holds, and what is released to this device is there. A release to the system would wait
- * for what is under way to the peers as well, which the host does not ask about.
+ * Writes a word for the host after results in this device's own memory. All readers of that memory, wherever they are,
+ * read the contents of its second-level cache, and a release to this device brings the results there. A release to the
+ * system would also wait for data on their way to the peers, which the host does not ask about.
  */
 MSCCLPP_DEV void mscclpp_dev_st_release_home_u64(uint64_t *p, uint64_t value)
 {
@@ -113,9 +113,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
 }
 
 /*
- * The relay of words that the host wrote. What they speak of was written by others, and before the caller acquired
- * them, so it is where all readers of this device look: nothing of the caller's own has to be waited for, and the
- * acquire of who reads them drops what it has cached. `_cluster`: the one of p in the memory of another block.
+ * Relays words that the host wrote. Others wrote the data that the words describe, before the caller acquired the
+ * words. So all readers of this device see the data: nothing of the caller's own has to be waited for, and the reader's
+ * acquire drops its stale cache lines. `_cluster`: writes to the word of p in the memory of another block.
  */
 MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
 {
@@ -139,7 +139,7 @@ MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, 
 #endif
 }
 
-/* The calling block's own. */
+/* The word in the calling block's own memory. */
 MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *p)
 {
 #if __CUDA_ARCH__ >= 900
@@ -197,7 +197,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t 
     return old;
 }
 
-/* Without a memory clobber, so that the compiler may overlap the loads of several units. */
+/* No memory clobber, so that the compiler may overlap the loads of several units. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
 {
     uint4 v = *(const uint4 *)p;
@@ -215,7 +215,7 @@ MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t v)
     *(uint4 *)p = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]);
 }
 
-/* Packets: relaxed is enough, since the data ride in the vector whose flags are tested. */
+/* Packets. Relaxed order is enough, because the data are in the same vector as the flags that are tested. */
 MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
 {
     asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(data), "r"(flag) : "memory");
@@ -250,20 +250,23 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
     return f0 == flag && f1 == flag;
 }
 
-/* A thread that waits for a flag polls as fast as it can: the load's own latency is the pause. */
+/* A thread polls a flag as fast as it can: the latency of the load is the pause. */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
 }
 
-/* A microsecond, for waits that last many. */
+/* Sleeps for a microsecond, for waits that last many. */
 MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
     __nanosleep(1000);
 }
 
-/* The compiler fuses other products with additions as it sees fit, for some elements and GPUs and not for others. */
+/*
+ * Prevents the compiler from fusing a product with an addition. It would do so for some elements and GPUs and not for
+ * others.
+ */
 MSCCLPP_DEV float mscclpp_dev_mul_f32(float x, float y)
 {
     return __fmul_rn(x, y);
@@ -295,8 +298,8 @@ MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
 }
 
 /*
- * For kernels that may become resident before the one in front of them in the stream has ended: waits for that end, and
- * lets the next one come. So two at most are resident, of which the first has all its blocks.
+ * For kernels that may become resident before the kernel in front of them in the stream has ended. Waits for that end,
+ * and lets the next kernel come. So at most two kernels are resident, and the first one has all its blocks.
  */
 MSCCLPP_DEV void mscclpp_dev_await_stream(void)
 {
@@ -328,7 +331,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
     return ctx->tid % MSCCLPP_DEV_WARP + i;
 }
 
-/* The second half of a line's last unit goes to the last lane of the next line, and the flag behind both halves. */
+/*
+ * The second half of a pair of lines' last unit goes to the last lane of the second line. The flag follows each half.
+ */
 MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     const uint32_t a = __shfl_up_sync(0xffffffffu, bundle->lane[0].w[2], 8);
@@ -351,7 +356,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_d
     bundle->lane[0].w[3] = first ? b : bundle->lane[0].w[3];
 }
 
-/* All lanes of a line store by one instruction, which leaves the multiprocessor as one request of 128 bytes. */
+/* All lanes of a line store by one instruction, so that the store leaves the multiprocessor as one 128-byte request. */
 MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, const mscclpp_dev_bundle_t *bundle)
 {
     const mscclpp_dev_vec_t v = bundle->lane[0];
@@ -362,8 +367,8 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, co
 }
 
 /*
- * Likewise, after mscclpp_dev_warp_meet or mscclpp_dev_warp_or: lanes that had gone apart before might load by
- * instructions of their own. What was loaded is looked at later, so that several loads can be under way.
+ * The same for loads. Called after mscclpp_dev_warp_meet or mscclpp_dev_warp_or: lanes that had diverged might
+ * otherwise load by separate instructions. The loaded data are checked later, so that several loads can be under way.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
@@ -381,7 +386,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char 
     (void)flag;
 }
 
-/* False if the thread holds a flag and it is another one. */
+/* False if the thread holds a flag that is not the expected one. */
 MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     return ctx->tid % 8 != 7 || (bundle->lane[0].w[2] == flag && bundle->lane[0].w[3] == flag);

@@ -1,4 +1,4 @@
-/* The shim for the host twin: C11 with the compiler's atomics, one CPU thread for each GPU thread. */
+/* The shim for the host twin: C11 with the compiler's atomics. Each GPU thread becomes a CPU thread. */
 #ifndef MSCCLPP_DEVICE_SHIM_HOST_H
 #define MSCCLPP_DEVICE_SHIM_HOST_H
 
@@ -14,7 +14,9 @@
 #define MSCCLPP_DEV_SHARED MSCCLPP_DEV_OUTLINE
 #define MSCCLPP_DEV_UNROLL
 
-/* Type and operation are looked up at run time: folding them would save little here and take the compiler minutes. */
+/*
+ * Type and operation are looked up at run time, because compiling a kernel for each would save little and take minutes.
+ */
 #define MSCCLPP_DEV_FOLDS false
 
 typedef struct {
@@ -25,7 +27,7 @@ typedef struct {
 typedef uint32_t __attribute__((may_alias)) mscclpp_dev_word_t;
 typedef uint16_t __attribute__((may_alias)) mscclpp_dev_half_t;
 
-/* Where the threads of one block meet. */
+/* Barrier of the threads of one block. */
 typedef struct {
     uint32_t arrived;
     uint32_t generation;
@@ -37,15 +39,15 @@ typedef struct {
     uint32_t nthreads; /* of the block */
     uint32_t block;
     uint32_t nblocks;
-    bool failed;  /* this thread gave up a wait: it sends nothing more */
+    bool failed;  /* this thread gave up a wait, and sends nothing more */
     bool lingers; /* it executes an operation of a lingering kernel */
     uint32_t turns;
-    uint32_t patience; /* turns of a wait between two times that the thread gives its processor away */
+    uint32_t patience; /* turns of a wait after which the thread yields its processor */
     mscclpp_dev_twin_block_t *meeting;
     uint32_t cluster;                          /* blocks that form a cluster; 1: none do */
     uint32_t block_size;                       /* bytes from a block's memory to the next one's */
     mscclpp_dev_twin_block_t *cluster_meeting; /* of all threads of the cluster */
-    void (*progress)(void *context);           /* NULL, or what a wait in an application's thread has to keep moving */
+    void (*progress)(void *context);           /* NULL, or called in waits that run in an application's thread */
     void *progress_context;
 } mscclpp_dev_ctx_t;
 
@@ -99,7 +101,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
-/* A release here, since nothing but that would tell the readers' processors of what the host wrote. */
+/* A release, because nothing else would make the host's writes visible to the readers' processors. */
 MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
 {
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
@@ -149,8 +151,8 @@ MSCCLPP_DEV void mscclpp_dev_st_vec(void *p, mscclpp_dev_vec_t v)
 }
 
 /*
- * Packets. Each 8-byte half carries its own flag, so 8-byte accesses are enough for both widths. Relaxed is enough as
- * well: the data ride in the word whose flag is tested.
+ * Packets. Each 8-byte half carries its own flag, so 8-byte accesses are enough for both widths. Relaxed order is
+ * enough as well, because the data are in the same word as the flag that is tested.
  */
 MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
 {
@@ -178,7 +180,7 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
     return mscclpp_dev_ld_packet8((const char *)p + 8, flag, data1) && first;
 }
 
-/* Twins of many ranks share few processors: after a spin the thread gives its own away. */
+/* Twins of many ranks share few processors, so a thread yields its processor after a spin. */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
     if (++ctx->turns % 32 != 0) {
@@ -220,7 +222,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A barrier of so many threads, which combines a flag of each. */
+/* A barrier of a number of threads, which combines a flag of each. */
 MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_block_t *meeting, uint32_t threads,
                                        bool flag)
 {
@@ -231,7 +233,7 @@ MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_
         __atomic_store_n(any, 1, __ATOMIC_RELAXED);
     }
     if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
-        /* Nobody reads the other generation's flag now: all have arrived here since they did. */
+        /* No thread reads the other generation's flag any more: all have arrived here since they read it. */
         __atomic_store_n(&meeting->any[(generation + 1) % 2], 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->arrived, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->generation, generation + 1, __ATOMIC_RELEASE);
@@ -269,7 +271,7 @@ MSCCLPP_DEV void mscclpp_dev_warp_meet(void)
 {
 }
 
-/* A thread does what a GPU's warp does together. */
+/* One thread does the work of a GPU's warp. */
 #define MSCCLPP_DEV_LANES 32
 
 typedef struct {
@@ -329,7 +331,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *p, co
     }
 }
 
-/* Up to the first line whose flag is another one, and of that the flag. */
+/* Loads lines up to the first one whose flag differs, and the flag of that one. */
 MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *p, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {
@@ -368,7 +370,7 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscc
     return true;
 }
 
-/* The bits of an IEEE half, widened exactly. */
+/* Widens the bits of an IEEE half exactly. */
 MSCCLPP_DEV_OUTLINE float mscclpp_dev_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 0x1f, mantissa = h & 0x3ff, bits;
@@ -387,7 +389,7 @@ MSCCLPP_DEV_OUTLINE float mscclpp_dev_f16_to_f32(uint16_t h)
     return f;
 }
 
-/* To the nearest half, ties to even. */
+/* Rounds to the nearest half, ties to even. */
 MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_f16(float f)
 {
     uint32_t bits, magnitude, sign;
@@ -402,7 +404,7 @@ MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_f16(float f)
     if (magnitude >= 0x477ff000u) { /* rounds to 2^16 or more */
         return (uint16_t)(sign | 0x7c00u);
     }
-    if (magnitude < 0x38800000u) { /* below the smallest normal half: the FPU rounds at the right bit */
+    if (magnitude < 0x38800000u) { /* below the smallest normal half, the FPU rounds at the right bit */
         memcpy(&scaled, &magnitude, sizeof(scaled));
         scaled += 0.5f;
         memcpy(&magnitude, &scaled, sizeof(magnitude));
@@ -421,7 +423,7 @@ MSCCLPP_DEV_OUTLINE float mscclpp_dev_bf16_to_f32(uint16_t b)
     return f;
 }
 
-/* To the nearest bfloat16, ties to even. */
+/* Rounds to the nearest bfloat16, ties to even. */
 MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_bf16(float f)
 {
     uint32_t bits;

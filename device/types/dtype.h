@@ -1,4 +1,4 @@
-/* Element types and reduction operations, as every floor of the project names them. */
+/* Element types and reduction operations, shared by all layers of the project. */
 #ifndef MSCCLPP_DEVICE_TYPES_DTYPE_H
 #define MSCCLPP_DEVICE_TYPES_DTYPE_H
 
@@ -18,10 +18,10 @@ typedef enum {
     MSCCLPP_DTYPE_BFLOAT16,
     MSCCLPP_DTYPE_FLOAT32,
     MSCCLPP_DTYPE_FLOAT64,
-    MSCCLPP_DTYPE_LONG_DOUBLE, /* the host's own, where it takes 16 bytes; no GPU has it */
+    MSCCLPP_DTYPE_LONG_DOUBLE, /* the host's type, if it takes 16 bytes; GPUs lack it */
     MSCCLPP_DTYPE_COMPLEX64,   /* two floats */
     MSCCLPP_DTYPE_COMPLEX128,  /* two doubles */
-    MSCCLPP_DTYPE_SHORT_INT,   /* value and index of MINLOC and MAXLOC, laid out as C structures, from here on */
+    MSCCLPP_DTYPE_SHORT_INT,   /* from here on: pairs for MINLOC and MAXLOC, laid out as C structures */
     MSCCLPP_DTYPE_INT_INT,
     MSCCLPP_DTYPE_LONG_INT,
     MSCCLPP_DTYPE_FLOAT_INT,

@@ -1,7 +1,7 @@
 /*
- * The combinations of type and operation that get kernels of their own, folded to constants; all others share one
- * kernel an algorithm, which looks both up at run time. Signed integers share the kernel of the unsigned type of their
- * size, since sums wrap alike.
+ * Combinations of type and operation that have kernels of their own, compiled with both as constants. All other
+ * combinations share one kernel for each algorithm, which looks up type and operation at run time. Signed integers use
+ * the kernel of the unsigned type of the same size, since their sums wrap alike.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_HOT_H
 #define MSCCLPP_DEVICE_TYPES_HOT_H
@@ -16,10 +16,10 @@
     X(MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM)                                                                             \
     X(MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM)
 
-/* The numbers of ranks for which loops over ranks are unrolled; the rest of the code is for any number. */
+/* Numbers of ranks for which loops over ranks are unrolled. All other code handles any number. */
 #define MSCCLPP_DEV_RANKS(X) X(2) X(4) X(8)
 
-/* The type whose kernel serves sums of `dtype_`; a macro for hosts and kernels. */
+/* The type whose kernel serves sums of `dtype_`. A macro, so that hosts and kernels can share it. */
 #define MSCCLPP_DEV_HOT_DTYPE(dtype_)                                                                                  \
     ((dtype_) == MSCCLPP_DTYPE_INT8    ? (int)MSCCLPP_DTYPE_UINT8                                                      \
      : (dtype_) == MSCCLPP_DTYPE_INT32 ? (int)MSCCLPP_DTYPE_UINT32                                                     \

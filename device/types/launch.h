@@ -19,54 +19,60 @@
 #define MSCCLPP_DEV_UNIT 16
 #define MSCCLPP_DEV_PACKET_UNIT 32
 
-/* What an operation goes on from. */
+/* Where an operation continues from. */
 typedef struct {
     uint64_t launches; /* operations that have ended */
-    uint32_t epoch;    /* flag of the last packets sent; never 0 once used */
+    uint32_t epoch;    /* flag of the last packets sent; 0 only before the first ones */
     uint32_t reserved; /* 0 */
 } mscclpp_dev_progress_t;
 
 /*
- * A rank's own counters, in its device memory. Kernels advance them; the host writes them only where it clears the
- * packet area. Kernels of one team run one after another; between two of them all fields but `failed`, `expected` and
- * `relay` are equal on all ranks.
+ * A rank's own counters, in its device memory. Kernels advance the counters; the host writes them only when it clears
+ * the packet area. Kernels of one team run one after another. Between two kernels, all fields except `failed`,
+ * `expected` and `relay` are equal on all ranks.
  *
- * Of `progress` each block has a copy. It reads and writes no other one but those of blocks that have no part in the
- * operation, and so read none; so no block has to wait until others have read what it changes. After operations that a
- * lingering kernel was rung for, whose blocks read none, the first one writes all.
+ * Each block has its own copy of `progress`. A block that takes part in an operation reads and writes only its own
+ * copy, and also writes the copies of blocks that take no part. Those blocks read nothing, so no block has to wait
+ * until others have read what it changes. The exception is an operation that a lingering kernel was rung for: its
+ * blocks read no copy, and the first block writes all of them.
  */
 typedef struct {
-    mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS]; /* all alike between two kernels */
+    mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS]; /* all equal between two kernels */
     uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS];                /* barriers that each block has passed */
-    uint64_t failed; /* not 0: an operation has given up, and so do all that follow it */
-    uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS]; /* of the semaphores of memory channels */
+    uint64_t failed; /* not 0: an operation gave up, and all later ones do so, too */
+    uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS]; /* by memory channels' semaphores */
     uint64_t relay[8]; /* between blocks, 0 without a lingering kernel: types/linger.h */
     uint32_t leavers;  /* blocks of a lingering kernel that have left */
 } mscclpp_dev_state_t;
 
-/* Mapped host memory through which a team's kernels and its host speak. Cache lines of its own for each use. */
+/* Mapped host memory through which a team's kernels and its host communicate. Each use has its own cache lines. */
 typedef struct {
     uint64_t abort; /* written by the host: not 0 makes every wait of a kernel end */
     uint64_t pad0[7];
     /*
-     * Written by each block at the end of an operation: how many have ended with this one. In as few lines as they fit
-     * in, since the host reads them all. Of operations for one block the others of a lingering kernel say nothing.
+     * Written by each block when an operation ends: the number of operations that have ended, this one included. The
+     * words are packed into as few cache lines as possible because the host reads them all. If an operation is for one
+     * block only, the other blocks of a lingering kernel write nothing.
      */
     uint64_t ended[MSCCLPP_DEV_MAX_BLOCKS];
-    uint64_t left; /* written by a lingering kernel that leaves: its number */
+    uint64_t left; /* written by a lingering kernel when it leaves: its number */
     uint64_t pad1[7];
     uint64_t failed; /* written by a kernel whose wait ended early: 1 + the rank that it waited for */
-    uint64_t torn;   /* written by the probe of LL128: 1 if a line had its flag and was not whole */
+    uint64_t torn;   /* written by the LL128 probe: 1 if a line had its flag but was not whole */
     uint64_t pad2[6];
     uint64_t bell[8]; /* written by the host: types/linger.h */
 } mscclpp_dev_mailbox_t;
 
 /*
- * Head of a team's scratch, the memory that peers write. `arrived[b][r]` counts the barriers which block b of rank r
- * has entered, `signalled[b][r]` the signals of its memory channel. The packet area follows at
- * MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, in which nothing but packets of 8 and 16 bytes is ever
- * written. Behind it lie as many bytes as in one of them, in which nothing but LL128 is ever written. The bulk area
- * follows at `bulk_offset`, and at `put_offset` what nothing but pieces of one-shot puts are ever written to.
+ * Head of a team's scratch, which is the memory that peers write. `arrived[b][r]` counts the barriers that block b of
+ * rank r has entered. `signalled[b][r]` counts the signals of its memory channel.
+ *
+ * Four areas follow:
+ * - the packet area, at MSCCLPP_DEV_PACKET_OFFSET: two halves of `packet_half` bytes, which only ever hold packets of 8
+ *   and 16 bytes;
+ * - the LL128 area, right behind it: `packet_half` bytes, which only ever hold LL128 lines;
+ * - the bulk area, at `bulk_offset`;
+ * - the put area, at `put_offset`, which only ever holds pieces of one-shot puts.
  */
 typedef struct {
     uint64_t arrived[MSCCLPP_DEV_MAX_BLOCKS][MSCCLPP_DEV_MAX_RANKS];
@@ -75,15 +81,18 @@ typedef struct {
 
 #define MSCCLPP_DEV_PACKET_OFFSET ((uint64_t)sizeof(mscclpp_dev_sync_t))
 
-/* Units that one slot of the packet area holds, by algorithm; equal on host and device since kernels divide alike. */
+/*
+ * Units that one slot of the packet area holds, by algorithm. Host and device use the same macros because all kernels
+ * must divide a message alike.
+ */
 #define MSCCLPP_DEV_ONESHOT_CAPACITY(packet_half_, nranks_)                                                            \
     ((packet_half_) / ((uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
 #define MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half_, nranks_)                                                           \
     ((packet_half_) / (2 * (uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
 
 /*
- * LL128 goes in bundles: four lines of 128 bytes, which carry 30 units. A slot is for one sender and one phase, and a
- * receiver has none for itself; so many bundles go into one epoch at most.
+ * LL128 moves data in bundles: four lines of 128 bytes, which carry 30 units. There is a slot for each sender and
+ * phase, but none for the receiver itself. The capacity is the number of bundles that one epoch can carry.
  */
 #define MSCCLPP_DEV_BUNDLE_UNITS 30u
 #define MSCCLPP_DEV_BUNDLE_BYTES 512u
@@ -92,8 +101,9 @@ typedef struct {
     ((packet_half_) / (2 * ((uint64_t)(nranks_) < 2 ? 1 : (uint64_t)(nranks_)-1) * MSCCLPP_DEV_BUNDLE_BYTES))
 
 /*
- * The put area: of each peer so many slots for each of so many blocks, kern/allreduce_oneshot_put.h says why. A slot
- * holds a piece of a message, and not more than what a block's threads have in their hands.
+ * The put area. Each peer has MSCCLPP_DEV_PUT_SLOTS slots for each of MSCCLPP_DEV_PUT_BLOCKS blocks;
+ * kern/allreduce/allreduce_oneshot_put.h says why. A slot holds one piece of a message. A piece is no larger than what
+ * a block's threads can hold in registers.
  */
 #define MSCCLPP_DEV_PUT_BLOCKS 64u
 #define MSCCLPP_DEV_PUT_SLOTS 4u
@@ -106,32 +116,32 @@ typedef struct {
                                                                       : MSCCLPP_DEV_PUT_PIECE)
 
 /*
- * How many units of a slot's message go into one epoch: all if they fit, else a multiple of the grid's threads, each
- * epoch then padded to full size. A grid never has more threads than a slot has units.
+ * How many units of a message go into one epoch: all if they fit, else a multiple of the grid's threads. In the latter
+ * case every epoch is padded to full size. A grid never has more threads than a slot has units.
  */
 #define MSCCLPP_DEV_PACKET_CHUNK(units_, capacity_, threads_)                                                          \
     ((units_) <= (capacity_) ? (units_) : (capacity_) / (threads_) * (threads_))
 
-/* For whom a packet kernel's results are released when the host is told of its end. */
+/* Who can see a packet kernel's results when the host learns that the kernel has ended. */
 typedef enum {
     MSCCLPP_DEV_RELEASE_SYSTEM,
-    MSCCLPP_DEV_RELEASE_DEVICE, /* they lie in the memory of the device that runs the kernel */
-    MSCCLPP_DEV_RELEASE_STREAM /* nobody: who waits for them waits for the kernel's end in its stream. Such a kernel may
-                                  become resident while the one before it in the stream still runs */
+    MSCCLPP_DEV_RELEASE_DEVICE, /* the results lie in the memory of the device that runs the kernel */
+    MSCCLPP_DEV_RELEASE_STREAM  /* nobody: they are visible at the kernel's end in its stream. Such a kernel may become
+                                   resident while the one before it in the stream still runs */
 } mscclpp_dev_release_t;
 
 /* What every kernel needs. Pointers are valid on the device that runs it. */
 typedef struct {
     const void *in;
     void *out;      /* may equal `in`; no other overlap */
-    uint64_t bytes; /* from the first byte of the first element to the last byte of the last one */
+    uint64_t bytes; /* from the first element's first byte to the last element's last byte */
     uint32_t dtype; /* mscclpp_dtype_t */
     uint32_t op;    /* mscclpp_op_t */
     uint32_t rank;
     uint32_t nranks;
-    uint64_t timeout_ns;        /* after so long a wait ends by itself; 0 for never */
+    uint64_t timeout_ns;        /* a wait gives up after this time; 0: never */
     uint64_t packet_half;       /* bytes */
-    uint32_t oneshot_capacity;  /* MSCCLPP_DEV_ONESHOT_CAPACITY of the two; a division less for each kernel */
+    uint32_t oneshot_capacity;  /* MSCCLPP_DEV_ONESHOT_CAPACITY, kept here to save kernels a division */
     uint32_t twophase_capacity; /* MSCCLPP_DEV_TWOPHASE_CAPACITY, likewise */
     uint32_t ll128_capacity;    /* MSCCLPP_DEV_LL128_CAPACITY, likewise */
     uint32_t put_capacity;      /* MSCCLPP_DEV_PUT_CAPACITY, likewise */
@@ -141,26 +151,26 @@ typedef struct {
     uint64_t put_offset;        /* bytes from the scratch's start */
     mscclpp_dev_state_t *state;
     mscclpp_dev_mailbox_t *mailbox;
-    uint64_t launches;                    /* this and the next two of a lingering kernel alone: its progress */
-    uint32_t epoch;                       /* before the operation, and */
-    uint32_t rung;                        /* not 0: the operation was rung for */
-    char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* every rank's, the own one included */
+    uint64_t launches; /* lingering kernels only, like the next two: operations that have ended */
+    uint32_t epoch;    /* lingering kernels only: the flag of the last packets before the operation */
+    uint32_t rung;     /* not 0: the operation came by the bell */
+    char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* of every rank, including this one */
 } mscclpp_dev_args_t;
 
-/* What the zero-copy kernel needs besides: the peers' user buffers, mapped. */
+/* Arguments of the zero-copy kernel: also the peers' user buffers, mapped. */
 typedef struct {
     mscclpp_dev_args_t common;
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
 } mscclpp_dev_zerocopy_args_t;
 
-/* What the probe of LL128 needs besides: one block, of at most `ll128_capacity` warps. */
+/* Arguments of the LL128 probe, which runs as one block of at most `ll128_capacity` warps. */
 typedef struct {
     mscclpp_dev_args_t common;
-    uint32_t rounds; /* as many epochs */
+    uint32_t rounds; /* number of epochs */
 } mscclpp_dev_ll128_probe_args_t;
 
-/* What the ring of memory channels needs besides. `bytes` is at most half of the bulk area. */
+/* Arguments of the ring of memory channels. `bytes` is at most half of the bulk area. */
 typedef struct {
     mscclpp_dev_args_t common;
     uint32_t rounds;
@@ -168,23 +178,23 @@ typedef struct {
 } mscclpp_dev_ring_args_t;
 
 /*
- * What the ring of port channels needs besides. A region holds two slots of `slot_size` bytes and then one 64-bit word
- * a block; `bytes` is at most `slot_size`. The channels of block b are next[b] and previous[b].
+ * Arguments of the ring of port channels. A region holds two slots of `slot_size` bytes, followed by one 64-bit word
+ * for each block. `bytes` is at most `slot_size`. Block b uses the channels next[b] and previous[b].
  */
 typedef struct {
     mscclpp_dev_args_t common;
     const mscclpp_dev_port_channel_t *next;     /* device memory */
     const mscclpp_dev_port_channel_t *previous; /* device memory */
-    char *region;                               /* own: puts are made from it, and the previous rank puts into it */
+    char *region;                               /* this rank's: source of its puts, and target of the previous rank's */
     uint64_t slot_size;                         /* bytes, a multiple of MSCCLPP_DEV_UNIT */
-    uint64_t add;   /* added to the next rank's word in each round, equal on all ranks; 0: none */
-    uint64_t *late; /* own, one a block: rounds whose addition came after their signal */
+    uint64_t add;   /* added to the next rank's word in each round, equal on all ranks; 0: nothing is added */
+    uint64_t *late; /* this rank's, one for each block: rounds whose addition came after their signal */
     uint32_t rounds;
-    uint32_t combined;  /* put, signal and flush as one trigger, or as three */
-    uint32_t overwrite; /* after each flush the ends of what was put are overwritten */
+    uint32_t combined;  /* not 0: put, signal and flush are one trigger, else three */
+    uint32_t overwrite; /* not 0: after each flush, the ends of the put data are overwritten */
 } mscclpp_dev_port_ring_args_t;
 
-/* What one rank of a pair does: kern/port_pair.h. */
+/* What one rank of a pair does: kern/probe/port_pair.h. */
 enum {
     MSCCLPP_DEV_PAIR_FIRST,
     MSCCLPP_DEV_PAIR_SECOND,
@@ -193,20 +203,22 @@ enum {
     MSCCLPP_DEV_PAIR_BOTH
 };
 
-/* What a pair over a port channel needs besides; of the common arguments it reads `bytes`, those of one message. */
+/*
+ * Arguments of a pair over a port channel. Of the common arguments, kernels read only `bytes`, the size of one message.
+ */
 typedef struct {
     mscclpp_dev_args_t common;
     mscclpp_dev_port_channel_t channel;
-    uint64_t from;        /* offset in the own region, bytes */
+    uint64_t from;        /* offset in this rank's region, bytes */
     uint64_t to;          /* offset in the peer's region, bytes */
-    uint64_t *elapsed_ns; /* pinned host memory: what the rounds took, never 0 */
+    uint64_t *elapsed_ns; /* pinned host memory: duration of all rounds, never 0 */
     uint32_t rounds;
-    uint32_t puts; /* of a sender in each round, at least 1 */
+    uint32_t puts; /* by a sender in each round, at least 1 */
     uint32_t role;
 } mscclpp_dev_port_pair_args_t;
 
 typedef enum {
-    MSCCLPP_KERNEL_BARRIER,                  /* args: mscclpp_dev_args_t; every block meets its namesakes once */
+    MSCCLPP_KERNEL_BARRIER,                  /* args: mscclpp_dev_args_t; every block meets its peers once */
     MSCCLPP_KERNEL_ALLREDUCE_ONESHOT,        /* args: mscclpp_dev_args_t; 16-byte packets */
     MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8,    /* args: mscclpp_dev_args_t; 8-byte packets */
     MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE,       /* args: mscclpp_dev_args_t */

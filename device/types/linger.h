@@ -1,6 +1,6 @@
 /*
- * What host and lingering kernel say to one another. After an operation such a kernel stays for a while and polls a
- * bell in host memory, so that the next call costs a write of the host instead of a launch.
+ * Protocol between the host and a lingering kernel. After an operation, a lingering kernel stays for a while and polls
+ * a bell (a doorbell) in host memory. The next call then costs a host write instead of a launch.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_LINGER_H
 #define MSCCLPP_DEVICE_TYPES_LINGER_H
@@ -10,11 +10,15 @@
 #include "device/types/nodes.h"
 
 /*
- * The words of the bell (mscclpp_dev_mailbox_t) and of the relay (mscclpp_dev_state_t, or each block's own memory in a
- * cluster), through which the first block hands it on. Each is 8 bytes, written at once: the low half is the payload,
- * the high half of the bell's is the low half of the operation's number, and of the relay's the operation's place in
- * the kernel, whose first one has place 0. An operation is there once all words carry its number or place, in whatever
- * order they arrive. Up to BYTES they are the beginning of mscclpp_dev_args_t, the higher half of whose `bytes` is 0.
+ * Words of the bell (mscclpp_dev_mailbox_t) and of the relay. The first block hands on the bell's words to the other
+ * blocks through the relay, which lies in mscclpp_dev_state_t or, in a cluster, in each block's own memory.
+ *
+ * Each word has 8 bytes and is written at once. The low half is the payload. The high half of a bell word is the low
+ * half of the operation's number. The high half of a relay word is the operation's place in the kernel, whose first
+ * operation has place 0. An operation has arrived once all words carry its number or place; the words may arrive in any
+ * order.
+ *
+ * The words up to BYTES form the beginning of mscclpp_dev_args_t. The higher half of `bytes` there is 0.
  */
 enum {
     MSCCLPP_DEV_BELL_IN_LOW,
@@ -23,16 +27,16 @@ enum {
     MSCCLPP_DEV_BELL_OUT_HIGH,
     MSCCLPP_DEV_BELL_BYTES,
     MSCCLPP_DEV_BELL_CODE,
-    MSCCLPP_DEV_BELL_COLL, /* of a collective other than all-reduce: its pattern and root */
+    MSCCLPP_DEV_BELL_COLL, /* for collectives other than all-reduce: pattern and root */
     MSCCLPP_DEV_BELL_WORDS,
-    MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS,  /* of the bell alone: the number of the kernel that shall leave */
-    MSCCLPP_DEV_RELAY_EPOCH = MSCCLPP_DEV_BELL_WORDS, /* of the relay alone: the flag of the last packets */
+    MSCCLPP_DEV_BELL_LEAVE = MSCCLPP_DEV_BELL_WORDS,  /* bell only: the number of the kernel that shall leave */
+    MSCCLPP_DEV_RELAY_EPOCH = MSCCLPP_DEV_BELL_WORDS, /* relay only: the flag of the last packets */
     MSCCLPP_DEV_RELAY_WORDS
 };
 
 /*
- * Payload of the word CODE. The operation's blocks are the first `blocks_` of the kernel. What `variant_` means depends
- * on the operation: for zero-copy the set of peers' buffers, over several nodes the pattern.
+ * Payload of the word CODE. The first `blocks_` blocks of the kernel execute the operation. The meaning of `variant_`
+ * depends on the operation: the set of peers' buffers for zero-copy, the pattern over several nodes.
  */
 #define MSCCLPP_DEV_BELL_ENCODE(kernel_, dtype_, op_, blocks_, release_, variant_)                                     \
     ((uint32_t)(kernel_) | (uint32_t)(dtype_) << 5 | (uint32_t)(op_) << 11 | ((uint32_t)(blocks_)-1) << 15 |           \
@@ -45,7 +49,7 @@ enum {
 #define MSCCLPP_DEV_BELL_VARIANT(code_) ((code_) >> 23 & 3u)
 #define MSCCLPP_DEV_BELL_QUIT 0xffffffffu /* in the relay: the kernel leaves */
 
-/* Payload of the word COLL. Padding is what a block's stride is longer than the block. */
+/* Payload of the word COLL. The padding is a block's stride minus its size. */
 #define MSCCLPP_DEV_BELL_ENCODE_COLL(pattern_, root_, in_place_, padding_)                                             \
     ((uint32_t)(pattern_) | (uint32_t)((in_place_) != 0) << 7 | (uint32_t)(root_) << 8 | (uint32_t)(padding_) << 16)
 #define MSCCLPP_DEV_BELL_PATTERN(word_) ((word_)&127u)
@@ -56,12 +60,12 @@ enum {
 #define MSCCLPP_DEV_LINGER_BLOCKS 64 /* at most */
 
 /*
- * Kernels do not stay beyond a number that this divides. So all ranks launch anew for the same call, and not each for
- * another one that it makes all others wait in.
+ * Kernels leave before an operation whose number is a multiple of this. So all ranks launch anew for the same call.
+ * Otherwise each rank could launch anew for a different call, and make all others wait each time.
  */
 #define MSCCLPP_DEV_LINGER_PERIOD 128
 
-/* Peers' user buffers that zero-copy operations can be rung for: so many sets, of so many ranks at most. */
+/* Sets of peers' user buffers that zero-copy operations can be rung for, and the maximum number of ranks in a set. */
 #define MSCCLPP_DEV_LINGER_SETS 4
 #define MSCCLPP_DEV_LINGER_PEERS 8
 
@@ -73,36 +77,36 @@ typedef struct {
 typedef struct {
     union {
         mscclpp_dev_args_t common;      /* of the first operation */
-        mscclpp_dev_nodes_args_t nodes; /* where the team spans nodes */
+        mscclpp_dev_nodes_args_t nodes; /* if the team spans nodes */
     };
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
-    uint64_t number;    /* of the first operation: the team's kernels up to it, itself included; names this kernel */
-    uint64_t window_ns; /* the kernel takes up no operation later than so long after its start */
-    uint64_t idle_ns;   /* it leaves when so long nothing came */
+    uint64_t number;    /* of the first operation, among the team's kernels; identifies this kernel */
+    uint64_t window_ns; /* the kernel accepts no operation after this time since its start */
+    uint64_t idle_ns;   /* the kernel leaves after this time without an operation */
     uint32_t code;      /* of the first operation */
     uint32_t coll;      /* likewise */
     uint32_t spans;     /* not 0: the team spans nodes */
-    uint32_t cluster;   /* not 0: the blocks form a cluster, where the device can have one of so many */
+    uint32_t cluster;   /* not 0: the blocks form a cluster, if the device can have one of this size */
 } mscclpp_dev_linger_args_t;
 
 /*
- * What a block knows: arguments, which each operation changes, and where it stands. Written by thread 0 or by those
- * that listen, and read by all after the next barrier of the block.
+ * State of a block: the arguments, which each operation changes, and its progress. Thread 0 or the listening threads
+ * write it. All threads read it after the block's next barrier.
  */
 typedef struct {
     union {
-        mscclpp_dev_args_t args; /* `launches` are 1 less than the number of the operation in hand, or the last one */
+        mscclpp_dev_args_t args; /* `launches` is 1 less than the number of the current operation, or of the last one */
         mscclpp_dev_zerocopy_args_t zerocopy;
         mscclpp_dev_nodes_args_t nodes;
         mscclpp_dev_coll_args_t coll;
     };
     uint64_t started_ns;
-    uint64_t wide;  /* of the first block: number of the last operation for more than one; 0: none */
-    uint32_t place; /* of the other blocks: that of the last operation that they took from the relay */
-    uint64_t relay[MSCCLPP_DEV_RELAY_WORDS]; /* of the other blocks of a cluster: the first one writes it */
+    uint64_t wide;  /* first block: number of the last operation for several blocks; 0: none */
+    uint32_t place; /* other blocks: place of the last operation that they took from the relay */
+    uint64_t relay[MSCCLPP_DEV_RELAY_WORDS]; /* other blocks of a cluster: written by the first one */
     uint32_t words[MSCCLPP_DEV_BELL_WORDS];
-    uint32_t heard;  /* of the first block: the bell has rung, or it is time to leave */
-    uint32_t failed; /* not 0: a thread gave up waiting; written by any */
+    uint32_t heard;  /* first block: the bell has rung, or it is time to leave */
+    uint32_t failed; /* not 0: a thread gave up waiting; any may set it */
 } mscclpp_dev_linger_block_t;
 
 #endif

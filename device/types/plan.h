@@ -1,6 +1,6 @@
 /*
- * Execution plans as kernels run them: flat programs, made once from a plan's file (mca/common/plan/lower.h). What
- * differs from call to call is in the arguments, so a program serves every size, type and operation.
+ * Execution plans in the form that kernels run: flat programs, made once from a plan's file (mca/common/plan/lower.h).
+ * Everything that differs from call to call is in the arguments, so one program serves every size, type and operation.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_PLAN_H
 #define MSCCLPP_DEVICE_TYPES_PLAN_H
@@ -14,9 +14,9 @@ typedef enum {
     MSCCLPP_DEV_PLAN_WAIT,    /* likewise */
     MSCCLPP_DEV_PLAN_ACQUIRE, /* `links`, `count`: semaphores */
     MSCCLPP_DEV_PLAN_RELEASE, /* likewise */
-    MSCCLPP_DEV_PLAN_DATA,    /* all sources combined, to all targets */
-    MSCCLPP_DEV_PLAN_LOOP,    /* `unit` bytes of `size` chunks a turn */
-    MSCCLPP_DEV_PLAN_AGAIN,   /* the end of a loop; `items`: its LOOP */
+    MSCCLPP_DEV_PLAN_DATA,    /* combines all sources and writes the result to all targets */
+    MSCCLPP_DEV_PLAN_LOOP,    /* each turn handles `unit` bytes of `size` chunks */
+    MSCCLPP_DEV_PLAN_AGAIN,   /* the end of a loop; `items`: position of its LOOP */
     MSCCLPP_DEV_PLAN_END
 } mscclpp_dev_plan_code_t;
 
@@ -25,49 +25,52 @@ typedef struct {
     uint32_t items;            /* position of the first source; the targets follow the sources */
     uint32_t sources, targets; /* how many */
     uint32_t size;             /* chunks */
-    uint32_t part, parts;      /* of a group of blocks; parts 0: no group */
+    uint32_t part, parts;      /* this block's part in a group of blocks; parts 0: no group */
     uint32_t links, count;
     uint64_t unit;
 } mscclpp_dev_plan_step_t;
 
-/* Where chunks lie. */
+/* Where chunks are. */
 typedef struct {
     uint32_t base;    /* in the table of buffers: 3 * rank + 0 input, 1 output, 2 scratch */
-    uint32_t block;   /* of a rank, in a buffer that has one of each; 0 in scratch */
+    uint32_t block;   /* number of a rank's block, in a buffer with one block per rank; 0 in scratch */
     uint32_t chunk;   /* in that block */
-    uint32_t packets; /* not 0: twice the bytes, with flags */
+    uint32_t packets; /* not 0: the data are packets: twice the bytes, with flags */
 } mscclpp_dev_plan_item_t;
 
-/* One end of a channel: the peer, and which of its counters a signal goes to; for waits, the own counter. */
+/*
+ * One end of a channel. To signal: the peer, and which of the peer's counters to raise. To wait: this rank's own
+ * counter.
+ */
 typedef struct {
     uint32_t peer, slot;
 } mscclpp_dev_plan_link_t;
 
-/* A number goes up by one for each who has drawn, and one for each who has given; both stay from launch to launch. */
+/* `drawn` counts those who have drawn, `given` those who have given. Both keep their values from launch to launch. */
 typedef struct {
     uint64_t drawn, given;
 } mscclpp_dev_plan_counter_t;
 
-/* A rank's own, in its device memory; zeroed once, at first. */
+/* A rank's own state, in its device memory. It is zeroed once, before the first launch. */
 typedef struct {
     uint32_t epoch; /* flag of the packets of the last launch */
     uint32_t leavers;
 } mscclpp_dev_plan_state_t;
 
 typedef struct {
-    mscclpp_dev_args_t common; /* of `in`, `out` and the scratch nothing is used: they are in `bases` */
+    mscclpp_dev_args_t common; /* `in`, `out` and the scratch are not used: `bases` has them */
     const mscclpp_dev_plan_step_t *steps;
     const mscclpp_dev_plan_item_t *items;
     const mscclpp_dev_plan_link_t *links;
     const uint32_t *starts; /* first step of each block */
     char *const *bases;
-    uint64_t *const *arrived;               /* of every rank: signals that have come over each channel */
-    uint64_t *expected;                     /* own: signals waited for */
-    mscclpp_dev_plan_counter_t *semaphores; /* own; `given` begins with the initial value */
-    mscclpp_dev_plan_counter_t *barriers;   /* own */
+    uint64_t *const *arrived;               /* of every rank: signals received over each channel */
+    uint64_t *expected;                     /* this rank's: signals waited for */
+    mscclpp_dev_plan_counter_t *semaphores; /* this rank's; `given` begins with the initial value */
+    mscclpp_dev_plan_counter_t *barriers;   /* this rank's */
     mscclpp_dev_plan_state_t *plan_state;
     uint64_t chunk;       /* bytes, a multiple of MSCCLPP_DEV_UNIT */
-    uint64_t block_bytes; /* of a rank's block of input and output */
+    uint64_t block_bytes; /* size of a rank's block of input and output */
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint32_t alignment;   /* of the parts of a group, bytes */
     uint32_t width;       /* MSCCLPP_DEV_LL16 or _LL8 */

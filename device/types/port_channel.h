@@ -1,6 +1,7 @@
 /*
- * A port channel: a connection to a peer over which the CPU proxy moves bytes at the request of kernels, from a region
- * of own memory into one of the peer's; and a token that the peer's signals are added to.
+ * A port channel: a connection to a peer over which the CPU proxy moves bytes when kernels ask for it. The bytes move
+ * from a region of this rank's memory into a region of the peer's memory. The channel also has a token, which counts
+ * the peer's signals.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_PORT_CHANNEL_H
 #define MSCCLPP_DEVICE_TYPES_PORT_CHANNEL_H

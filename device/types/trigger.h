@@ -21,22 +21,22 @@
 #define MSCCLPP_DEV_PORT_CHANNELS 4096u
 #define MSCCLPP_DEV_TRIGGER_SIZE_MAX 0xffffffffu /* bytes */
 
-/* What larger puts are split into: keeps the alignment of what follows. */
+/* Larger puts are split into pieces of this size, which keeps the alignment of what follows. */
 #define MSCCLPP_DEV_TRIGGER_CHUNK ((uint64_t)1 << 31)
 
-/* In the order in which they are done. DATA, SIGNAL and FLUSH may be combined; ADD stands alone. */
+/* The proxy performs them in this order. DATA, SIGNAL and FLUSH may be combined; ADD stands alone. */
 enum { MSCCLPP_TRIGGER_ADD = 0, MSCCLPP_TRIGGER_DATA = 1, MSCCLPP_TRIGGER_SIGNAL = 2, MSCCLPP_TRIGGER_FLUSH = 4 };
 
 typedef struct {
     uint64_t word[2];
 } mscclpp_dev_trigger_t;
 
-/* A trigger's contents. Channels with a handler of the user may give the fields other meanings. */
+/* A trigger's contents. Channels with a user's handler may give the fields other meanings. */
 typedef struct {
     uint64_t to;    /* offset in the peer's region, bytes */
-    uint64_t from;  /* offset in the own region, bytes; unless ADD */
+    uint64_t from;  /* offset in this rank's region, bytes; not for ADD */
     uint64_t value; /* ADD only */
-    uint32_t size;  /* bytes; unless ADD */
+    uint32_t size;  /* bytes; not for ADD */
     uint32_t type;
     uint32_t channel;
 } mscclpp_dev_request_t;

@@ -1,36 +1,36 @@
 /*
- * All-reduce over several nodes. Tile by tile, each block meets its namesakes of the own node and those of one rank of
- * each other node only. A tile goes through three steps:
+ * All-reduce over several nodes. Each block only meets blocks of the same number: those of its node, and those of one
+ * rank of each other node. It works tile by tile, in three steps:
  *
- *   give     every rank copies its operands into its scratch, cut into as many shards as the smallest node has ranks;
- *            barrier of the node; the owner of a shard combines its node's operands in rank order and sends this
- *            partial result to the owners of the same shard on the other nodes;
- *   join     only if split: each node was sent one part of the tile by all others; its owner combines the partial
- *            results of this part in the order of the nodes and sends the result to all others. In a ring: what
- *            allreduce_nodes_ring.h calls a turn;
- *   take     the owner combines the partial results of all nodes in their order, or else has them combined, and hands
- *            the result to the ranks of its node; barrier of the node; every rank copies the result out.
+ *   give     Every rank copies its operands into its scratch, cut into as many shards as the smallest node has ranks.
+ *            Barrier of the node. The owner of a shard combines its node's operands in rank order and sends this
+ * partial result to the owners of the same shard on the other nodes. join     Only if split: each node has received one
+ * part of the tile from all others. Its owner combines the partial results of this part in node order and sends the
+ * result to all others. In a ring, this step is what allreduce_nodes_ring.h calls a turn. take     The owner combines
+ * the partial results of all nodes in node order, unless others have combined them, and hands the result to the ranks
+ * of its node. Barrier of the node. Every rank copies the result out.
  *
- * The next tile is given before the last one is taken, and where it is joined before that, too, so that the links have
- * something to carry while a block combines and copies. A rank that is alone on its node reads its operands and writes
- * results where they are, without scratch and barriers. If split, a node sends 2 (n - 1) / n times a tile, in two
- * steps, instead of n - 1 times in one; in a ring, as much as if split, in 2 (n - 1) steps and to one other node.
+ * A block gives the next tile, and joins it if there is a join, before it takes the last one. So the links are busy
+ * while the block combines and copies. A rank that is alone on its node reads operands and writes results in place,
+ * without scratch and barriers. If split, a node sends 2 (n - 1) / n times a tile, in two steps, instead of n - 1 times
+ * a tile in one step. In a ring, it sends as much as if split, in 2 (n - 1) steps and to only one other node.
  *
- * All nodes combine the same partial results in the same order, or take one node's word for them, so all ranks get the
- * same bits. Partial results travel in the type of the elements: 16-bit floats are accumulated in float32 within a node
- * and among the partial results, and rounded in between.
+ * All ranks get the same bits, because all nodes combine the same partial results in the same order, or take the result
+ * from one node. Partial results travel in the type of the elements. 16-bit floats are accumulated in float32, both
+ * within a node and among the partial results, and rounded in between.
  *
- * Why MSCCLPP_DEV_NODES_SETS sets of slots are enough, and a put needs no flush. Exchange e of a block, counted over
- * all operations, uses set e mod 5, whose places do not depend on the operation. Who gives e + 5 has seen signals of e
- * + 3 at least, for between the two it has joined e + 3, or taken it. Their sender gave e + 3 after it had taken e: the
- * steps follow one another as give(i), join(i - 1), take(i - 2), give(i + 1). So nobody reads what came in e any more,
- * and it may be overwritten; and to take e the sender had to have all that was put in e, so that has long left its
- * source, which may be overwritten, too.
+ * Why MSCCLPP_DEV_NODES_SETS sets of slots are enough, and a put needs no flush: exchange e of a block, counted over
+ * all operations, uses set e mod 5, whose places do not depend on the operation. A block that gives e + 5 has joined or
+ * taken e + 3 before, and so has seen signals of e + 3 at least. The senders of these signals gave e + 3 after they had
+ * taken e, because the steps follow one another as give(i), join(i - 1), take(i - 2), give(i + 1). So nobody reads the
+ * data received in e any more, and they may be overwritten. To take e, the sender needed everything that was put in e.
+ * So these puts have long left their sources, which may be overwritten, too.
  *
- * Why two sets of tiles in the scratch are enough. Operands are read by others in the step in which they are given, and
- * if nothing is joined when that tile is taken, before its barrier. A rank writes operands i + 2 after the barrier in
- * which it gave i + 1, or after that in which it took i. Results i + 2 are written after the barrier of take i + 1, and
- * who enters that has copied out results i. The barriers of an operation's end and beginning serve the next one alike.
+ * Why two sets of tiles in the scratch are enough: other ranks read operands in the step in which they are given, and,
+ * if nothing is joined, once more when the tile is taken, before that step's barrier. A rank writes operands i + 2
+ * after the barrier in which it gave i + 1, or after the barrier in which it took i. It writes results i + 2 after the
+ * barrier of take i + 1, and a rank that enters this barrier has copied out results i. The barriers at the end of one
+ * operation and at the beginning of the next one serve in the same way.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_H
@@ -41,8 +41,8 @@
 #include "device/lib/port_channel.h"
 
 /*
- * Places in a set, offsets in bytes. Partial results arrive from node k at the beginning of its slot, and results at
- * its end: these are two parts of a tile at most, and so do not overlap.
+ * Places in a set, as offsets in bytes. Partial results from node k arrive at the start of node k's slot, and results
+ * at its end. The two do not overlap, since they are at most two parts of a tile.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming(const mscclpp_dev_nodes_block_t *block,
                                                 const mscclpp_dev_nodes_tile_t *tile, uint32_t k)
@@ -59,8 +59,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *b
 }
 
 /*
- * Unit `u` of all nodes' partial results, combined. That of this node is `own`; those of the others lie at the
- * beginning of their slots from unit `first` on.
+ * Combines unit `u` of all nodes' partial results. This node's is `own`. Those of the other nodes lie at the start of
+ * their slots, from unit `first` on.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
                                                               const mscclpp_dev_nodes_tile_t *tile, uint64_t u,
@@ -86,13 +86,16 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_
     return mscclpp_dev_acc_get(&acc, block->dtype);
 }
 
-/* Hosts choose no ring for 16-bit floats; kernels for such a type alone need not have one. */
+/* Hosts never choose a ring for 16-bit floats, so kernels for such a type alone need no code for rings. */
 MSCCLPP_DEV bool mscclpp_dev_nodes_in_ring(const mscclpp_dev_nodes_block_t *block)
 {
     return block->nodes->pattern == MSCCLPP_DEV_NODES_RING && !mscclpp_dev_is_float16(block->dtype);
 }
 
-/* Has something put to each other node, with a signal; the threads share them. `joined`: the own part's result. */
+/*
+ * Puts data to each other node, with a signal. The threads share the nodes. If `joined`, the data are the result of
+ * this node's part.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile, bool joined)
 {
@@ -101,7 +104,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         nodes->channels + MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, 0);
     uint32_t i;
 
-    /* Each node begins with the one behind it, so that not all of them send to the same one at a time. */
+    /* Each node begins with the next one, so that not all send to the same node at once. */
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
         const uint32_t k = (nodes->node + i) % nodes->nnodes, part = joined ? nodes->node : k;
         const bool split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
@@ -115,7 +118,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     }
 }
 
-/* Waits for signal `number` of this operation, counted from 1, of each other node. By all threads of the block. */
+/* Waits for signal `number` of this operation from each other node; numbers count from 1. Called by all threads. */
 MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint64_t number)
 {
     const mscclpp_dev_port_channel_t *channels =
@@ -162,7 +165,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
     }
 }
 
-/* The own part's result takes the place of the own partial result, which nobody was sent. */
+/* The result of this node's part overwrites this node's partial result, which was sent to nobody. */
 MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
@@ -195,7 +198,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
     if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
         return mscclpp_dev_nodes_combine_nodes(block, tile, u, 0, mscclpp_dev_nodes_combine_ranks(ctx, block, tile, u));
     }
-    k = (uint32_t)u / (uint32_t)tile->part; /* quicker than with 64 bits, and a slot has no more units */
+    k = (uint32_t)u / (uint32_t)tile->part; /* faster than with 64 bits, and a slot has no more units */
     if (k == nodes->node || mscclpp_dev_nodes_in_ring(block)) {
         return mscclpp_dev_ld_vec(nodes->exchange + tile->set + u * MSCCLPP_DEV_UNIT);
     }
@@ -258,7 +261,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
     }
 }
 
-/* What this operation has exchanged; by one thread, after all. */
+/* Counts this operation's exchanges. Called by one thread, after all exchanges. */
 MSCCLPP_DEV void mscclpp_dev_nodes_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
@@ -299,7 +302,9 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     block.hot = hot;
     block.dtype = dtype;
     block.op = op;
-    /* Each thread has recalled for itself whether the kernel has failed; what follows meets block by block. */
+    /*
+     * Each thread has checked for itself whether an earlier operation failed; the block must agree before its barriers.
+     */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     for (i = 0; i < block.tiles + lag && block.tiles > 0 && !ctx->failed; ++i) {
         if (i < block.tiles) {

@@ -1,29 +1,33 @@
 /*
- * All-reduce over several nodes with packets, for small messages: no barriers, no signals, and between nodes one
- * message to each other node.
+ * All-reduce over several nodes with packets, for small messages. It uses no barriers and no signals, and sends one
+ * message to each other node:
  *
- *   every rank sends its operands as packets to the ranks of its node that own them; an owner combines them in rank
- *   order and lays this partial result as packets into the exchange area and has it put to the owners of the same
- *   shard on the other nodes; these wait for the packets, combine the partial results in the order of the nodes and
- *   send the result as packets to the ranks of their node.
+ *   1. Every rank sends its operands as packets to the ranks of its node that own them.
+ *   2. An owner combines the operands in rank order, stores this partial result as packets in the exchange area, and
+ * has it put to the owners of the same shard on the other nodes.
+ *   3. These owners wait for the packets, combine the partial results in node order, and send the result as packets to
+ *      the ranks of their node.
  *
- * A rank that is alone on its node skips the steps within the node. Where it reaches the memory of the other nodes, as
- * it may if they are imitated, it stores the packets there itself, and nobody puts anything. Blocks handle parts of the
- * shard that lie together, so that what one of them sends to another node is one put.
+ * A rank that is alone on its node skips the steps within the node. A rank may reach the memory of other nodes if they
+ * are imitated; it then stores the packets there itself, without puts. Each block handles a contiguous part of the
+ * shard, so that it sends all its data for another node in one put.
  *
- * Why two sets suffice, by the parity of the flag, and why nobody flushes or signals. The packets carry what says that
- * they are there, however a put's bytes are ordered; the transport promises whole words. Epoch e + 2 is put where epoch
- * e was, from where e was put. A block pushes it after its threads have, together, received packets of e + 1 from the
- * namesakes on all other nodes (there is at least one unit in each). These pushed e + 1 after all their threads had
- * read all packets of e, as the block synchronises before it pushes; and if e was of an earlier kernel, that kernel had
- * ended on their side. So what e put has arrived, whole, and has been read.
+ * Why two sets, selected by the parity of the flag, are enough, and why nobody flushes or signals: packets show by
+ * themselves that they have arrived, in whatever order a put's bytes arrive; the transport guarantees whole words.
+ * Epoch e + 2 is put from where epoch e was put from, to where epoch e was put. A block pushes e + 2 after its threads,
+ * together, have received packets of e + 1 from the blocks of the same number on all other nodes (each has at least one
+ * unit). Those blocks pushed e + 1 after all their threads had read all packets of e, as a block synchronises before it
+ * pushes. If e belonged to an earlier kernel, that kernel had ended on their side. So everything that e put has arrived
+ * and has been read.
  *
- * Where packets are stored, the same is so between kernels, and within one for each thread: it stores e + 2 where it
- * stored e, after it has received e + 1 from its namesake there, which had read e by then. Nor does it matter if one of
- * the two has its packets put. That one lays out in e + 2 only what its namesake has read, whatever of e is still being
- * put, and pushes once its whole block has heard of e + 1; and it stores or lays out e + 1 after it has read e.
+ * If packets are stored, the same holds between kernels, and within a kernel for each thread. A thread stores e + 2
+ * where it stored e, after it has received e + 1 from the thread of the same number there, which had read e by then.
  *
- * The same argument holds within the node as packet.h has it: who owns nothing exchanges packets with owners only, and
+ * It may also be that only one of the two sides has its packets put. In e + 2, that side overwrites only what the other
+ * side has read, even if parts of e are still being put. It pushes once its whole block has received e + 1. And it
+ * stores or prepares e + 1 only after it has read e.
+ *
+ * Within the node, the argument is that of packet.h: a rank that owns nothing exchanges packets with owners only, and
  * nobody else writes to it.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_PACKETS_H
@@ -35,7 +39,7 @@
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
 
-/* Senders whose packets are asked for before the first is looked at. */
+/* Number of senders whose packets are loaded before the first one is checked. */
 #define MSCCLPP_DEV_NODES_BATCH 8
 
 /* A block's part of an epoch. */
@@ -49,14 +53,14 @@ typedef struct {
     uint32_t flag;
 } mscclpp_dev_nodes_epoch_t;
 
-/* Where packets of one unit from several senders lie: that of sender i at first + i * stride. */
+/* Place of one unit's packets from several senders: sender i's are at first + i * stride. */
 typedef struct {
     char *first;
     uint64_t stride;
     uint64_t pair;
 } mscclpp_dev_nodes_row_t;
 
-/* Operands (`phase` 0) or results (1) from ranks of the own node; unit `u` of the block's part. */
+/* Operands (`phase` 0) or results (1) from ranks of this node, for unit `u` of the block's part. */
 MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t receiver,
                                                            int phase, uint64_t u)
 {
@@ -90,14 +94,14 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far(const mscclpp_dev_node
     return row;
 }
 
-/* Whom a wait for sender `i` names. */
+/* The rank that a wait for sender `i` names. */
 MSCCLPP_DEV uint32_t mscclpp_dev_nodes_name(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                             bool far, uint32_t i)
 {
     return far ? nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, i)].peer : i;
 }
 
-/* Combines a unit of `n` senders in their order. That of sender `me` is `own`; the others are waited for. */
+/* Combines a unit of `n` senders in order. `own` is that of sender `me`; the others are waited for. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                        bool hot, int dtype, int op, mscclpp_dev_nodes_row_t row,
                                                        bool far, uint32_t n, uint32_t me, mscclpp_dev_vec_t own)
@@ -109,7 +113,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
     uint32_t base;
     int i;
 
-    mscclpp_dev_acc_set(&acc, dtype, own); /* for compilers, which do not see that there is a sender 0 */
+    mscclpp_dev_acc_set(&acc, dtype, own); /* compilers do not see that there always is a sender 0 */
     for (base = 0; base < n; base += MSCCLPP_DEV_NODES_BATCH) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {
@@ -138,7 +142,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* Unit `u` of the block's part in the rank's own operands for the owner of shard `s`. */
+/* Unit `u` of the block's part, in this rank's operands for the owner of shard `s`. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t s, uint64_t u)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
@@ -159,7 +163,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* The own node's partial result. Asked for twice: the second time all packets are there. */
+/* The partial result of this rank's node. It is computed twice; the second time, all packets have already arrived. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_partial(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                         bool hot, int dtype, int op, uint64_t u)
 {
@@ -182,7 +186,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *ep
                          MSCCLPP_DEV_LL16);
 }
 
-/* The packets of a unit: to where they are put from, or to all other nodes. */
+/* Stores the packets of a unit: where they are put from, or at all other nodes. */
 MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t u, mscclpp_dev_vec_t v)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
@@ -202,13 +206,13 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epo
     }
 }
 
-/* Has what the block has laid out put to all other nodes, between which its threads divide. */
+/* Puts the block's stored packets to all other nodes. The block's threads share the nodes. */
 MSCCLPP_DEV void mscclpp_dev_nodes_push_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     uint32_t i;
 
-    /* Each node begins with the one behind it, so that not all of them send to the same one at a time. */
+    /* Each node begins with the next one, so that not all send to the same node at once. */
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
         const uint32_t k = (nodes->node + i) % nodes->nnodes;
 
@@ -219,7 +223,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_push_packets(mscclpp_dev_ctx_t *ctx, const ms
     }
 }
 
-/* The owner's part: all nodes' partial results, and the result to all ranks of the own node. */
+/* The owner's part: combines all nodes' partial results and sends the result to all ranks of its node. */
 MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                            int dtype, int op)
 {

@@ -1,26 +1,26 @@
 /*
- * The exchange between nodes in a ring: each node sends to the one behind it, its successor, and to no other, so that
- * no link ever carries what several nodes send to one. A tile is cut into a part for each node, and goes through two
- * rounds of n - 1 steps:
+ * The exchange between nodes in a ring. Each node sends only to its successor, so that no link ever carries data that
+ * several nodes send to one node. A tile is cut into one part for each node. It goes through two rounds of n - 1 steps:
  *
- *   reduce   part p sets out from node p as that node's partial result. Each node on its way combines what comes with
- *            its own partial result and passes that on; node p - 1, the last one, has the result of the part.
- *   gather   the result goes around from there, and each node but the last one passes it on as it is.
+ *   reduce   Part p starts at node p, as node p's partial result. Each node on the way combines what it receives with
+ *            its own partial result and passes that on. Node p - 1 is the last one and has the part's result.
+ *   gather   The result goes around from there. Each node except the last one passes it on unchanged.
  *
- * Part p is thus combined in the order of the nodes p, p + 1, ..., n - 1, 0, ..., p - 1. That is another order for each
- * part, but the same one in every call, and all nodes take the bytes of the one that was last. What comes is rounded to
- * the type of the elements at each node; types that are combined in a wider one are therefore not for a ring.
+ * So part p is combined in the order of the nodes p, p + 1, ..., n - 1, 0, ..., p - 1. The order differs from part to
+ * part, but is the same in every call. All nodes take the bytes of the last node of a part. Each node rounds what it
+ * passes on to the type of the elements. A ring is therefore not used for types that are combined in a wider type.
  *
- * A set has two areas. In the first, a node's partial results become those of the nodes so far, and then the results:
- * nobody sends it the result of a part before all nodes have combined it, and by then what the node itself has sent of
- * that part has long arrived. In the second, partial results come from the predecessor.
+ * A set has two areas. The first holds a node's partial results, then those combined over the nodes so far, and then
+ * the results. No node sends a part's result before all nodes have combined that part, and by then everything that the
+ * node itself has sent of that part has long arrived. The second area receives partial results from the predecessor.
  *
- * Turn i takes the steps of both rounds by turns, of reduce for tile i - 1 and of gather for tile i - 2, so that the
- * link carries one while the other is on its way. It has to name the signal that each step waits for by its number: the
- * own part of a tile leaves one turn before its first step, when it is given, and its result at the end of the turn.
+ * Turn i alternates between steps of both rounds, reduce for tile i - 1 and gather for tile i - 2, so that the link
+ * carries one while the other is on its way. Each step has to know the number of the signal that it waits for: a node
+ * sends its own part of a tile one turn before the tile's first step, when it gives the tile, and the part's result at
+ * the end of the turn.
  *
- * Sets may take turns as they do without a ring (allreduce_nodes.h): a node has seen signals of all others, as it were,
- * once it has reduced its part of e + 3, to which each of them has contributed what it gave after it had taken e.
+ * Sets are used in turn as without a ring (allreduce_nodes.h). Once a node has reduced its part of e + 3, it has in
+ * effect seen signals of all other nodes: each has contributed to that part what it gave after it had taken e.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_RING_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_RING_H
@@ -38,7 +38,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_ring_predecessor(const mscclpp_dev_nodes_args_t
     return nodes->node == 0 ? nodes->nnodes - 1 : nodes->node - 1;
 }
 
-/* How many signals a node has sent its successor before turn `i`. */
+/* Number of signals that a node has sent to its successor before turn `i`. */
 MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *block, uint64_t i)
 {
     const uint64_t n = block->nodes->nnodes, given = i < block->tiles ? i : block->tiles;
@@ -47,8 +47,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *bl
 }
 
 /*
- * How many it has sent up to and including what the successor needs in step `step` of turn `i`: of the round reduce, or
- * of gather. Outlined, like what follows for one thread: the kernel is short of registers.
+ * Number of signals that the node has sent, up to and including the one that the successor needs in step `step` of turn
+ * `i`, of round reduce or gather. Out of line, like the functions for one thread below, because the kernel is short of
+ * registers.
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_number(const mscclpp_dev_nodes_block_t *block, uint64_t i, uint32_t step,
                                                      bool gather)
@@ -62,14 +63,14 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_number(const mscclpp_dev_nodes_blo
     return mscclpp_dev_ring_before(block, i) + given + (step - 2) * in_step + (gather ? reducing : 0) + 1;
 }
 
-/* Where the second area of a tile's set begins. */
+/* Start of the second area of a tile's set. */
 MSCCLPP_DEV uint64_t mscclpp_dev_ring_incoming(const mscclpp_dev_nodes_block_t *block,
                                                const mscclpp_dev_nodes_tile_t *tile)
 {
     return tile->set + MSCCLPP_DEV_NODES_RING_ROOM(block->nodes->nnodes, block->nodes->slot_size);
 }
 
-/* By one thread, as the next two, too. */
+/* Called by one thread, as are the next two functions. */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                               uint64_t to, uint64_t from, uint64_t bytes)
 {
@@ -78,7 +79,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscc
     mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &nodes->channels[channel], to, from, bytes);
 }
 
-/* Has a part put into one of the successor's areas, with a signal. */
+/* Puts a part into one of the successor's areas, with a signal. */
 MSCCLPP_DEV void mscclpp_dev_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                        const mscclpp_dev_nodes_tile_t *tile, uint32_t part, uint64_t area)
 {
@@ -88,7 +89,7 @@ MSCCLPP_DEV void mscclpp_dev_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_ring_put(ctx, block->nodes, area + begin, tile->set + begin, end - begin);
 }
 
-/* Waits for signal `number` of the predecessor. */
+/* Waits for the predecessor's signal `number`. */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                 uint64_t number)
 {
@@ -98,8 +99,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * The first step of a tile, once the own partial results are in place. A rank would hear from its predecessor only, and
- * could not tell which node it is that a ring waits for: so each one says once a call to all others that it has come.
+ * Sends this node's part of a tile, once its partial results are in place. Each rank also signals all other nodes once
+ * per call. Without these signals, a rank would hear only from its predecessor, and could not tell which node the ring
+ * waits for.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_set_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                           const mscclpp_dev_nodes_tile_t *tile)
@@ -118,7 +120,10 @@ MSCCLPP_DEV void mscclpp_dev_ring_set_out(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
 }
 
-/* Step `step` of the round reduce of turn `i`; the last one ends with the first of gather. By all threads. */
+/*
+ * Step `step` of round reduce in turn `i`. The last step ends with the first one of round gather. Called by all
+ * threads.
+ */
 MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                          const mscclpp_dev_nodes_tile_t *tile, uint64_t i, uint32_t step)
 {
@@ -145,7 +150,9 @@ MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* Step `step` of the round gather of turn `i`. By one thread: all others see what came when the turn ends. */
+/*
+ * Step `step` of round gather in turn `i`. Called by one thread; all others see the received data when the turn ends.
+ */
 MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                          const mscclpp_dev_nodes_tile_t *tile, uint64_t i, uint32_t step)
 {
@@ -157,7 +164,7 @@ MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* Turn `i`, from 1 on: tile i - 1 is reduced, and the results of tile i - 2 are gathered. */
+/* Turn `i`, from 1 on: reduces tile i - 1, and gathers the results of tile i - 2. */
 MSCCLPP_DEV void mscclpp_dev_ring_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, uint64_t i)
 {
     mscclpp_dev_nodes_tile_t reduced, gathered;

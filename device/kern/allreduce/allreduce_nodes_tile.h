@@ -1,17 +1,19 @@
-/* What the patterns of the all-reduce over several nodes share: blocks, tiles, and what a node's ranks make of one. */
+/*
+ * Shared by all patterns of the all-reduce over several nodes: blocks, tiles, and the work of a node's ranks on a tile.
+ */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_TILE_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_TILE_H
 
 #include "device/types/nodes.h"
 #include "device/lib/reduce.h"
 
-/* What a block works on, from step to step. */
+/* State of a block, kept from step to step. */
 typedef struct {
     const mscclpp_dev_nodes_args_t *nodes;
     uint64_t shard;     /* units */
-    uint64_t tile;      /* units of a full one, for each shard */
-    uint64_t tiles;     /* of this block */
-    uint64_t exchanged; /* before the first tile */
+    uint64_t tile;      /* units of a full tile, for each shard */
+    uint64_t tiles;     /* tiles of this block */
+    uint64_t exchanged; /* exchanges before the first tile */
     uint64_t barriers;
     uint32_t mask;
     bool owner;
@@ -20,12 +22,12 @@ typedef struct {
     int op;
 } mscclpp_dev_nodes_block_t;
 
-/* A tile: where it begins in each shard, its units, and where its set begins in the exchange area, in bytes. */
+/* A tile: its start in each shard, its size in units, and the start of its set in the exchange area, in bytes. */
 typedef struct {
     uint64_t index;
     uint64_t base;
     uint64_t size;
-    uint64_t part; /* units of each node's part, but for the last ones */
+    uint64_t part; /* units of each node's part, except the last ones */
     uint64_t set;
 } mscclpp_dev_nodes_tile_t;
 
@@ -55,13 +57,13 @@ MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const ms
     return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile * MSCCLPP_DEV_UNIT;
 }
 
-/* The first unit of a node's part, and the one behind its last. */
+/* The first unit of a node's part, which is also the first one behind the previous node's part. */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t node)
 {
     return node * tile->part < tile->size ? node * tile->part : tile->size;
 }
 
-/* Unit `u` of the own node's partial result for the own shard. */
+/* Unit `u` of this node's partial result for this rank's shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_ctx_t *ctx,
                                                               const mscclpp_dev_nodes_block_t *block,
                                                               const mscclpp_dev_nodes_tile_t *tile, uint64_t u)

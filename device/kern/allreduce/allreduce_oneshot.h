@@ -1,6 +1,6 @@
 /*
  * One-shot all-reduce: every rank sends its whole message to every peer as packets, then combines all messages itself.
- * One step of latency; each link carries (n - 1) times the message, twice over for the flags.
+ * It takes one step of latency. Each link carries (n - 1) times the message, doubled by the flags.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_H
@@ -11,14 +11,14 @@
 #include "device/lib/reduce.h"
 
 /*
- * One epoch of a call. Small calls are over before much arithmetic is, so what all units share is worked out once, and
- * units are counted in 32 bits: a slot holds fewer.
+ * One epoch of a call. Small calls take less time than much arithmetic would, so whatever all units share is computed
+ * once. Units are counted in 32 bits, since a slot holds fewer.
  */
 typedef struct {
     const mscclpp_dev_args_t *args;
     const char *in; /* first unit of the epoch */
     char *out;
-    uint64_t bytes; /* from there on */
+    uint64_t bytes; /* bytes from `in` on */
     uint64_t pair;  /* bytes from the first packets of a slot's units to the second ones */
     uint64_t half;  /* bytes from a scratch's start to the slots of this epoch */
     uint32_t flag;
@@ -47,7 +47,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                          v, epoch->flag, width, sender);
 }
 
-/* To all peers, the next rank first, so that not all send to the same one at once. */
+/* Sends to all peers, starting with the next rank, so that not all send to the same one at once. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch, int n,
                                          uint32_t u, int width, mscclpp_dev_vec_t v)
 {
@@ -67,8 +67,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Result of unit `u`, whose own operand is `own`. `n` is the number of ranks as a constant, so that all packets are
- * asked for before the first is looked at, or 0.
+ * Result of unit `u`; `own` is this rank's operand. `n` is 0, or the number of ranks as a constant, so that all packets
+ * are loaded before the first one is checked.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                                          int n, bool hot, int dtype, int op, int width, uint32_t u,
@@ -123,7 +123,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp
     if (thread >= epoch->chunk) {
         return;
     }
-    /* Of most messages a thread has no other unit, and so reads it once. */
+    /* For most messages, a thread has only this unit, and so reads it once. */
     first = mscclpp_dev_ld_unit(epoch->in, thread, epoch->bytes);
     mscclpp_dev_oneshot_put(ctx, epoch, n, thread, width, first);
     for (u = thread + threads; u < epoch->chunk; u += threads) {
@@ -139,7 +139,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* Makes the epoch that follows the last one, of the message from unit `base` on. */
+/* Sets up the next epoch, for the message from unit `base` on. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_t base)
 {
     const mscclpp_dev_args_t *args = epoch->args;
@@ -151,14 +151,14 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_
     epoch->bytes = args->bytes - base * MSCCLPP_DEV_UNIT;
 }
 
-/* Whether `units` are for brief: at most one a thread, and all of them in a slot at once. */
+/* True if mscclpp_dev_oneshot_brief can handle `units`: each thread has at most one, and all fit in a slot at once. */
 MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, uint64_t units, uint32_t threads)
 {
     return units <= threads && units <= args->oneshot_capacity &&
            (args->nranks == 2 || args->nranks == 4 || args->nranks == 8);
 }
 
-/* The shortest way through a small message; `n` is the number of ranks as a constant. */
+/* The fastest code for a small message. `n` is the number of ranks as a constant. */
 MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool hot,
                                            int dtype, int op, int width)
 {

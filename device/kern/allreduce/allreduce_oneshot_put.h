@@ -1,13 +1,14 @@
 /*
  * One-shot all-reduce without packets: every rank puts its whole message into memory of every peer, piece by piece, and
- * combines all messages itself. One step of latency, nothing to agree on at the beginning and nobody to wait for at the
- * end, and no flags in the data: each link carries (n - 1) times the message, as fast as it takes stores.
+ * combines all messages itself. It takes one step of latency, needs no agreement at the beginning, and waits for nobody
+ * at the end. The data contain no flags, so each link carries (n - 1) times the message, as fast as it takes stores.
  *
- * A block of a rank deals with its namesakes alone. Each number that they count, of barriers or of pieces, is told by
- * the word that barriers use, and a piece lies in the slot of its number. Piece k is put before piece k - 1 is
- * combined, so that a block waits while there is something on its way; who has k - 2 of a peer therefore knows that
- * this one had combined k - 4 before it put k - 2, and may overwrite that with k. So four slots do for all calls, of
- * whatever size.
+ * A block deals only with the blocks of the same number on other ranks. They count barriers and pieces with one number,
+ * which the word for barriers reports. A piece lies in the slot of its number.
+ *
+ * Four slots are enough for all calls of any size. A block puts piece k before it combines piece k - 1, so that data
+ * are on their way while it waits. So when a block has piece k - 2 of a peer, the peer had combined piece k - 4 before
+ * it put k - 2. The block may then overwrite piece k - 4 with piece k.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ONESHOT_PUT_H
@@ -17,22 +18,22 @@
 #include "device/lib/reduce.h"
 
 /*
- * Units that a thread sends at once, and units of all ranks together that it combines at once: half as many where a
- * lingering kernel leaves it fewer registers.
+ * Units that a thread sends at once, and units of all ranks together that it combines at once. Both are halved in a
+ * lingering kernel, which leaves a thread fewer registers.
  */
 #define MSCCLPP_DEV_PUT_BATCH 8
 #define MSCCLPP_DEV_PUT_OPERANDS 16
 
-/* Units that lie side by side in memory whose rows are as long as a link likes its stores. */
+/* Number of adjacent units whose length suits the stores of a link best. */
 #define MSCCLPP_DEV_PUT_GRAIN 8u
 
-/* The peers one after the other, the next rank first, so that not all send to the same one at once. */
+/* Peer number `i`. The order starts with the next rank, so that not all send to the same one at once. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32_t nranks, uint32_t i)
 {
     return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
 }
 
-/* Where the block of `sender` puts the piece of that number in the memory of `receiver`. */
+/* Where this block of `sender` puts piece number `count` in the memory of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t receiver,
                                        uint32_t sender, uint64_t count)
 {
@@ -43,7 +44,7 @@ MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const msccl
     return args->scratch[receiver] + args->put_offset + (uint64_t)slot * args->put_capacity * MSCCLPP_DEV_UNIT;
 }
 
-/* How many of the units before `end` belong to the piece of so many that begins at unit `first`. */
+/* Number of units before `end` in a piece of at most `piece` units that begins at unit `first`. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece)
 {
     return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
@@ -54,7 +55,7 @@ MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
     return ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0;
 }
 
-/* The units that can be moved at once: all but the one that the message's end cuts off, or none. */
+/* Number of units that can be moved whole: all but the one that the message's end cuts off, or none. */
 MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int dtype)
 {
     return mscclpp_dev_put_is_plain(args) && mscclpp_dev_unit_mask(dtype) == 0xffffu ? args->bytes / MSCCLPP_DEV_UNIT
@@ -62,8 +63,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int d
 }
 
 /*
- * Units one by one. `plain`, a constant: both buffers are known to be aligned, and the kernel has no registers to keep
- * across functions out of line.
+ * Loads and stores single units. `plain` is a constant: both buffers are known to be aligned, and the kernel has no
+ * registers to save across calls out of line.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool plain, uint64_t index)
 {
@@ -91,15 +92,15 @@ MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, 
 }
 
 /*
- * A block's threads take `batch` units each, a constant: those of a warp so many rows of as many units as it has lanes,
- * side by side, so that all addresses differ by constants. This is the first unit of a thread, behind `done` others.
+ * The first unit of a thread, after `done` others. Each thread of a block takes `batch` units, a constant. The units of
+ * a warp form `batch` adjacent rows with one unit for each lane, so that all addresses differ by constants.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_own(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t done)
 {
     return done + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
 }
 
-/* The moves of such units: none waits for another one. */
+/* Loads and stores the units of a batch. No move waits for another one. */
 MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *v)
 {
     int k;
@@ -121,8 +122,8 @@ MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_ve
 }
 
 /*
- * Of the units of a piece behind `done` others and before `end`, as many as give all threads whole batches, from the
- * own operand `in` into the slots of all peers. Returns how many are done then.
+ * Sends units of a piece, from `done` on and before `end`, from this rank's operand `in` into the slots of all peers,
+ * as long as all threads have whole batches. Returns the new value of `done`.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n,
                                                   int batch, const char *in, uint64_t count, uint32_t done,
@@ -145,7 +146,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, 
     return done;
 }
 
-/* The same of combinations: `from` are all ranks' operands, whose number `n` is a constant. */
+/* The same for combining. `from` are all ranks' operands; their number `n` is a constant. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ctx, const char *const *from, char *out,
                                                      int n, int batch, bool hot, int dtype, int op, uint32_t done,
                                                      uint32_t end)
@@ -177,7 +178,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
     return done;
 }
 
-/* The piece that begins at unit `first`, into the slots of `count` of all peers, and the word that it is there. */
+/* Puts the piece that begins at unit `first` into the slots of `count` of all peers, and then reports it to them. */
 MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
                                       int dtype, uint32_t piece, uint64_t first, uint64_t count)
 {
@@ -201,7 +202,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             }
         }
     }
-    /* Nothing is said of a piece that a thread of the block may not have put. */
+    /* Nothing is reported if a thread of the block may not have put its part of the piece. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     for (i = 1 + ctx->tid; i < nranks && !ctx->failed; i += ctx->nthreads) {
         mscclpp_dev_sync_t *theirs = mscclpp_dev_sync_of(args, mscclpp_dev_put_peer(args, nranks, i));
@@ -210,7 +211,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     }
 }
 
-/* Each thread looks by itself: the block need not meet for it. */
+/* Each thread checks for itself, so the block needs no barrier. */
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
                                        bool plain, uint64_t count)
 {
@@ -231,8 +232,8 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * The piece that begins at unit `first`, once all peers' are in the slots of `count`. In place is safe: all of the
- * block have put the piece, and who overwrites a unit has read it.
+ * Combines the piece that begins at unit `first`, once all peers' pieces are in the slots of `count`. In place is safe:
+ * all threads of the block have put the piece before, and a thread that overwrites a unit has read it.
  */
 MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int n, bool plain,
                                          bool hot, int dtype, int op, uint32_t piece, uint64_t first, uint64_t count)
@@ -276,7 +277,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* Units of a piece: what a block has of the message, or as much as a slot holds. */
+/* Units of a piece: a block's share of the message, or as much as a slot holds. */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
@@ -300,7 +301,7 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     uint64_t count = before, first = (uint64_t)ctx->block * piece;
     bool more = first < mscclpp_dev_units(args->bytes), behind = false;
 
-    /* One turn more than there are pieces, in which nothing is left to send. */
+    /* There is one turn more than there are pieces. In the last turn nothing is left to send. */
     while (more || behind) {
         if (more) {
             mscclpp_dev_put_send(ctx, args, n, plain, dtype, piece, first, count + 1);
@@ -319,7 +320,10 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                    int dtype, int op)
 {
-    /* Code of its own for 2 ranks alone: of more, each sends its whole operand to all others. */
+    /*
+     * Only 2 ranks have code of their own: puts are less useful for more, since each rank sends its whole operand to
+     * all others.
+     */
     if (args->nranks == 2) {
         mscclpp_dev_put_ranks(ctx, args, 2, false, hot, dtype, op);
     } else {

@@ -1,10 +1,10 @@
 /*
- * All-reduce through the team's scratch, for user buffers that peers cannot map: the zero-copy algorithm on copies,
- * tile by tile. Each block has a part of the bulk area of its own and meets only its namesakes, so tiles of different
- * blocks overlap in time.
+ * All-reduce through the team's scratch, for user buffers that peers cannot map. It is the zero-copy algorithm on
+ * copies, tile by tile. Each block has its own part of the bulk area and meets only the blocks of the same number on
+ * other ranks, so tiles of different blocks overlap in time.
  *
- * One set of tiles is enough: a rank passes a tile's second barrier only when all ranks have read its operands, and
- * enters the next tile's first barrier only when it has read its results.
+ * One set of tiles is enough. A rank passes a tile's second barrier only after all ranks have read its operands. It
+ * enters the next tile's first barrier only after it has read its results.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_SCRATCH_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_SCRATCH_H
@@ -13,8 +13,10 @@
 #include "device/lib/reduce.h"
 #include "device/lib/row.h"
 
-/* Units of a tile for each shard: a block's part of the bulk area holds a tile of operands and one of results for all
- * n. */
+/*
+ * Units of a tile for each shard. A block's part of the bulk area holds a tile of operands and a tile of results for
+ * all n shards.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
     const uint64_t tile = args->bulk_size / (2 * (uint64_t)MSCCLPP_DEV_UNIT * nblocks * args->nranks);
@@ -31,7 +33,7 @@ MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint
     return args->scratch[rank] + args->bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
 }
 
-/* Operand of rank `r` for unit `u` of the own shard's tile. */
+/* Operand of rank `r` for unit `u` of the tile in this rank's shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                           uint32_t r, uint64_t tile, uint64_t u)
 {
@@ -80,8 +82,9 @@ MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Whether the rank's own shard, whose units `size` from unit `index` on are whole, need not go through its own scratch:
- * nobody else looks at that. Only where rows are combined, which read any memory that is aligned.
+ * True if this rank's own shard need not go through its own scratch, since nobody else reads it there. All `size` units
+ * of the shard from unit `index` on must be whole. This is possible only if rows are combined, since only that code
+ * reads any aligned memory.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, int dtype, int op, uint64_t index,
                                                uint64_t size)
@@ -90,7 +93,8 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, i
            (index + size) * MSCCLPP_DEV_UNIT <= args->bytes && mscclpp_dev_row_is_known(dtype, op);
 }
 
-/* The same a row at a time, where that is faster; false if it is not. `own`: the shard's first unit, or ~0 if not
+/*
+ * The same, a row at a time, if that is faster; else returns false. `own` is the shard's first unit, or ~0 if not
  * direct.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,

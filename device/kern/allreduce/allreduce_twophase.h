@@ -1,9 +1,9 @@
 /*
  * Two-phase all-reduce with packets: each rank collects and combines one shard of the message (reduce-scatter), then
- * sends the result to all (all-gather). Two steps of latency; each link carries 2 (n - 1) / n times the message, twice
- * over for the flags.
+ * sends the result to all (all-gather). It takes two steps of latency. Each link carries 2 (n - 1) / n times the
+ * message, doubled by the flags.
  *
- * All shards have the same number of units; those behind the message's end are exchanged as zeros and not stored, so
+ * All shards have the same number of units. Units behind the message's end are exchanged as zeros and not stored, so
  * that every rank receives packets from every peer whatever the count (see packet.h).
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_H
@@ -14,7 +14,9 @@
 #include "device/lib/packet.h"
 #include "device/lib/reduce.h"
 
-/* Each half of the packet area holds one slot a sender for operands (`phase` 0) and one for results (1). */
+/*
+ * Each half of the packet area holds two slots for each sender: one for operands (`phase` 0) and one for results (1).
+ */
 MSCCLPP_DEV char *mscclpp_dev_twophase_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender,
                                             int phase, uint32_t flag, uint64_t capacity, uint64_t u)
 {
@@ -69,8 +71,8 @@ MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * The three steps of a unit. `n` is the number of ranks as a constant, so that all loads are under way before the first
- * is used, or 0 for any number.
+ * The three steps of a unit. `n` is 0 for any number of ranks, or their number as a constant, so that all loads are
+ * under way before the first one is used.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, int n, uint64_t u)
 {

@@ -1,6 +1,6 @@
 /*
- * Two-phase all-reduce (allreduce_twophase.h) with LL128: each link carries 2 (n - 1) / n times the message and a
- * fifteenth of it more. Warps take the place of threads, and bundles that of units.
+ * Two-phase all-reduce (allreduce_twophase.h) with LL128. Each link carries 2 (n - 1) / n times the message, plus one
+ * fifteenth. Warps and bundles take the places of threads and units.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_LL128_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_TWOPHASE_LL128_H
@@ -9,20 +9,25 @@
 #include "device/kern/allreduce/allreduce_twophase.h"
 
 /*
- * Where the number of ranks `n` is a constant, a warp handles several bundles at a time: as many as there are registers
- * for the operands of all ranks, so that all loads are under way before the first is used.
+ * If the number of ranks `n` is a constant, a warp handles several bundles at a time: as many as there are registers
+ * for the operands of all ranks. So all loads are under way before the first operand is used.
  */
 #define MSCCLPP_DEV_LL128_OPERANDS 8
 #define MSCCLPP_DEV_LL128_BATCH(n_) (MSCCLPP_DEV_LL128_OPERANDS / ((n_) == 0 ? 1 : (n_)))
 
-/* The bundles of such a batch: the first, and from each to the next one. Those from `chunk` on are none. */
+/*
+ * The bundles of a batch: the first one, and the distance from one to the next. Bundles from `chunk` on do not exist.
+ */
 typedef struct {
     uint64_t first;
     uint64_t step;
     uint64_t chunk;
 } mscclpp_dev_ll128_batch_t;
 
-/* Asking for the first one again costs less than a branch, which would make each load wait for the one before it. */
+/*
+ * Bundle `j` of a batch, or the first one again if there is no such bundle. Loading the first one again costs less than
+ * a branch, which would make each load wait for the one before it.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_ll128_nth(const mscclpp_dev_ll128_batch_t *batch, int j)
 {
     const uint64_t b = batch->first + (uint64_t)j * batch->step;
@@ -54,7 +59,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_store(const mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* Of a closed bundle. */
+/* Puts a closed bundle. */
 MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t b, const mscclpp_dev_bundle_t *bundle)
 {
@@ -62,7 +67,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_put(const mscclpp_dev_ctx_t *ctx, const msccl
                           bundle);
 }
 
-/* Asks for a bundle; mscclpp_dev_bundle_has says whether it had come. The warp's lanes have to be together. */
+/* Loads a bundle; mscclpp_dev_bundle_has tells whether it had arrived. The warp's lanes must be together. */
 MSCCLPP_DEV void mscclpp_dev_ll128_ask(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t b, mscclpp_dev_bundle_t *bundle)
 {
@@ -132,7 +137,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
-/* Adds the operand of the rank that is the `nth` in order. */
+/* Adds the operand that is the `nth` in rank order. */
 MSCCLPP_DEV void mscclpp_dev_ll128_add(mscclpp_dev_acc_t *acc, uint32_t nth, bool hot, int dtype, int op,
                                        const mscclpp_dev_bundle_t *v)
 {
@@ -147,7 +152,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_add(mscclpp_dev_acc_t *acc, uint32_t nth, boo
     }
 }
 
-/* The result of bundle `b`: to all peers, and to this rank's own part of the user's buffer. */
+/* Sends the result of bundle `b` to all peers, and stores it in this rank's part of the user's buffer. */
 MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int n,
                                           int dtype, uint32_t mask, uint64_t b, const mscclpp_dev_acc_t *acc)
 {
@@ -355,7 +360,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     epoch.shard = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
     epoch.capacity = args->ll128_capacity;
     epoch.flag = mscclpp_dev_last_epoch(ctx, args);
-    ctx->failed = mscclpp_dev_warp_or(ctx->failed); /* lanes of a warp go through the loops below together */
+    ctx->failed = mscclpp_dev_warp_or(ctx->failed); /* all lanes of a warp execute the loops below together */
     bundles = mscclpp_dev_share(epoch.shard, MSCCLPP_DEV_BUNDLE_UNITS);
     for (base = 0; base < bundles; base += chunk) {
         ++epoch.flag;

@@ -1,14 +1,14 @@
 /*
  * Zero-copy all-reduce over mapped user buffers: each rank reads its shard of every rank's input, combines, and writes
- * the result into every rank's output. Reads and writes share the outgoing links: 2 (n - 1) / n times the message on
- * each.
+ * the result into every rank's output. Reads and writes share the outgoing links, each of which carries 2 (n - 1) / n
+ * times the message.
  *
- * A link carries more when all that crosses it goes one way: the split variant reads its whole shard first, keeping the
- * result in the own output, and writes it to the peers afterwards. For smaller messages the second pass costs more than
- * that gains.
+ * A link carries more if all its traffic goes one way. So the split variant first reads its whole shard and keeps the
+ * result in its own output, and then writes the result to the peers. For smaller messages, the second pass costs more
+ * than this gains.
  *
- * In place is safe, since a unit is read and written by one thread of the whole job, which reads all operands first.
- * The split variant keeps to that too: nobody else reads a rank's own shard of its own buffers.
+ * In place is safe, since in the whole job only one thread reads and writes a unit, and it reads all operands first.
+ * This also holds for the split variant: no other rank reads a rank's own shard of its own buffers.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ZEROCOPY_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_ZEROCOPY_H
@@ -17,11 +17,14 @@
 #include "device/types/hot.h"
 #include "device/lib/reduce.h"
 
-/* Units of all ranks together that a thread asks for at once, or of each rank where their number is no constant. */
+/*
+ * Units of all ranks together that a thread loads at once; or units of each rank, if the number of ranks is no
+ * constant.
+ */
 #define MSCCLPP_DEV_ZEROCOPY_OPERANDS 8
 #define MSCCLPP_DEV_ZEROCOPY_ROW 4
 
-/* True if every buffer starts at a multiple of 16, as whole units are moved at once only then. */
+/* True if every buffer starts at a multiple of 16. Only then are whole units moved at once. */
 MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t *args)
 {
     uintptr_t bits = 0;
@@ -33,7 +36,9 @@ MSCCLPP_DEV bool mscclpp_dev_zerocopy_aligned(const mscclpp_dev_zerocopy_args_t 
     return bits % MSCCLPP_DEV_UNIT == 0;
 }
 
-/* Of one buffer `batch` whole, aligned units, a constant number, `stride` apart from unit `index` on. */
+/*
+ * Loads `batch` whole, aligned units of one buffer, `stride` units apart, from unit `index` on. `batch` is a constant.
+ */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint64_t index, uint64_t stride,
                                                mscclpp_dev_vec_t *v)
 {
@@ -56,14 +61,14 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t in
     }
 }
 
-/* What a thread has of all ranks' operands: `batch` whole, aligned units each. */
+/* A thread's part of all ranks' operands: `batch` whole, aligned units of each. */
 typedef struct {
     mscclpp_dev_vec_t v[8][4];
 } mscclpp_dev_zerocopy_batch_t;
 
 /*
- * Such units of all ranks, whose number `n` is a constant, too: all loads are under way before the first operand is
- * used.
+ * Loads these units of all ranks. Their number `n` is a constant, too, so that all loads are under way before the first
+ * operand is used.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
                                            uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
@@ -76,7 +81,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *ar
     }
 }
 
-/* Combines the same units. The results go to all ranks, or with `split` into the own output. */
+/* Combines the same units. The results go to all ranks or, with `split`, to this rank's own output. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
                                               bool hot, int dtype, int op, uint64_t index, uint64_t stride,
                                               mscclpp_dev_zerocopy_batch_t *operands)
@@ -102,7 +107,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t 
     }
 }
 
-/* The same for any number of ranks: the loads of the next rank's units are under way while those of one are used. */
+/* The same for any number of ranks. The next rank's units are loaded while one rank's are used. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool split,
                                                   bool hot, int dtype, int op, uint64_t index, uint64_t stride)
 {
@@ -141,7 +146,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_arg
     }
 }
 
-/* Writes `batch` whole, aligned units of the own output to the peers. */
+/* Writes `batch` whole, aligned units of this rank's output to the peers. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, uint64_t index,
                                              uint64_t stride)
 {
@@ -158,7 +163,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_spread(const mscclpp_dev_zerocopy_args_t *
     }
 }
 
-/* Any alignment, and the message's tail. */
+/* Handles any alignment, and the message's tail. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *args, bool hot, int dtype, int op,
                                            uint32_t mask, uint64_t index)
 {
@@ -180,8 +185,8 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *ar
 }
 
 /*
- * Of the units from `u` to before `last`, `threads` apart, as many batches as there are whole ones. Returns the unit to
- * go on with.
+ * Handles the units from `u` to before `last`, `threads` apart, as long as whole batches remain. Returns the unit to
+ * continue with.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int n, int batch, bool split,
                                                   bool hot, int dtype, int op, uint64_t u, uint64_t last,
@@ -206,7 +211,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
                                             bool split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
-    /* Types that are looked up at run time take the registers that a row would need. */
+    /* Looking types up at run time takes the registers that a row would need. */
     const int batch = n != 0                      ? MSCCLPP_DEV_ZEROCOPY_OPERANDS / n
                       : hot || !MSCCLPP_DEV_FOLDS ? MSCCLPP_DEV_ZEROCOPY_ROW
                                                   : 1;
@@ -228,7 +233,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
         if (fast) {
             u = mscclpp_dev_zerocopy_batches(args, n, batch, split, hot, dtype, op, u, end, threads);
         }
-        /* What follows the last batch of the thread goes to all ranks at once in either variant. */
+        /* In both variants, units after a thread's last batch go to all ranks at once. */
         for (; u < last; u += threads) {
             mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, u);
         }

@@ -1,11 +1,11 @@
 /*
- * The part of the all-reduce by copy engines that needs processors: one chunk of the own shard, whose operands the
- * engines of the peers have put into slots here, is combined with the own operand, in rank order, and written to the
- * own output. The kernel waits for nobody: it is launched when all operands are there, and the host that learns of its
- * end lets the own engines carry the result to the peers (mca/common/engine/engine.h).
+ * The part of the all-reduce by copy engines that needs processors. It combines one chunk of this rank's shard: the
+ * operands that the peers' copy engines have put into slots here, and this rank's own operand, in rank order. It writes
+ * the result to this rank's output. The kernel waits for nobody: it is launched when all operands have arrived. When
+ * the host learns that the kernel has ended, it lets this rank's copy engines carry the result to the peers
+ * (mca/common/engine/engine.h).
  *
- * The own operand and the output may be the same memory: each unit is read and written by one thread, which reads
- * first.
+ * This rank's operand and the output may be the same memory: one thread reads and writes each unit, and it reads first.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_REDUCE_CHUNK_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_REDUCE_CHUNK_H
@@ -14,7 +14,7 @@
 #include "device/types/reduce.h"
 #include "device/lib/reduce.h"
 
-/* The operand of rank `r`. Slots are in the order of the ranks, the own one left out. */
+/* The operand of rank `r`. Slots are in rank order, without one for this rank. */
 MSCCLPP_DEV const char *mscclpp_dev_chunk_operand(const mscclpp_dev_reduce_args_t *args, uint32_t r)
 {
     if (r == args->common.rank) {
@@ -24,9 +24,9 @@ MSCCLPP_DEV const char *mscclpp_dev_chunk_operand(const mscclpp_dev_reduce_args_
 }
 
 /*
- * Combines whole, aligned units, `batch` at a time and `stride` units apart, as far as whole batches go. `n` is the
- * number of ranks and `batch` a constant: all loads are under way before the first operand is used. Returns the unit to
- * go on with.
+ * Combines whole, aligned units, `batch` at a time and `stride` units apart, as long as whole batches remain. The
+ * number of ranks `n` and `batch` are constants, so that all loads are under way before the first operand is used.
+ * Returns the unit to continue with.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *args, int n, int batch, bool hot,
                                                int dtype, int op, uint64_t u, uint64_t stride)
@@ -65,7 +65,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *
     return u;
 }
 
-/* Any number of ranks, any alignment, the message's tail. */
+/* Handles any number of ranks, any alignment, and the message's tail. */
 MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, bool hot, int dtype, int op, uint64_t u,
                                          uint64_t stride)
 {

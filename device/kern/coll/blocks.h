@@ -1,4 +1,4 @@
-/* Which bytes a rank has for another one, and where those of another one go: device/types/coll.h. */
+/* Which bytes a rank has for another rank, and where the other rank's bytes go. See device/types/coll.h. */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 #define MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 
@@ -10,7 +10,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uin
     return MSCCLPP_DEV_COLL_SENDS(coll->pattern, coll->root, sender, receiver);
 }
 
-/* This rank's block of its input for `peer`. `blocks` NULL: all blocks are of one size. */
+/* This rank's input block for `peer`. If `blocks` is NULL, all blocks have the same size. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
 {
@@ -27,7 +27,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_co
     return block;
 }
 
-/* Where the block of `peer` goes in this rank's output; of patterns that combine, where the result goes. */
+/* Where the block of `peer` goes in this rank's output. For patterns that combine, where the result goes. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
 {
@@ -44,7 +44,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_co
     return block;
 }
 
-/* Bytes of the result of a pattern that combines; 0: this rank gets none. */
+/* Size of the result, for a pattern that combines. 0: this rank gets none. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t *coll,
                                                    const mscclpp_dev_blocks_args_t *blocks)
 {
@@ -59,7 +59,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t
     return mscclpp_dev_coll_sends(coll, rank, rank) ? coll->common.bytes : 0;
 }
 
-/* Peer number `i` of this rank, from 1: each rank begins with the next one, so that not all meet at one rank at once.
+/*
+ * Peer number `i` of this rank, from 1. Each rank begins with the next one, so that not all use the same one at once.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_next(const mscclpp_dev_args_t *args, uint32_t i)
 {
@@ -72,8 +73,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
 }
 
 /*
- * Copies units `first`, `first` + `step` and so on of a block. Whole units where both sides are aligned, at most words
- * or bytes otherwise.
+ * Copies units `first`, `first` + `step` and so on of a block. It moves whole units if both sides are aligned, else
+ * words or bytes.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t first, uint64_t step)
 {
@@ -85,7 +86,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t byte
     }
 }
 
-/* The own block, by all threads of the grid, unless it lies where it is to be. */
+/* Copies this rank's own block, unless it is in place already. Called by all threads of the grid. */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                            const mscclpp_dev_blocks_args_t *blocks)
 {

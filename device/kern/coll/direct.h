@@ -1,12 +1,12 @@
 /*
- * Blocks in mapped buffers of all ranks: each rank reads and writes its peers' memory where it lies, in one pass. The
- * host has worked out the addresses (device/types/coll.h).
+ * Blocks in mapped buffers of all ranks: each rank reads and writes its peers' memory in place, in one pass. The host
+ * has computed the addresses (device/types/coll.h).
  *
- * Ranks meet before, as a peer's buffer must not be touched before the peer has come to the call, and after, as its
- * call must not end before its buffers are done with.
+ * Ranks meet at the beginning, because a peer's buffer must not be touched before the peer has entered the call. They
+ * meet at the end, because a peer's call must not end while its buffers are in use.
  *
- * A barrier joins blocks of one number only. That is enough: a rank's call ends once all of its blocks have passed
- * their last barrier, and by then each block of each peer has entered the same one.
+ * A barrier only joins blocks of the same number. This is enough: a rank's call ends once all of its blocks have passed
+ * their last barrier, and by then each block of each peer has entered the same barrier.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
 #define MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
@@ -16,13 +16,13 @@
 #include "device/kern/coll/blocks.h"
 #include "device/lib/reduce.h"
 
-/* Whole units that a thread asks for before it stores the first one. */
+/* Whole units that a thread loads before it stores the first one. */
 #define MSCCLPP_DEV_DIRECT_BATCH 8
 
-/* As many where types are looked up at run time, which takes registers. */
+/* The same if types are looked up at run time, which takes registers. */
 #define MSCCLPP_DEV_DIRECT_FEW 2
 
-/* True if all addresses of the kernel lie at multiples of 16. */
+/* True if all addresses of the kernel are multiples of 16. */
 MSCCLPP_DEV bool mscclpp_dev_direct_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
 {
     uintptr_t bits = 0;
@@ -38,8 +38,8 @@ MSCCLPP_DEV bool mscclpp_dev_direct_aligned(const mscclpp_dev_direct_args_t *arg
 }
 
 /*
- * Units `u`, `u` + `step` and so on of a block, to `count` places. `fast`: both sides are aligned, so that whole units
- * go in batches.
+ * Copies units `u`, `u` + `step` and so on of a block to `count` places. `fast` says that both sides are aligned, so
+ * that whole units are moved in batches.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_spread(char *const *to, uint32_t count, uint32_t start, const char *from,
                                            uint64_t bytes, bool fast, uint64_t u, uint64_t step)
@@ -71,7 +71,9 @@ MSCCLPP_DEV void mscclpp_dev_direct_spread(char *const *to, uint32_t count, uint
     }
 }
 
-/* Each rank begins with another pair, so that not all store to one rank at once; the host orders the list so. */
+/*
+ * Each rank begins with a different pair, so that not all store to one rank at once; the host orders the list this way.
+ */
 MSCCLPP_DEV void mscclpp_dev_direct_pairs(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
     uint32_t i;
@@ -83,7 +85,10 @@ MSCCLPP_DEV void mscclpp_dev_direct_pairs(const mscclpp_dev_direct_args_t *args,
     }
 }
 
-/* `batch` whole, aligned units, `step` apart from unit `u` on; with `scan` every rank gets what the lower ones have. */
+/*
+ * Combines `batch` whole, aligned units, `step` apart from unit `u` on. With `scan`, every rank gets the combined
+ * operands of the lower ranks.
+ */
 MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool hot, int dtype,
                                             int op, uint64_t u, uint64_t step)
 {
@@ -136,7 +141,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
     }
 }
 
-/* One unit of any alignment. In place it is read before it is written, by this thread alone. */
+/* Combines one unit of any alignment. In place, only this thread uses the unit, and it reads before it writes. */
 MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t u)
 {
@@ -165,7 +170,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t
     }
 }
 
-/* `end`, by all threads: the meeting after the work, which ends the kernel. */
+/* Ends the kernel by the barrier after the work. Called by all threads. */
 MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                         uint32_t epoch, uint64_t before)
 {

@@ -1,29 +1,31 @@
 /*
- * The collectives other than all-reduce over several nodes. Each block of the grid meets its namesakes of the own node,
- * and those of one rank of each other node only. It goes through its tiles of all blocks of data in turns of two steps:
+ * The collectives other than all-reduce over several nodes. Each block of the grid only meets blocks of the same
+ * number: those of its node, and those of one rank of each other node. It handles its tiles of all blocks of data in
+ * turns of two steps:
  *
- *   give   every rank stores its blocks for ranks of its own node into rows of these ranks' scratch; an owner lays what
- *          goes to other nodes into its exchange area, what other ranks of its node have given it for that included,
- *          and has it put to its namesakes there;
- *   take   the owner waits for what other nodes have sent, and hands it to the ranks of its node, into rows of their
- *          scratch; barrier of the node; every rank moves what lies in its rows to its output, or combines it.
+ *   give   Every rank stores its blocks for ranks of its own node into rows of these ranks' scratch. An owner stores
+ *          the data for other nodes in its exchange area, including those that other ranks of its node have given it,
+ *          and has them put to the same owner on those nodes.
+ *   take   The owner waits for data from other nodes, and hands them to the ranks of its node, into rows of their
+ *          scratch. Barrier of the node. Every rank moves the data in its rows to its output, or combines them.
  *
- * The next turn is given before one is taken, so that the links have something to carry meanwhile. A block that goes to
- * several ranks of a node crosses the network once. Of a scan these are the operands, which each rank combines in the
- * order of all ranks, as on one node, so it gets the same bits as there. Of a reduce and a reduce-scatter an owner is
- * given its node's operands, combines them in rank order, and sends that partial result; the rank that gets the result
- * combines the partial results of all nodes in the order of the nodes, its own node's included, as an all-reduce does.
- * Partial results travel in the type of the elements, to which 16-bit floats are rounded in between.
+ * The next turn is given before the current one is taken, so that the links stay busy. A block for several ranks of a
+ * node crosses the network only once. For a scan, these blocks are the operands. Each rank combines them in the order
+ * of all ranks, as on one node, and so gets the same bits. For reduce and reduce-scatter, an owner receives its node's
+ * operands, combines them in rank order, and sends that partial result. The rank that gets the result combines the
+ * partial results of all nodes, its own included, in node order, as an all-reduce does. Partial results travel in the
+ * type of the elements; 16-bit floats are rounded to it in between.
  *
- * Each owner signals each other node in each turn, even if it has sent nothing. So a turn is an exchange as those of an
- * all-reduce are, its sets of slots take turns with theirs, and for the same reasons they are enough
- * (kern/allreduce/allreduce_nodes.h): between give e and give e + 5 of a block it takes e + 3, whose sender gave it
- * after it had taken e + 1 at least.
+ * Each owner signals each other node in each turn, even if it has sent nothing. So a turn is an exchange like those of
+ * an all-reduce, and both use the same sets of slots in turn. They are enough for the same reasons
+ * (kern/allreduce/allreduce_nodes.h): between give e and give e + 5, a block takes e + 3, and the sender of e + 3 gave
+ * it after it had taken e + 1 at least.
  *
- * Why three sets of rows are enough. Others write the rows of turn t + 3, and what an owner is given to send then, once
- * they have taken t + 1, since the steps follow one another as give t + 2, take t + 1, give t + 3. The rank whose rows
- * these are has entered the barrier of take t + 1 after it has read those of turn t, and what it had to send in it. The
- * barrier at the beginning says that all ranks of the node have ended what used the bulk area before.
+ * Why three sets of rows are enough: other ranks write the rows of turn t + 3, and an owner's data to send in that
+ * turn, once they have taken t + 1, because the steps follow one another as give t + 2, take t + 1, give t + 3. The
+ * rank that has these rows has entered the barrier of take t + 1 after it had read the rows of turn t, and the data
+ * that it had to send in turn t. The barrier at the beginning ensures that all ranks of the node have ended earlier use
+ * of the bulk area.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_H
@@ -46,7 +48,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_near(const mscclpp_dev_ctx_t *ctx, const ms
                           (const char *)args->nodes.common.in + part.offset, part.bytes, ctx->tid, ctx->nthreads);
 }
 
-/* Stores a block, and its size, for the owner that sends it. */
+/* Stores a block and its size for the owner that sends it. */
 MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                       const mscclpp_dev_cn_turn_t *turn, uint32_t owner, mscclpp_dev_block_t block,
                                       uint32_t receiver)
@@ -62,7 +64,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclp
                           ctx->tid, ctx->nthreads);
 }
 
-/* This rank's block for `peer`, which is on another node, for the owner that merges it, unless that is this one. */
+/*
+ * Gives this rank's block for `peer`, a rank of another node, to the owner that merges it, unless this rank is that
+ * owner.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_give_merger(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                             const mscclpp_dev_cn_turn_t *turn, uint32_t peer)
 {
@@ -74,7 +79,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_merger(const mscclpp_dev_ctx_t *ctx, const 
     }
 }
 
-/* This rank's blocks, but for what it sends to other nodes itself. */
+/* Gives this rank's blocks, except those that it sends to other nodes itself. */
 MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                          const mscclpp_dev_cn_turn_t *turn)
 {
@@ -84,7 +89,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const msc
         !b->merges && owner != b->index && mscclpp_dev_cn_is_client(args, turn, args->rank, args->nodes.node, owner);
     uint32_t i;
 
-    /* Each rank begins with the next one, so that not all meet at one rank at once. */
+    /* Each rank begins with the next one, so that not all store to the same rank at once. */
     for (i = 1; i < args->nranks; ++i) {
         const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 
@@ -102,8 +107,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Lays a block of `sender` for `receiver` into the exchange area, and its size into the head. Yields where the next one
- * goes.
+ * Stores a block of `sender` for `receiver` in the exchange area, and its size in the head. Returns the place for the
+ * next block.
  */
 MSCCLPP_DEV char *mscclpp_dev_cn_lay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                      const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
@@ -130,8 +135,8 @@ MSCCLPP_DEV char *mscclpp_dev_cn_lay(const mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Unit `u` of what the ranks of this node have for a rank, combined. The own operand lies at `own`, and that of another
- * rank in a row of scratch: for this rank, or given to it to be sent to another one.
+ * Combines unit `u` of this node's blocks for a rank. This rank's operand is at `own`. Those of other ranks are in rows
+ * of scratch: either they are for this rank, or this rank was given them to send on.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                                    const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
@@ -165,7 +170,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
     return mscclpp_dev_acc_get(&acc, b->dtype);
 }
 
-/* The same as mscclpp_dev_cn_lay, of this node's partial result for `receiver`. */
+/* The same as mscclpp_dev_cn_lay, for this node's partial result for `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_cn_lay_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                             const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, uint32_t *head,
                                             char *to)
@@ -184,7 +189,7 @@ MSCCLPP_DEV char *mscclpp_dev_cn_lay_merged(const mscclpp_dev_ctx_t *ctx, const 
     return to + mscclpp_dev_cn_padded(part.bytes);
 }
 
-/* All that this owner sends to node `k`, or, where all nodes are sent the same, to any. */
+/* Stores all data that this owner sends to node `k`, or to any node if all get the same. */
 MSCCLPP_DEV void mscclpp_dev_cn_lay_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                         const mscclpp_dev_cn_turn_t *turn, uint32_t k)
 {
@@ -215,7 +220,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_lay_out(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
-/* Bytes of what was laid out for node `k`; 0: nothing that it needs. */
+/* Size of the data stored for node `k`, bytes. 0: there is nothing that it needs. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_laid(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn, uint32_t k)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
@@ -277,7 +282,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* Hands a block of `sender` that has come to a rank of this node. */
+/* Hands a received block of `sender` to a rank of this node. */
 MSCCLPP_DEV void mscclpp_dev_cn_hand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                      const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
                                      const char *from, uint32_t bytes)
@@ -286,7 +291,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand(const mscclpp_dev_ctx_t *ctx, const mscclpp
                           from, bytes, ctx->tid, ctx->nthreads);
 }
 
-/* All that has come from node `k`. */
+/* Hands out everything that has come from node `k`. */
 MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                          const mscclpp_dev_cn_turn_t *turn, uint32_t k)
 {
@@ -322,7 +327,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* Moves what the other ranks have for this one to its place. */
+/* Moves the other ranks' blocks for this rank to their places. */
 MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
@@ -340,7 +345,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* The turn's part of the result, of the partial results of all nodes. */
+/* Computes the turn's part of the result from the partial results of all nodes. */
 MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                               const mscclpp_dev_cn_turn_t *turn)
 {
@@ -375,7 +380,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
     }
 }
 
-/* The same of a scan, of the operands of ranks 0 to `end` - 1. */
+/* The same for a scan, from the operands of ranks 0 to `end` - 1. */
 MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                         const mscclpp_dev_cn_turn_t *turn, uint32_t end)
 {
@@ -432,7 +437,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_bloc
 
 /* ---- The whole ---- */
 
-/* What this operation has exchanged; by one thread, after all. */
+/* Counts this operation's exchanges. Called by one thread, after all exchanges. */
 MSCCLPP_DEV void mscclpp_dev_cn_note(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b)
 {
     const mscclpp_dev_nodes_args_t *nodes = &b->args->nodes;
@@ -446,7 +451,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_note(const mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* True if an owner of this node is given what it sends for another rank, in some turn. */
+/* True if, in some turn, an owner of this node is given data to send for another rank. */
 MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args)
 {
     const bool root_is_here = args->node_of[args->root] == args->nodes.node;

@@ -1,17 +1,23 @@
 /*
- * Small blocks of one size over several nodes as packets: no barriers, no signals, and one message to each other node.
+ * Small blocks of one size over several nodes as packets. It uses no barriers and no signals, and sends one message to
+ * each other node:
  *
- *   every rank stores its blocks as packets into the scratch of the ranks of its node, and where another rank sends
- *   them to other nodes, into that owner's; an owner lays what goes to other nodes into its exchange area as packets
- *   and has it put to its namesakes there; it waits for what these put, and stores that as packets into the scratch of
- *   the ranks of its node that it is for; every rank waits for its packets, and moves or combines what they hold.
+ *   1. Every rank stores its blocks as packets into the scratch of the ranks of its node. If another rank sends them to
+ *      other nodes, it stores them into that owner's scratch, too.
+ *   2. An owner stores the data for other nodes in its exchange area as packets, and has them put to the same owner on
+ *      those nodes.
+ *   3. The owner waits for the packets from those nodes, and stores them into the scratch of the receiving ranks of its
+ *      node.
+ *   4. Every rank waits for its packets, and moves or combines their data.
  *
- * Who sends what for whom, and what is combined where, is as with tiles (nodes.h). One block does it all, in one epoch.
+ * As with tiles (nodes.h): who sends what for whom, and what is combined where. One block does everything, in one
+ * epoch.
  *
- * Why two sets suffice, by the parity of the flag (lib/packet.h, allreduce_nodes_packets.h). Every rank receives a
- * packet of every other rank of its node, and every owner one of its namesake on every other node: who has nothing for
- * the other sends an empty packet. So who has ended kernel k + 1 knows that all of these have ended kernel k, and that
- * what it put in k has been read. Others write nothing here: what an owner hands out comes from a rank of the node.
+ * Why two sets, selected by the parity of the flag, are enough (lib/packet.h, allreduce_nodes_packets.h): every rank
+ * receives a packet from every other rank of its node, and every owner one from the same owner on every other node. A
+ * sender that has no data sends an empty packet. So a rank that has ended kernel k + 1 knows that all these senders
+ * have ended kernel k, and that everything that it put in k has been read. No other rank writes here: the data that an
+ * owner hands out come from a rank of the node.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_PACKETS_H
@@ -33,7 +39,7 @@ typedef struct {
     mscclpp_dev_cn_turn_t turn;
     uint64_t units;    /* of a block */
     uint64_t capacity; /* units of a row of scratch */
-    uint64_t room;     /* units of what goes to a node */
+    uint64_t room;     /* units of the data for one node */
     uint32_t flag;
 } mscclpp_dev_cp_t;
 
@@ -53,7 +59,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_get(mscclpp_dev_ctx_t *ctx, const m
     return v;
 }
 
-/* A row of scratch of a rank of this node. */
+/* A row in the scratch of a rank of this node. */
 MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_row(const mscclpp_dev_cp_t *p, uint32_t index, uint64_t number)
 {
     const mscclpp_dev_args_t *common = &p->b.args->nodes.common;
@@ -65,7 +71,7 @@ MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_row(const mscclpp_dev_cp_t *p, u
     return row;
 }
 
-/* Offsets in the exchange area: what goes to node `k`, and what comes from there. */
+/* Offsets in the exchange area: data for node `k`, and data from node `k`. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cp_slot(const mscclpp_dev_cp_t *p, uint32_t slot)
 {
     const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
@@ -79,13 +85,13 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cp_outgoing(const mscclpp_dev_cp_t *p, uint32_t
     return mscclpp_dev_cp_slot(p, 0) + (p->b.many ? k * p->room * MSCCLPP_DEV_PACKET_UNIT : 0);
 }
 
-/* Where an empty packet lies that goes to node `k`: in the last unit of its room. */
+/* Place of an empty packet for node `k`: the last unit of its room. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cp_empty(const mscclpp_dev_cp_t *p, uint32_t k)
 {
     return mscclpp_dev_cp_outgoing(p, k) + (p->room - 1) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* The row that `units` units at an offset in the exchange area are. */
+/* The row formed by `units` units at an offset in the exchange area. */
 MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_far(const mscclpp_dev_cp_t *p, uint64_t offset, uint64_t units)
 {
     mscclpp_dev_cp_row_t row;
@@ -95,7 +101,7 @@ MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_far(const mscclpp_dev_cp_t *p, u
     return row;
 }
 
-/* Units that go from owner `owner` of node `from` to node `to`; 0: an empty packet does. */
+/* Number of units that owner `owner` of node `from` sends to node `to`. 0: it sends an empty packet. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cp_units(const mscclpp_dev_cp_t *p, uint32_t from, uint32_t owner, uint32_t to)
 {
     return mscclpp_dev_cn_flows(&p->b, &p->turn, from, owner, to)
@@ -105,7 +111,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cp_units(const mscclpp_dev_cp_t *p, uint32_t fr
 
 /* ---- Send ---- */
 
-/* A block of this rank's input. */
+/* Sends a block of this rank's input. */
 MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, mscclpp_dev_block_t block,
                                      mscclpp_dev_cp_row_t row)
 {
@@ -118,7 +124,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* For a rank of another node: to the owner that sends it, unless that is this rank. */
+/* Sends a block for a rank of another node to the owner that puts it there, unless that is this rank. */
 MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p,
                                       mscclpp_dev_block_t block, uint32_t receiver)
 {
@@ -159,7 +165,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const msc
 
 /* ---- An owner's part ---- */
 
-/* Unit `u` of what the ranks of this node have for `receiver`, combined. */
+/* Combines unit `u` of this node's blocks for `receiver`. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t receiver,
                                                    uint64_t u)
 {
@@ -223,7 +229,7 @@ MSCCLPP_DEV bool mscclpp_dev_cp_leaves(const mscclpp_dev_coll_nodes_args_t *args
     return any;
 }
 
-/* Lays what goes to node `k` into the exchange area, or, where all nodes are sent the same, what goes to all. */
+/* Stores the data for node `k` in the exchange area; or the data for all nodes, if they are the same. */
 MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t k)
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
@@ -260,7 +266,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     }
 }
 
-/* Has it put; the block's threads share the nodes. */
+/* Puts the data to the other nodes. The block's threads share the nodes. */
 MSCCLPP_DEV void mscclpp_dev_cp_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p)
 {
     const mscclpp_dev_nodes_args_t *nodes = &p->b.args->nodes;
@@ -277,7 +283,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
     }
 }
 
-/* Hands what has come from node `k` to the ranks of this node that it is for. */
+/* Hands the data from node `k` to the receiving ranks of this node. */
 MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t k)
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
@@ -329,7 +335,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 
 /* ---- Receive ---- */
 
-/* Whom a wait for a block of `sender` names: that rank, or who hands it out. */
+/* The rank that a wait for a block of `sender` names: `sender`, or the owner that hands the block out. */
 MSCCLPP_DEV uint32_t mscclpp_dev_cp_name(const mscclpp_dev_cp_t *p, uint32_t sender)
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
@@ -345,7 +351,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, con
     return mscclpp_dev_cp_get(ctx, p, mscclpp_dev_cp_row(p, p->b.index, sender), u, mscclpp_dev_cp_name(p, sender));
 }
 
-/* Unit `u` of the result: of a scan the operands of ranks 0 to `end` - 1; else the partial results of all nodes. */
+/*
+ * Unit `u` of the result. It combines the operands of ranks 0 to `end` - 1 for a scan, and else the partial results of
+ * all nodes.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t end,
                                                      uint64_t u)
 {
@@ -397,7 +406,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclp
             continue;
         }
         if (args->node_of[a] == args->nodes.node && ctx->tid == 0) {
-            (void)mscclpp_dev_cp_receive(ctx, p, a, 0); /* be it an empty packet */
+            (void)mscclpp_dev_cp_receive(ctx, p, a, 0); /* possibly an empty packet */
         }
         for (u = ctx->tid; u < mscclpp_dev_units(block.bytes) && !combines; u += ctx->nthreads) {
             const mscclpp_dev_vec_t v = mscclpp_dev_cp_receive(ctx, p, a, u);
@@ -428,7 +437,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const ms
     for (i = 1; i < nodes->nnodes && p.b.owner && (p.b.many || p.b.merges || i == 1); ++i) {
         mscclpp_dev_cp_lay_out(ctx, &p, (nodes->node + i) % nodes->nnodes);
     }
-    /* In place nobody may write what a thread has still to send. */
+    /* In place, no thread may write data that another thread still has to send. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     if (p.b.owner && !ctx->failed) {
         mscclpp_dev_cp_push(ctx, &p);

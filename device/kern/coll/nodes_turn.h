@@ -1,6 +1,6 @@
 /*
- * Collectives over several nodes: which bytes a turn moves, who sends them to other nodes for whom, and where they lie
- * on their way. nodes.h has the steps of a turn.
+ * Collectives over several nodes: which bytes a turn moves, who sends them to other nodes for which rank, and where
+ * they lie on the way. nodes.h describes the steps of a turn.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
@@ -18,18 +18,18 @@ typedef struct {
     uint32_t index; /* of this rank in its node */
     int dtype;
     int op;
-    bool many;   /* each rank has a block for each; else one for all that it is sent to */
-    bool merges; /* nodes send what the blocks of their ranks combine to */
-    bool relays; /* owners of this node are given what they send for others */
+    bool many;   /* each rank has a block for each other one; else one block for all receivers */
+    bool merges; /* nodes send the combined blocks of their ranks */
+    bool relays; /* owners of this node send blocks for other ranks */
     bool owner;
 } mscclpp_dev_cn_block_t;
 
-/* What a turn moves: so many bytes of each block of data from `begin` on. */
+/* The data that a turn moves: a tile of each block of data, from `begin` on. */
 typedef struct {
     uint64_t index;
     uint64_t begin;
     uint64_t set;   /* of slots in the exchange area, offset in bytes */
-    uint32_t owner; /* that sends in this turn, where they take turns */
+    uint32_t owner; /* sender of this turn, if the owners take turns */
 } mscclpp_dev_cn_turn_t;
 
 MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
@@ -46,7 +46,7 @@ MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *c
     return turn;
 }
 
-/* Of what a block works with, all that does not depend on its number. */
+/* Sets all of a block's state that does not depend on the block's number. */
 MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_block_t *b, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
                                       int op)
 {
@@ -106,7 +106,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_recv_block(const mscclpp_dev_coll
     return block;
 }
 
-/* Bytes of the result of a pattern that combines; 0: this rank gets none. */
+/* Size of the result, for a pattern that combines. 0: this rank gets none. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_result_bytes(const mscclpp_dev_coll_nodes_args_t *args)
 {
     if (args->varied != 0) {
@@ -118,7 +118,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_result_bytes(const mscclpp_dev_coll_nodes_ar
     return mscclpp_dev_cn_sends(args, args->rank, args->rank) ? args->nodes.common.bytes : 0;
 }
 
-/* The block that goes to all ranks that this one sends to, or nothing if none of them is on another node. */
+/* The block that this rank sends to all receivers. It is empty if no receiver is on another node. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_coll_nodes_args_t *args)
 {
     mscclpp_dev_block_t block = {0, 0};
@@ -132,7 +132,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_co
     return block;
 }
 
-/* True if some rank of a node is sent blocks of `sender`, as far as the pattern says. */
+/* True if, by the pattern, some rank of a node receives blocks of `sender`. */
 MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t node)
 {
     bool any = false;
@@ -146,21 +146,23 @@ MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *arg
 
 /* ---- Who sends for whom ---- */
 
-/* The owner, as its node numbers it, that sends the blocks of `sender` to other nodes. */
+/* The owner that sends the blocks of `sender` to other nodes; its number within its node. */
 MSCCLPP_DEV uint32_t mscclpp_dev_cn_owner_of(const mscclpp_dev_coll_nodes_args_t *args,
                                              const mscclpp_dev_cn_turn_t *turn, uint32_t sender)
 {
     return MSCCLPP_DEV_COLL_ALONE(args->pattern) ? turn->owner : args->index_of[sender] % args->nodes.shards;
 }
 
-/* The owner, as each node numbers it, that merges and sends blocks for `receiver`, and gets those of other nodes. */
+/*
+ * The owner that merges and sends blocks for `receiver`, and receives those of other nodes; its number within a node.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_cn_merger_of(const mscclpp_dev_coll_nodes_args_t *args,
                                               const mscclpp_dev_cn_turn_t *turn, uint32_t receiver)
 {
     return args->pattern == MSCCLPP_DEV_REDUCE ? turn->owner : args->index_of[receiver] % args->nodes.shards;
 }
 
-/* True if owner `owner` of a node sends one of its node's partial results for `receiver`, of node `to`. */
+/* True if owner `owner` of a node sends its node's partial result for `receiver` to node `to`. */
 MSCCLPP_DEV bool mscclpp_dev_cn_merges_for(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
                                            uint32_t owner, uint32_t receiver, uint32_t to)
 {
@@ -168,7 +170,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_merges_for(const mscclpp_dev_coll_nodes_args_t *
            mscclpp_dev_cn_merger_of(args, turn, receiver) == owner;
 }
 
-/* True if `sender` is one of those whose blocks owner `owner` of node `node` sends in this turn. */
+/* True if owner `owner` of node `node` sends the blocks of `sender` in this turn. */
 MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
                                           uint32_t sender, uint32_t node, uint32_t owner)
 {
@@ -176,7 +178,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *a
            mscclpp_dev_cn_owner_of(args, turn, sender) == owner;
 }
 
-/* A row of a rank of this node; in its head it may have the size of what follows. */
+/* A row of a rank of this node. Its head may hold the size of the data that follow. */
 MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_block_t *b,
                                      const mscclpp_dev_cn_turn_t *turn, uint32_t index, uint64_t row)
 {
@@ -188,7 +190,10 @@ MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp
     return common->scratch[index] + common->bulk_offset + number * (b->args->tile + MSCCLPP_DEV_UNIT);
 }
 
-/* The row in which an owner is given the block of `sender` for `receiver`, which counts only if each has its own. */
+/*
+ * The row in which an owner receives the block of `sender` for `receiver`. `receiver` matters only if each rank has its
+ * own block.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_block_t *b, uint32_t sender, uint32_t receiver)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
@@ -203,7 +208,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_block_t *b, u
     return args->nranks + (b->many ? client * args->nranks + receiver : client);
 }
 
-/* How many blocks owner `owner` of node `from` sends to node `to` in this turn. */
+/* Number of blocks that owner `owner` of node `from` sends to node `to` in this turn. */
 MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
                                           uint32_t from, uint32_t owner, uint32_t to)
 {
@@ -218,7 +223,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_block_t *b, const
     return b->merges ? merged : b->many ? clients * receivers : clients;
 }
 
-/* True if owner `owner` of node `from` may have something for node `to` in this turn. */
+/* True if owner `owner` of node `from` may have data for node `to` in this turn. */
 MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn, uint32_t from,
                                       uint32_t owner, uint32_t to)
 {
@@ -232,7 +237,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_block_t *b, const msc
     return any;
 }
 
-/* Places in a set, offsets in the exchange area: what goes to node `k`, and what comes from there. */
+/* Places in a set, as offsets in the exchange area: data for node `k`, and data from node `k`. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_block_t *b, const mscclpp_dev_cn_turn_t *turn,
                                              uint32_t k)
 {
@@ -261,7 +266,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cn_first_of(const mscclpp_dev_coll_nodes_args_t
     return r;
 }
 
-/* The own block, by all threads of the grid, unless it lies where it is to be. */
+/* Copies this rank's own block, unless it is in place already. Called by all threads of the grid. */
 MSCCLPP_DEV void mscclpp_dev_cn_copy_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args)
 {
     const mscclpp_dev_block_t from = mscclpp_dev_cn_send_block(args, args->rank);

@@ -1,11 +1,11 @@
-/* Packs data with holes in it, as MPI's derived types describe it, or puts it back where it was. */
+/* Packs data with holes, as MPI's derived types describe them, or unpacks it. */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_PACK_H
 #define MSCCLPP_DEVICE_KERN_COLL_PACK_H
 
 #include "device/types/coll.h"
 #include "device/lib/unit.h"
 
-/* One item of so many bytes, at addresses that are multiples of it. */
+/* Copies one item of `width` bytes, between addresses that are multiples of `width`. */
 MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t width)
 {
     switch (width) {
@@ -29,8 +29,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t
 }
 
 /*
- * All runs of one piece of all elements. So many threads as a run has items, rounded down to a power of 2, share the
- * runs: neighbours move neighbouring items.
+ * Handles all runs of one piece in all elements. A run is shared by as many threads as it has items, rounded down to a
+ * power of 2. Neighbouring threads move neighbouring items.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args,
                                              const mscclpp_dev_piece_t *piece)

@@ -1,14 +1,14 @@
 /*
- * Small blocks as packets (device/packet.h), in one epoch: each rank stores its block for a peer into its slot in the
- * peer's scratch, and the peer moves it to its place or combines it with the others. One step of latency.
+ * Small blocks as packets (lib/packet.h), in one epoch: each rank stores its block for a peer into its slot in the
+ * peer's scratch, and the peer moves it to its place or combines it with the others. It takes one step of latency.
  *
- * A rank that has no block for a peer sends it an empty packet where the first unit of a block would be. So every
- * kernel receives a packet from every peer, as packets demand: who has ended kernel k + 1 has a packet of each peer's
- * kernel k + 1, and knows by it that all of them have ended kernel k. Without the empty packet a rank could be two
- * kernels ahead of a peer that it exchanges nothing with, and write over packets of kernel k that a third kernel, of
- * another pattern, sends to the same half while that peer still reads it.
+ * A rank that has no block for a peer sends an empty packet in place of the block's first unit. So every kernel
+ * receives a packet from every peer, as packets require: a rank that has ended kernel k + 1 has received a packet of
+ * kernel k + 1 from each peer, and so knows that all peers have ended kernel k. Without the empty packet, a rank could
+ * be two kernels ahead of a peer with which it exchanges nothing. Kernel k + 2, of another pattern, could then
+ * overwrite packets of kernel k in the same half while that peer still reads them.
  *
- * The slots are those of the one-shot all-reduce, so kernels of both take turns in the same memory.
+ * The slots are those of the one-shot all-reduce, so kernels of both kinds take turns in the same memory.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_COLL_PACKETS_H
@@ -19,7 +19,7 @@
 #include "device/lib/packet.h"
 #include "device/lib/reduce.h"
 
-/* Operands that are asked for before the first of them is waited for. */
+/* Operands that are loaded before the first one is waited for. */
 #define MSCCLPP_DEV_COLL_BATCH 8
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
     uint32_t row;   /* threads that share the units of one block */
     uint32_t lane;  /* of this thread among them */
     uint32_t rows;  /* blocks that the grid works on at once */
-    uint32_t first; /* of these, the one of this thread; `rows` if it has none */
+    uint32_t first; /* number of this thread's block among them; `rows` if it has none */
 } mscclpp_dev_coll_packets_t;
 
 MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *p, uint32_t receiver, uint32_t sender,
@@ -47,8 +47,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     const mscclpp_dev_args_t *args = &coll->common;
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
     const uint32_t most = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->most : args->bytes);
-    const uint32_t grain = MSCCLPP_DEV_WARP; /* so that the threads of one do alike */
-    /* In place a thread reads a unit for all peers before it writes it, so one thread has it for all of them. */
+    const uint32_t grain = MSCCLPP_DEV_WARP; /* so that all threads of a warp do the same */
+    /* In place, a thread reads a unit for all peers before it writes it. So one thread handles a unit for all peers. */
     const bool scans = coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN;
     const uint32_t wanted = scans ? threads : most == 0 ? grain : (most + grain - 1) / grain * grain;
 
@@ -124,7 +124,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
     mscclpp_dev_finish_packets(ctx, args, launches, p.flag);
 }
 
-/* Operand of `rank` for unit `u` of the result; false if it has none. The own one is read where it lies. */
+/* Operand of `rank` for unit `u` of the result; false if it has not arrived. This rank's own is read in place. */
 MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t *p, uint32_t rank, uint32_t u,
                                                uint64_t bytes, mscclpp_dev_vec_t *v)
 {
@@ -177,7 +177,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
     const uint32_t threads = ctx->nblocks * ctx->nthreads, thread = ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t bytes = mscclpp_dev_coll_result_bytes(coll, blocks);
     const uint32_t units = (uint32_t)mscclpp_dev_units(bytes), mask = mscclpp_dev_unit_mask(dtype);
-    /* Of a scan the operands of lower ranks count, of others those of all. */
+    /* A scan combines the operands of lower ranks, other patterns those of all ranks. */
     const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? args->rank + 1
                          : coll->pattern == MSCCLPP_DEV_EXSCAN ? args->rank
                                                                : args->nranks;

@@ -1,7 +1,7 @@
 /*
- * Blocks with holes in mapped buffers of all ranks, moved in one pass: each rank reads its blocks where the user's type
- * has them, and writes them where the peer's type wants them, without packing on either side. Ranks meet before and
- * after, as in direct.h.
+ * Blocks with holes in mapped buffers of all ranks, moved in one pass. Each rank reads its blocks where the user's type
+ * has them, and writes them where the peer's type wants them. Neither side packs. Ranks meet before and after, as in
+ * direct.h.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_STRIDED_H
 #define MSCCLPP_DEVICE_KERN_COLL_STRIDED_H
@@ -9,10 +9,10 @@
 #include "device/kern/coll/direct.h"
 #include "device/kern/coll/pack.h"
 
-/* Items of a segment that a thread asks for before it stores the first one. */
+/* Items of a segment that a thread loads before it stores the first one. */
 #define MSCCLPP_DEV_STRIDED_BATCH 4
 
-/* The items of a segment that lane `lane` of `lanes` has; `width` is 16 in batches. */
+/* Copies the items of a segment that belong to lane `lane` of `lanes`. Only items of 16 bytes are moved in batches. */
 MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_t size, uint32_t width, uint64_t lane,
                                              uint64_t lanes)
 {
@@ -38,8 +38,8 @@ MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_
 }
 
 /*
- * Threads share the segments of a block: as many as a segment has items, rounded down to a power of 2, but the whole
- * grid for a segment that is long enough for it.
+ * Threads share the segments of a block. A segment is handled by as many threads as it has items, rounded down to a
+ * power of 2; or by the whole grid if it is long enough.
  */
 MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, uint64_t thread, uint64_t threads)
 {

@@ -1,10 +1,10 @@
 /*
- * Blocks through the team's scratch, for user buffers that peers cannot map: tile by tile each rank stores its block
+ * Blocks through the team's scratch, for user buffers that peers cannot map. Tile by tile, each rank stores its block
  * for a peer into the peer's bulk area, and the peer moves it to its place or combines it with the others.
  *
- * Each block of the grid has two tiles for each sender, which take turns. One barrier a turn is enough: a rank stores
- * turn t + 2 after the barrier of t + 1, which every peer has entered after it had read turn t. The barrier at the
- * beginning says that all ranks have ended what used the bulk area before.
+ * Each block of the grid has two tiles for each sender, used in turn. One barrier per turn is enough: a rank stores
+ * turn t + 2 after the barrier of turn t + 1, which every peer enters only after it has read turn t. The barrier at the
+ * beginning ensures that all ranks have ended earlier use of the bulk area.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_TILES_H
 #define MSCCLPP_DEVICE_KERN_COLL_TILES_H
@@ -17,7 +17,7 @@ typedef struct {
     const mscclpp_dev_coll_args_t *coll;
     const mscclpp_dev_blocks_args_t *blocks;
     uint64_t tile;  /* bytes */
-    uint64_t begin; /* of the turn's tile, in each block of data */
+    uint64_t begin; /* start of the turn's tile, in each block of data */
     uint32_t half;  /* which of the two tiles */
 } mscclpp_dev_coll_turn_t;
 
@@ -40,7 +40,7 @@ MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscc
     return args->scratch[receiver] + args->bulk_offset + number * turn->tile;
 }
 
-/* Has the peers given their tiles. */
+/* Stores this rank's tiles for its peers. */
 MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
@@ -71,7 +71,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* The turn's part of the result, of the operands of ranks 0 to `end` - 1. */
+/* Computes the turn's part of the result from the operands of ranks 0 to `end` - 1. */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                 uint32_t end, uint64_t bytes, int dtype, int op)
 {

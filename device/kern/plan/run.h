@@ -1,7 +1,7 @@
 /*
- * Runs an execution plan: each block its own list of steps. Nothing orders threads but what the list says. Unit u of a
- * step's slice is done by thread u modulo their number, of plain chunks and of packets alike, so that steps over the
- * same chunks meet in the same threads; plans rely on that.
+ * Runs an execution plan: each block executes its own list of steps. Only this list orders threads. Thread t handles
+ * the units u of a step's slice for which u modulo the number of threads is t, both for plain chunks and for packets.
+ * So steps over the same chunks use the same threads, and plans rely on that.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PLAN_RUN_H
 #define MSCCLPP_DEVICE_KERN_PLAN_RUN_H
@@ -10,10 +10,10 @@
 #include "device/lib/reduce.h"
 #include "device/types/plan.h"
 
-/* What a step works on, of one item. */
+/* The part of one item that a step works on. */
 typedef struct {
     char *p;
-    uint64_t bytes; /* from there to the end of what may be touched */
+    uint64_t bytes; /* bytes from `p` to the end of the accessible memory */
     uint32_t rank;
     bool packets;
 } mscclpp_dev_plan_span_t;
@@ -23,7 +23,7 @@ typedef struct {
     uint32_t flag;
 } mscclpp_dev_plan_run_t;
 
-/* The bytes of a step that this block does now: a turn of a loop, a part of a group, or all. */
+/* The bytes of a step that this block handles now: a turn of a loop, a part of a group, or all. */
 MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
                                         const mscclpp_dev_plan_run_t *run, uint64_t unit, uint64_t *from,
                                         uint64_t *bytes)
@@ -57,7 +57,7 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
         span.p += (flag % 2 == 0 ? args->half : 0) + (span.packets ? 2 : 1) * at;
         span.bytes = UINT64_MAX / 2;
     } else {
-        /* Chunks behind the end of a rank's block are empty: they are read as 0, and not written. */
+        /* Chunks behind the end of a rank's block are empty: they read as 0 and are not written. */
         span.p += item->block * args->block_bytes + at;
         span.bytes = at < args->block_bytes ? args->block_bytes - at : 0;
     }
@@ -128,7 +128,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     }
 }
 
-/* Until a counter has come so far. */
+/* Waits until a counter has reached a value. */
 MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                         const uint64_t *counter, uint64_t wanted, uint32_t peer)
 {
@@ -141,7 +141,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     }
 }
 
-/* A thread for each channel or semaphore. */
+/* Each channel or semaphore is handled by one thread. */
 MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step)
 {
@@ -170,7 +170,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     }
 }
 
-/* So many blocks of the rank. Nobody comes to the next meeting before all have come to this one. */
+/* Barrier of a number of this rank's blocks. No block enters the next barrier before all have entered this one. */
 MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                           const mscclpp_dev_plan_step_t *step)
 {
@@ -186,7 +186,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_block_sync(ctx);
 }
 
-/* The last block to end counts the launch, which all of them have looked up before. */
+/* The last block to end counts the launch. All blocks have read the count before. */
 MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, uint32_t flag)
 {
     mscclpp_dev_plan_state_t *state = args->plan_state;

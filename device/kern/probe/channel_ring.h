@@ -1,9 +1,7 @@
 /*
- * Transfers round the ring of ranks over memory channels, to verify and to measure what the links of a team do: in each
- * round every rank sends its input to the next one (or fetches that of the next one), and learns that the neighbour has
- * done the same. The output is what the last round brought.
- *
- * Each block carries its own slice over a channel of its own.
+ * Transfers round the ring of ranks over memory channels, to verify and measure the links of a team. In each round,
+ * every rank sends its input to the next rank, or fetches the next rank's input, and learns that its neighbour has done
+ * the same. The output is the data of the last round. Each block moves its own slice over its own channel.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_CHANNEL_RING_H
 #define MSCCLPP_DEVICE_KERN_PROBE_CHANNEL_RING_H
@@ -36,7 +34,7 @@ MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_
     const uint64_t share = (units + ctx->nblocks - 1) / ctx->nblocks * MSCCLPP_DEV_UNIT;
     const uint64_t first = ctx->block * share < args->bytes ? ctx->block * share : args->bytes;
     const uint64_t size = args->bytes - first < share ? args->bytes - first : share;
-    const uint64_t arrived = args->bulk_size / 2; /* where a neighbour's bytes go; own ones lie at 0 */
+    const uint64_t arrived = args->bulk_size / 2; /* target of a neighbour's bytes; this rank's own are at 0 */
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, args) + 1;
     uint32_t round;
 

@@ -1,11 +1,11 @@
 /*
- * Tries whether lines of LL128 stay whole: every rank sends bundles to all peers as the all-reduces do, epoch by epoch,
- * and looks at each line whose flag has come. Every word changes from each use of a line to the next, so whatever part
- * of one is late shows.
+ * Tests whether lines of LL128 stay whole. Every rank sends bundles to all peers as the all-reduces do, epoch by epoch,
+ * and checks each line whose flag has arrived. Every word changes from each use of a line to the next, so any part of a
+ * line that is late shows.
  *
- * There is one phase only, so epochs take turns with the slots of both: a rank sends epoch e + 2 after it has e + 1
- * from all peers, which each of them sent after reading all of e. Before the slots serve anything else the hosts have
- * to meet.
+ * There is only one phase, so epochs alternate between the slots of both phases. A rank sends epoch e + 2 after it has
+ * received e + 1 from all peers. Each peer sent e + 1 after it had read all of e. The hosts must meet before the slots
+ * are used for anything else.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_LL128_H
 #define MSCCLPP_DEVICE_KERN_PROBE_LL128_H
@@ -13,7 +13,7 @@
 #include "device/lib/barrier.h"
 #include "device/lib/packet.h"
 
-/* What `sender` sends in an epoch, closed. */
+/* The bundle that `sender` sends in an epoch, closed. */
 MSCCLPP_DEV void mscclpp_dev_ll128_pattern(const mscclpp_dev_ctx_t *ctx, uint32_t sender, uint32_t flag,
                                            mscclpp_dev_bundle_t *bundle)
 {

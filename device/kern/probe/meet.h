@@ -1,4 +1,4 @@
-/* A kernel that does nothing but meet the peers: the probe of whether kernels of all ranks make progress together. */
+/* A kernel that only meets its peers. It tests whether the kernels of all ranks can make progress together. */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_MEET_H
 #define MSCCLPP_DEVICE_KERN_PROBE_MEET_H
 

@@ -1,10 +1,10 @@
 /*
- * Transfers between two ranks over one port channel, to measure what a transport does for kernels. One thread; both
- * ranks' kernels meet first, so that neither the launch nor a late peer is part of the time.
+ * Transfers between two ranks over one port channel, to measure a transport for kernels. A single thread does
+ * everything. The two kernels meet first, so that the time includes neither the launch nor a late peer.
  *
- * As `MSCCLPP_DEV_PAIR_FIRST` and `_SECOND` the ranks hand a message to and fro. As `_SENDER` a rank puts `puts`
- * messages into the same place, the last one with a signal and a flush, and so in every round; as `_RECEIVER` it waits
- * for the signals; as `_BOTH` it does the one and the other.
+ * `MSCCLPP_DEV_PAIR_FIRST` and `_SECOND`: the ranks pass a message back and forth. `_SENDER`: in each round, the rank
+ * puts `puts` messages into the same place, the last one with a signal and a flush. `_RECEIVER`: the rank waits for the
+ * signals. `_BOTH`: the rank both sends and receives.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_PORT_PAIR_H
 #define MSCCLPP_DEVICE_KERN_PROBE_PORT_PAIR_H

@@ -1,10 +1,9 @@
 /*
- * Transfers round the ring of ranks over port channels, to verify and to measure what the transports do. In each round
- * every rank hands on to the next one what came in the round before, its own input at first: the output is the input of
- * the rank that lies `rounds` ranks back, and is wrong if a single signal in between was earlier than its bytes.
- *
- * Each block carries its own slice over channels of its own. A rank tells the previous one when the slot of a round is
- * free, and puts when it has been told the same.
+ * Transfers round the ring of ranks over port channels, to verify and measure the transports. In each round, every rank
+ * passes on to the next rank the data received in the round before, starting with its own input. So the output is the
+ * input of the rank `rounds` ranks back. It is wrong if any signal on the way arrived before its bytes. Each block
+ * moves its own slice over its own channels. A rank tells the previous rank when the slot of a round is free, and puts
+ * only when the next rank has told it so.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_PORT_RING_H
 #define MSCCLPP_DEVICE_KERN_PROBE_PORT_RING_H
@@ -13,7 +12,9 @@
 #include "device/lib/memory_channel.h"
 #include "device/lib/port_channel.h"
 
-/* One round of a block's slice, by one thread. Returns whether the addition came later than the signal after it. */
+/*
+ * One round of a block's slice, by one thread. Returns true if the addition arrived after the signal that follows it.
+ */
 MSCCLPP_DEV bool mscclpp_dev_port_ring_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_ring_args_t *ring,
                                              uint32_t round, uint64_t first, uint64_t size, uint64_t counted)
 {
