@@ -300,7 +300,7 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
     return status;
 }
 
-/* Whether ranks reach one another is known only once they have tried; if not, there may be another way. */
+/* Chooses a transport and connects. Ranks that cannot reach one another try the next transport. */
 static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status;
@@ -317,7 +317,7 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
     return status;
 }
 
-/* Of what the user gives an eighth is for packets; they are for small messages. */
+/* Divides the area. Packets get an eighth of coll_mscclpp_exchange_size, since they are for small messages. */
 static void cut_area(mscclpp_fabric_t *fabric)
 {
     const uint64_t packets = fabric->config.exchange_size / 8, rest = fabric->config.exchange_size - packets;
@@ -326,7 +326,7 @@ static void cut_area(mscclpp_fabric_t *fabric)
     const uint64_t grain = rest / slots < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
     const uint64_t size = rest / slots / grain * grain, units = packets / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
 
-    /* So many nodes that not even a unit is left for each: a unit is what it takes. */
+    /* With so many nodes that a slot would get less than a unit, the area becomes larger than the user asked for. */
     fabric->slot_size = size < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT : size;
     fabric->packets_offset = slots * fabric->slot_size;
     fabric->packet_units = units == 0 ? 1 : units;
