@@ -1,4 +1,4 @@
-/* One call by copy engines: which copy and which kernel is started when. */
+/* One call by copy engines: starts copies and kernels in the right order. */
 #include "mca/common/base/clock.h"
 #include "mca/common/engine/engine.h"
 
@@ -9,16 +9,16 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/gpu/streams.h"
 
-/* How long what is under way may take to end after a failure, in seconds. */
+/* Seconds that work in flight gets to end after a failure. */
 #define SETTLE_TIME 10.0
 
-/* The twin's engines are threads. */
+/* Streams on the twin, where engines are threads. */
 #define HOST_STREAMS 2
 
-/* Turns between two turns of the embedding runtime's progress. Each asks about an event of each peer. */
+/* Turns between two calls of the embedding runtime's progress. Each turn queries one event per peer. */
 #define TURNS 16u
 
-/* Bytes of a chunk of a shard, and where in the message it begins. */
+/* Bytes of chunk `k` of a shard. *first_p: its offset in the message. */
 static uint64_t chunk_of(const mscclpp_engine_t *engine, int owner, uint64_t k, uint64_t *first_p)
 {
     const mscclpp_engine_plan_t *plan = &engine->plan;
@@ -30,7 +30,7 @@ static uint64_t chunk_of(const mscclpp_engine_t *engine, int owner, uint64_t k, 
     return size < plan->chunk ? size : plan->chunk;
 }
 
-/* Where in the memory of `owner` the operand of `sender` for a chunk belongs, in bytes. */
+/* Offset in the memory of `owner` of the slot for the operand of `sender` for chunk `k`, in bytes. */
 static uint64_t slot_of(const mscclpp_engine_t *engine, int sender, int owner, uint64_t k)
 {
     const uint64_t place = (uint64_t)sender - (sender > owner);
@@ -77,7 +77,7 @@ static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
     return status;
 }
 
-/* Starts the reduction of the next chunk of the own shard, whose operands are all there. */
+/* Starts the reduction of the next chunk of this rank's shard. All its operands have arrived. */
 static mscclpp_status_t reduce(mscclpp_engine_t *engine)
 {
     const uint64_t k = engine->begun;
@@ -106,16 +106,17 @@ static mscclpp_status_t reduce(mscclpp_engine_t *engine)
     return status;
 }
 
-/* Own chunks that are reduced, empty ones included, which come last. */
+/* The number of reduced chunks of this rank's shard. Empty chunks count; they come last. */
 static uint64_t reduced_chunks(const mscclpp_engine_t *engine)
 {
     const uint64_t done = mscclpp_mailbox_count(engine->runner->mailbox, engine->launch.nblocks);
-    const uint64_t ended = done > engine->launches ? done - engine->launches : 0; /* before, what a stream holds */
+    const uint64_t ended = done > engine->launches ? done - engine->launches
+                                                   : 0; /* `done` may be less: earlier operations may still be queued */
 
     return ended == engine->kernels ? engine->begun : ended;
 }
 
-/* The least that the other ranks say in one of their words. */
+/* The minimum of a board word over the other ranks. */
 static uint64_t least(const mscclpp_engine_t *engine, const uint64_t *word)
 {
     uint64_t all = UINT64_MAX;
@@ -130,7 +131,7 @@ static uint64_t least(const mscclpp_engine_t *engine, const uint64_t *word)
     return all;
 }
 
-/* MSCCLPP_OK or an error: one that has not passed yet is no reason to stop. */
+/* Queries an event. Returns MSCCLPP_OK also if the event has not passed yet. */
 static mscclpp_status_t query(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
 {
     mscclpp_status_t status = engine->runner->gpu->event_query(event);
@@ -139,7 +140,7 @@ static mscclpp_status_t query(const mscclpp_engine_t *engine, mscclpp_gpu_event_
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/* Tells the peers how far this rank's operands have come. */
+/* Tells the peers how many operand chunks of this rank have arrived everywhere. */
 static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.sent;
@@ -165,12 +166,12 @@ static mscclpp_status_t tell_sent(mscclpp_engine_t *engine)
 }
 
 /*
- * Starts what can be started, at most one chunk of each kind for each peer, so that no peer waits while another one is
- * served. Operands come first: what they make possible takes longer. The ranks begin with different peers.
+ * Starts whatever can be started, but at most one chunk of each kind per peer, so that no peer waits while another one
+ * is served. Operands come before results, because more work depends on them. Ranks begin with different peers.
  *
- * A slot is free when its owner has reduced the chunk that was there. At the start of a call all slots are: this rank
- * has the results of the call before, so the owners have reduced it. A chunk is reduced when all operands have arrived
- * everywhere; those sent to other ranks take no longer than those sent here.
+ * A slot is free once its owner has reduced the chunk in it. At the start of a call all slots are free: this rank has
+ * the results of the last call, so the owners have reduced its chunks. A chunk is reduced only after its operands have
+ * arrived on all ranks. This costs nothing, since operands for other ranks take no longer than those for this rank.
  */
 static mscclpp_status_t progress(mscclpp_engine_t *engine)
 {
@@ -202,7 +203,7 @@ static mscclpp_status_t progress(mscclpp_engine_t *engine)
     return status;
 }
 
-/* True in *all_p once this rank's engines have brought all results of the call to all peers, who are told. */
+/* Tells the peers once this rank's engines have delivered all results of the call to all peers. *all_p: they have. */
 static mscclpp_status_t tell_returned(mscclpp_engine_t *engine, bool *all_p)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
@@ -228,7 +229,7 @@ static mscclpp_status_t tell_returned(mscclpp_engine_t *engine, bool *all_p)
     return status;
 }
 
-/* Until all results of all ranks are where they belong. */
+/* Carries out the call, until all results of all ranks are delivered. */
 static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *what)
 {
     const uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;

@@ -1,11 +1,11 @@
-/* The memory of a team's copy engines: made at the first call that they serve, agreed on, tried out, closed. */
+/* Set-up and end of a team's copy engines. The first call that they serve sets them up and tests them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/engine/engine.h"
 #include "mca/common/base/log.h"
 
-/* What rank `from` writes into the memory of `to` to see that its engines get there. */
+/* The value that rank `from` writes into the memory of rank `to`, to test that its engines reach it. */
 static uint64_t test_value(const mscclpp_engine_t *engine, int from, int to)
 {
     return (engine->group->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
@@ -44,7 +44,7 @@ static mscclpp_status_t create_events(mscclpp_engine_t *engine)
     return status;
 }
 
-/* What this rank owns. */
+/* Creates what this rank owns. */
 static mscclpp_status_t prepare(mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
@@ -70,8 +70,8 @@ static mscclpp_status_t prepare(mscclpp_engine_t *engine)
 }
 
 /*
- * Maps the peers' memory and writes a word into it by the very copies that calls will use. Besides showing that they
- * arrive, this makes the runtime load whatever they need.
+ * Maps the peers' memory and writes a word into it, with the same kind of copy that calls use. This tests the copies,
+ * and makes the GPU runtime load whatever they need.
  */
 static mscclpp_status_t attach(mscclpp_engine_t *engine)
 {
@@ -107,7 +107,7 @@ static mscclpp_status_t attach(mscclpp_engine_t *engine)
     return status;
 }
 
-/* True if what all peers wrote is there. */
+/* True if the words of all peers have arrived. */
 static bool is_written(const mscclpp_engine_t *engine)
 {
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];
@@ -141,7 +141,7 @@ static void close_peers(mscclpp_engine_t *engine)
     }
 }
 
-/* Frees everything but the engine itself, once no peer maps it any more. */
+/* Frees everything but the engine struct, after all peers have closed their mappings. */
 static mscclpp_status_t abandon(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status;
@@ -164,7 +164,7 @@ static mscclpp_status_t abandon(mscclpp_engine_t *engine)
     return status;
 }
 
-/* What a rank lacks never keeps it out of an exchange, so all ranks end alike. */
+/* A rank that lacks something still takes part in every exchange, so that all ranks return alike. */
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
     mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(engine->group);

@@ -1,4 +1,4 @@
-/* The last step of a fabric's bring-up: what its kernels work with. */
+/* The last step of a fabric's bring-up: creates what its kernels use. */
 #include <stdlib.h>
 
 #include "mca/common/fabric/internal.h"

@@ -1,4 +1,4 @@
-/* The fabric's memory, which kernels, a transport and, where that is between ranks of one host, peers touch. */
+/* The fabric's memory. Kernels and the transport access it, and peers too if the transport works within one host. */
 #include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
 

@@ -1,4 +1,4 @@
-/* Life and calls of the fabric; fabric/setup.c makes it. */
+/* Calls, progress and end of the fabric. fabric/setup.c creates it. */
 #include "mca/common/base/clock.h"
 #include "mca/common/fabric/fabric.h"
 
@@ -11,9 +11,9 @@
 #include "mca/common/base/log.h"
 #include "mca/common/algo/select.h"
 
-#define DELIVERY_SECONDS 1.0 /* for what is under way when a communicator ends */
+#define DELIVERY_SECONDS 1.0 /* for data in flight when a communicator ends */
 
-/* All of the process. The lock is held while they are served, so none of them ends meanwhile. */
+/* All fabrics of the process. Progress holds the lock, so that no fabric ends meanwhile. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_fabric_t *list_first;
 
@@ -43,9 +43,9 @@ static void delist(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Notices of a failure leave only as messages are polled for, and no call of the team does that any more. Peers may
- * come to the call that failed much later, and even end it well with what they had been sent. Those messages that go
- * over the embedding runtime move with it.
+ * Sends the remaining notices of a failure. Over UCX they are sent only while messages are polled, and the team makes
+ * no more calls that poll. Peers may come to the failed call much later, and may even complete it with the data they
+ * already have. Messages over the embedding runtime progress with the runtime.
  */
 static void move_notices(mscclpp_fabric_t *fabric)
 {
@@ -54,7 +54,7 @@ static void move_notices(mscclpp_fabric_t *fabric)
     int peer;
 
     if (fabric->ctrl != NULL && strcmp(mscclpp_ctrl_name(fabric->ctrl), "ucx") == 0) {
-        (void)mscclpp_ctrl_poll(fabric->ctrl, &peer, message, &length); /* what others say of it is too late */
+        (void)mscclpp_ctrl_poll(fabric->ctrl, &peer, message, &length); /* messages from peers come too late */
     }
 }
 
@@ -62,14 +62,14 @@ void mscclpp_fabric_progress_all(void)
 {
     mscclpp_fabric_t *fabric;
 
-    /* Another thread serves them all just as well. */
+    /* If another thread holds the lock, it serves all fabrics. */
     if (__atomic_load_n(&list_first, __ATOMIC_RELAXED) == NULL || pthread_mutex_trylock(&list_lock) != 0) {
         return;
     }
     for (fabric = list_first; fabric != NULL; fabric = fabric->next) {
         /*
-         * Whoever is in a call looks after it. Between calls peers may still wait for answers that only this process
-         * can give. A failure is kept for the next call.
+         * A thread in a call progresses its own fabric. Between calls peers may still wait for answers that only this
+         * process can give. A failure is reported by the next call.
          */
         if (__atomic_load_n(&fabric->failed, __ATOMIC_ACQUIRE)) {
             move_notices(fabric);
@@ -81,8 +81,8 @@ void mscclpp_fabric_progress_all(void)
 }
 
 /*
- * What the last calls have sent must arrive before the connections end, which give up what is under way. Peers that do
- * nothing for so long have what they need in their network at least.
+ * Waits until the data of the last calls have arrived, because closing the connections drops data in flight. If peers
+ * do nothing for DELIVERY_SECONDS, the data have at least reached their network by then.
  */
 static void await_delivery(mscclpp_fabric_t *fabric)
 {
@@ -163,7 +163,7 @@ void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric)
     }
 }
 
-/* The proxy's own failure tells the kernel; here it becomes that of the call. */
+/* If the proxy fails, it tells the kernel itself. Here its failure becomes that of the call. */
 static mscclpp_status_t pump(void *context)
 {
     const mscclpp_fabric_t *fabric = context;
@@ -173,9 +173,9 @@ static mscclpp_status_t pump(void *context)
 }
 
 /*
- * The peers wait for what has been pushed, and this rank may not come back to the library for a long time: so it stays
- * until the network has it. That it has arrived need not be known. The kernels' own protocol says when the places it is
- * read from may be written again, and what is lost on the way breaks the connection, which the next call finds.
+ * Waits until the network has all pushed data. Peers wait for these data, and this rank may not come back to the
+ * library for a long time. The arrival need not be known: the kernels' protocol says when the source may be
+ * overwritten, and a loss breaks the connection, which the next call reports.
  */
 static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
 {
@@ -210,7 +210,7 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     memcpy(kernel_args->mapped, fabric->mapped, sizeof(kernel_args->mapped));
 }
 
-/* Counts the signals of each node that an all-reduce without packets takes. */
+/* Counts the signals that an all-reduce without packets receives from each node. */
 static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
     const uint32_t pattern = choice->algo->pattern, nodes = (uint32_t)fabric->nodes.count;
@@ -227,7 +227,7 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
     }
 }
 
-/* Nobody waits for the kernel, so the proxy's thread serves it to its end. */
+/* Queues a kernel that no host waits for. The proxy's thread serves it until it ends. */
 static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                 const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -236,7 +236,7 @@ static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *
     return status == MSCCLPP_OK ? mscclpp_runner_launch(fabric->runner, stream, launch, what) : status;
 }
 
-/* A call whose kernel has the proxy work. The caller says when the fabric is in no call any more. */
+/* Runs a call whose kernel uses the proxy. The caller has to clear in_call afterwards. */
 static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, const char *what,
                                        uint64_t bytes)
 {
@@ -258,7 +258,7 @@ static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_d
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
-    /* Its kernel asks the proxy for nothing. What earlier calls have left to that, the progress of all fabrics does. */
+    /* The kernel does not use the proxy. mscclpp_fabric_progress_all completes what earlier calls have left to it. */
     const bool stored = fabric->maps && choice->epochs != 0;
     mscclpp_dev_nodes_args_t kernel_args;
     mscclpp_dev_launch_t launch;
@@ -295,7 +295,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     return status;
 }
 
-/* Which ranks are where, and in what number. */
+/* Fills in each rank's node, and its index within the node. */
 static void fill_places(const mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
 {
     uint8_t members[MSCCLPP_DEV_MAX_RANKS] = {0};
@@ -338,7 +338,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_l
     return status;
 }
 
-/* A kernel that meets all other ranks, and leaves what it combines, the node's own packets, as it is: nothing. */
+/* Meets all ranks by a small all-reduce in place on the packet area, which is clear, so the sum leaves it as it is. */
 static mscclpp_status_t meet_nodes(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol)
 {
     mscclpp_select_input_t input;
@@ -367,7 +367,7 @@ static mscclpp_status_t meet_nodes(mscclpp_fabric_t *fabric, const mscclpp_proto
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                       mscclpp_gpu_stream_t *stream)
 {
-    /* Packets order nothing but themselves: only a signal after them says that no put of them is under way. */
+    /* Packets are not ordered with other data. Only a signal after them shows that no put of packets is in flight. */
     mscclpp_status_t status = meet_nodes(fabric, protocol);
     uint64_t size;
     void *zeros;

@@ -1,6 +1,6 @@
 /*
- * How a fabric comes about, in steps that all ranks take together and that all of them end alike: whatever a rank
- * lacks, it goes on exchanging until the vote. Ranks that own no shard vote as well.
+ * Creation of a fabric, in steps that all ranks take together, each with the same result on all ranks. A rank that
+ * lacks something still takes part in every exchange until the vote. Ranks that own no shard vote as well.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 #include "mca/common/base/log.h"
 #include "mca/common/oob/vote.h"
 
-/* Where slots begin, if they are not smaller than that. */
+/* The alignment of slots, unless they are smaller. */
 #define SLOT_ALIGN ((uint64_t)256)
 
-/* How to reach a rank; addresses of all nodes' connections follow. */
+/* How to reach a rank. The addresses of its connections to all nodes follow. */
 typedef struct {
-    uint64_t packets; /* 0: its transport cannot carry them */
+    uint64_t packets; /* 0: its transport cannot carry packets */
     uint64_t key_length;
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
 } reach_t;
@@ -57,9 +57,9 @@ static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_transp
 }
 
 /*
- * Tokens and slots lie together, both in device memory or both in the host's: a signal in one kind of memory would say
- * nothing of data that takes another way into the other kind. Device memory where the transport can do both, unless it
- * is the CPU that moves bytes.
+ * Puts tokens and slots in the same kind of memory, device or host. A signal in one kind would say nothing about data
+ * that take another path into the other kind. Takes device memory if the transport supports it for both, unless the CPU
+ * moves the bytes.
  */
 static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
 {
@@ -106,14 +106,14 @@ static void note_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, con
         fabric->lacks_descriptors || (vote->status == MSCCLPP_ERR_NO_DESCRIPTORS && vote->culprit == oob->rank);
 }
 
-/* A transport, or a kind of memory that not all of them can have. */
+/* True if the user asks for one transport, or for a kind of memory that not all transports support. */
 static bool is_asked_for(const mscclpp_fabric_t *fabric)
 {
     return (strcmp(fabric->config.transport, "auto") != 0 && strcmp(fabric->config.transport, "network") != 0) ||
            strcmp(fabric->config.exchange_memory, "auto") != 0;
 }
 
-/* The first one from number *next_p on; *next_p: the one behind it. */
+/* Chooses the first transport, from number *next_p on, that all ranks can use. *next_p becomes the number after it. */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
 {
     static bool told;
@@ -148,7 +148,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
         mscclpp_warn("%s: rank %d: a transport between nodes: %s: device buffers are staged", oob->label, oob->rank,
                      mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
     }
-    /* What was asked for by name, and is not to be had, is said aloud, once a process. */
+    /* If the user has asked for it by name, warn, but only once per process. */
     aloud = is_asked_for(fabric) && oob->rank == 0 && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED);
     mscclpp_log(aloud ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                 "%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s, "
@@ -157,7 +157,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* The area of slots, and this rank's halves of the connections. */
+/* Creates the area of slots and this rank's ends of the connections. */
 static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, address_t *addresses)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
@@ -186,7 +186,7 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, addres
     return status;
 }
 
-/* Ranks that own no shard have no say in it. */
+/* True if the transports of all ranks carry packets. Ranks that own no shard do not prevent it. */
 static bool all_take_packets(const char *all, int ranks, size_t size)
 {
     bool good = true;
@@ -222,7 +222,7 @@ static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const char *all, size_t
     return status;
 }
 
-/* True if kernels reach the slots for packets of all other nodes; what signals order is left to the proxy. */
+/* True if kernels reach the packet slots of all other nodes. Data ordered by signals still go through the proxy. */
 static bool map_packets(mscclpp_fabric_t *fabric)
 {
     const uint64_t length = fabric->area_size - fabric->packets_offset;
@@ -244,7 +244,7 @@ static bool map_packets(mscclpp_fabric_t *fabric)
     return status == MSCCLPP_OK;
 }
 
-/* Each rank decides for itself, as receivers do not see the difference. */
+/* Each rank decides by itself, because receivers see no difference. */
 static void choose_stores(mscclpp_fabric_t *fabric, bool tell)
 {
     fabric->maps = fabric->packets && map_packets(fabric);
@@ -254,7 +254,7 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool tell)
     }
 }
 
-/* Other transports may be left if this one fails. */
+/* If this transport fails, others may be left to try. */
 static mscclpp_status_t agree_on_connection(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, mscclpp_status_t mine)
 {
     mscclpp_vote_t vote;
@@ -300,7 +300,7 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
     return status;
 }
 
-/* Whether ranks reach one another is known only once they have tried; if not, there may be another way. */
+/* Chooses a transport and connects. Ranks that cannot reach one another try the next transport. */
 static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status;
@@ -317,7 +317,7 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
     return status;
 }
 
-/* Of what the user gives an eighth is for packets; they are for small messages. */
+/* Divides the area. Packets get an eighth of coll_mscclpp_exchange_size, since they are for small messages. */
 static void cut_area(mscclpp_fabric_t *fabric)
 {
     const uint64_t packets = fabric->config.exchange_size / 8, rest = fabric->config.exchange_size - packets;
@@ -326,7 +326,7 @@ static void cut_area(mscclpp_fabric_t *fabric)
     const uint64_t grain = rest / slots < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
     const uint64_t size = rest / slots / grain * grain, units = packets / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
 
-    /* So many nodes that not even a unit is left for each: a unit is what it takes. */
+    /* With so many nodes that a slot would get less than a unit, the area becomes larger than the user asked for. */
     fabric->slot_size = size < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT : size;
     fabric->packets_offset = slots * fabric->slot_size;
     fabric->packet_units = units == 0 ? 1 : units;

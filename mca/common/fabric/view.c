@@ -1,4 +1,4 @@
-/* Which nodes have sent nothing yet, as the host of a waiting rank sees it. */
+/* Finds which nodes have sent nothing yet, for messages of a waiting rank. */
 #include "mca/common/base/clock.h"
 #include "mca/common/fabric/internal.h"
 
@@ -10,7 +10,7 @@ static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
     return (uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)fabric->nodes.count * sizeof(uint64_t);
 }
 
-/* All that takes a while, or may wait for kernels, before there are any. */
+/* Does everything that is slow, or may wait for kernels, before there are kernels. */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status;
@@ -42,8 +42,7 @@ void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
 }
 
 /*
- * The tokens: where they lie in device memory, as they were not long ago, or NULL if they have not been looked at in
- * this call.
+ * Returns the tokens. If they are in device memory, returns a recent copy, or NULL if none was made in this call.
  */
 static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
 {
@@ -72,7 +71,7 @@ static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
     return fabric->viewed ? fabric->view : NULL;
 }
 
-/* How many signals have come from a node. */
+/* The number of signals that have come from a node. */
 static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *tokens, int node)
 {
     uint64_t sum = 0;
@@ -86,8 +85,8 @@ static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *to
 }
 
 /*
- * True if a packet of the call in hand has come from a node: the first ones of a block lie at the start of its slots,
- * and flags count up.
+ * True if a packet of the current call has come from a node. The first packets are at the start of its slots, and flags
+ * only increase.
  */
 static bool has_packets(const mscclpp_fabric_t *fabric, int node)
 {

@@ -1,4 +1,4 @@
-/* What ranks of a node say on the board of the call that they are in. */
+/* What the ranks of a node publish on the board about their current calls. */
 #include "mca/common/group/group.h"
 
 const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *word, int rank)
@@ -43,8 +43,8 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
 }
 
 /*
- * A word of a later call says that somebody has left this one without this rank, which only a call on host buffers lets
- * it do.
+ * True if the word says that call `call` is on device buffers. A word of a later call means that a rank has left this
+ * call without waiting for this rank. That is possible only on host buffers.
  */
 static bool decided_on(uint64_t word, uint64_t call)
 {

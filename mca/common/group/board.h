@@ -1,7 +1,7 @@
 /*
- * A team's board: node-shared memory in which the hosts of its ranks tell one another what they are about to
- * do, exchange handles of user buffers, vote, report failures and count who has let go. One line a rank, written by
- * that rank alone; every word is published with release and read with acquire.
+ * A team's board: shared memory through which the hosts of a node's ranks communicate. They announce their calls,
+ * exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each rank has
+ * one line, and writes only that one, except for `decided`. Every word is stored with release and loaded with acquire.
  */
 #ifndef MCA_COMMON_GROUP_BOARD_H
 #define MCA_COMMON_GROUP_BOARD_H
@@ -15,13 +15,16 @@
 #include "mca/common/base/shmseg.h"
 #include "mca/common/gpu/gpu.h"
 
-/* Of the blocks of a rank: not all are runs of one length and distance each; or they are, with holes or without. */
+/*
+ * Layout of a rank's blocks. NO_RUNS: some block does not consist of runs of equal length at equal distances. HOLES,
+ * DENSE: all blocks do, with or without holes between the runs.
+ */
 enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
 
-/* What a rank asks of a call, which has to be equal on all ranks, in one word. */
+/* The arguments of a call that must be equal on all ranks, packed into one word. */
 typedef uint64_t mscclpp_board_asked_t;
 
-/* `bytes` 0: ranks have different ones. `root` 0 where there is none. */
+/* `bytes` is 0 if ranks pass different sizes. `root` is 0 if the collective has none. */
 static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int root, uint64_t bytes,
                                                       mscclpp_dtype_t dtype, mscclpp_op_t op)
 {
@@ -39,50 +42,51 @@ typedef struct {
     mscclpp_board_asked_t asked;
     mscclpp_gpu_handle_t in;
     mscclpp_gpu_handle_t out;
-    uint32_t exportable; /* 0: the handles mean nothing, and the call goes through the scratch */
+    uint32_t exportable; /* 0: the handles are not valid, and the call goes through the scratch */
     uint32_t in_place;   /* `out` is the same allocation and offset as `in` */
-    uint32_t has_in;     /* of collectives other than all-reduce: 0 if the rank lets nobody use its `in` */
-    uint32_t has_out;    /* likewise */
+    uint32_t has_in;     /* for collectives other than all-reduce: 0 if no peer uses this rank's `in` */
+    uint32_t has_out;    /* the same for `out` */
     uint64_t most;       /* bytes of the largest block that the rank sends or receives */
     uint32_t strided;    /* MSCCLPP_CONTROL_NO_RUNS and so on */
 } mscclpp_board_buffers_t;
 
 /*
- * The handles of two exchanges alternate. A rank publishes exchange k + 1 only after it has seen every vote on k, and a
- * peer votes on k only after it has read all handles of k, so no set is written while somebody reads it.
+ * One rank's line. Consecutive exchanges alternate between two sets of handles. A rank publishes exchange k + 1 only
+ * after it has seen every vote on k, and a peer votes on k only after it has read all handles of k. So no set is
+ * written while a peer reads it.
  */
 typedef struct {
-    uint64_t call; /* number of the call in hand, times 4, plus mscclpp_call_kind_t */
+    uint64_t call; /* 4 * the number of the current call + mscclpp_call_kind_t */
     /*
-     * Of that call, if it is one on device buffers, and in the other one of the call before: who waits in a call looks
-     * at peers that may be in the next one already.
+     * Arguments of the current call, if it is on device buffers, at index `call % 2`. The other element belongs to the
+     * call before: a rank that waits in a call compares arguments with peers that may be in the next call already.
      */
     mscclpp_board_asked_t asked[2];
     /*
-     * Of rank 0's line alone, and written by any: number and kind, as in `call`, of the last call whose way somebody
-     * has decided; see mscclpp_team_decide.
+     * Used in rank 0's line only, and written by any rank: number and kind, as in `call`, of the last call that a rank
+     * has decided on; see mscclpp_team_decide.
      */
     uint64_t decided;
-    uint64_t published; /* the last exchange whose handles are there */
-    uint64_t voted;     /* the last exchange voted on, times 2, plus 1 for yes */
-    uint64_t failure;   /* 0, or call number times 256 plus the negated status of the failed call */
-    uint64_t closed;    /* 1 once this rank holds no mapping of its peers any more */
-    uint64_t arrived; /* 2 * the last meeting after which a launch is all that is left to do, + 1 if it needs no room */
-    uint64_t room[2]; /* 2 * the last step of finding room, + 1 for room; see group/meeting.c */
-    uint64_t met;     /* meetings of the hosts so far */
-    uint64_t absent;  /* ranks of other nodes that the call in hand has heard nothing from, one bit each */
+    uint64_t published; /* the last exchange whose handles are published */
+    uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
+    uint64_t failure;   /* 0, or 256 * the number of the failed call + its negated status */
+    uint64_t closed;    /* 1 once this rank has closed all mappings of its peers' memory */
+    uint64_t arrived;   /* 2 * the last meeting before a launch, + 1 if this rank needs no room; see group/meeting.c */
+    uint64_t room[2];   /* 2 * the last step of finding room, + 1 for room; see group/meeting.c */
+    uint64_t met;       /* meetings of the hosts so far */
+    uint64_t absent;    /* ranks of other nodes that have sent nothing in the current call, one bit each */
     /* Chunks of all calls by copy engines so far; see engine.h. */
     struct {
-        uint64_t sent;     /* operands of this rank, with which its engines have reached all peers */
-        uint64_t reduced;  /* of the own shards */
-        uint64_t returned; /* results, likewise; said at the end of a call */
+        uint64_t sent;     /* operand chunks that this rank's engines have delivered to all peers */
+        uint64_t reduced;  /* chunks of this rank's shards that are reduced */
+        uint64_t returned; /* result chunks delivered to all peers; updated at the end of a call */
     } engine;
     mscclpp_board_buffers_t buffers[2];
 } __attribute__((aligned(64))) mscclpp_board_line_t;
 
 /*
- * Behind the lines of n ranks lie, for either of two exchanges, n lists of n blocks: where in its output each rank
- * wants the block of each other one.
+ * The lines of n ranks are followed by n lists of n entries, for each of two alternating exchanges. A rank's list says
+ * where in its output it wants each peer's block.
  */
 static inline size_t mscclpp_board_size(int ranks)
 {

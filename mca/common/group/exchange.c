@@ -1,4 +1,5 @@
-/* Exchange of user buffers between the hosts of a team's ranks, just before a launch that reads and writes them all. */
+/* Exchange of handles of user buffers between the hosts, just before a launch that accesses the buffers of all ranks.
+ */
 #include <stdlib.h>
 #include <string.h>
 

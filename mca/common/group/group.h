@@ -1,6 +1,7 @@
 /*
- * The ranks of one node as their hosts see one another: the board that they write to, control messages, and waits that
- * end with an error where one of them fails, does not come or does something else.
+ * A group: the ranks of a team that are on one node. Their hosts communicate through a board in shared memory and
+ * through control messages. A wait for another rank ends with an error if that rank fails, is late, or makes a
+ * different call.
  */
 #ifndef MCA_COMMON_GROUP_GROUP_H
 #define MCA_COMMON_GROUP_GROUP_H
@@ -14,79 +15,79 @@
 #include "mca/common/group/board.h"
 #include "mca/common/oob/oob.h"
 
-/* What a rank has said of one of its calls. */
+/* What a rank has told the others about one of its calls. */
 typedef struct {
     uint64_t call;
     int rank; /* as the communicator numbers it; -1: nobody has said anything */
     mscclpp_status_t status;
 } mscclpp_group_notice_t;
 
-/* What control messages have said so far. */
+/* What this rank has learned from control messages so far. */
 typedef struct {
-    pthread_mutex_t lock;          /* a rank in a call on host buffers is looked after by any thread */
-    mscclpp_group_notice_t failed; /* the first to fail */
-    mscclpp_group_notice_t waits;  /* the last to wait in a call on device buffers */
-    mscclpp_group_notice_t host;   /* the last to pass host buffers while others waited */
-    uint64_t told;                 /* the last call on host buffers that other nodes were told of */
-    uint64_t asked;                /* the last call in which they were told of a wait; of the call's own thread */
+    pthread_mutex_t lock;          /* any thread may handle a call on host buffers */
+    mscclpp_group_notice_t failed; /* the first rank that failed */
+    mscclpp_group_notice_t waits;  /* the last rank that waited in a call on device buffers */
+    mscclpp_group_notice_t host;   /* the last rank that passed host buffers while others waited */
+    uint64_t told;                 /* the last call on host buffers that other nodes were told about */
+    uint64_t asked;                /* the last call whose wait they were told about; only the call's thread uses it */
 } mscclpp_group_notices_t;
 
 typedef struct {
     mscclpp_oob_t oob;
-    int rank; /* among the ranks of the node, as is every index below */
+    int rank; /* within the node, as is every index below */
     int size;
-    int members[MSCCLPP_DEV_MAX_RANKS]; /* the ranks of the node, as the communicator numbers them, for messages */
-    int *leaders; /* the first rank of each other node, as the communicator numbers it; behind the team */
+    int members[MSCCLPP_DEV_MAX_RANKS]; /* the node's ranks in the communicator, for messages */
+    int *leaders; /* the first rank of each other node, in the communicator; allocated with the team */
     int leader_count;
     bool on_twin;
     bool traced;    /* a tool watches the kernels of this rank */
-    double timeout; /* seconds, this rank's own; 0: none */
+    double timeout; /* seconds; may differ between ranks; 0: none */
     double warn_after;
-    bool probing;         /* a wait that ends early is no error */
+    bool probing;         /* a wait that times out is no error */
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
-    uint64_t id;          /* equal on all ranks, unlike that of any other team of theirs */
-    mscclpp_ctrl_t *ctrl; /* NULL: none; with all ranks of the communicator */
+    uint64_t id;          /* of the team: equal on all its ranks, and unique among their teams */
+    mscclpp_ctrl_t *ctrl; /* connects all ranks of the communicator; NULL: none */
     mscclpp_group_notices_t notices;
     mscclpp_shmseg_t *board_segment;
-    mscclpp_board_line_t *board; /* one line a rank */
+    mscclpp_board_line_t *board; /* one line per rank */
     bool broken;
-    bool peer_failed;            /* the cause lies with a peer, which has told all others */
-    uint64_t call;               /* number of the call in hand, for messages */
-    const char *collective;      /* what it is, likewise */
-    mscclpp_board_asked_t asked; /* by that call */
-    bool checks_calls;           /* somebody has compared the arguments of all ranks before the call */
+    bool peer_failed;            /* a peer caused the failure, and has told all other ranks */
+    uint64_t call;               /* the number of the current call, for messages */
+    const char *collective;      /* the name of its collective, for messages */
+    mscclpp_board_asked_t asked; /* the arguments of the current call */
+    bool checks_calls;           /* the caller compares the arguments of all ranks before each call */
     uint64_t exchanges;
     uint64_t meetings;
-    uint64_t arrivals;              /* meetings before a launch, equal on all ranks */
-    uint64_t steps;                 /* of finding room, likewise */
-    mscclpp_admission_t *admission; /* NULL: other threads of this rank start no kernels, so there is always room */
-    bool has_room;                  /* for the task in hand */
+    uint64_t arrivals;              /* meetings before a launch; equal on all ranks */
+    uint64_t steps;                 /* steps of finding room; equal on all ranks */
+    mscclpp_admission_t *admission; /* NULL: no other thread starts kernels, so there is always room */
+    bool has_room;                  /* this rank holds room for the current task */
     bool spans;                     /* there are other nodes */
 
     /*
-     * Ranks of other nodes that have sent nothing in the call in hand, one bit each; `may_ask`: the GPU's runtime may
-     * be called. NULL: there are no other nodes.
+     * Returns the ranks of other nodes that have sent nothing in the current call, one bit each. `may_ask`: it may call
+     * the GPU runtime. NULL: there are no other nodes.
      */
     uint64_t (*find_absent)(void *context, bool may_ask);
     void *absent_context;
 } mscclpp_group_t;
 
 /*
- * A wait of the host: every turn moves the embedding runtime on; now and then it looks for failures of peers, mixtures
- * of buffers, revocation and the deadline.
+ * A wait of the host. Every turn progresses the embedding runtime. Some turns also check for failures of peers, mixed
+ * kinds of buffers, revocation and the deadline.
  */
 typedef struct {
     mscclpp_group_t *group;
     const char *what; /* for messages, such as "kernel oneshot" */
     uint64_t bytes;
-    const uint64_t *words; /* NULL, or a word of every rank's control line that must reach `target`: names the late */
+    const uint64_t *words; /* this rank's board word, awaited on all ranks, to name late ranks by; NULL: none */
     uint64_t target;
     uint32_t turns;
     double started;
-    double last_turn; /* in a fiber */
+    double last_turn; /* when it was, if in a fiber */
     double next_check;
     bool warned;
-    bool pumped; /* a kernel waits for what this thread moves on */
+    bool pumped; /* a kernel depends on the progress that this thread makes */
 } mscclpp_group_wait_t;
 
 /* board.c: see mca/common/team/team.h. */
@@ -102,71 +103,82 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
 void mscclpp_group_notices_init(mscclpp_group_t *group);
 void mscclpp_group_notices_fini(mscclpp_group_t *group);
 
-/* Takes what has come, and yields the first failure of a peer and the last call in which one passed host buffers. */
+/*
+ * Receives all pending notices. Returns the first failure of a peer, and the last call in which a peer passed host
+ * buffers while others waited.
+ */
 void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *failed_p,
                                 mscclpp_group_notice_t *host_p);
 
-/* Another rank has passed host buffers in the call in hand; a failure that is told from now on names it. */
+/* Notes that another rank has passed host buffers in the current call. Failures reported from now on name that rank. */
 void mscclpp_group_note_host(mscclpp_group_t *group, int rank);
 
-/* Tells all ranks that the call in hand failed on this one. */
+/* Tells all ranks that the current call has failed on this rank. */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status);
 
-/* Tells the other nodes, once a call, that this rank waits in the call in hand. */
+/* On the node's first rank: tells the other nodes, once per call, that it waits in the current call. */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group);
 
 /*
- * For a rank that has been in call `call` on host buffers for long: a rank of any node that passed device buffers in
- * it, or -1 as long as none is known. Ranks of other nodes then learn of this one. From any thread; never waits.
+ * For a rank that has been in call `call` on host buffers for a long time. Returns a rank of any node that passed
+ * device buffers in this call, or -1 while none is known. If one is found, ranks of other nodes are told about this
+ * rank. Thread-safe; never waits.
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call);
 
 /* wait.c */
 void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes);
 
-/* Logs that what two ranks ask of the call in hand differs. The error of such a call. */
+/* Logs that the arguments of two ranks differ in the current call. Returns the error for such a call. */
 mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_board_asked_t asked);
 
-/* Moves the embedding runtime on; or, in a fiber, goes back to whoever does. */
+/* Progresses the embedding runtime. In a fiber, yields to the thread's main flow, which does so. */
 void mscclpp_group_progress(const mscclpp_group_t *group);
 
-/* One turn. Anything but MSCCLPP_OK is the reason to give up, already logged; the team is not yet marked as broken. */
+/*
+ * Makes one turn of a wait. Any status but MSCCLPP_OK means that the wait has failed: the reason is logged, but the
+ * team is not marked as broken yet.
+ */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait);
 
 /*
- * The GPU's runtime may let a thread wait while another one frees memory, which waits for kernels; and those of a team
- * with a pump wait for this thread. compute-sanitizer does work of its own on the device before it lets an answer
- * through, while which kernels of other ranks of the process do not begin. So the runtime is asked about kernels that
- * wait for other ranks only when something seems to be wrong: true then, or where there is neither a pump nor a tool.
+ * True if the wait may ask the GPU runtime about a kernel that waits for other ranks. Such a question may deadlock in
+ * two cases, where it is asked only after a long wait, when something seems to be wrong:
+ * - The team has a pump. The runtime may block this thread while another thread frees memory, which waits for kernels,
+ *   and those kernels wait for this thread.
+ * - A tool watches the kernels. compute-sanitizer does work of its own on the device before it answers, and kernels of
+ *   other ranks of the process do not start meanwhile.
  */
 bool mscclpp_group_may_ask(const mscclpp_group_wait_t *wait);
 
-/* The word of another rank's control line that corresponds to `word` of this rank's. */
+/* Returns the word of another rank's board line that corresponds to `word` of this rank's line. */
 const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64_t *word, int rank);
 
-/* Waits until the same word of every rank's control line is at least `target` (`word`: this rank's own). */
+/* Waits until a word is at least `target` on every rank's board line. `word` is the one of this rank's line. */
 mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                           const uint64_t *word, uint64_t target);
 
-/* The same as a part of a longer wait, which goes on. */
+/* The same, as a part of a longer wait with one deadline. */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target);
 
-/* Tells the peers, unless the failure is one of theirs, that the call in hand has failed. */
+/* Tells the peers that the current call has failed, unless a peer caused the failure. */
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
 
 /*
- * meeting.c: where ranks meet before a launch, in this call (`early`) or in all (`meet_first`), waits for all of them,
- * and with `meet_first` for room for the kernels of all; to be called when nothing that could wait for another kernel
- * is left to do. Between nodes there are no threads that could start other kernels, so those of a node do without room.
- * Room that was found is this rank's until it gives it back, whatever the status.
+ * meeting.c: if ranks have to meet before this launch (`early`) or before every launch (`meet_first`), waits for all
+ * ranks of the node. With `meet_first` it also waits for room for the kernels of all of them. Call it last before the
+ * launch, when nothing is left to do that could wait for another kernel. A team that spans nodes needs no room, since
+ * none of its ranks has threads that could start other kernels. Whatever the status, the rank keeps room that it got
+ * until it gives it back.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
 void mscclpp_group_give_room(mscclpp_group_t *group);
 
 /*
- * exchange.c: one exchange between the hosts, in three steps that all ranks go through. `begin` yields this
- * rank's set of handles, to be filled in; `meet` waits for those of all ranks, which `exchanged` then yields until
- * `end`, which also tells all ranks whether all of them say yes.
+ * exchange.c: one exchange of handles between the hosts, in three steps that all ranks take:
+ * - `begin` returns this rank's set of handles, which the caller fills in.
+ * - `meet` publishes that set and waits for the sets of all ranks. From then on, until `end`, `exchanged` returns them.
+ * - `end` votes: *all_p is true if all ranks passed `yes`.
  */
 mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group);
 mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes);
@@ -174,7 +186,9 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p);
 
-/* Logs, and yields the error, if what the ranks ask of the call differs. All ranks see what all ask, so they end alike.
+/*
+ * Compares the arguments of all ranks. If they differ, logs it and returns the error. All ranks see the same arguments,
+ * so they all return the same status.
  */
 mscclpp_status_t mscclpp_group_compare_asked(const mscclpp_group_t *group);
 

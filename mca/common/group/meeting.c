@@ -1,15 +1,15 @@
-/* Meetings of a team's ranks before a launch, with room for the kernels of all. */
+/* Meetings of a team's ranks before a launch, where all ranks have to get room for their kernels. */
 #include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
-/* Nanoseconds between two looks, and how many an attempt to find room takes at most. */
+/* Nanoseconds between two looks, and the most looks of one attempt to find room. */
 #define PAUSE 20000
 #define PAUSES 32
 
 /*
- * What an attempt to find room is worth, where draws go up to 2^32: after 64 of them a meeting comes before any new
- * one. The difference between two meetings stays what it is, however long both have to wait.
+ * How much an attempt to find room advances a meeting in the queue. Random keys go up to 2^32, so after 64 attempts a
+ * meeting comes before every new one. Two meetings that make the same attempts keep their distance.
  */
 #define ATTEMPT_BONUS (UINT64_C(1) << 26)
 
@@ -28,8 +28,9 @@ static bool all_have_room(const mscclpp_group_t *group, const uint64_t *word)
 }
 
 /*
- * Where a meeting stands among those that want room, equal on all ranks: by chance, and sooner with each attempt. Two
- * that stood equal would be let in differently by different processes, and both wait on.
+ * The key of a meeting in the queue for room; equal on all ranks. It is random and decreases with each attempt. Random
+ * keys are hardly ever equal. Processes could admit two meetings with equal keys in different orders, and then neither
+ * would get room everywhere.
  */
 static uint64_t place_in_queue(const mscclpp_group_t *group, uint64_t attempt)
 {
@@ -47,7 +48,7 @@ static void pause_briefly(void)
     }
 }
 
-/* Until no other team of this process comes before this one. */
+/* Waits until no other team of this process comes before this one. */
 static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
                                    const mscclpp_admission_guest_t *guest)
 {
@@ -61,8 +62,8 @@ static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t 
 }
 
 /*
- * True if the team has room in this process. Without `patience` it has to be free now; with it, it is waited for, but
- * not for long: where processes have let different teams in, somebody has to give way. `guest` NULL: there is always
+ * True if the team gets room in this process. Without `patience`, room must be free now. With it, waits for room, but
+ * not for long: if processes have admitted different teams, some team has to give way. `guest` NULL: there is always
  * room.
  */
 static bool try_for_room(mscclpp_group_t *group, const mscclpp_admission_guest_t *guest, bool patience)
@@ -81,9 +82,10 @@ static bool try_for_room(mscclpp_group_t *group, const mscclpp_admission_guest_t
 }
 
 /*
- * Tells the other ranks that this one has room, or has come so far, and waits for what they say; *all_p: all have. A
- * word holds the number of the step twice, plus 1 for room. Two words alternate, because a rank that knows the result
- * of a step may write that of the next one while others still read, but not that after it.
+ * Tells the other ranks that this rank has reached the step, and whether it has room. Waits until all have told.
+ * *all_p: all have room. A word holds 2 * the number of the step, + 1 for room. Steps alternate between two words: a
+ * rank that knows the result of a step may publish the next step while others still read this one. It cannot get two
+ * steps ahead.
  */
 static mscclpp_status_t step(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool room, bool *all_p)
 {
@@ -100,15 +102,16 @@ static mscclpp_status_t step(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
 }
 
 /*
- * All ranks are there, and try to have room, all at once. If there is none at first, each waits, with room of its own
- * left to others, until it is the team's turn in its process; teams have one order everywhere, so that of the first one
- * comes. Whose turn it was may still have changed meanwhile: then they try again.
+ * Finds room on all ranks, which have all arrived. They try to take room at the same time. If one of them fails, each
+ * rank gives back its own room and waits until the team is first in the queue of its process. The order of teams is the
+ * same in all processes, so the first team of all gets its turn everywhere. If the order has changed before all ranks
+ * have taken room, they try again.
  */
 static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes)
 {
     mscclpp_admission_guest_t place, *guest = group->admission != NULL ? &place : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
-    mscclpp_group_wait_t wait; /* one deadline for all attempts, each of which may be brief */
+    mscclpp_group_wait_t wait; /* one deadline for all attempts, as each may be brief */
     bool all = false;
     uint64_t attempt;
 
@@ -145,7 +148,8 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     if (!group->meet_first && !early) {
         return MSCCLPP_OK;
     }
-    /* Room is not taken before all are there: who comes late may wait for another thread, and that one for room. */
+    /* Room is taken only after all ranks have arrived: a late rank may wait for another thread, which waits for room.
+     */
     mscclpp_board_store(word, 2 * ++group->arrivals + (group->admission == NULL));
     status = mscclpp_group_wait_words(group, "arrival of all ranks", bytes, word, 2 * group->arrivals);
     if (status == MSCCLPP_OK && group->meet_first && !group->spans && !all_have_room(group, word)) {

@@ -1,16 +1,16 @@
 /*
- * What ranks tell one another by control messages: that their calls failed; and, since the board shows each
- * node its own ranks only, who passes device buffers and who host buffers where ranks of other nodes wait for long.
+ * Notices that ranks send by control messages. They report failed calls. They also reveal a mixture of host and device
+ * buffers between nodes, as the board shows each node only its own ranks.
  *
- * A node's first rank that waits in a device call says so to the first rank of each other node. Where that one, too, is
- * in a device call, a mixture within its node is seen there. Where it passed host buffers, whatever looks for mixtures
- * on its side finds the message and answers all other nodes.
+ * When the first rank of a node waits long in a call on device buffers, it tells the first rank of each other node. If
+ * the receiver is in a call on device buffers too, it finds a mixture within its node on its own board. If the receiver
+ * passed host buffers, its search for mixtures finds the notice and answers all ranks.
  */
 #include "mca/common/group/group.h"
 
 #include <string.h>
 
-/* For notices of a failure to leave: this rank may not come back to the library. */
+/* Seconds for notices of a failure to be sent, as this rank may never come back to the library. */
 #define TELL_SECONDS 0.5
 
 typedef enum {
@@ -19,13 +19,13 @@ typedef enum {
     NOTICE_MIXED = 3   /* the sender passed host buffers while others wait */
 } notice_kind_t;
 
-/* As it travels. */
+/* The message. */
 typedef struct {
     uint64_t call;
-    int32_t status; /* of NOTICE_FAILED; else nothing */
-    int32_t rank;   /* the sender, as the communicator numbers it */
+    int32_t status; /* for NOTICE_FAILED only */
+    int32_t rank;   /* the sender's rank in the communicator */
     uint32_t kind;
-    int32_t host_rank; /* one that passed host buffers in that call; -1: none is known */
+    int32_t host_rank; /* a rank that passed host buffers in this call; -1: none is known */
 } notice_t;
 
 _Static_assert(sizeof(notice_t) <= MSCCLPP_CTRL_MESSAGE_MAX, "a notice fits a control message");
@@ -44,7 +44,7 @@ void mscclpp_group_notices_fini(mscclpp_group_t *group)
     pthread_mutex_destroy(&group->notices.lock);
 }
 
-/* The rank that a mixture in call `call` is known by, or -1. With the lock held. */
+/* The rank that is known to have passed host buffers in call `call`, or -1. With the lock held. */
 static int host_rank_of(const mscclpp_group_t *group, uint64_t call)
 {
     return group->notices.host.call == call ? group->notices.host.rank : -1;
@@ -159,7 +159,10 @@ int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
     mscclpp_group_notices_t *notices = &group->notices;
     int rank = mscclpp_group_find_announced(group, call, MSCCLPP_CALL_DEVICE), to;
 
-    /* A wait that holds the lock may have led here: that thread's own call is then not the one that is asked about. */
+    /*
+     * Only tries the lock, because a wait that holds it may have called this function. The thread's current call is not
+     * `call` then.
+     */
     if (rank >= 0 || group->leader_count == 0 || pthread_mutex_trylock(&notices->lock) != 0) {
         return rank;
     }

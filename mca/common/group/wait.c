@@ -1,4 +1,4 @@
-/* Waits of the host: who is late is named, and no wait lasts for ever. */
+/* Waits of the host. A wait names the ranks that are late, and ends at a deadline. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,23 +8,23 @@
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
-/* Turns between two looks at the clock. A turn of the twin gives its processor away, and may take milliseconds. */
+/* Turns between two looks at the clock. On the twin a turn yields the processor, and may take milliseconds. */
 #define LOOK_TURNS 64u
 #define TWIN_LOOK_TURNS 1u
 
-/* Seconds between two looks at what is slow to look at. */
+/* Seconds between two slow checks. */
 #define LOOK_PERIOD 1e-3
 
 /*
- * What a wait in a fiber counts of the time between two turns at most, in seconds: the application does not come to the
- * runtime meanwhile, and peers may wait for this rank rather than this rank for them.
+ * The time between two turns that a wait in a fiber counts at most, in seconds. The application may stay away from the
+ * runtime for longer. Then peers may be waiting for this rank, rather than this rank for them.
  */
 #define AWAY_MAX 1.0
 
-/* Seconds for which nobody asks the runtime about kernels that such a question may keep from ending. */
+/* Seconds of a wait before it asks the GPU runtime about kernels, if that may deadlock; see mscclpp_group_may_ask. */
 #define PATIENT_SECONDS 5.0
 
-/* Seconds of a wait after which other nodes are told of it: ordinary delays cost no messages. */
+/* Seconds of a wait after which other nodes are told about it, so that ordinary delays cost no messages. */
 #define TELL_AFTER 0.5
 
 void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes)
@@ -35,7 +35,7 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     wait->bytes = bytes;
 }
 
-/* Lists the ranks that the wait is for. */
+/* Lists the ranks that have not come yet. */
 static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -73,7 +73,7 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
     }
 }
 
-/* What messages call the wait. */
+/* Describes the wait for a message. `what`: also say what it waits for. */
 static void describe(const mscclpp_group_wait_t *wait, bool what, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -100,7 +100,7 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
     return MSCCLPP_ERR_MIXED;
 }
 
-/* Of one that a rank asks of a call, as MPI names it. */
+/* Describes the arguments of a call in MPI's terms. */
 static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
 {
     static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
@@ -135,7 +135,7 @@ static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
     const mscclpp_coll_t coll = MSCCLPP_CONTROL_ASKED_COLL(asked);
     const char *name = coll < MSCCLPP_COLL_LAST ? mscclpp_coll_name(coll) : NULL;
 
-    /* Of an all-reduce the name stands in the message already. */
+    /* The message names an all-reduce already. */
     snprintf(text, size, "%s%s%llu bytes of type %s with %s, root %d", name != NULL ? name : "",
              name != NULL ? " of " : "", (unsigned long long)MSCCLPP_CONTROL_ASKED_BYTES(asked),
              dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?",
@@ -157,7 +157,7 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
     return MSCCLPP_ERR_INVALID;
 }
 
-/* A rank of this node that is in the same call and asks something else of it. */
+/* Looks for a rank of this node that has passed other arguments in the same call. */
 static mscclpp_status_t look_for_differences(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
@@ -185,7 +185,7 @@ static mscclpp_status_t report_peer(const mscclpp_group_wait_t *wait, int rank, 
     mscclpp_error("%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->group->oob.label,
                   wait->group->collective, (unsigned long long)wait->group->call, (unsigned long long)wait->bytes,
                   wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
-    /* A mixture is an error of the program, on whichever rank it was seen first. */
+    /* Mixed buffers are an error of the program, whichever rank sees it first. */
     return status == MSCCLPP_ERR_MIXED && call == wait->group->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
 
@@ -278,7 +278,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     }
     wait->next_check = now + LOOK_PERIOD;
     if (group->find_absent != NULL) {
-        /* Those of this node that talk to no other want to know, too. */
+        /* Ranks of this node that own no shard cannot see this by themselves. */
         mscclpp_board_store(&group->board[group->rank].absent,
                             group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));
     }
@@ -339,7 +339,7 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *wh
 
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status)
 {
-    /* A peer's own failure is known to all from that peer. */
+    /* The peer that failed has told all ranks itself. */
     if (group->peer_failed) {
         return;
     }

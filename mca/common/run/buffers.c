@@ -93,7 +93,7 @@ void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **
         mscclpp_runner_hold_t *holds = realloc(runner->holds, (size_t)capacity * sizeof(*holds));
 
         if (holds == NULL) {
-            /* Mappings that are never put back stay valid, which is the safe side. */
+            /* The mappings are never put back, so they stay valid, which is safe. */
             mscclpp_warn("%s: no memory to keep count of %d mappings", runner->group->oob.label, count);
             runner->hold_last = runner->hold_count;
             return;
@@ -126,7 +126,7 @@ void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
         return;
     }
     done = mscclpp_mailbox_of(runner->mailbox, 0);
-    /* Of the operation that the first block ended last, others may be still at work. */
+    /* Block 0 has ended its last operation, but other blocks may still be working on it. */
     done = mscclpp_runner_has_ended(runner) ? runner->launches : done > 0 ? done - 1 : 0;
     for (i = 0; i < runner->hold_count; ++i) {
         if (all || runner->holds[i].launch <= done) {

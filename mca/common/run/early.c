@@ -1,11 +1,11 @@
 /*
- * Kernels that start before anybody waits for them. They wait on the device for other ranks, which may start theirs of
- * other communicators first: all that are there at once, and one of a call that somebody waits for, have to run side by
- * side, or ranks could wait for one another in a circle.
+ * Early kernels: kernels that start before anybody waits for them. They wait on the device for other ranks, which may
+ * start the kernels of other communicators first. So that ranks never wait for one another in a circle, all early
+ * kernels must be able to run at once, together with the kernel of a call that the host waits for.
  */
 #include "mca/common/run/runner.h"
 
-/* Of the blocks that surely run at once: a call that somebody waits for takes half of them. */
+/* An early kernel takes at most this part of the blocks that can run at once. A call that is waited for takes half. */
 #define PART 4u
 
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner)
@@ -13,7 +13,7 @@ uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner)
     return runner->block_limit == 0 ? 0 : runner->block_limit < PART ? 1 : runner->block_limit / PART;
 }
 
-/* Where ranks meet before each launch, kernels have room, or wait for it there. */
+/* If ranks meet before each launch, room for kernels is found there and need not be counted here. */
 static bool is_counted(const mscclpp_runner_t *runner)
 {
     return runner->block_limit != 0 && !runner->group->meet_first;

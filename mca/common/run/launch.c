@@ -1,4 +1,4 @@
-/* Launches, and the host's wait for their ends. */
+/* Starts operations and waits for their end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +10,15 @@
 #include "mca/common/run/runner.h"
 
 /*
- * Polls of the mailbox between two turns of the embedding runtime's progress: about as long as such a turn takes, so
- * that an end is seen late by a fraction of one only.
+ * Polls of the mailbox between two calls of the embedding runtime's progress. They take about as long as such a call,
+ * so that on average the end of an operation is noticed only a fraction of a call late.
  */
 #define POLLS 512u
 
-/* Before the first such turn: most small calls end within them, and the turn would make them late. */
+/* Polls before the first call of progress, which would delay small operations. Most of these end within the polls. */
 #define FIRST_POLLS 4096u
 
-/* Between two looks at whether a kernel that was rung for has left. */
+/* Polls between two checks whether a kernel that was rung has left. */
 #define MISS_POLLS 32u
 
 /* How long a kernel may take to leave once it was told to, in seconds. */
@@ -26,7 +26,7 @@
 
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner)
 {
-    /* A stream whose kernel did not end must not be lent to another team; it is lost with the failed one. */
+    /* A stream whose kernel has not ended must not go to another team. It is leaked with the failed team. */
     if (runner->stream != NULL && !runner->stuck && (runner->launches == 0 || mscclpp_runner_has_ended(runner))) {
         mscclpp_stream_put(runner->gpu, runner->device, runner->stream, mscclpp_linger_present(runner));
     }
@@ -43,7 +43,7 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner)
     return status < 0 ? status : runner->gpu->stream_sync(runner->stream);
 }
 
-/* What a launch in the caller's thread does while it waits; the first failure tells the kernel to leave. */
+/* The wait of a kernel that runs in the caller's thread (the twin). The first failure tells the kernel to leave. */
 typedef struct {
     mscclpp_runner_t *runner;
     mscclpp_group_wait_t wait;
@@ -57,7 +57,7 @@ static void inline_turn(void *context)
     if (turn->status == MSCCLPP_OK) {
         mscclpp_runner_t *runner = turn->runner;
 
-        /* The kernel knows this function by now. Others may be launched in this thread before it is gone on with. */
+        /* This kernel has the function already. Before it continues, this thread may launch kernels that must not. */
         runner->gpu->set_progress(NULL, NULL);
         turn->status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
         if (turn->status == MSCCLPP_OK) {
@@ -69,7 +69,7 @@ static void inline_turn(void *context)
     }
 }
 
-/* After the word to leave. A kernel that still does not end is left alone, and with it all that it uses. */
+/* Waits for a kernel that was told to leave. If it does not end, the runner is stuck: nothing it uses is freed. */
 static void await_leaving(mscclpp_runner_t *runner)
 {
     double until = mscclpp_now() + LEAVE_TIME;
@@ -85,7 +85,7 @@ static void await_leaving(mscclpp_runner_t *runner)
     }
 }
 
-/* Rings or launches. The twin may run all of a kernel here, in the caller's thread. */
+/* Rings or launches. The twin may run the whole kernel here, in the caller's thread. */
 static mscclpp_status_t start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
@@ -111,11 +111,11 @@ static mscclpp_status_t start(mscclpp_runner_t *runner, const mscclpp_dev_launch
     return turn.status;
 }
 
-/* A kernel that was rung for too late: the operation, which it has not begun, is started again. */
+/* The doorbell came too late: the kernel has left without beginning the operation. Starts the operation again. */
 static mscclpp_status_t start_again(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
     --runner->launches;
-    runner->tellers = 1; /* those before it have ended, whoever told of the last one */
+    runner->tellers = 1; /* all operations before it have ended, so one block's word is enough */
     return start(runner, launch, what);
 }
 
@@ -137,7 +137,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
             status = runner->pump(runner->pump_context);
         }
         if (status != MSCCLPP_OK) {
-            /* The pump's own; below it tells the kernel to leave. */
+            /* The pump has failed. */
         } else if ((polls % MISS_POLLS == 0 || !spins) && mscclpp_linger_missed(runner)) {
             status = start_again(runner, launch, what);
         } else if ((polls < FIRST_POLLS || polls % POLLS != 0) && spins) {

@@ -16,17 +16,18 @@
 #define DEVICES 64
 #define NS_PER_US 1000.0
 
-/* Bytes up to which one block is quicker than several, which have to hand the call on to one another. */
+/* The most bytes for which one block is quicker than several. Several blocks have to relay the doorbell. */
 #define SINGLE_MAX 8192u
 #define TWIN_SINGLE_MAX 256u
 
 /*
- * A call comes at once if it comes within this part of the kernel's idle time. The rest is for the way of the end to
- * the host and of the bell back, some 3 us, for ranks that exchange buffers in between, and for delays of the host.
+ * A call comes at once if it comes within 1 / AT_ONCE_PART of the kernel's idle time. The rest is a margin for the way
+ * of the completion to the host and of the doorbell back (some 3 us), for exchanges of buffers between the ranks, and
+ * for delays of the host.
  */
 #define AT_ONCE_PART 5
 
-/* Seconds that a kernel has to leave, which it does in microseconds: before memory is freed, and before a launch. */
+/* Seconds that a kernel gets to leave: before memory is freed, and before a launch. It needs microseconds. */
 #define LEAVE_TIME 10.0
 #define SOON 100e-6
 
@@ -38,12 +39,12 @@ _Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &
 _Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_OP_LAST <= 16,
                "the code of a bell has room for them");
 
-/* The team whose kernel lingers on each device. */
+/* For each device, the team whose kernel lingers there. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_runner_t *owners[DEVICES];
 static bool side_by_side;
 
-/* Kernels of this process may wait for other ranks in streams of the application. */
+/* Kernels of this process in streams of the application may be waiting for other ranks. */
 static bool enqueued;
 
 void mscclpp_linger_note_enqueue(void)
@@ -79,18 +80,19 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
     linger->single_max = runner->group->on_twin ? TWIN_SINGLE_MAX : SINGLE_MAX;
-    /* The twin's operations have all blocks that it has; packets do with fewer, so that there are kernels of both. */
+    /* On the twin, packets get one block less than other operations, so that tests cover kernels of both widths. */
     linger->wide_blocks = limit_blocks(runner, runner->group->on_twin && blocks > 2 ? blocks - 1 : blocks);
-    /* Where others use the GPU, kernels that take half of it end with their operation. */
+    /* If other processes use the GPU, kernels that take half of it do not linger. */
     linger->most_blocks = limit_blocks(runner, runner->group->on_twin ? blocks
                                                : runner->crowded      ? 2 * blocks
                                                                       : 4 * blocks);
     linger->nthreads = runner->group->on_twin ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
-     * A cluster starts only where it finds all its processors free side by side, while shared GPUs count processors
-     * wherever they are: kernels of other ranks or threads, which wait for theirs to begin elsewhere, might
-     * leave enough of them and yet no place. Otherwise, but for kernels queued by this process, after which no cluster
-     * is asked for, what may be on the device is work that waits for no other rank, so that a place comes.
+     * A cluster starts only when enough adjacent multiprocessors are free. On a shared GPU the limit of blocks counts
+     * multiprocessors wherever they are. Kernels of other ranks or threads, which wait for kernels elsewhere, might
+     * leave enough of them free, but not adjacent ones. If neither ranks nor threads share the GPU, the device runs
+     * only work that waits for no other rank, so room for a cluster comes. The exception is kernels that this process
+     * has queued in streams of the application: from then on there are no clusters.
      */
     linger->cluster = config->linger_cluster && !runner->group->meet_first && !runner->crowded;
     mscclpp_linger_history_init(&linger->history);
@@ -108,7 +110,7 @@ static void dismiss(mscclpp_runner_t *runner)
     }
 }
 
-/* Makes `next` (NULL: nobody) the one whose kernel lingers on the team's device. */
+/* Tells this team's kernel and the device's owner to leave. Makes `next` the device's owner; NULL: there is none. */
 static void hand_over(mscclpp_runner_t *runner, mscclpp_runner_t *next)
 {
     mscclpp_runner_t **owner = &owners[runner->device];
@@ -133,7 +135,7 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner)
     }
 }
 
-/* The kernel of that number is on its way: it may be rung for, unless somebody has wanted the device meanwhile. */
+/* Kernel `number` is launched and may be rung from now on, unless another team has taken the device meanwhile. */
 static void settle(mscclpp_runner_t *runner, uint64_t number)
 {
     pthread_mutex_lock(&lock);
@@ -150,9 +152,10 @@ static uint64_t left(const mscclpp_runner_t *runner)
 }
 
 /*
- * Packets on one node: only operations of one epoch, and how a kernel divides those does not depend on its grid, so
- * ranks may differ in it. In other operations the blocks of all ranks meet, and there must be as many everywhere; such
- * an operation has those that were chosen for it, and the kernel at least as many.
+ * True if a lingering kernel can serve the operation. Packets on one node: only operations of one epoch. The grid does
+ * not affect how a kernel divides these, so ranks may have different grids. In other operations the blocks of all ranks
+ * meet, so each rank must use the same number of blocks. Such an operation uses the number chosen for it, and the
+ * kernel has at least as many.
  */
 static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
@@ -181,7 +184,10 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
         return launch->nblocks <= runner->linger.most_blocks &&
                shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, nodes->packet_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
-        /* Of many blocks the kernel for the very type is the faster one, launch included; the twin has none. */
+        /*
+         * For many blocks, launching the kernel that is compiled for the very type is faster. The twin has no such
+         * kernels.
+         */
         return launch->nblocks <= (runner->group->on_twin ? runner->linger.most_blocks : 1);
     default:
         return false;
@@ -210,7 +216,7 @@ static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
                            : 0;
 }
 
-/* How many blocks an operation takes at least. */
+/* The fewest blocks that an operation needs. */
 static uint32_t blocks_for(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
@@ -218,14 +224,14 @@ static uint32_t blocks_for(const mscclpp_runner_t *runner, const mscclpp_dev_lau
     if (!is_packets(launch)) {
         return launch->nblocks;
     }
-    /* Of other collectives a rank has a block for each peer. */
+    /* In other collectives a rank has one block of data per peer. */
     return (is_coll(launch) ? args->bytes * (args->nranks - 1) : args->bytes) > runner->linger.single_max &&
                    runner->linger.wide_blocks > 1
                ? 2
                : 1;
 }
 
-/* How many a kernel has that is launched for an operation, and lingers. */
+/* The number of blocks of a lingering kernel that is launched for an operation. */
 static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const uint32_t least = blocks_for(runner, launch);
@@ -234,8 +240,8 @@ static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
 }
 
 /*
- * The set that holds the peers' buffers of a zero-copy operation. One that is new takes the place of the oldest, and
- * only a kernel that is launched after that has it.
+ * Finds the set with the peers' buffers of a zero-copy operation. A new set replaces the oldest one. Only kernels that
+ * are launched later have it.
  */
 static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_args_t *args)
 {
@@ -258,7 +264,7 @@ static uint32_t find_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_ar
     return i;
 }
 
-/* What the operation's code says besides of what only its kind has. */
+/* The part of the operation's code that depends on its kind. */
 static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
@@ -270,7 +276,7 @@ static uint32_t find_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_
     return 0;
 }
 
-/* `nblocks`: of the kernel. */
+/* Encodes the operation for the doorbell. `nblocks`: blocks of the kernel. */
 static uint32_t encode(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                        uint32_t nblocks)
 {
@@ -281,7 +287,10 @@ static uint32_t encode(const mscclpp_runner_t *runner, const mscclpp_dev_launch_
                                    is_packets(launch) && least > 1 ? nblocks : least, args->release, variant);
 }
 
-/* Of operations for several blocks all tell, since all must have taken the relay's words before there are others. */
+/*
+ * The number of blocks that report the end. In an operation for several blocks all of them do: each must have read the
+ * relayed doorbell before the next one overwrites it.
+ */
 static uint32_t tellers(const mscclpp_linger_t *linger, uint32_t code)
 {
     return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
@@ -308,7 +317,7 @@ static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, u
 }
 
 /*
- * Waits until the team's last lingering kernel has left, at most so many seconds. Its blocks use the relay until then.
+ * Waits until the team's last lingering kernel has left, at most `seconds`. Its blocks use the relay until then.
  */
 static bool await_left(const mscclpp_runner_t *runner, double seconds)
 {
@@ -339,8 +348,8 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 }
 
 /*
- * Before a launch: no kernel of before is rung for any more. One that was rung for in vain had left too early, but the
- * call did come.
+ * Called before a launch: the last lingering kernel will not be rung any more, so the history gets its rings. A missed
+ * ring counts as well: the kernel had left too early, but the call did come.
  */
 static void note_kernel(mscclpp_linger_t *linger, bool missed)
 {
@@ -351,8 +360,8 @@ static void note_kernel(mscclpp_linger_t *linger, bool missed)
 }
 
 /*
- * It is no use to zero-copy operations of a program that goes through more buffers than there are sets: each would have
- * to send the kernel away.
+ * True if lingering is likely to pay. It does not for zero-copy operations that use more buffers than there are sets:
+ * each operation would have to make the kernel leave.
  */
 static bool pays(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
@@ -391,7 +400,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
         mscclpp_linger_clear(runner);
         return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
     }
-    /* Words that lie there since 2^32 operations before would be taken for the next one's. */
+    /* A word left from 2^32 operations ago could be taken for that of the next operation. */
     __atomic_store_n(&runner->mailbox->bell[0], linger_args.number << 32, __ATOMIC_RELAXED);
     status = runner->gpu->launch(runner->stream, &lingering);
     if (status != MSCCLPP_OK) {
@@ -413,7 +422,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
     mscclpp_linger_t *linger = &runner->linger;
     const bool suitable = can_serve(runner, launch);
     const uint32_t variant = suitable ? find_variant(runner, launch) : 0;
-    /* The kernel that is there knows the operation's buffers. */
+    /* The lingering kernel has the operation's buffers. */
     const bool known = launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || (linger->new_sets >> variant & 1) == 0;
     uint64_t number = __atomic_load_n(&linger->number, __ATOMIC_RELAXED);
     const bool missed = linger->rung != 0;
@@ -421,7 +430,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 
     linger->rung = 0;
     *tellers_p = launch->nblocks;
-    /* What the team's stream holds already must come first. */
+    /* Work in the team's stream must come first, so ring only if there is none. */
     if (suitable && known && runner->stream == NULL && number != 0 && left(runner) < number &&
         linger->nblocks >= blocks_for(runner, launch)) {
         const uint32_t code = encode(runner, launch, variant, linger->nblocks);

@@ -1,8 +1,9 @@
 /*
- * The host's end of lingering kernels (device/kern/linger.h): ringing for an operation instead of launching it, and
- * seeing to it that a device has one such kernel of this process at most, which leaves when somebody else wants it.
+ * The host side of lingering kernels (device/kern/linger.h). A lingering kernel stays on the device after its
+ * operation. The host starts the next operation by a doorbell in the mailbox ("rings") instead of a launch. A device
+ * has at most one lingering kernel of this process, which leaves when another team needs the device.
  *
- * Only what a rank does by itself depends on any of this: the packets that it sends are those of a launched kernel.
+ * Each rank decides by itself whether its kernel lingers: peers receive the same packets from either kind of kernel.
  */
 #ifndef MCA_COMMON_RUN_LINGER_H
 #define MCA_COMMON_RUN_LINGER_H
@@ -18,79 +19,81 @@
 
 typedef struct mscclpp_runner mscclpp_runner_t;
 
-/* Of one team; its fields are linger.c's own. */
+/* The lingering of one team's kernels. Only linger.c uses the fields. */
 typedef struct {
     bool allowed;
-    bool always; /* a kernel stays whatever the history says */
+    bool always; /* kernels linger, whatever the history says */
     uint64_t window_ns;
     uint64_t idle_ns;
     uint64_t max_bytes;
-    uint64_t single_max;  /* bytes up to which one block serves */
-    uint32_t wide_blocks; /* of a kernel that has several, unless an operation wants more: */
-    uint32_t most_blocks;
+    uint64_t single_max;  /* the most bytes that one block serves */
+    uint32_t wide_blocks; /* blocks of a kernel with several, unless an operation needs more */
+    uint32_t most_blocks; /* the most blocks that an operation may need */
     uint32_t nthreads;
-    bool cluster;     /* blocks may form one */
-    uint64_t number;  /* of the kernel that may be rung for; 0: none. Other threads clear it. */
+    bool cluster;     /* the blocks may form a cluster */
+    uint64_t number;  /* number of the kernel that may be rung; 0: none. Other threads clear it. */
     uint64_t started; /* number of the last kernel launched */
-    uint64_t rung;    /* number of the kernel that was rung for the operation in hand; 0: it was launched */
+    uint64_t rung;    /* number of the kernel that was rung for the current operation; 0: none, it was launched */
     uint32_t nblocks; /* of the last kernel launched */
     double ended;     /* when the last operation ended; 0: none has */
     uint64_t rings;   /* operations served without a launch */
     mscclpp_linger_history_t history;
-    bool staying;       /* the history has not been told of the last kernel that stayed */
-    uint64_t stayed_at; /* `rings` when that was launched */
+    bool staying;       /* the last lingering kernel is not in the history yet */
+    uint64_t stayed_at; /* `rings` when that kernel was launched */
 
     /* Buffers of the last zero-copy operations. */
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
     uint32_t oldest_set;
-    uint32_t new_sets; /* a bit each: the last kernel launched does not know it */
-    uint32_t unknown;  /* zero-copy operations in a row whose buffers were in no set */
+    uint32_t new_sets; /* one bit per set: the last kernel launched does not have it */
+    uint32_t unknown;  /* successive zero-copy operations whose buffers were in no set */
 } mscclpp_linger_t;
 
 /*
- * Before the team's first call. `turns`: processes take turns on a device of the team's. `spans`: the team is that of a
- * node, and there are others.
+ * Called before the team's first call. `turns`: processes take turns on a device of the team. `spans`: the team spans
+ * nodes.
  */
 void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool turns, bool spans);
 
-/* A blocking call begins. */
+/* Notes that a blocking call begins. */
 void mscclpp_linger_note_call(mscclpp_runner_t *runner);
 
 /*
- * Starts an operation that the host waits for: rings, or launches a kernel in the team's stream, which lingers where
- * that is likely to pay. *tellers_p: how many blocks tell of the operation's end. The caller notes the launch.
+ * Starts an operation that the host will wait for. Rings for a lingering kernel, or launches a kernel in the team's
+ * stream, which lingers if that is likely to pay. *tellers_p: the number of blocks that will report the operation's
+ * end. The caller has to note the launch.
  */
 mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                       uint32_t *tellers_p);
 
-/* A lingering kernel of the team has not left yet. */
+/* True if a lingering kernel of the team has not left yet. */
 bool mscclpp_linger_present(const mscclpp_runner_t *runner);
 
-/* The kernel that was rung for the operation in hand left without having heard it. */
+/* True if the kernel that was rung for the current operation has left without seeing the doorbell. */
 bool mscclpp_linger_missed(const mscclpp_runner_t *runner);
 
-/* The operation in hand has ended. */
+/* Notes that the current operation has ended. */
 void mscclpp_linger_note_end(mscclpp_runner_t *runner);
 
-/* Sends away whatever lingers on the team's device, this team's kernel or another's; returns at once. */
+/* Tells the kernel that lingers on the team's device to leave, whichever team it belongs to. Does not wait. */
 void mscclpp_linger_clear(mscclpp_runner_t *runner);
 
 /*
- * Sends the team's kernel away and waits until it has left. MSCCLPP_ERR_DEVICE if it does not. To be called before
- * anything that it uses is freed.
+ * Tells the team's kernel to leave and waits until it has left. MSCCLPP_ERR_DEVICE if it does not leave. Must be called
+ * before freeing anything that the kernel uses.
  */
 mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner);
 
 /*
- * A kernel is about to be queued in a stream of the application. It may wait for a rank that first waits for a kernel
- * of this one, which then must not ask for processors side by side: from now on there are no clusters.
+ * Notes that a kernel is about to be queued in a stream of the application. From now on kernels do not form clusters: a
+ * cluster needs free adjacent multiprocessors, which the queued kernel may occupy while it waits for another rank. That
+ * rank may be waiting for this rank's cluster.
  */
 void mscclpp_linger_note_enqueue(void);
 
-/* How many operations of a team were served without a launch. */
+/* The number of operations that were served without a launch. */
 uint64_t mscclpp_linger_served(const mscclpp_runner_t *runner);
 
-/* Testing: teams of ranks that are threads of one process do not send one another's kernels away. */
+/* For tests whose ranks are threads of one process: teams do not make each other's kernels leave. */
 void mscclpp_linger_share_devices(bool share);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * What a team's calls so far say about the next one: whether a kernel that stayed after a call would be rung for, or
- * would only keep multiprocessors from the application. Pure; no clock of its own.
+ * Predicts from a team's past calls whether a kernel that stays after a call would be rung again, or would only keep
+ * multiprocessors from the application. Pure functions, without a clock.
  *
- * A call that follows a kernel of the application comes after that kernel's launch at the earliest, so it does not come
- * at once. One that does come at once belongs to a burst. A kernel stays once as many calls in a row have come at once
- * as are wanted: few at first, and twice as many after each kernel that stayed for hardly any call. So bursts that are
- * always short soon have no kernel stay at all, and long ones lose their first few calls.
+ * A call that comes at once after the one before belongs to a burst. If the application runs a kernel between two
+ * calls, the second one is delayed by that launch at least, so it does not come at once. A kernel stays once enough
+ * successive calls have come at once. This number is small at first, and doubles after each kernel that stayed and was
+ * hardly rung. So if bursts are always short, soon no kernel stays. In long bursts only the first few calls are
+ * launched.
  */
 #ifndef MCA_COMMON_RUN_LINGER_HISTORY_H
 #define MCA_COMMON_RUN_LINGER_HISTORY_H
@@ -14,19 +15,19 @@
 #include <stdint.h>
 
 typedef struct {
-    uint32_t at_once; /* calls in a row, up to the last one, that came at once */
-    uint32_t wanted;  /* so many have a kernel stay */
+    uint32_t at_once; /* successive calls, up to the last one, that came at once */
+    uint32_t wanted;  /* the number of such calls after which a kernel stays */
 } mscclpp_linger_history_t;
 
 void mscclpp_linger_history_init(mscclpp_linger_history_t *history);
 
-/* A call has come; `at_once`: so soon after the one before that a kernel would still have been there. */
+/* Notes a call. `at_once`: it came so soon after the one before that a kernel would still have been there. */
 void mscclpp_linger_history_note_call(mscclpp_linger_history_t *history, bool at_once);
 
-/* A kernel that stayed has left; it was rung for so many calls. */
+/* Notes that a kernel that stayed has left. It was rung for `rings` calls. */
 void mscclpp_linger_history_note_kernel(mscclpp_linger_history_t *history, uint64_t rings);
 
-/* True if a kernel launched for the last call noted had better stay. */
+/* True if a kernel launched for the last call noted should stay. */
 bool mscclpp_linger_history_says_stay(const mscclpp_linger_history_t *history);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Launches with the same arguments after which they are prepared. That takes as much time as some launches. */
+/* Launches with the same arguments before one is prepared. Preparing takes as long as several launches. */
 #define SEEN_BEFORE 4u
 
 static bool is_same(const mscclpp_dev_launch_t *a, const mscclpp_dev_launch_t *b)
@@ -21,7 +21,7 @@ static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
     memset(entry, 0, sizeof(*entry));
 }
 
-/* The entry of a launch, which may be a new one in place of the one that was used longest ago; NULL: no memory. */
+/* Finds the entry of a launch. If there is none, replaces the least recently used one. NULL: no memory. */
 static mscclpp_repeat_t *find(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
                               const mscclpp_dev_launch_t *launch)
 {

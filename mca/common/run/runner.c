@@ -1,4 +1,4 @@
-/* What all that starts kernels needs: their arguments, their stream, and their ends. */
+/* What everything that starts kernels needs: common arguments, a stream, and checks of how kernels ended. */
 #include "mca/common/run/runner.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t
 {
     args->rank = (uint32_t)runner->group->rank;
     args->nranks = (uint32_t)runner->group->size;
-    /* A waiting host's deadline comes first; the kernel's own is for a host that is stopped, or does not wait. */
+    /* The deadline of a waiting host comes first. The kernel's own is for a host that is stopped or does not wait. */
     args->timeout_ns = runner->group->timeout > 0 ? (uint64_t)((runner->group->timeout + 1) * 1e9) : 0;
     args->packet_half = runner->layout.packet_half;
     args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
@@ -43,7 +43,9 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
     return runner->stream != NULL ? MSCCLPP_OK : mscclpp_stream_get(runner->gpu, runner->device, &runner->stream);
 }
 
-/* The kernel that was rung for runs in a stream that may be another team's by now; a device that failed fails in all.
+/*
+ * Checks the device instead of a stream. The kernel that was rung may run in a stream that another team uses by now,
+ * but a device that has failed reports it in every stream.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {
@@ -77,7 +79,7 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
 mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what)
 {
     uint64_t failed = __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED);
-    uint64_t peer; /* ranks of other nodes are named behind all of this one's */
+    uint64_t peer; /* numbers above MSCCLPP_DEV_MAX_RANKS name ranks of other nodes */
 
     if (failed == 0) {
         return MSCCLPP_OK;

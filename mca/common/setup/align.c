@@ -1,6 +1,6 @@
 /*
- * What the nodes of a communicator agree on before a fabric is made: settings, limits, and whether they can work
- * together at all. All ranks end alike. Ranks that own no shard take part.
+ * What the nodes of a communicator agree on before the fabric is created: settings, limits, and whether they can work
+ * together at all. All ranks return alike. Ranks that own no shard take part.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "mca/common/oob/vote.h"
 #include "mca/common/setup/internal.h"
 
-/* Changes with every change of what ranks of different nodes exchange. */
+/* Must change whenever the data that ranks of different nodes exchange change. */
 #define PROTOCOL_VERSION 9u
 
-/* What has to be equal on all nodes, or is until then known to one node only. */
+/* What must be equal on all nodes, and what only one node knows so far. */
 typedef struct {
     uint32_t version;
     uint32_t on_twin;
@@ -23,8 +23,8 @@ typedef struct {
     uint32_t threaded;  /* other threads launch kernels on the same GPU */
     uint32_t blocking;  /* launches wait for kernels to end */
     uint32_t users;     /* processes on the same GPU that the sender knows of */
-    uint32_t strangers; /* those of them that have another server */
-    uint64_t server;    /* mscclpp_gpu_info_t */
+    uint32_t strangers; /* how many of these processes use another server */
+    uint64_t server;    /* see mscclpp_gpu_info_t */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
     uint64_t exchange_size;
@@ -59,10 +59,11 @@ static bool check_cards(const mscclpp_oob_t *oob, const card_t *cards)
 }
 
 /*
- * Ranks that share a GPU: the blocks of all their kernels have to run at once. Those of different nodes, as only
- * imitated nodes have them, do not meet before their kernels start, so that one of these may keep a late rank's own
- * kernel from starting, for which it waits: an application has to say that its kernels are not of that kind.
- * *shared_p: processes take turns on a GPU.
+ * Handles ranks that share a GPU. The blocks of all their kernels must be able to run at once.
+ *
+ * With imitated nodes, ranks of different nodes may share a GPU. They do not meet before their kernels start. So the
+ * kernel of one rank may keep the kernel of a late rank from starting while it waits for it. Such a GPU is shared only
+ * if the user has set coll_mscclpp_shared_gpu to kernels. *shared_p: processes take turns on a GPU.
  */
 static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_nodes_t *nodes,
                                    const card_t *cards, bool *shared_p)
@@ -100,8 +101,9 @@ static mscclpp_status_t share_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oo
 }
 
 /*
- * A kernel that waits for another node holds up what other threads do with its GPU, such as an allocation. Within a
- * node all ranks meet before they launch; between nodes they do not. And it waits for what this process's proxy does.
+ * Refuses what could deadlock with kernels that wait for another node. Such a kernel blocks other threads' use of its
+ * GPU, such as an allocation. Within a node all ranks meet before they launch, but between nodes they do not. The
+ * kernel also waits for this process's proxy, which does not run while a launch waits for the kernel's end.
  */
 static mscclpp_status_t refuse_waits(const mscclpp_oob_t *oob, const card_t *cards)
 {
@@ -126,8 +128,8 @@ static mscclpp_status_t refuse_waits(const mscclpp_oob_t *oob, const card_t *car
 }
 
 /*
- * Without control messages other nodes see by their deadlines that this one has failed. That ranks have no way in
- * common is no error, and equal on all.
+ * Connects control messages. Without them, other nodes notice a failure of this one only by their deadlines. It is no
+ * error if the ranks have no way of sending them in common; this is equal on all ranks.
  */
 static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const card_t *cards)
 {
@@ -143,7 +145,7 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const card_t *cards)
     return status;
 }
 
-/* `cards`: room for one more than there are ranks. */
+/* `cards` has room for one card more than there are ranks. */
 static mscclpp_status_t align(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
                               mscclpp_config_t *config, card_t *cards)
 {

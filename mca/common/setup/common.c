@@ -6,7 +6,7 @@
 #include "device/types/launch.h"
 #include "mca/common/base/log.h"
 
-/* What a rank says of one parameter. */
+/* A rank's values of one parameter. */
 typedef struct {
     uint64_t set;   /* by the user, on this rank */
     uint64_t value; /* in force */
@@ -20,11 +20,11 @@ void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_confi
     mscclpp_settings_read(own, &set);
     mscclpp_settings_read(config, &in_force);
     card_p->names = set.names;
-    /* A rank whose own setting gave way before has something to compare, too. */
+    /* A setting that rank 0's has replaced earlier counts as a difference, too. */
     card_p->digest = 31 * mscclpp_settings_digest(&set) + mscclpp_settings_digest(&in_force);
 }
 
-/* The ranks from `first` on that have set what that one has. */
+/* Lists the ranks from `first` on that have set the same value as `first`. */
 static void list_ranks(const setting_t *settings, int size, int first, char *text, size_t length)
 {
     size_t used = 0;
@@ -44,7 +44,7 @@ static void report(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const
     int rank, earlier;
 
     if (__atomic_exchange_n(&told[param - mscclpp_params], true, __ATOMIC_RELAXED)) {
-        return; /* it would be said again of each communicator */
+        return; /* else each communicator would report it again */
     }
     mscclpp_settings_text(param, settings[0].value, mine, sizeof(mine));
     for (rank = 0; rank < oob->size; ++rank) {

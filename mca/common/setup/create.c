@@ -1,8 +1,8 @@
 /*
- * Creation of teams: on which nodes the ranks lie, and how a team over several comes about: each node's ranks make one
- * as if they were alone, and a fabric joins them. All decisions are votes of all ranks; also where all are on one node,
- * as one of them may have been told to imitate several. Last, an all-reduce is tried: what a transport promises is no
- * proof.
+ * Creation of teams. Finds out which ranks share a node. For several nodes, the ranks of each node create a team as if
+ * they were alone, and a fabric connects these teams. All ranks vote on every decision. They do so even if all are on
+ * one node, as a rank may have been told to imitate several nodes. At the end an all-reduce between nodes is tried,
+ * because a transport may not keep what it promises.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,12 +29,12 @@ typedef struct {
     uint64_t job;
     uint64_t host;
     mscclpp_settings_card_t settings;
-    uint64_t offers[MSCCLPP_PARK_OFFERS]; /* ended teams that the sender would take over */
+    uint64_t offers[MSCCLPP_PARK_OFFERS]; /* numbers of ended teams that the sender could take over */
     int32_t leader;
     int32_t status; /* of the sender so far */
 } place_t;
 
-/* Asked for once, as it takes several system calls. */
+/* The machine's id, cached because finding it takes several system calls. */
 static uint64_t host_id(void)
 {
     static uint64_t known;
@@ -47,7 +47,7 @@ static uint64_t host_id(void)
     return id;
 }
 
-/* The number of an ended team that all ranks offer, 0 if there is none; the same on all ranks. */
+/* The number of an ended team that all ranks offer; 0: there is none. All ranks get the same result. */
 static uint64_t choose_offer(const place_t *places, int size)
 {
     int offer, rank, i;
@@ -70,8 +70,8 @@ static uint64_t choose_offer(const place_t *places, int size)
 }
 
 /*
- * What has to be equal on all ranks becomes so before anything that it bears upon. `places` are those of all ranks, and
- * so is the decision whether there is anything to compare.
+ * Makes the settings that must be equal on all ranks equal, before anything uses them. All ranks pass the same
+ * `places`, so they all agree on whether there is anything to compare.
  */
 static mscclpp_status_t settle_settings(const mscclpp_team_params_t *params, const place_t *places,
                                         mscclpp_config_t *config, bool *differ_p)
@@ -95,8 +95,8 @@ static mscclpp_status_t settle_settings(const mscclpp_team_params_t *params, con
 }
 
 /*
- * `config`: this rank's, in which rank 0's settings come to be in force. `offers`: teams that have ended; *taken_p is
- * the one of them that all ranks take over, which ends the set-up, NULL if there is none.
+ * `config`: this rank's settings, which are updated to rank 0's. `offers`: ended teams. *taken_p is the one that all
+ * ranks take over, which completes the set-up; NULL: there is none.
  */
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
                                    mscclpp_nodes_t *nodes, mscclpp_team_t **offers, mscclpp_team_t **taken_p)
@@ -158,7 +158,7 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
 {
     int rank, first = 0;
 
-    /* Nodes are numbered by their first ranks, so each of these is where a number is new. */
+    /* Nodes are numbered in the order of their first ranks, so a first rank is where a new number appears. */
     for (rank = 0; rank < team->group.oob.size; ++rank) {
         if (nodes->node_of[rank] == first) {
             if (first != nodes->node) {
@@ -169,7 +169,7 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
     }
 }
 
-/* The node's team. Ends on all ranks of all nodes alike; *team_p is written in any case, NULL without a team. */
+/* Creates the node's team. All ranks of all nodes return alike. *team_p is always written; NULL: there is no team. */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
                                          mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {
@@ -189,7 +189,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
     }
     status = finished == MSCCLPP_OK ? mscclpp_vote(&params->oob, own, &vote) : finished;
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
-        /* The node's ranks have said it as loudly as it has to be said. */
+        /* The ranks of that node have logged the reason at the right level already. */
         mscclpp_info("%s: rank %d: the team of its node: %s: device buffers are staged", params->oob.label,
                      vote.culprit, mscclpp_status_string(vote.status));
         status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -197,7 +197,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
     return status;
 }
 
-/* The result of the first all-reduce is known beforehand. */
+/* Checks the result of the first all-reduce. */
 static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
 {
     const uint32_t n = (uint32_t)team->group.oob.size;
@@ -238,7 +238,7 @@ static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
     return status;
 }
 
-/* Each algorithm relies on the transport in a way of its own. */
+/* Tries every algorithm, since each relies on the transport in its own way. */
 static mscclpp_status_t probe_all(mscclpp_team_t *team)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -252,7 +252,7 @@ static mscclpp_status_t probe_all(mscclpp_team_t *team)
     return status;
 }
 
-/* Which collectives besides all-reduce kernels serve between nodes; what they do not is staged. */
+/* Logs which collectives besides all-reduce kernels serve between nodes. The others are staged. */
 static void report_collectives(const mscclpp_team_t *team)
 {
     char staged[256] = "";
@@ -271,7 +271,7 @@ static void report_collectives(const mscclpp_team_t *team)
     }
 }
 
-/* Those that were not taken over. */
+/* Puts back the ended teams that were not taken over. */
 static void return_offers(mscclpp_team_t **offers)
 {
     int i;

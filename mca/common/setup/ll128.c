@@ -1,4 +1,5 @@
-/* Whether LL128 (device/lib/packet.h) may be used: what the runtime says of the links, and a trial that finds out. */
+/* Decides whether LL128 (device/lib/packet.h) may be used, by what the GPU runtime says about the links and by a trial.
+ */
 #include <string.h>
 
 #include "mca/common/base/log.h"
@@ -6,16 +7,16 @@
 #include "mca/common/oob/vote.h"
 
 /*
- * Rounds of the trial, in each of which every warp sends four lines to each peer: tens of thousands of lines in less
- * than a millisecond, where links are such that LL128 is worth it. Where threads or kernels take turns, each round may
- * cost a time slice: there the trial finds out what is always torn.
+ * Rounds of the trial. In each round every warp sends four lines to each peer. On links that are worth LL128 this makes
+ * tens of thousands of lines in less than a millisecond. If threads or kernels take turns, each round may cost a time
+ * slice, so there are few rounds, which only detect links that always tear lines.
  */
 #define ROUNDS 512u
 #define FEW_ROUNDS 8u
 
 #define WARP 32u
 
-/* LL128 that was asked for by hand needs no promise, only the trial. */
+/* True if the GPU runtime promises whole lines. If the user asks for LL128, the trial alone decides. */
 static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids, size_t stride)
 {
     int peer;
@@ -66,7 +67,7 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
         MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size) == 0) {
         return MSCCLPP_OK;
     }
-    /* Who knows better takes part all the same: the peers' kernels wait for this rank's. */
+    /* Take part in the trial even without that promise, because the peers' kernels wait for this rank's. */
     own = try_lines(team, shared);
     if (own == MSCCLPP_OK && !links_promise(team, uuids, stride)) {
         own = MSCCLPP_ERR_NOT_SUPPORTED;

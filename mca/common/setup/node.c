@@ -1,8 +1,8 @@
 /*
- * Bring-up of a team of one node. Every rank prepares what it owns, then one packed all-gather tells all of them
- * everything; each maps its peers' scratch; a vote decides. What a rank lacks, memory included, never keeps it out of
- * an exchange, so all ranks end alike. Last, kernels of all ranks meet once: an attribute that promises peer access, or
- * kernels of two processes that share a GPU, is no proof that they make progress together.
+ * Bring-up of a team on one node. Every rank prepares what it owns. One all-gather tells all ranks everything. Each
+ * rank maps its peers' scratch, and a vote decides. A rank that lacks something, even memory, still takes part in every
+ * exchange, so that all ranks return alike. At the end kernels of all ranks meet. This proves that they make progress
+ * together: neither an attribute that promises peer access nor a shared GPU guarantees it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +17,12 @@
 #include "mca/common/oob/vote.h"
 #include "mca/common/setup/internal.h"
 
-/* Changes with every change of what ranks exchange, in memory or in messages. */
+/* Must change whenever the data that ranks exchange change, in memory or in messages. */
 #define PROTOCOL_VERSION 13u
 
 /*
- * Seconds of a meeting of kernels from which staging is the faster way. The shortest of several meetings counts:
- * processes that have just begun delay some.
+ * If a meeting of kernels takes more seconds than this, staging is faster. The shortest of several meetings counts,
+ * because processes that have just started delay some of them.
  */
 #define PROBE_SLOW 150e-6
 #define PROBE_ROUNDS 10
@@ -38,8 +38,8 @@ typedef struct {
     uint32_t threaded;   /* other threads may be in calls of other teams */
     uint32_t blocking;   /* launches wait for kernels to end */
     uint32_t sm_count;
-    uint32_t users;     /* processes on the same GPU that the sender knows of, in whatever teams */
-    uint32_t strangers; /* those of them that have another server */
+    uint32_t users;     /* processes on the same GPU that the sender knows of, of any team */
+    uint32_t strangers; /* how many of these processes use another server */
     mscclpp_protocol_t protocol;
     mscclpp_gpu_handle_t scratch;
     mscclpp_shmseg_descriptor_t board; /* rank 0's counts */
@@ -87,8 +87,8 @@ static void fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *
 }
 
 /*
- * Launches a kernel that waits for nobody. The first launch in a stream may allocate and so wait for other kernels of
- * the GPU; it must not be one that those wait for. The counters it advances are advanced on all ranks.
+ * Launches a kernel that waits for no other rank. The first launch in a stream may allocate memory, and so wait for
+ * other kernels on the GPU, which must not be waiting for it. All ranks do this, so their counters stay equal.
  */
 static mscclpp_status_t warm_up(mscclpp_team_t *team)
 {
@@ -114,8 +114,8 @@ static mscclpp_status_t warm_up(mscclpp_team_t *team)
 }
 
 /*
- * What this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. All of it before
- * the first exchange, since making some of it may wait for kernels, which from then on may wait for this rank.
+ * Creates what this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. This comes before the
+ * first exchange: it may wait for kernels, and after that exchange kernels may wait for this rank.
  */
 static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool whole, hello_t *hello)
 {
@@ -148,8 +148,8 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_
         mscclpp_shmseg_describe(team->group.board_segment, &hello->board);
     }
     /*
-     * Without control messages failures are still told through the board. Those of several nodes are the
-     * fabric's matter.
+     * Without control messages failures are still reported through the board. If the team spans nodes, align.c creates
+     * control messages.
      */
     if (whole) {
         status = mscclpp_ctrl_create(params->config->ucx, &team->group.oob, &team->group.ctrl);
@@ -170,7 +170,7 @@ static mscclpp_status_t prepare(mscclpp_team_t *team, const mscclpp_team_params_
     return MSCCLPP_OK;
 }
 
-/* Compares what must be equal. The first rank that differs is named by every rank. `mine`: this rank's own trouble. */
+/* Compares what must be equal. Every rank logs the first rank that differs. `mine`: this rank's own error. */
 static bool check_hellos(const mscclpp_team_t *team, const hello_t *hellos, mscclpp_status_t mine)
 {
     const mscclpp_protocol_t *own = &hellos[team->group.rank].protocol, *first = &hellos[0].protocol;
@@ -280,7 +280,7 @@ static bool shares_gpu(const mscclpp_team_t *team, const hello_t *hellos)
     return false;
 }
 
-/* True if a rank does, and kernels of the two processes need not run there at the same time. */
+/* True if processes share a GPU whose kernels may not be able to run at the same time. */
 static bool takes_turns(const mscclpp_team_t *team, const hello_t *hellos)
 {
     int a, b;
@@ -300,9 +300,10 @@ static bool takes_turns(const mscclpp_team_t *team, const hello_t *hellos)
 }
 
 /*
- * Blocks that every GPU of the team surely runs at once: kernels take one multiprocessor a block at the worst, and GPUs
- * may be shared by ranks. A grid beyond that could wait for blocks that wait for it. Processes that are not in the team
- * count if it is the `whole` one: of the team of a node they may be those of other nodes, and the fabric counts them.
+ * The number of blocks that every GPU of the team can surely run at once. In the worst case a block takes a whole
+ * multiprocessor, and ranks may share GPUs. In a larger grid, running blocks could wait for blocks that cannot start.
+ * Processes outside the team count if the team is `whole`. If it is the part of one node, they may be ranks of other
+ * nodes, and align.c counts them.
  */
 static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hellos, bool whole)
 {
@@ -327,11 +328,11 @@ static uint32_t find_block_limit(const mscclpp_team_t *team, const hello_t *hell
 }
 
 /*
- * A kernel that waits for a rank which is still on its way holds up what other threads of its process do with the GPU,
- * an allocation for one, and the other processes on that GPU, under MPS too: a cooperative kernel of the late rank
- * needs all multiprocessors, and would wait for ever for the one that waits for that rank. Where there are such, it is
- * launched late rather than early. The twin's kernels hold up nobody, but do the same where threads start them and a
- * test says so.
+ * True if ranks must meet before each launch. A kernel that waits for a late rank blocks other uses of the GPU: those
+ * by other threads of its process, such as an allocation, and those by other processes, under MPS too. For example, a
+ * cooperative kernel of the late rank needs all multiprocessors, so it would wait for ever for the kernel that waits
+ * for that rank. If there are such threads or processes, kernels are launched only after all ranks have arrived.
+ * Kernels of the twin block nobody, but also do so if threads start them and a test asks for it.
  */
 static bool must_meet_first(const mscclpp_team_t *team, const hello_t *hellos)
 {
@@ -405,7 +406,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     if (*own_p != MSCCLPP_OK) {
         mscclpp_error("%s: no memory for a team of %d ranks", oob->label, oob->size);
     }
-    /* Who cannot even hold what the others say cannot take part in their exchange. */
+    /* A rank without memory for the others' data could not take part in the exchange. */
     status = mscclpp_agree(oob, nodes != NULL ? nodes->members : NULL, *own_p, "memory for a team");
     if (status != MSCCLPP_OK) {
         free(team);
@@ -442,7 +443,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     hellos[oob->size].version = PROTOCOL_VERSION;
     hellos[oob->size].ready = *own_p == MSCCLPP_OK;
     hellos[oob->size].on_twin = team->group.on_twin;
-    /* The twin's kernels run in their callers' threads and keep nobody from anything, unless a test wants it so. */
+    /* Kernels of the twin run in their callers' threads and block nobody, so they count only if a test asks for it. */
     hellos[oob->size].concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
     hellos[oob->size].threaded = params->concurrent;
     hellos[oob->size].blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
@@ -469,8 +470,8 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
         team->group.admission = params->admission != NULL ? params->admission : mscclpp_admission_process();
     }
     /*
-     * Their memory is allocated in the middle of a call, which may wait for kernels of other threads; where launches
-     * wait for their kernels, copies wait for one another; and within a GPU kernels are the faster ones.
+     * Conditions for copy engines: Their memory is allocated in the middle of a call, which may wait for kernels of
+     * other threads. If launches wait for their kernels, copies wait for one another. Within a GPU, kernels are faster.
      */
     team->engines = !team->group.meet_first && !is_threaded(team, hellos) && !team->runner.crowded && nodes == NULL &&
                     !launches_block(team, hellos);
@@ -500,8 +501,8 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
 
 err_close:
     /*
-     * Once all have met here nobody maps anybody's scratch, so it can be freed without the count in the control
-     * segment. If they cannot meet, a peer may still map it.
+     * After all ranks have met here, no rank maps another's scratch, so it can be freed without the board. If they
+     * cannot meet, a peer may still map it.
      */
     mscclpp_runner_close_peers(&team->runner);
     if (status != MSCCLPP_ERR_NOT_SUPPORTED || agree(team, MSCCLPP_OK, "letting go") != MSCCLPP_OK) {

@@ -1,4 +1,4 @@
-/* Meetings of kernels that show what calls may rely on. */
+/* Meetings of kernels, to test what calls rely on. */
 #include "mca/common/base/clock.h"
 #include "mca/common/setup/internal.h"
 
@@ -15,7 +15,7 @@ mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t 
 
     *seconds_p = 0;
     team->group.probing = true;
-    /* Waiting for room is waiting for other calls, for as long as those may take. */
+    /* Room may depend on other calls, so this wait still has the user's deadline. */
     status = mscclpp_group_meet(&team->group, 0, false);
     team->group.timeout = DEADLINE;
     team->group.warn_after = 0;

@@ -1,4 +1,5 @@
-/* Which bytes a rank has for its peers, and where theirs go: what device/kern/coll/blocks.h says, for the host. */
+/* Which bytes a rank sends to its peers, and where it receives theirs. The host's version of device/kern/coll/blocks.h.
+ */
 #include "mca/common/task/coll_task.h"
 
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
@@ -74,7 +75,7 @@ uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
         }
     }
     if (input && (task->pattern == MSCCLPP_DEV_SCAN || task->pattern == MSCCLPP_DEV_EXSCAN)) {
-        span = task->bytes; /* the last rank's is read like the others' */
+        span = task->bytes; /* the last rank's input is read, too */
     }
     return span;
 }

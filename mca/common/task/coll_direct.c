@@ -1,4 +1,6 @@
-/* Who reads and writes what, where the buffers of all ranks are mapped: each byte crosses a link as seldom as can be.
+/*
+ * Assigns the work if the buffers of all ranks are mapped: which rank reads and writes which bytes. Each byte crosses
+ * links as seldom as possible.
  */
 #include "mca/common/task/coll_task.h"
 
@@ -11,7 +13,7 @@ static void add(mscclpp_dev_direct_args_t *direct, const char *from, char *to, u
     }
 }
 
-/* Each rank sends its blocks, to the next rank first. */
+/* Each rank sends its own blocks. It starts with the next rank, so that ranks start with different receivers. */
 static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
@@ -34,8 +36,8 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 }
 
 /*
- * Each rank but the root reads a part of the root's block and writes it to all ranks but the root: so the root's link
- * carries the block once, whatever the number of ranks.
+ * Each rank but the root reads a part of the root's block and writes it to all ranks but the root. So the root's link
+ * carries the block only once, however many ranks there are.
  */
 static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
@@ -44,7 +46,7 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     mscclpp_dev_block_t part;
     int rank;
 
-    /* Stores cross a link faster than loads do, so a root with one peer sends itself. */
+    /* Stores cross a link faster than loads, so a root with only one peer writes the block itself. */
     if (team->group.size == 2) {
         direct->mode = MSCCLPP_DEV_DIRECT_PAIRS;
         if (team->group.rank == task->root) {
@@ -67,7 +69,8 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     }
 }
 
-/* Each rank combines a part of all ranks' blocks, for the root, or for each rank what the lower ones combine to. */
+/* Each rank combines the same part of all ranks' blocks. It writes the result to the root, or the prefixes to each
+ * rank. */
 static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
@@ -91,7 +94,7 @@ static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_ar
     }
 }
 
-/* Each rank combines its own blocks. */
+/* Each rank combines the blocks that it gets as its result. */
 static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
@@ -139,7 +142,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* As few segments as both sides allow. */
+/* Divides a block into as few segments as the runs of both sides allow. */
 static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, const mscclpp_dev_runs_t *source, char *to,
                         const mscclpp_dev_runs_t *target)
 {

@@ -1,9 +1,9 @@
 /*
- * Large blocks by copy engines: every rank's host starts copies from its own memory to its peers', and waits for them.
- * No kernel runs, so the application keeps all multiprocessors.
+ * Moves large blocks by copy engines. The host of every rank starts copies and waits for them. No kernel runs, so the
+ * application keeps all multiprocessors.
  *
- * A copy may start at once, since the exchange of buffers has told that every rank has come to the call. A call ends
- * after all ranks have met once more: then nobody's engines use anybody's buffers any more.
+ * Copies may start at once, because the exchange of buffers has shown that every rank has come to the call. At the end
+ * all ranks meet once more. After that no engine uses any rank's buffers.
  */
 #include <string.h>
 
@@ -12,16 +12,16 @@
 #include "mca/common/gpu/streams.h"
 #include "mca/common/task/coll_task.h"
 
-/* Streams of a call at most; beyond them peers share. The twin's are threads. */
+/* The most streams of a call. If there are more peers, they share. Streams of the twin are threads. */
 #define STREAMS 8
 #define TWIN_STREAMS 2
 
-/* How long what is under way may take to end after a failure, in seconds. */
+/* Seconds that copies in flight get to end after a failure. */
 #define SETTLE_TIME 10.0
 
 /*
- * Bytes of a broadcast's pieces: a rank passes one on while it reads the next. Small enough that the first and the last
- * one add little, and large enough that engines move them at their full rate.
+ * Bytes of a broadcast's pieces. A rank passes one piece on while it reads the next. Pieces are small enough that the
+ * first and the last one add little time, and large enough that engines move them at their full rate.
  */
 #define PIECE ((uint64_t)4 << 20)
 
@@ -46,7 +46,7 @@ static mscclpp_status_t take_streams(engines_t *engines, int wanted)
     return status;
 }
 
-/* Streams in which work is left stay with the failed team. */
+/* If work may be left in the streams, they are leaked with the failed team. */
 static void give_streams(engines_t *engines)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -70,8 +70,8 @@ static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct
 }
 
 /*
- * Piece by piece from the root to this rank, and on from here. What a stream holds runs in its order, so a piece is
- * passed on once it is there, and pieces of other streams move meanwhile.
+ * Copies this rank's part piece by piece from the root, and on to the other ranks. The copies of one stream run in
+ * order, so each piece is passed on after it has arrived. Pieces of other streams move meanwhile.
  */
 static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
@@ -116,7 +116,7 @@ static mscclpp_status_t await_copies(const engines_t *engines)
     return status;
 }
 
-/* After a failure: nothing of this rank's works on a buffer any more, or the team is stuck. */
+/* After a failure, waits until this rank's engines use no buffer any more. If they do not end, the team is stuck. */
 static void settle(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;

@@ -1,4 +1,4 @@
-/* What the hosts of a node tell one another about the buffers of a collective, before its kernel or engines start. */
+/* Exchanges between the hosts about the buffers of a collective, before its kernel or engines start. */
 #include <stdint.h>
 
 #include "mca/common/base/log.h"
@@ -10,7 +10,7 @@ mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
     return mscclpp_group_meet_exchange(&task->team->group, what, task->most);
 }
 
-/* Among the ranks of several nodes, who do not look at one another's memory. Blocks with holes are packed there. */
+/* Agrees on the size between nodes. Blocks with holes are packed, as ranks cannot map the memory of other nodes. */
 static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
 {
     const mscclpp_oob_t *oob = &task->team->group.oob;
@@ -56,8 +56,8 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 }
 
 /*
- * Buffers that peers read or write; the others stay this rank's own business, and so does one in which there is not a
- * byte of a block: it may be memory of any kind, or none.
+ * Return the buffer if peers read or write it, else NULL. A buffer that holds no byte of any block is not shared,
+ * because it may be any kind of memory, or none.
  */
 static const void *shared_in(const mscclpp_coll_task_t *task)
 {
@@ -70,7 +70,7 @@ static void *shared_out(const mscclpp_coll_task_t *task)
     case MSCCLPP_DEV_REDUCE_SCATTER:
         return NULL;
     case MSCCLPP_DEV_BCAST:
-        /* Of the root peers read the block, whose address stands for the output then. */
+        /* Peers read the root's block, so the root shares its input in place of the output. */
         return task->team->group.rank == task->root ? (char *)(uintptr_t)task->in : task->out;
     default:
         return mscclpp_coll_span(task, false) > 0 ? task->out : NULL;

@@ -1,11 +1,11 @@
-/* Data with holes: packed before a call, and put back after it, by a kernel in the team's stream. */
+/* Packs data with holes before a call, and unpacks it afterwards, by a kernel in the team's stream. */
 #include <string.h>
 
 #include "mca/common/task/coll_task.h"
 
 #define PACK_BLOCKS 128u
 
-/* The largest item that all addresses of a piece are multiples of. */
+/* The largest item size that divides all addresses and lengths of a piece. */
 static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_piece_t *piece, const char *packed,
                          uint64_t at)
 {
@@ -33,7 +33,7 @@ static mscclpp_status_t launch(mscclpp_team_t *team, const mscclpp_dev_pack_args
     return team->runner.gpu->launch(team->runner.stream, &launch);
 }
 
-/* Run by run, where kernels cannot touch the buffer, or not all of it. */
+/* Copies run by run, if kernels cannot access the buffer or parts of it. */
 static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_t *pack, char *packed, bool unpack)
 {
     mscclpp_status_t status = MSCCLPP_OK;

@@ -1,4 +1,4 @@
-/* What the files that carry out one call of a collective other than all-reduce share. */
+/* Internals of a call of a collective other than all-reduce. */
 #ifndef MCA_COMMON_TASK_COLL_TASK_H
 #define MCA_COMMON_TASK_COLL_TASK_H
 
@@ -6,8 +6,8 @@
 #include "mca/common/team/parts.h"
 
 /*
- * One call. `in` and `out` are what kernels and engines use: the caller's buffers, or device memory in their place.
- * Ranks are numbered as the communicator numbers them, which on one node is how the node does.
+ * One call. Kernels and engines use `in` and `out`: the caller's buffers, or device memory in their place. Ranks have
+ * their numbers in the communicator. If all are on one node, these are also their numbers in the group.
  */
 typedef struct {
     mscclpp_team_t *team;
@@ -16,67 +16,69 @@ typedef struct {
     int rank;
     int ranks;
     int root;
-    bool strided;    /* agreed by all ranks: blocks with holes are moved as they lie */
-    bool in_place;   /* the own block lies in the output, where it is to be */
-    uint64_t bytes;  /* of one block where all are of one size */
-    uint64_t stride; /* from one of them to the next */
-    uint64_t most;   /* bytes of the largest block of all ranks */
+    bool strided;    /* blocks with holes are moved without packing; equal on all ranks */
+    bool in_place;   /* this rank's own block is already at its place in the output */
+    uint64_t bytes;  /* of one block, if all have one size */
+    uint64_t stride; /* from one such block to the next, in bytes */
+    uint64_t most;   /* bytes of the largest block of any rank */
     const char *in;
     char *out;
-    void *in_stand_in; /* NULL: none */
+    void *in_stand_in; /* device memory in place of the caller's buffer; NULL: none */
     void *out_stand_in;
-    mscclpp_dev_release_t release; /* of kernels that write to this rank's output alone */
-    bool in_far;                   /* kernels cannot touch the user's input */
-    bool out_far;                  /* kernels cannot touch the user's output */
-    mscclpp_gpu_stream_t *stream;  /* the team's, once something needs it */
+    mscclpp_dev_release_t release; /* for kernels that write only to this rank's output */
+    bool in_far;                   /* kernels cannot access the user's input */
+    bool out_far;                  /* kernels cannot access the user's output */
+    mscclpp_gpu_stream_t *stream;  /* the team's; NULL until it is needed */
     mscclpp_coll_choice_t choice;
 
-    /* Of an exchange: the buffers of all ranks as this one sees them, NULL where a rank has told of none. */
+    /* After an exchange: the buffers of all ranks, at their addresses on this rank. NULL: the rank shares none. */
     char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* where in each rank's output this rank's block belongs */
 } mscclpp_coll_task_t;
 
-/* coll_blocks.c: what this rank has for a peer, and where that of a peer goes: device/kern/coll/blocks.h, on the host.
+/*
+ * coll_blocks.c: the block that this rank sends to a peer, and the place of the block that it receives from a peer. The
+ * host's version of device/kern/coll/blocks.h.
  */
 mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer);
 mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer);
 
-/* Bytes of what the blocks of this rank combine to; 0: the rank gets no result. */
+/* Bytes of the combined result on this rank; 0: it gets no result. */
 uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task);
 
-/* The bytes from a buffer's beginning to the end of the last block that is there; 0: nobody looks at it. */
+/* Bytes from the buffer's start to the end of its last block; 0: the buffer is not used. */
 uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input);
 
-/* The `index`-th of `count` parts of so many bytes: whole units, but for the last. */
+/* Part `index` of `count` parts of `bytes` bytes. Parts consist of whole units, except for the end of the data. */
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
 
 /*
- * coll_exchange.c: yields the size of the largest block of all ranks, of which each knows its own, and whether all of
- * them can move blocks with holes as they lie.
+ * coll_exchange.c: each rank knows only its own blocks. Finds the size of the largest block of any rank, and whether
+ * all ranks can move blocks with holes without packing.
  */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 
-/* Maps the buffers that peers use. *mapped_p is agreed by all: false if any buffer cannot be mapped. */
+/* Maps the peers' buffers. All ranks agree on *mapped_p: it is false if any buffer cannot be mapped. */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
 
-/* All ranks have come so far. */
+/* Waits until all ranks have come to this point. */
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
 
 /*
- * coll_pack.c: packs data with holes, or with `unpack` puts it back, in the team's stream. `far`: kernels cannot touch
- * the user's buffer.
+ * coll_pack.c: packs data with holes in the team's stream, or unpacks it if `unpack` is set. `far`: kernels cannot
+ * access the user's buffer.
  */
 mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *packs, size_t count,
                                    char *packed, bool unpack, bool far);
 
-/* coll_direct.c: the lists of addresses of this rank's kernel or engines, of buffers that have been exchanged. */
+/* coll_direct.c: fills in the addresses for this rank's kernel or engines. The buffers must have been exchanged. */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct);
 
 /* The same for blocks with holes. */
 void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided);
 
-/* coll_engines.c: moves the blocks by copy engines, of buffers that have been exchanged, and waits for all ranks. */
+/* coll_engines.c: moves the blocks by copy engines and waits for all ranks. The buffers must have been exchanged. */
 mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task);
 
 #endif

@@ -1,4 +1,4 @@
-/* The stages of a call: buffers that kernels can touch, choice, exchange, launch, copy back. */
+/* The stages of a call: replace buffers that kernels cannot access, choose, exchange, launch, copy back. */
 #include "mca/common/task/collective.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "mca/common/task/coll_task.h"
 #include "mca/common/team/grow.h"
 
-/* A team over several nodes looks at its control messages after so many calls. */
+/* Calls after which a team that spans nodes reads its control messages. */
 #define NOTICE_CALLS 256u
 
 static mscclpp_status_t need_stream(mscclpp_coll_task_t *task)
@@ -25,7 +25,7 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes,
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
 }
 
-/* Device memory with a copy of the input, packed if it has holes. */
+/* Replaces the input by a copy in device memory, packed if it has holes. */
 static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 {
     const uint64_t span = mscclpp_coll_span(task, true);
@@ -46,8 +46,8 @@ static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 }
 
 /*
- * Device memory with a copy of so much of the output: padding that kernels do not write is copied back as it was. Data
- * with holes has no padding, and is put back without reading what was there.
+ * Replaces the first `span` bytes of the output by a copy in device memory. The copy preserves padding that kernels do
+ * not write, since it is copied back. Data with holes has no padding, so its old contents need no copy.
  */
 static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
 {
@@ -65,8 +65,8 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
 }
 
 /*
- * Finds out how kernels come to the user's buffers, after what synchronous calls of the GPU's runtime have left under
- * way there.
+ * Finds out how kernels reach the user's buffers. Also waits for work on them that synchronous calls of the GPU runtime
+ * have left in flight.
  */
 static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task)
 {
@@ -87,9 +87,9 @@ static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task)
 }
 
 /*
- * Puts device memory in the place of buffers that kernels cannot touch. In place, an exchange of blocks would read what
- * peers write, so it reads a copy; and the result of a reduce-scatter lies on blocks that others read, so it is written
- * elsewhere first.
+ * Replaces buffers that kernels cannot access by device memory. Two operations need a copy if they are in place. An
+ * all-to-all would read what peers write, so it reads from a copy. The result of a reduce-scatter would overwrite
+ * blocks that peers read, so it is written elsewhere first.
  */
 static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
 {
@@ -97,7 +97,7 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
     const bool shared = args->in_place && args->in == NULL; /* the input lies in the output */
     const bool exchanges = task->pattern == MSCCLPP_DEV_ALLTOALL;
     const bool scatters = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
-    /* Where the output begins that the own input is, of the blocks of all ranks. */
+    /* Offset of this rank's own block, its input, in the output. */
     const uint64_t own =
         shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
             ? (uint64_t)task->rank * task->stride
@@ -129,7 +129,7 @@ static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Copies home what is there now, block by block. */
+/* Copies the result back, block by block. */
 static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -177,7 +177,7 @@ static mscclpp_status_t restore_buffers(mscclpp_coll_task_t *task, mscclpp_statu
     return status;
 }
 
-/* Nobody waits for the call yet, and nobody has asked for what lets hosts wait for one another. */
+/* True if nobody waits for the call yet, and the user has not chosen an algorithm that may make hosts wait. */
 static bool is_early(const mscclpp_coll_task_t *task)
 {
     return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
@@ -212,7 +212,7 @@ static bool needs_mapping(const mscclpp_coll_task_t *task)
     return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
 }
 
-/* Arguments of kernels that find the blocks by themselves, or by lists. */
+/* Fills in the arguments of kernels that compute the places of blocks or read them from lists. */
 static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args_t *blocks)
 {
     mscclpp_dev_args_t *common = &blocks->coll.common;
@@ -239,7 +239,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     }
 }
 
-/* The arguments of a kernel over several nodes, but for what the fabric knows. */
+/* Launches a kernel that spans nodes. The fabric fills in the arguments that only it knows. */
 static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
 {
     mscclpp_dev_coll_nodes_args_t args;
@@ -317,14 +317,14 @@ static mscclpp_status_t launch_early(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Everything after the choice. Any error breaks the team, since peers may be under way. */
+/* Does everything after the choice. Any error breaks the team, since peers may have started. */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_status_t status = MSCCLPP_OK;
     bool mapped = true;
 
-    /* Peers' engines, which have streams of their own, may be at work here once buffers are exchanged. */
+    /* After the exchange, peers' engines may access these buffers in streams of their own. */
     if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
         status = mscclpp_runner_await_stream(&team->runner);
     }
@@ -357,7 +357,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     return status;
 }
 
-/* A team of one: the own block is the result. */
+/* In a team of one rank, its own block is the result. */
 static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -378,8 +378,8 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 }
 
 /*
- * Who serves the call. Blocks with holes are moved as they lie where the buffers can be mapped and the blocks are not
- * so small that packets are better. What packets serve depends on the scratch, so it grows before.
+ * Chooses the algorithm. Blocks with holes are moved without packing if the buffers can be mapped, unless the blocks
+ * are so small that packets are better. The scratch grows before the choice, since it limits what packets can serve.
  */
 static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
@@ -404,7 +404,7 @@ static mscclpp_status_t settle(mscclpp_coll_task_t *task, mscclpp_select_input_t
     return status;
 }
 
-/* Lest control messages to a rank that never waits pile up. */
+/* Reads control messages, so that they do not pile up on a rank that never waits. */
 static void look_at_notices(mscclpp_team_t *team)
 {
     mscclpp_group_notice_t failed, host;
@@ -441,7 +441,7 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     look_at_notices(team);
     mscclpp_runner_release_mappings(&team->runner, false);
     status = look_at_buffers(task);
-    /* Padding and holes have to stay as they are, which a copy of bytes does not see to. */
+    /* A copy of bytes would overwrite padding and holes, which must stay as they are. */
     if (status == MSCCLPP_OK && task->ranks == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
         task->args->in_pack_count + task->args->out_pack_count == 0) {
         status = copy_alone(task);
@@ -457,13 +457,13 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     }
     mscclpp_runner_release_mappings(&team->runner, false);
     mscclpp_runner_give_stream(&team->runner);
-    /* Peers may be under way, so the call can no longer be left to another path. */
+    /* Peers may have started, so the call can no longer take another path. */
     return status == MSCCLPP_OK
                ? status
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
-/* What follows from the arguments alone. */
+/* Initializes the fields that depend only on the arguments. */
 static void begin(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     memset(task, 0, sizeof(*task));
@@ -517,7 +517,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     mscclpp_linger_note_call(&team->runner);
-    /* Of an enqueued call, which nobody waited for. */
+    /* An enqueued call may have failed, and nobody has waited for it. */
     status = mscclpp_runner_check_mailbox(&team->runner, team->last_algorithm);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);

@@ -1,4 +1,4 @@
-/* The stages of an all-reduce: buffers that kernels can touch, choice, exchange, launch, copy back. */
+/* The stages of an all-reduce: replace buffers that kernels cannot access, choose, exchange, launch, copy back. */
 #include "mca/common/task/task.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "mca/common/team/parts.h"
 
 /*
- * Calls after which a team over several nodes looks at its control messages, lest those to a rank that never waits pile
- * up.
+ * Calls after which a team that spans nodes reads its control messages, so that they do not pile up on a rank that
+ * never waits.
  */
 #define NOTICE_CALLS 256u
 
@@ -23,13 +23,13 @@ typedef struct {
     uint64_t bytes;
     mscclpp_reach_t in_reach; /* of the user's buffers */
     mscclpp_reach_t out_reach;
-    const void *in; /* what the kernel reads and writes: the user's buffers or stand-ins */
+    const void *in; /* the kernel's input and output: the user's buffers or stand-ins */
     void *out;
-    void *in_stand_in; /* device memory in place of a buffer that kernels cannot touch; NULL: none */
+    void *in_stand_in; /* device memory in place of a buffer that kernels cannot access; NULL: none */
     void *out_stand_in;
     mscclpp_choice_t choice;
     mscclpp_dev_zerocopy_args_t kernel_args;
-    mscclpp_dev_release_t release; /* of a kernel that nobody else's writes to `out` go with */
+    mscclpp_dev_release_t release; /* for a kernel that alone writes to `out` */
 } task_t;
 
 /* True if elements follow one another without padding, so that they can be copied as bytes. */
@@ -47,7 +47,7 @@ static uint64_t span(const mscclpp_allreduce_args_t *args)
     return (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
 }
 
-/* A stream for work besides the kernel. A kernel that is started afterwards follows it. */
+/* Takes the team's stream for work other than the kernel. A kernel that is started later runs after this work. */
 static mscclpp_status_t need_stream(task_t *task)
 {
     mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
@@ -56,7 +56,7 @@ static mscclpp_status_t need_stream(task_t *task)
     return status;
 }
 
-/* Device memory in place of a buffer. */
+/* Allocates device memory in place of a buffer. */
 static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
 {
     mscclpp_status_t status = need_stream(task);
@@ -65,8 +65,8 @@ static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
 }
 
 /*
- * Finds out how kernels come to the user's buffers, and waits for what synchronous calls of the GPU's runtime have left
- * under way there: whoever reads or writes the buffers from here on, on this rank or another, comes after it.
+ * Finds out how kernels reach the user's buffers. Also waits for work on them that synchronous calls of the GPU runtime
+ * have left in flight, so that all later accesses, by any rank, come after it.
  */
 static mscclpp_status_t look_at_buffers(task_t *task)
 {
@@ -82,8 +82,8 @@ static mscclpp_status_t look_at_buffers(task_t *task)
 }
 
 /*
- * Puts device memory in the place of buffers that kernels cannot touch. A rank's own trouble: it changes nothing that
- * the peers see, but that such a buffer cannot be mapped, which the exchange agrees on.
+ * Replaces buffers that kernels cannot access by device memory. This does not concern the peers, except that such a
+ * buffer cannot be mapped, which the exchange finds out.
  */
 static mscclpp_status_t replace_buffers(task_t *task)
 {
@@ -98,7 +98,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
     if (task->out_reach == MSCCLPP_REACH_NONE) {
         status = make_stand_in(task, &task->out_stand_in);
         task->out = task->out_stand_in;
-        /* Padding between elements is not written by the kernel, so it must be there to be copied back. */
+        /* The kernel does not write padding between elements, which is copied back, so it must be copied in first. */
         if (status == MSCCLPP_OK && (in_place || !is_dense(args->dtype))) {
             status = team->runner.gpu->copy(task->stream, task->out, args->recvbuf, task->bytes);
         }
@@ -115,7 +115,7 @@ static mscclpp_status_t replace_buffers(task_t *task)
     return status;
 }
 
-/* Copies the result home and frees the stand-ins. */
+/* Copies the result back and frees the stand-ins. */
 static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;
@@ -155,7 +155,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->nranks = (uint32_t)team->group.size;
     input->on_twin = team->group.on_twin;
     input->one_gpu = team->one_gpu;
-    /* Engines copy bytes, padding included, and the host feeds them. */
+    /* Engines copy ranges of bytes, padding included, and need the host to wait in the call. */
     input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype) &&
                      (team->engine == NULL || team->engine->usable) &&
                      (!task->args->early || team->protocol.algorithm >= 0);
@@ -168,7 +168,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     return mscclpp_select_allreduce(input, &task->choice);
 }
 
-/* What would have been chosen if there were no engines. */
+/* Chooses as if there were no engines. */
 static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_select_input_t without = *input;
@@ -178,8 +178,8 @@ static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_selec
 }
 
 /*
- * Maps the peers' outputs for the engines, and opens those only if that is possible, for they take memory. Nobody but
- * the rank itself reads the operands that its engines send. Chooses again if either cannot be had.
+ * Maps the peers' outputs, and then opens the engines, which take memory. The inputs need no mapping, because each rank
+ * reads its own operands. If mapping or opening fails, chooses another algorithm.
  */
 static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input_t *input)
 {
@@ -196,7 +196,7 @@ static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input
     return status != MSCCLPP_OK || usable ? status : choose_without_engines(task, input);
 }
 
-/* Maps the peers' buffers where the algorithm wants them, or takes an algorithm that does without. */
+/* Maps the peers' buffers if the algorithm needs them. If that fails, chooses an algorithm that does not. */
 static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -266,7 +266,7 @@ static mscclpp_status_t launch_early(task_t *task)
     return status;
 }
 
-/* A team of one: the result is the operand. */
+/* In a team of one rank, the result is the operand. */
 static mscclpp_status_t copy_alone(task_t *task)
 {
     mscclpp_status_t status;
@@ -282,7 +282,7 @@ static mscclpp_status_t copy_alone(task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* An algorithm that was asked for by name and does not serve is said aloud, once a process. */
+/* Warns, once per process, if the algorithm that the user asked for does not serve the call. */
 static void report_choice(const task_t *task, const char *served_by)
 {
     const mscclpp_team_t *team = task->team;
@@ -298,7 +298,7 @@ static void report_choice(const task_t *task, const char *served_by)
     }
 }
 
-/* Everything after the choice. Any error breaks the team, since peers may be under way. */
+/* Does everything after the choice. Any error breaks the team, since peers may have started. */
 static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
@@ -344,7 +344,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
         status = restore_buffers(task, status);
         mscclpp_runner_release_mappings(&team->runner, false);
     }
-    /* Peers may be under way, so the call can no longer be left to another path. */
+    /* Peers may have started, so the call can no longer take another path. */
     return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
 }
 
@@ -363,7 +363,7 @@ static mscclpp_status_t run(task_t *task)
     if (task->app_stream == NULL) {
         mscclpp_linger_note_call(&team->runner);
     }
-    /* Of an enqueued call, which nobody waited for. */
+    /* An enqueued call may have failed, and nobody has waited for it. */
     status = mscclpp_runner_check_mailbox(&team->runner, team->last_algorithm);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
@@ -435,7 +435,7 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.out = args->recvbuf;
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
-    /* Where kernels of several streams share a GPU, there is room for one of each stream only. */
+    /* If kernels of several streams share a GPU, there is room for only one kernel of each stream at a time. */
     task.release =
         team->group.meet_first || team->runner.crowded ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
     return run(&task);

@@ -1,4 +1,4 @@
-/* How a team breaks. */
+/* Marks a team as broken. */
 #include "mca/common/team/parts.h"
 
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)

@@ -5,10 +5,10 @@
 #include "mca/common/base/log.h"
 #include "mca/common/oob/vote.h"
 
-/* As a scratch_size. What comes of it, with the kernels' state, is less than 1 MiB. */
+/* The small scratch_size. With the kernels' state the scratch is less than 1 MiB. */
 #define SMALL_SIZE ((uint64_t)384 * 1024)
 
-/* Of the slot that a packet area has for a message of each rank, a packet takes twice its data. */
+/* Packets take twice the size of their data in a slot of the packet area. */
 #define PACKET_FACTOR 2u
 
 void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks)
@@ -17,7 +17,7 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
 
     mscclpp_layout_init(&team->runner.layout, small ? SMALL_SIZE : scratch_size);
     team->full_size = small ? scratch_size : 0;
-    /* Of nodes with fewer ranks each has more room, but all have to grow at the same call. */
+    /* Nodes with few ranks have room for larger messages, but all nodes have to grow at the same call. */
     team->small_max = small ? team->runner.layout.packet_half / (uint64_t)ranks / PACKET_FACTOR : 0;
 }
 
@@ -26,7 +26,7 @@ bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool qu
     return team->full_size != 0 && (bytes > team->small_max || queued);
 }
 
-/* All ranks have come to this point. */
+/* Waits until all ranks have come to this point. */
 static mscclpp_status_t meet(mscclpp_team_t *team, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
@@ -35,7 +35,7 @@ static mscclpp_status_t meet(mscclpp_team_t *team, uint64_t bytes)
     return mscclpp_group_wait_words(&team->group, "larger scratch, given up by all", bytes, mine, team->group.meetings);
 }
 
-/* The new scratch, in which operations are counted as they were in the old one. */
+/* Allocates the new scratch, whose counters of operations continue those of the old one. */
 static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *layout, char **scratch_p)
 {
     mscclpp_dev_progress_t first[MSCCLPP_DEV_MAX_BLOCKS];
@@ -50,7 +50,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *l
     memset(first, 0, sizeof(first));
     for (b = 0; b < MSCCLPP_DEV_MAX_BLOCKS; ++b) {
         first[b].launches = team->runner.launches;
-        first[b].epoch = (uint32_t)team->runner.epochs; /* other nodes' packets stay where they are */
+        first[b].epoch = (uint32_t)team->runner.epochs; /* packets of other nodes are not cleared */
     }
     state = (mscclpp_dev_state_t *)(void *)(*scratch_p + layout->state_offset);
     status = mscclpp_runner_take_stream(&team->runner);
@@ -72,7 +72,7 @@ static void close_all(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_ha
     }
 }
 
-/* Maps what all ranks have told of. The first failure ends it. */
+/* Maps the memory that the ranks have exchanged. Stops at the first failure. */
 static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch, mscclpp_gpu_handle_t *handles)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -94,7 +94,7 @@ static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch,
     return status;
 }
 
-/* The node's ranks have agreed; those of other nodes have to have the same room. */
+/* The ranks of this node have agreed. All nodes must have the same scratch, so they vote as well. */
 static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own, bool *all_p)
 {
     mscclpp_vote_t vote;
@@ -118,7 +118,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     bool all = false;
 
     memset(scratch, 0, sizeof(scratch));
-    /* A kernel that stays would go on with the old one. */
+    /* A lingering kernel would go on using the old scratch. */
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
@@ -131,7 +131,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
         own = team->runner.gpu->export_memory(grown, &mine->out);
     }
     mine->exportable = own == MSCCLPP_OK;
-    team->given_up = grown; /* if this ends badly peers may map it */
+    team->given_up = grown; /* after an error peers may still map it */
     status = mscclpp_group_meet_exchange(&team->group, "larger scratch", bytes);
     if (status != MSCCLPP_OK) {
         return status;

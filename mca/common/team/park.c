@@ -6,11 +6,11 @@
 #include "mca/common/run/linger.h"
 #include "mca/common/team/parts.h"
 
-/* Teams that a process keeps. Each holds what a communicator holds that has sent small messages only. */
+/* Teams that a process keeps at most. Each holds as much as a communicator that has sent only small messages. */
 #define PARKED_MAX 8
 
 static pthread_mutex_t park_lock = PTHREAD_MUTEX_INITIALIZER;
-static mscclpp_team_t *parked[PARKED_MAX]; /* the first `parked_count` ones, the oldest first */
+static mscclpp_team_t *parked[PARKED_MAX]; /* the first `parked_count` are in use, the oldest first */
 static int parked_count;
 
 static void no_progress(void *context)
@@ -24,7 +24,7 @@ static mscclpp_status_t no_trouble(void *context)
     return MSCCLPP_OK;
 }
 
-/* What a team without a communicator talks through. */
+/* The oob of a team without a communicator. */
 static const mscclpp_oob_t nobody = {
     .label = "an ended communicator", .size = 1, .progress = no_progress, .check = no_trouble};
 
@@ -43,7 +43,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
 {
     uint64_t digest = UINT64_C(0xcbf29ce484222325);
 
-    /* Strings by their addresses: different ones may be equal, which only costs a set-up. */
+    /* Strings are compared by address. Equal strings at different addresses only cost a set-up. */
     digest = add(digest, params->config, sizeof(*params->config));
     digest = add(digest, &params->rules, sizeof(params->rules));
     digest = add(digest, &params->gpu, sizeof(params->gpu));
@@ -82,7 +82,7 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 /* Bytes of scratch that a parked team may hold. */
 #define PARKED_BYTES ((uint64_t)4 << 20)
 
-/* Nothing of it is under way, nothing has failed, and it holds no more than a small team does. */
+/* True if no operation is in flight, nothing has failed, and the team holds no more than a small one. */
 static bool is_fit(mscclpp_team_t *team)
 {
     return team->park_key != 0 && team->runner.layout.total <= PARKED_BYTES && team->fabric == NULL &&
@@ -100,7 +100,7 @@ bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
     }
     mscclpp_runner_give_stream(&team->runner);
     mscclpp_runner_release_mappings(&team->runner, true);
-    /* Calls are counted anew. Nobody looks at this rank's word any more before the team is taken over. */
+    /* Calls are counted from 0 again. Nobody reads this rank's word before the team is taken over. */
     mscclpp_board_store(&team->group.board[team->group.rank].call, 0);
     team->group.oob = nobody;
     if (team->group.ctrl != NULL) {

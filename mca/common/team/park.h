@@ -1,12 +1,13 @@
 /*
- * Ended teams that wait for a communicator of the same ranks, which takes one over as it is: scratch, mappings, board
- * and control messages. Applications that duplicate a communicator for each of many short tasks pay for one set-up.
+ * Parked teams: ended teams, kept for a later communicator of the same ranks. That communicator takes over the scratch,
+ * the mappings, the board and the control messages as they are. So applications that duplicate a communicator for each
+ * of many short tasks pay for one set-up.
  *
- * Ranks end a communicator at different times, and each has its own few. Which one is taken over is agreed: a rank
- * takes those that fit out of its list, tells the others their numbers, and puts back what was not chosen. A team has a
- * number that no other one of any of its ranks has, so a number that all ranks tell, each of them at the same rank of
- * as many, is that of a team of the same processes in the same order; and one that is in nobody else's hand in any of
- * them.
+ * Ranks end communicators at different times, so each rank has its own list of parked teams. The ranks agree on the
+ * team to take over: each rank claims the teams that fit from its list, tells the others their numbers, and puts back
+ * those that were not chosen. A team's number differs from that of every other team of any of its ranks. A number that
+ * all ranks offer, under equal ranks and sizes, therefore belongs to a team of the same processes in the same order.
+ * As each rank has taken that team off its list, no other thread can claim it.
  */
 #ifndef MCA_COMMON_TEAM_PARK_H
 #define MCA_COMMON_TEAM_PARK_H
@@ -16,22 +17,22 @@
 /* How many teams a rank offers to one communicator. */
 #define MSCCLPP_PARK_OFFERS 4
 
-/* A number that is equal only where a team made with the one set of parameters does for the other; never 0. */
+/* A digest of the parameters. Teams with equal keys can replace each other. Never 0. */
 uint64_t mscclpp_park_key(const mscclpp_team_params_t *params);
 
-/* Takes those with the key out of the list, the last one to end first; NULL for each that is lacking. */
+/* Takes teams with this key off the list, the one that ended last first. Fills the rest of `teams` with NULL. */
 void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]);
 
 /*
- * Keeps a team that has ended, or was claimed and not taken over. False if it cannot be kept. *evicted_p, which the
- * caller is to destroy, is one that had to make room; NULL: none.
+ * Parks a team that has ended, or that was claimed and not taken over. False if it cannot be kept. *evicted_p is a team
+ * that was dropped to make room, which the caller has to destroy; NULL: none.
  */
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p);
 
-/* One of all, to be destroyed; NULL if there is none left. */
+/* Takes any team off the list, for the caller to destroy; NULL if the list is empty. */
 mscclpp_team_t *mscclpp_park_drain(void);
 
-/* Makes a claimed team that of a new communicator. */
+/* Turns a claimed team into the team of a new communicator. */
 void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob);
 
 #endif

@@ -1,11 +1,11 @@
-/* The life of a team's packet flags. */
+/* Renews a team's packet flags. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/team/parts.h"
 
-/* All ranks have reached this point, and all their packets have been received. */
+/* Waits until all ranks have come to this point; each has received all packets by then. */
 static mscclpp_status_t meet(mscclpp_team_t *team)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;

@@ -1,4 +1,4 @@
-/* The life of a team. Bring-up is setup/node.c; this file holds what remains of a team after its end. */
+/* The end of a team, and the functions of team.h. setup/node.c creates teams. */
 #include "mca/common/base/clock.h"
 #include "mca/common/team/team.h"
 
@@ -13,7 +13,7 @@
 
 /*
  * Ended teams whose scratch peers may still map. Freeing exported memory before its importers have closed it is
- * undefined, so it waits here; the board, in which they report, waits with it.
+ * undefined, so the scratch is kept here until then. So is the board, on which peers report that they have closed it.
  */
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *remains_first;
@@ -67,7 +67,7 @@ void mscclpp_team_reap(void)
     (void)reap(false);
 }
 
-/* Takes no memory, so it cannot fail. */
+/* Allocates nothing, so it cannot fail. */
 static void bury(mscclpp_team_t *team)
 {
     pthread_mutex_lock(&remains_lock);
@@ -76,7 +76,7 @@ static void bury(mscclpp_team_t *team)
     pthread_mutex_unlock(&remains_lock);
 }
 
-/* For good. */
+/* Destroys a team for good, without parking it. */
 static void destroy(mscclpp_team_t *team)
 {
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
@@ -107,7 +107,7 @@ static void destroy(mscclpp_team_t *team)
     if (team->runner.scratch != NULL && team->group.board != NULL) {
         bury(team);
     } else {
-        /* A bring-up that failed: no peer has it mapped any more. */
+        /* Bring-up has failed, and no peer maps the scratch any more. */
         if (team->runner.scratch != NULL) {
             team->runner.gpu->device_free(team->runner.device, team->runner.scratch);
         }

@@ -1,6 +1,6 @@
 /*
- * A team: the ranks of one communicator. Those of a node have their scratch mapped into one another; a fabric
- * (mca/common/fabric/fabric.h) joins several nodes.
+ * A team: the ranks of one communicator. Ranks on one node map each other's scratch. A fabric
+ * (mca/common/fabric/fabric.h) connects several nodes.
  */
 #ifndef MCA_COMMON_TEAM_TEAM_H
 #define MCA_COMMON_TEAM_TEAM_H
@@ -19,36 +19,36 @@
 typedef struct mscclpp_team mscclpp_team_t;
 
 typedef struct {
-    const mscclpp_config_t *config; /* copied; rank 0's values of what ranks have in common are used by all */
-    const mscclpp_config_t *own;    /* what this rank's user has set, for messages; NULL: `config` */
-    const mscclpp_rules_t *rules;   /* NULL: none; rank 0's are used by all ranks */
+    const mscclpp_config_t *config; /* copied; all ranks use rank 0's values of the parameters that must be equal */
+    const mscclpp_config_t *own;    /* what the user has set on this rank, for messages; NULL: `config` */
+    const mscclpp_rules_t *rules;   /* NULL: none; all ranks use rank 0's */
     const mscclpp_gpu_ops_t *gpu;
     int device;
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */
-    /* For `concurrent`; NULL: the process's. Ranks that are threads of one process need one of their own each. */
+    /* For `concurrent`; NULL: the one of the process. Ranks that are threads of one process need one each. */
     mscclpp_admission_t *admission;
-    mscclpp_oob_t oob; /* copied; its context and label outlive the team */
-    bool reuse;        /* take over a team of the same ranks that has ended, if they all have one; see team/park.h */
-    int leader;        /* the lowest rank that the caller knows to be on this node, the own one included */
-    uint64_t job; /* of the ranks of others, which the caller knows nothing of, those on this machine share the node */
+    mscclpp_oob_t oob; /* copied; its context and label must outlive the team */
+    bool reuse;        /* take over an ended team of the same ranks, if all ranks have it; see team/park.h */
+    int leader;        /* the lowest rank that the caller knows to be on this node; this rank counts */
+    uint64_t job;      /* `leader` says nothing of ranks of other jobs: those on this machine share the node */
 } mscclpp_team_params_t;
 
 /*
- * Local, and never waits for a peer's call (the GPU runtime may wait for running kernels): mappings of peers are closed
- * now, the own scratch is freed once every peer has closed it (at this call or at a later one, of any team). NULL is
- * allowed.
+ * Local; never waits for a peer's call, though the GPU runtime may wait for running kernels. Closes the mappings of the
+ * peers' memory now. Frees this rank's scratch once every peer has closed its mapping: in this call, or in a later one
+ * for any team. NULL is allowed.
  */
 void mscclpp_team_destroy(mscclpp_team_t *team);
 
-/* Frees what destroyed teams still hold; waits at most `seconds` for the peers. To be called last. */
+/* Frees what destroyed teams still hold. Waits at most `seconds` for the peers. Must be the last call. */
 void mscclpp_team_finalize(double seconds);
 
-/* The team's ranks lie on several nodes: somebody has to call mscclpp_team_progress_all now and then. */
+/* True if the team's ranks are on several nodes. The caller then has to call mscclpp_team_progress_all regularly. */
 bool mscclpp_team_spans_nodes(const mscclpp_team_t *team);
 
 /*
- * Moves on what other ranks need of all teams over several nodes. To be called now and then, from any thread, while the
- * process is in the embedding runtime for other reasons.
+ * Progresses the teams that span nodes, since other ranks may depend on it. Call it regularly, from any thread,
+ * whenever the process is in the embedding runtime for other reasons.
  */
 void mscclpp_team_progress_all(void);
 
@@ -58,10 +58,12 @@ int mscclpp_team_size(const mscclpp_team_t *team);
 /* Name of the algorithm of the last call, for messages and reports; "none" before the first. */
 const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
 
-/* How many operations were served without a launch. */
+/* The number of operations that a lingering kernel served, without a launch of their own. */
 uint64_t mscclpp_team_lingered(const mscclpp_team_t *team);
 
-/* Two-phase packets may be LL128 (device/lib/packet.h): trying has found that all links keep lines of 128 bytes whole.
+/*
+ * True if two-phase packets may be LL128 (device/lib/packet.h): a trial has shown that all links keep lines of 128
+ * bytes whole.
  */
 bool mscclpp_team_keeps_lines(const mscclpp_team_t *team);
 
@@ -69,34 +71,35 @@ bool mscclpp_team_keeps_lines(const mscclpp_team_t *team);
 bool mscclpp_team_broken(const mscclpp_team_t *team);
 
 /*
- * Tells the peers what this rank does in its next call, so that a mixture of host and device buffers can be named.
- * `call` counts the communicator's all-reduce calls on this rank from 1; a few nanoseconds, no waiting.
+ * Tells the peers what kind of buffers this rank passes in its next call, so that a mixture of host and device buffers
+ * can be reported. `call` counts the communicator's all-reduce calls on this rank, from 1. Takes a few nanoseconds and
+ * never waits.
  */
 void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
 
-/* The first rank of this node that announced `kind` for call `call`, or -1. */
+/* The lowest rank of this node that announced `kind` for call `call`, or -1. */
 int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
 
 /*
- * Decides for all ranks of this node whether call `call` of a collective other than all-reduce is served as one on
- * device buffers: the first rank that comes decides by its own buffers, `device`, and the others do as it did. So
- * ranks that pass different kinds of memory, as a root and its peers may, go one way. True: as one on device buffers.
+ * Decides for all ranks of this node whether call `call`, of a collective other than all-reduce, is served as a call on
+ * device buffers. The first rank to arrive decides by the kind of its own buffers, `device`; the others follow it. Thus
+ * ranks that pass different kinds of memory, as a root and its peers may, take the same path. Returns the decision.
  */
 bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool device);
 
-/* True if somebody has decided, and then whether as one on device buffers. */
+/* True if a rank has decided; *device_p is the decision. */
 bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *device_p);
 
 /*
- * For a rank that passes nothing in call `call`: true as long as ranks of this node have yet to come to it, and none
- * has said what kind of buffers it passes.
+ * For a rank that passes no buffer in call `call`: true while some rank of this node has not reached the call and no
+ * rank has announced the kind of its buffers.
  */
 bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call);
 
 /*
- * For a rank that has been in call `call` on host buffers for long: a rank of any node that passed device buffers in
- * it, or -1 as long as none is known. Ranks of other nodes then learn of this one. To be asked again and again, by any
- * thread; never waits.
+ * For a rank that has been in call `call` on host buffers for a long time. Returns a rank of any node that passed
+ * device buffers in this call, or -1 while none is known. If one is found, ranks of other nodes are told about this
+ * rank. Call it repeatedly, from any thread; it never waits.
  */
 int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call);
 
