@@ -1,6 +1,6 @@
 /*
  * Mappings of peers' memory, shared by all teams of the process. Opening a mapping costs as much as a large transfer,
- * so unused mappings stay open, the most recently used ones first, up to limits. Thread-safe.
+ * so unused mappings stay open up to limits; the least recently used ones are closed first. Thread-safe.
  */
 #ifndef MCA_COMMON_GPU_MAPPING_H
 #define MCA_COMMON_GPU_MAPPING_H
