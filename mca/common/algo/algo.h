@@ -61,9 +61,9 @@ typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHAR
 
 /*
  * How a team's scratch is divided, in bytes, in this order: barrier words, the two halves of the packet area, the LL128
- * area, the bulk area, the put area, the state. The LL128 area is as large as one half of the packet area, the bulk
- * area as large as both, and the put area as large as all those except the LL128 area. The parameter scratch_size is
- * the size of the packet and bulk areas together.
+ * area, the bulk area, the put area, the state. The LL128 area is as large as one half of the packet area, and the bulk
+ * area as large as both halves. The put area is as large as the packet and bulk areas together, which is the parameter
+ * scratch_size.
  */
 typedef struct {
     uint64_t packet_half;
