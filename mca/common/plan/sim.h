@@ -230,7 +230,10 @@ mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_va
 bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
                         mscclpp_sim_value_t *value_p);
 bool mscclpp_sim_has_result(const mscclpp_plan_t *plan);
-/* Chunks of the input and output of every rank, for collectives in which neither size follows from the other. */
+/*
+ * Chunks of the input and output of every rank. If the plan gives only one of the two sizes, the other is derived from
+ * it.
+ */
 void mscclpp_sim_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p);
 /* Describes what a wrong value is made of, as far as it can be told. */
 void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
