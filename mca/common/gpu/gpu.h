@@ -45,8 +45,7 @@ typedef struct {
     int sm_count;                              /* how many blocks run at once with one block on each multiprocessor */
     int compute_major;
     int compute_minor;
-    uint64_t
-        server; /* if equal and not 0, kernels of both processes make progress together; otherwise they take turns */
+    uint64_t server; /* equal and not 0: kernels of both processes make progress together; otherwise they take turns */
     char pci_bus_id[24]; /* "0000:1b:00.0"; empty if it has none or it is not known */
 } mscclpp_gpu_info_t;
 

@@ -17,7 +17,7 @@ typedef struct mscclpp_mapping mscclpp_mapping_t;
 typedef struct {
     int count;
     uint64_t
-        bytes; /* of the mapped allocations, since a peer gets freed memory back only when the mapping closes; 0: any */
+        bytes; /* of the mapped allocations, as a peer gets freed memory back only when its mapping closes; 0: any */
 } mscclpp_mapping_limit_t;
 
 /* As the parameters have it. */

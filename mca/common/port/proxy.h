@@ -51,8 +51,7 @@ typedef struct {
     uint64_t remote_size;     /* bytes */
     uint32_t token;           /* the peer's token that signals are added to */
     int peer;
-    uint64_t
-        *inbound; /* this rank's token that the peer's signals are added to; NULL if nobody waits on this channel */
+    uint64_t *inbound;  /* this rank's token for the peer's signals; NULL if nobody waits on this channel */
     uint64_t *expected; /* device memory that counts the signals waited for; belongs to the token and lives as long */
 } mscclpp_port_params_t;
 

@@ -231,8 +231,7 @@ struct mscclpp_transport {
     uint32_t forced;   /* endpoints closed by force so far */
     ucx_endpoint_t *endpoints;
     mscclpp_conn_t *conns;
-    mscclpp_conn_t
-        *adding; /* the connection whose add to device memory is under way: one at a time, as it is not atomic */
+    mscclpp_conn_t *adding; /* its add to device memory is under way: one at a time, as it is not atomic */
     ucx_table_t conn_ids, region_ids;
     mscclpp_copier_t out, in; /* shared by all connections */
 };
