@@ -99,8 +99,8 @@ typedef struct {
      * the proxy. On one node it works without exchanges unless somebody asks for them.
      */
     bool early;
-    uint32_t block_limit; /* blocks that are sure to run at once on every GPU of the team; 0 on the twin, which has no
-                             limit */
+    uint32_t
+        block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;
     const mscclpp_layout_t *layout;
 } mscclpp_select_input_t;

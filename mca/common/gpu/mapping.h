@@ -16,8 +16,7 @@ typedef struct mscclpp_mapping mscclpp_mapping_t;
 /* Limits of the mappings that a process keeps. Mappings in use may exceed them. */
 typedef struct {
     int count;
-    uint64_t
-        bytes; /* of the mapped allocations, as a peer gets freed memory back only when its mapping closes; 0: any */
+    uint64_t bytes; /* of the mapped allocations, as freed memory stays taken until its mapping closes; 0: any */
 } mscclpp_mapping_limit_t;
 
 /* As the parameters have it. */

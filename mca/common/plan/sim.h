@@ -72,7 +72,7 @@ typedef struct {
 
 /*
  * For sums, numbers that are equal for two different sums only with a chance of 1 in 2^60. For min and max, the set of
- * ranks, and what they contributed.
+ * ranks, and which of their elements.
  */
 typedef struct {
     uint64_t a, b;
