@@ -154,7 +154,7 @@ typedef struct {
     int receives;   /* receive requests to keep posted */
     int to_receive; /* of them, those used up */
     int listed;
-    struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* not posted yet; the first `listed` form a chain */
+    struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* no doorbell yet; the first `listed` form a chain */
     struct ibv_sge sges[MSCCLPP_VERBS_LIST_MAX];
 } mscclpp_verbs_qp_t;
 
