@@ -1,5 +1,5 @@
 /*
- * The algorithms: what each is called, when the selector takes it, and which grid it runs on. To add one: a kernel body
+ * The algorithms: their names, when the selector takes them, and the grids they run on. To add one, write a kernel body
  * in device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in mca/common/algo with
  * its mscclpp_algo_t, and its line in registry.c.
  */
@@ -11,15 +11,15 @@
 
 #include "device/launch/launch.h"
 
-/* Most rules of one number of ranks on one kind of device. */
+/* The most rules for one number of ranks on one kind of device. */
 #define MSCCLPP_RULES_MAX 24
 
 typedef struct {
-    uint64_t bytes;    /* of the largest message that it is for */
+    uint64_t bytes;    /* size of the largest message that the rule is for */
     int64_t algorithm; /* index in the registry */
 } mscclpp_rule_t;
 
-/* Those of one number of ranks on one kind of device. Plain bytes without padding; what is not used is 0. */
+/* The rules for one number of ranks on one kind of device. Plain bytes without padding; unused entries are 0. */
 typedef struct {
     uint64_t count;
     mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
@@ -42,7 +42,7 @@ typedef struct {
 /* Room for as many collectives besides all-reduce (mca/common/base/colls.h). */
 #define MSCCLPP_PROTOCOL_COLLS 16
 
-/* Settings that change what ranks send one another: rank 0's, taken by all ranks at bring-up. Plain bytes. */
+/* Settings that change what ranks send one another. All ranks take those of rank 0 at bring-up. Plain bytes. */
 typedef struct {
     int32_t algorithm;    /* index in the registry, -1 for the selector's choice, -2 to stage everything */
     int32_t packet_width; /* 128, 16, 8, or 0 for the algorithm's own choice */
@@ -50,8 +50,8 @@ typedef struct {
     uint32_t max_threads; /* likewise */
     uint32_t twin_blocks; /* the twin's grid */
     uint32_t twin_threads;
-    uint64_t linger_max;    /* bytes that lingering kernels serve at most; 0: nothing */
-    uint32_t linger_blocks; /* of a lingering kernel that has several */
+    uint64_t linger_max;    /* the largest message that lingering kernels serve, in bytes; 0: none */
+    uint32_t linger_blocks; /* blocks of a lingering kernel that has several */
     uint32_t zerocopy;      /* 0: never */
     uint32_t shared_gpu;    /* mscclpp_shared_gpu_t */
     uint64_t oneshot_max;   /* bytes, 0 for the built-in table */
@@ -68,15 +68,17 @@ typedef struct {
     uint64_t nodes_packets_max;                     /* bytes, 0 for the built-in choice */
     uint64_t nodes_split_min;                       /* likewise */
     uint64_t nodes_ring_min;                        /* likewise */
-    int32_t coll_algorithm[MSCCLPP_PROTOCOL_COLLS]; /* by mscclpp_coll_t: mscclpp_coll_algo_t, or as `algorithm` */
+    int32_t coll_algorithm[MSCCLPP_PROTOCOL_COLLS]; /* by mscclpp_coll_t; values of mscclpp_coll_algo_t, or -1 and -2 as
+                                                       in `algorithm` */
 } mscclpp_protocol_t;
 
 typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHARED_GPU_STAGE } mscclpp_shared_gpu_t;
 
 /*
- * How a team's scratch is cut, in bytes: barrier words, the two halves of the packet area, the area of LL128 as large
- * as one of them, the bulk area as large as both, the put area as large as all those but LL128's, the state. The
- * parameter scratch_size is packet and bulk area together.
+ * How a team's scratch is divided, in bytes, in this order: barrier words, the two halves of the packet area, the LL128
+ * area, the bulk area, the put area, the state. The LL128 area is as large as one half of the packet area, and the bulk
+ * area as large as both halves. The put area is as large as the packet and bulk areas together, which is the parameter
+ * scratch_size.
  */
 typedef struct {
     uint64_t packet_half;
@@ -85,22 +87,22 @@ typedef struct {
     uint64_t put_offset;
     uint64_t put_size;
     uint64_t state_offset;
-    uint64_t total; /* what there is to allocate */
+    uint64_t total; /* bytes to allocate */
 } mscclpp_layout_t;
 
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
 
-/* What a choice may depend on: nothing but values that are equal on all ranks. */
+/* What a choice may depend on: only values that are equal on all ranks. */
 typedef struct {
     uint64_t bytes;
     uint32_t nranks;
-    uint32_t nodes;        /* 0 or 1: all ranks are on one */
-    uint32_t shards;       /* of several nodes: the fewest ranks that one has */
-    uint32_t most;         /* of several nodes: the most ranks that one has */
-    uint32_t all;          /* of several nodes: the ranks of all */
-    uint64_t slot_size;    /* of several nodes: bytes that a block exchanges at once */
-    uint64_t packet_units; /* of several nodes: units that ranks exchange as packets at once; 0: they cannot */
-    bool near;             /* of several nodes: all are on one host, and exchange through its memory */
+    uint32_t nodes;        /* 0 or 1: all ranks are on one node */
+    uint32_t shards;       /* with several nodes: the fewest ranks on one node */
+    uint32_t most;         /* with several nodes: the most ranks on one node */
+    uint32_t all;          /* with several nodes: the ranks on all nodes */
+    uint64_t slot_size;    /* with several nodes: bytes that a block exchanges at once */
+    uint64_t packet_units; /* with several nodes: units that ranks exchange as packets at once; 0: they cannot */
+    bool near;             /* with several nodes: all nodes are on one host and exchange through its memory */
     mscclpp_dtype_t dtype;
     bool on_twin; /* the twin */
     bool one_gpu; /* all ranks are on one GPU, whose memory is the link between them */
@@ -108,8 +110,8 @@ typedef struct {
     bool ll128;   /* the team's links keep lines of 128 bytes whole */
     bool queued;  /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */
     /*
-     * The host does not wait for the kernel, which so is not to wait for what a host does: between nodes it would, for
-     * the proxy, and on one node it does without exchanges unless somebody asks for them.
+     * The host does not wait for the kernel, so the kernel must not wait for the host. Between nodes it would wait for
+     * the proxy. On one node it works without exchanges unless somebody asks for them.
      */
     bool early;
     uint32_t
@@ -132,14 +134,14 @@ struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces it */
     const char *description;
     bool maps_buffers; /* needs all user buffers mapped; where one cannot be, `instead` runs */
-    bool spans_nodes;  /* for ranks on several nodes, and for no others; where it cannot be, `instead` runs */
+    bool spans_nodes;  /* for ranks on several nodes only; where it cannot run, `instead` runs */
     bool engines;      /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `instead` runs */
     const mscclpp_algo_t *instead;
-    uint32_t pattern; /* of ranks on several nodes that use no packets: mscclpp_dev_nodes_pattern_t */
+    uint32_t pattern; /* for ranks on several nodes without packets: mscclpp_dev_nodes_pattern_t */
 
     /*
-     * Fills in kernel, grid and epochs for any count. False if the team's scratch is too small for it with so many
-     * ranks. Pure.
+     * Fills in kernel, grid and epochs for any count. False if the team's scratch is too small for this algorithm with
+     * that many ranks. Pure.
      */
     bool (*shape)(const mscclpp_select_input_t *input, mscclpp_choice_t *choice);
 };
@@ -162,9 +164,9 @@ extern const int mscclpp_algo_count;
 int mscclpp_algo_find(const char *name);
 
 /*
- * Helpers for shapes. `units` a thread handles at least one of, of `wanted` blocks at most; never more threads in all
- * than `capacity`, if that is not 0. `fine` spreads few units over many small blocks. False if even one warp (on the
- * twin: one thread) is too many.
+ * Fills in a grid; a helper for `shape`. Each thread handles at least one of the `units`. The grid has at most `wanted`
+ * blocks, and at most `capacity` threads in all unless that is 0. `fine` spreads few units over many small blocks.
+ * False if even one warp (on the twin: one thread) is too many.
  */
 bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted, uint64_t capacity,
                        bool fine, mscclpp_choice_t *choice);

@@ -15,10 +15,15 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 #define DIRECT_BLOCKS 64u
 #define TILE_BLOCKS 32u
 
-/* Between nodes, what a block should have of a block of data at least: a turn costs proxies some microseconds. */
+/*
+ * Between nodes, the least part of a block of data for one block of the grid, as a turn costs proxies some
+ * microseconds.
+ */
 #define NODES_BLOCK_MIN (64 * KIB)
 
-/* Between nodes, what an owner sends to another one as packets at most: they are twice as long as what they hold. */
+/*
+ * Between nodes, the most bytes that an owner sends to another one as packets, which are twice as long as their data.
+ */
 #define NODES_PACKETS_MAX (8 * KIB)
 
 /* On the twin a tile has to be worth its barrier. */
@@ -38,9 +43,9 @@ static const char *const algo_names[MSCCLPP_COLL_BY_LAST] = {
 };
 
 /*
- * By what a rank sends or receives of its peers at most, in bytes: the largest for packets, and the smallest for copy
- * engines. Packets take twice the bytes and no meeting; engines need no multiprocessor, but some 10 us to begin and
- * end. The row of the first `ranks` that is not smaller counts.
+ * Thresholds on the most bytes that a rank sends to or receives from its peers: the largest for packets, and the
+ * smallest for copy engines. Packets take twice the bytes but no barrier. Engines need no multiprocessor, but some 10
+ * us to begin and end. The first row whose `ranks` is not smaller than the number of ranks applies.
  */
 typedef struct {
     uint32_t ranks;
@@ -104,7 +109,7 @@ static uint64_t units_of(uint64_t bytes)
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
-/* A slot of the packet area holds any block, so that one epoch does. */
+/* A slot of the packet area holds any block, so one epoch is enough. */
 static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t most, bool varied,
                           mscclpp_coll_choice_t *choice)
 {
@@ -154,8 +159,8 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t most, ms
 }
 
 /*
- * Tiles as large as what an owner puts to another node at once has room for, and the rows of the scratch. Whether there
- * is room at all does not depend on the size, as one block has more than several.
+ * The size of a tile is limited by what an owner can put to another node at once, and by the rows of the scratch.
+ * Whether there is room at all does not depend on the message size, as one block has more room than several.
  */
 static bool shape_nodes(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
                         mscclpp_coll_choice_t *choice)
@@ -188,7 +193,7 @@ static bool shape_nodes(const mscclpp_select_input_t *input, mscclpp_coll_t coll
     return choice->tile != 0;
 }
 
-/* Blocks of one size, of which an owner sends little to another node. False otherwise, or if there is no room. */
+/* For blocks of one size, if an owner sends little to another node. False otherwise, or if there is no room. */
 static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most, bool varied,
                                 mscclpp_coll_choice_t *choice)
 {
@@ -254,7 +259,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
 {
     const mscclpp_protocol_t *protocol = input->protocol;
     const thresholds_t *builtin = find_thresholds(input);
-    /* A user who has every all-reduce staged wants no kernels at all. */
+    /* A user who stages every all-reduce wants no kernels at all. */
     const int forced = protocol->coll_algorithm[coll] == MSCCLPP_COLL_AUTO && protocol->algorithm == MSCCLPP_COLL_STAGE
                            ? MSCCLPP_COLL_STAGE
                            : protocol->coll_algorithm[coll];
@@ -267,7 +272,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {
-        /* There is room for tiles, whatever the size, or for nothing. */
+        /* Tiles either fit for every size or for none. */
         if (!shape_nodes(input, coll, most, &choice)) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }

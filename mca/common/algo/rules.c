@@ -13,7 +13,7 @@
 #include "mca/common/base/file.h"
 #include "mca/common/base/log.h"
 
-/* Far more than a rule needs: what is longer is no such file, and perhaps too large for memory. */
+/* Far more than a rule needs. A longer line means that this is no such file, and it may be too large for memory. */
 #define LINE_MAX_LENGTH 500
 #define BYTES_MAX ((uint64_t)1 << 40)
 
@@ -73,14 +73,14 @@ static bool refuse(const place_t *place, const char *what, const char *value, co
     return false;
 }
 
-/* The same of a line in which no value by itself is at fault. */
+/* The same for a line in which no single value is at fault. */
 static bool refuse_line(const place_t *place, const char *fault, const char *allowed)
 {
     mscclpp_error("rules %s:%d: %s; use %s", place->path, place->line, fault, allowed);
     return false;
 }
 
-/* Not all serve ranks of one node, which is what rules are for. */
+/* Some algorithms do not serve the ranks of one node, which rules are for. */
 static bool is_choosable(const mscclpp_algo_t *algo)
 {
     return !algo->spans_nodes;

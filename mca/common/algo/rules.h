@@ -21,21 +21,24 @@
 #include "mca/common/algo/algo.h"
 #include "mca/common/base/status.h"
 
-/* Everything that a file says. */
+/* The contents of a file. */
 typedef struct mscclpp_rules mscclpp_rules_t;
 
-/* Without a rule. NULL if there is no memory, which is logged. To be given to mscclpp_rules_destroy. */
+/* Makes an empty set of rules. NULL, logged, without memory. Free it with mscclpp_rules_destroy. */
 mscclpp_rules_t *mscclpp_rules_create(void);
 
 /*
- * Reads a file. MSCCLPP_ERR_INVALID if anything in it is not a rule, after one logged line with the file, the number
- * of the line, the value and what is allowed; MSCCLPP_ERR_SYSTEM, likewise logged, if it cannot be read or is neither a
- * regular file nor a link to one.
+ * Reads a file. MSCCLPP_ERR_INVALID if a line is not a rule; one logged line gives the file, the line number, the value
+ * and what is allowed. MSCCLPP_ERR_SYSTEM, also logged, if the file cannot be read or is neither a regular file nor a
+ * link to one.
  */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p);
 void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */
 
-/* The set for so many ranks, which may be empty; of NULL rules and of one rank it is. Owned by the rules. */
+/*
+ * The set for `nranks` ranks, owned by the rules. It is empty if there are no such rules, if `rules` is NULL, and for
+ * one rank.
+ */
 const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
 /* The same of the other collectives. */
@@ -44,7 +47,7 @@ const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *ru
 /* Takes a set, whose sizes ascend, for 2 to MSCCLPP_DEV_MAX_RANKS ranks in place of the one there is. */
 void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);
 
-/* Writes what mscclpp_rules_read reads. Errors are left in the file's state (ferror). */
+/* Writes a file that mscclpp_rules_read can read. Errors stay in the file's state (ferror). */
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file);
 
 #endif

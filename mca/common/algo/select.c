@@ -2,7 +2,7 @@
 
 #include "mca/common/algo/allreduce/thresholds.h"
 
-/* Sizes that a user gives by hand stand for all of the table; what else a file holds would contradict them. */
+/* Sizes that a user sets by hand replace the whole table; other rules of a file would contradict them. */
 static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
@@ -40,8 +40,8 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
 }
 
 /*
- * Which communicators lie on several nodes is not in the hand of those who choose an algorithm, so only those that span
- * nodes can be asked for there. Not all transports can carry packets, and a ring not all types.
+ * The user who chooses an algorithm cannot know which communicators span nodes, so a choice counts here only if the
+ * algorithm spans nodes. Not all transports can carry packets, and a ring does not support all types.
  */
 static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
@@ -73,7 +73,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
                                                           : builtin->twophase_max;
     uint64_t put_max = protocol->put_max != 0 ? protocol->put_max : builtin->put_max;
     uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : builtin->engine_min;
-    /* Puts that somebody asked for are not to give way to the table's engines. */
+    /* Puts that the user asked for must not give way to the engines of the table. */
     const bool puts = protocol->engine_min == 0 && input->bytes <= protocol->put_max;
     const mscclpp_algo_t *algo;
 
@@ -85,7 +85,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     }
     if (protocol->algorithm >= 0 && !mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];
-        /* There are calls that engines cannot serve, and they are none that a user could name in advance. */
+        /* Engines cannot serve some calls, and users cannot name those in advance. */
         if (algo->engines && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
             algo = algo->instead;
         }

@@ -12,7 +12,10 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
 mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,
                                       mscclpp_choice_t *choice_p);
 
-/* The same for a call that no rank of any node ends before all of them have begun it, and that uses no packets. */
+/*
+ * Like mscclpp_select_allreduce, but without packets, and for a call that no rank of any node ends before all ranks
+ * have begun it.
+ */
 mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 
 #endif

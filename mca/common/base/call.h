@@ -1,4 +1,4 @@
-/* What a rank passes to a call, and what is said of calls in which ranks do not come together. */
+/* The kinds of buffers that a rank passes to a call, and the messages about calls that ranks do not all reach alike. */
 #ifndef MCA_COMMON_BASE_CALL_H
 #define MCA_COMMON_BASE_CALL_H
 
@@ -8,12 +8,12 @@ typedef enum {
     MSCCLPP_CALL_NONE = 0,
     MSCCLPP_CALL_DEVICE = 1,
     MSCCLPP_CALL_HOST = 2,
-    MSCCLPP_CALL_EITHER = 3 /* the rank passes nothing, and does what the others do */
+    MSCCLPP_CALL_EITHER = 3 /* the rank passes no buffer, and follows the other ranks */
 } mscclpp_call_kind_t;
 
 /*
- * Messages that several folders have to say. `label` names the communicator and `call` the call, such as "all-reduce
- * call 7". `late` lists the ranks that have not arrived.
+ * Messages that several folders need. `label` names the communicator and `call` the call, such as "all-reduce call 7".
+ * `late` lists the ranks that have not arrived.
  */
 void mscclpp_report_mixed(const char *label, const char *call, int host_rank, int device_rank);
 

@@ -1,8 +1,10 @@
-/* The collectives that this library serves with kernels of its own, but for all-reduce, whose parameters are older. */
+/* The collectives that this library serves with its own kernels, except all-reduce, whose parameters are older. */
 #ifndef MCA_COMMON_BASE_COLLS_H
 #define MCA_COMMON_BASE_COLLS_H
 
-/* X(ID, name in messages and parameters, pattern). Those of different sizes are served like those of one size. */
+/*
+ * X(ID, name in messages and parameters, pattern). Collectives with varying sizes are served like those with one size.
+ */
 #define MSCCLPP_COLLS(X)                                                                                               \
     X(ALLGATHER, allgather, MSCCLPP_DEV_ALLGATHER)                                                                     \
     X(ALLGATHERV, allgatherv, MSCCLPP_DEV_ALLGATHER)                                                                   \

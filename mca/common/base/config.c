@@ -265,7 +265,7 @@ static bool parse_bool(const char *text, bool *value_p)
     return false;
 }
 
-/* Digits only, so that signs, blanks, hexadecimals and empty texts, which strtoull lets pass, are refused. */
+/* Accepts digits only: strtoull would also accept signs, blanks, hexadecimals and empty texts. */
 static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p)
 {
     uint64_t value = 0;

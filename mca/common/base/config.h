@@ -1,4 +1,6 @@
-/* The parameters: one table, which the component registers with Open MPI; contrib/gen-params writes docs/ from it. */
+/*
+ * The parameters, in one table. The component registers it with Open MPI, and contrib/gen-params writes docs/ from it.
+ */
 #ifndef MCA_COMMON_BASE_CONFIG_H
 #define MCA_COMMON_BASE_CONFIG_H
 
@@ -120,11 +122,11 @@ mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_para
 /* The row of a name, or NULL. */
 const mscclpp_param_t *mscclpp_param_find(const char *name);
 
-/* How values are read: false, and *value_p as it was, if the text is anything else. */
+/* Parse values. On any other text they return false and leave *value_p as it was. */
 bool mscclpp_config_parse_int(const char *text, int *value_p);
 bool mscclpp_config_parse_size(const char *text, size_t *value_p);
 
-/* Reads MSCCLPP_<NAME> (upper case) for every parameter, for programs without Open MPI. First error wins. */
+/* Reads MSCCLPP_<NAME> (upper case) for every parameter, for programs without Open MPI. Returns the first error. */
 mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config);
 
 #endif

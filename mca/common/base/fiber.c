@@ -1,4 +1,4 @@
-/* The functions that jump are compared with the stack that they jump from, which is not the one that they jump to. */
+/* The fortified jump functions check against the stack that they jump from, but here the target is another stack. */
 #undef _FORTIFY_SOURCE
 
 #include "mca/common/base/fiber.h"
@@ -15,12 +15,12 @@
 #include "mca/common/base/log.h"
 
 /*
- * A GPU's runtime may load modules on a fiber's stack, and compile them. Pages that nobody touches take no memory; the
- * lowest one is never there, so that a stack that is too small is no silent damage.
+ * A GPU's runtime may load and compile modules on a fiber's stack. Pages that are never touched take no memory. The
+ * lowest page is a guard, so that an overflow crashes instead of silently damaging memory.
  */
 #define STACK_SIZE ((size_t)4 << 20)
 
-/* Fibers that have returned, with their stacks; of more at once the rest is freed. */
+/* The most fibers that are kept with their stacks after they have returned; further ones are freed. */
 #define KEPT 32
 
 #if defined(__has_feature)
@@ -45,7 +45,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* A place to jump to. Sanitizers know the slower way alone, which asks the system for the signals that are masked. */
+/* A place to jump to. Sanitizers know only the slower way, which makes a system call for the signal mask. */
 #if defined(FIBER_TSAN) || defined(FIBER_ASAN)
 #define FIBER_BY_CONTEXT 1
 typedef ucontext_t place_t;
@@ -79,7 +79,7 @@ static int kept_count;
 
 static _Thread_local mscclpp_fiber_t *current;
 
-/* Not inlined: a function that yields may go on in another thread, whose variable has another address. */
+/* Not inlined: a function that yields may continue in another thread, where the variable has another address. */
 __attribute__((noinline)) static mscclpp_fiber_t *get_current(void)
 {
     return current;
@@ -148,7 +148,7 @@ static void leave(mscclpp_fiber_t *fiber)
     arrive(fiber);
 }
 
-/* The bottom of each fiber's stack: one function after the other. A context passes on integers only. */
+/* The bottom of each fiber's stack: runs one function after the other. A context can pass on integers only. */
 static void serve(unsigned high, unsigned low)
 {
     mscclpp_fiber_t *fiber = (mscclpp_fiber_t *)(((uintptr_t)high << 16 << 16) | (uintptr_t)low);

@@ -1,4 +1,4 @@
-/* Files of text that users name. They are opened without waiting for anybody, and are not trusted to be text. */
+/* Text files that users name. Opening one never waits for anybody, and the contents need not be text. */
 #ifndef MCA_COMMON_BASE_FILE_H
 #define MCA_COMMON_BASE_FILE_H
 
@@ -6,15 +6,15 @@
 #include <stdio.h>
 
 /*
- * Opens a regular file, or the one that a symbolic link leads to, with O_RDONLY or O_RDWR; with O_CREAT beside that it
- * makes one that all may read and write but for the umask. Returns NULL otherwise, with the reason as a text for a
- * message: a FIFO, for one, would let the process wait for ever.
+ * Opens a regular file, or the one that a symbolic link leads to, with O_RDONLY or O_RDWR. With O_CREAT in addition it
+ * creates a file that all may read and write, subject to the umask. Otherwise returns NULL, with the reason as text for
+ * a message: a FIFO, for example, could make the process wait for ever.
  */
 FILE *mscclpp_file_open(const char *path, int flags, const char **reason_p);
 
 /*
- * Reads up to the next newline, which is kept, or what fits into `size` bytes with the '\0' behind it. Returns how many
- * bytes that are, zero bytes among them; 0 at the end of the file and on an error (ferror).
+ * Reads up to and including the next newline, or as much as fits into `size` bytes with a closing '\0'. Returns the
+ * number of bytes read, zero bytes included; 0 at the end of the file and on an error (ferror).
  */
 size_t mscclpp_file_line(FILE *file, char *text, size_t size);
 

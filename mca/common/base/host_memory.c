@@ -33,8 +33,8 @@ static bool holds(const range_t *range, uintptr_t address)
 }
 
 /*
- * The heap begins where it began when the program was started, so that it does not matter when this is read. It may
- * share a mapping with the variables of the main program in front of it, which are as certain.
+ * The start of the heap is fixed when the program starts, so it does not matter when it is read. The heap may share a
+ * mapping with the main program's variables before it, which are equally certain.
  */
 static void find_heap(void)
 {
@@ -57,7 +57,7 @@ static void find_heap(void)
     fclose(maps);
 }
 
-/* Another namespace of the loader has other objects in its list, so the main program is told by its headers. */
+/* In another namespace of the loader the list holds other objects, so the main program is identified by its headers. */
 static int find_segments(struct dl_phdr_info *info, size_t size, void *argument)
 {
     int count = 0;
@@ -86,9 +86,9 @@ static void find(void)
 }
 
 /*
- * The whole stack of a thread is one mapping, which lasts as long as the thread. That of the main thread grows, and its
- * size is told as what it may grow to; other mappings may lie there if that limit was raised while the program ran. The
- * last MAIN_STACK bytes are within the limit that programs commonly start with, for which the system leaves room.
+ * A thread's whole stack is one mapping, which lasts as long as the thread. The main thread's stack grows, and its
+ * reported size is the limit of growth; other mappings may lie there if the limit was raised while the program ran. The
+ * last MAIN_STACK bytes are within the limit that programs usually start with, and the system leaves room for that.
  */
 static void find_stack(range_t *stack)
 {
@@ -111,8 +111,8 @@ static void find_stack(range_t *stack)
 }
 
 /*
- * Only between the running function and the stack's end, where nothing but the stack can be. A function that runs on
- * another stack (of a coroutine, or for signals) is not within the thread's own: then nothing is known.
+ * Looks only between the running function and the stack's end, where there is nothing but the stack. A function on
+ * another stack (of a coroutine, or for signals) is not within the thread's own stack, so nothing is known then.
  */
 static bool is_on_stack(uintptr_t address)
 {
@@ -129,8 +129,8 @@ static bool is_on_stack(uintptr_t address)
 }
 
 /*
- * glibc's own note of the break. sbrk(0) reads it, too, but libraries that watch memory, such as UCX, put a function of
- * theirs with a system call in the place of sbrk. Where one of these moves the break without glibc, the note is behind.
+ * glibc's own record of the break. sbrk(0) reads it, too, but libraries that watch memory, such as UCX, replace sbrk by
+ * a function that makes a system call. If such a library moves the break without glibc, the record is out of date.
  */
 extern void *__curbrk __attribute__((weak));
 
@@ -141,10 +141,12 @@ static void *find_break(void)
 
 /*
  * Other threads may move the break. If one has raised it since it was read, the answer may be "not known". If one has
- * lowered it, it gave back memory that nobody uses, so the caller's byte is not among that. The C library notes a lower
- * break right after the system call; memory of CUDA's could be taken for the heap only if it was mapped there, and
- * passed to a call, before that. But the system looks for room from the other end of the address space, and CUDA
- * reserves the addresses that it chooses by itself when it is initialised: neither takes what the heap has just left.
+ * lowered it, it released memory that nobody uses, so the caller's byte is not in that part.
+ *
+ * The C library records a lower break right after the system call. In between, CUDA memory could be taken for the heap
+ * only if it was mapped there and passed to a call within that time. But neither the system nor CUDA takes addresses
+ * that the heap has just released: the system searches from the other end of the address space, and CUDA reserves the
+ * addresses of its choice when it is initialised.
  */
 static bool is_in_heap(uintptr_t address)
 {

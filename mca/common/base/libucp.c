@@ -18,21 +18,24 @@
 #endif
 
 /*
- * Descriptors. UCX 1.13 was seen to keep 5 for its first context, 5 to 8 for a worker on two interfaces and one or two
- * for a connection, and to have as many again open for a moment while it looks at devices. What is left is for those
- * who end the process themselves where they get none, such as Open MPI.
+ * Descriptors. UCX 1.13 was seen to keep 5 for its first context, 5 to 8 for a worker on two interfaces, and one or two
+ * for a connection, and to open as many again for a moment while it looks at devices. The rest is a margin for
+ * libraries that end the process if they get no descriptor, such as Open MPI.
  */
 #define UCX_DESCRIPTORS 32
 #define UCX_DESCRIPTORS_DEVICE 4
 #define UCX_DESCRIPTORS_PEER 4
 #define UCX_DESCRIPTORS_LEFT 32
 
-/* Bytes of address space, likewise. 11 MB were seen for a first context, 9 MB for a worker, and 1 MB for a peer. */
+/*
+ * Bytes of address space, with the same kind of margin. 11 MB were seen for a first context, 9 MB for a worker, and 1
+ * MB for a peer.
+ */
 #define UCX_SPACE ((size_t)64 << 20)
 #define UCX_SPACE_PEER ((size_t)4 << 20)
 #define UCX_SPACE_LEFT ((size_t)256 << 20)
 
-/* The handlers are the process's: two threads that save and restore them at once would restore each other's. */
+/* Signal handlers belong to the process: two threads that save and restore them at once would restore each other's. */
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool load_refused; /* this and the next two are guarded by it */
 static bool load_tried;
@@ -82,7 +85,7 @@ void mscclpp_ucx_allow(bool allowed)
     pthread_mutex_unlock(&load_lock);
 }
 
-/* With the lock held. UCX starts a thread, and aborts without. */
+/* Call with the lock held. UCX starts a thread, and aborts if it cannot. */
 static mscclpp_status_t may_load(void)
 {
     if (load_refused) {
@@ -108,7 +111,7 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
     mscclpp_status_t status;
 
 #ifdef UCX_UNDER_TSAN
-    /* Its hooks run in threads that have just been made, which that sanitizer does not survive. */
+    /* UCX's hooks run in threads that were just created, which ThreadSanitizer does not survive. */
     mscclpp_info("no UCX: it does not work under ThreadSanitizer");
     return MSCCLPP_ERR_NOT_SUPPORTED;
 #endif
@@ -138,8 +141,8 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 }
 
 /*
- * Rare and short messages need neither RDMA devices nor mapped memory, whose transports cost a process memory, hooks
- * and start-up time; and the application's own choice of devices for UCX must not be held against these transports.
+ * Rare and short messages need neither RDMA devices nor mapped memory. Their transports would cost the process memory,
+ * hooks and start-up time. The application's own choice of devices for UCX must not rule out the transports used here.
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
 {
@@ -166,7 +169,7 @@ ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
                 mscclpp_debug("UCX does not know %s: %s", settings[i][0], ucx->ucs_status_string(taken));
             }
         }
-        /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
+        /* Asks for the oldest interface version that suffices, as the library may be older than the headers. */
         call = "ucp_init";
         status = ucx->ucp_init_version(1, 11, &params, config, &context);
         ucx->ucp_config_release(config);

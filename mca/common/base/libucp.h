@@ -1,6 +1,6 @@
 /*
- * UCX, opened when it is prepared or when the first team wants it for control messages or as a transport, so that a
- * program which never needs it does not even load it.
+ * UCX, loaded at run time: when it is prepared, or when the first team wants it for control messages or as a transport.
+ * A program that never needs UCX does not load it.
  */
 #ifndef MCA_COMMON_BASE_LIBUCP_H
 #define MCA_COMMON_BASE_LIBUCP_H
@@ -44,28 +44,30 @@ typedef struct {
 #undef MSCCLPP_UCX_FIELD
 } mscclpp_ucx_functions_t;
 
-/* Whether it may be loaded from now on; at first it may. What is loaded stays, but no more users get it. Thread-safe.
+/*
+ * Allows or forbids loading UCX from now on; at first it is allowed. Once loaded it stays, but no more users get it
+ * while it is forbidden. Thread-safe.
  */
 void mscclpp_ucx_allow(bool allowed);
 
 /*
- * MSCCLPP_ERR_NOT_SUPPORTED where UCX is not installed or not allowed. Where the first call finds too little room for
- * it, each one ends as mscclpp_ucx_check_limits did then: later the process may have threads, beside which it is not
- * loaded. The library stays loaded to the end of the process. Its handlers for the signals of crashes, which are the
- * application's business, are taken back. Thread-safe.
+ * MSCCLPP_ERR_NOT_SUPPORTED if UCX is not installed or not allowed. If the first call finds too few resources, every
+ * later call fails as mscclpp_ucx_check_limits did then: the process may have threads by then, and UCX is not loaded
+ * beside threads. The library stays loaded until the process ends. Its signal handlers for crashes are removed again,
+ * as crashes are the application's business. Thread-safe.
  */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
 
 /*
- * To be asked before a context, a worker or an endpoint is made, since UCX aborts the process where some of what these
- * take is refused. `what`, for messages, is wanted for so many peers. MSCCLPP_ERR_NO_DESCRIPTORS or
- * MSCCLPP_ERR_NO_MEMORY, and a line at the info level, where the system grants too little.
+ * Call this before making a context, a worker or an endpoint: UCX aborts the process if some of the resources that
+ * these need are refused. `what` names the purpose for messages, and `peers` is the number of peers.
+ * MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, with a line at the info level, if the system grants too little.
  */
 mscclpp_status_t mscclpp_ucx_check_limits(const char *what, size_t peers);
 
 /*
- * A context for short and rare messages, which stays away from RDMA devices and from what the user sets for UCX; for
- * active messages only. NULL, and a line at the info level, if there can be none.
+ * A context for short and rare active messages. It uses no RDMA devices and ignores the user's settings for UCX. NULL,
+ * with a line at the info level, if there can be none.
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx);
 

@@ -1,6 +1,6 @@
 /*
- * What the system still grants this process, for libraries that end it where they are refused something. Nothing is
- * reserved: others may take it in the meantime, so ask for a margin.
+ * Tells what the system still grants this process, for libraries that end the process if they are refused something.
+ * Nothing is reserved: others may take it in the meantime, so ask for a margin.
  */
 #ifndef MCA_COMMON_BASE_LIMITS_H
 #define MCA_COMMON_BASE_LIMITS_H
@@ -8,16 +8,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether so many more files can be open at a time. Opens none to find out. */
+/* Whether `wanted` more files can be open at a time. Opens none to find out. */
 bool mscclpp_limits_descriptors(size_t wanted);
 
-/* Whether so many more bytes of address space can be had. */
+/* Whether `wanted` more bytes of address space are available. */
 bool mscclpp_limits_address_space(size_t wanted);
 
-/* Whether one more thread, with a stack as threads have it by default, can be started. */
+/* Whether one more thread with the default stack size can be started. */
 bool mscclpp_limits_thread(void);
 
-/* Network interfaces and RDMA devices of this machine; 0 where they cannot be counted. Opens a folder for a moment. */
+/*
+ * The number of network interfaces and RDMA devices of this machine; 0 if they cannot be counted. Opens a folder for a
+ * moment.
+ */
 size_t mscclpp_limits_devices(void);
 
 #endif

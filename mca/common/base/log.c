@@ -16,7 +16,7 @@ static void *log_context;
 
 mscclpp_log_level_t mscclpp_log_level = MSCCLPP_LOG_WARN;
 
-/* One write a line, so that the lines of several processes on one terminal do not mix. */
+/* Uses one write for each line, so that lines of several processes on one terminal do not mix. */
 static void log_to_stderr(void *context, mscclpp_log_level_t level, const char *line)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
@@ -50,8 +50,8 @@ void mscclpp_log_set(mscclpp_log_sink_fn_t sink, void *context, mscclpp_log_leve
 }
 
 /*
- * Sinks are promised one line, and terminals obey control characters: text from outside (driver messages, user values,
- * names that the application gives) may hold any. Bytes of UTF-8 stay, but for those of its own control characters.
+ * Sinks are promised one line, and terminals obey control characters. Text from outside (driver messages, user values,
+ * names that the application gives) may contain any. Bytes of UTF-8 stay, except those of its own control characters.
  */
 static void make_printable(char *line)
 {

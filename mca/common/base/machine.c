@@ -18,7 +18,10 @@ static void hash(uint64_t *sum, const void *bytes, size_t length)
     }
 }
 
-/* Where the system has but one of a kind, there is no file. False if it does not say which namespace it is. */
+/*
+ * If the system has only one namespace of a kind, the file is missing. False if the system does not say which namespace
+ * it is.
+ */
 static bool hash_namespace(uint64_t *sum, const char *kind)
 {
     char path[32];

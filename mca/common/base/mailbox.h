@@ -1,4 +1,7 @@
-/* What a team's kernels say of their ends, as its host reads it. See mscclpp_dev_mailbox_t. */
+/*
+ * How the host reads the mailbox, in which a team's kernels report the operations that they have ended. See
+ * mscclpp_dev_mailbox_t.
+ */
 #ifndef MCA_COMMON_BASE_MAILBOX_H
 #define MCA_COMMON_BASE_MAILBOX_H
 
@@ -7,13 +10,16 @@
 
 #include "device/types/launch.h"
 
-/* How many operations the block has ended. Acquire: what it wrote before is looked at next. */
+/*
+ * The number of operations that the block has ended. Acquire, because the caller next looks at what the block wrote
+ * before.
+ */
 static inline uint64_t mscclpp_mailbox_of(const mscclpp_dev_mailbox_t *mailbox, uint32_t block)
 {
     return __atomic_load_n(&mailbox->ended[block], __ATOMIC_ACQUIRE);
 }
 
-/* The first `blocks` blocks have ended so many operations. */
+/* True if each of the first `blocks` blocks has ended at least `launches` operations. */
 static inline bool mscclpp_mailbox_says(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks, uint64_t launches)
 {
     uint32_t b;
@@ -26,7 +32,7 @@ static inline bool mscclpp_mailbox_says(const mscclpp_dev_mailbox_t *mailbox, ui
     return true;
 }
 
-/* How many operations the first `blocks` blocks have ended, all of them, of which there is at least one. */
+/* The number of operations that all of the first `blocks` blocks have ended. `blocks` is at least 1. */
 static inline uint64_t mscclpp_mailbox_count(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks)
 {
     uint64_t count = mscclpp_mailbox_of(mailbox, 0);

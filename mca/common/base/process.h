@@ -1,4 +1,4 @@
-/* What tells this process from every other one, for handles that travel to peers. */
+/* Identifies this process among all others, for handles that travel to peers. */
 #ifndef MCA_COMMON_BASE_PROCESS_H
 #define MCA_COMMON_BASE_PROCESS_H
 
@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 /*
- * A random number of this process, never 0. A process id alone does not name a process: it is reused after an exit,
- * and processes of two containers of one node may have the same. A child after fork has a token of its own.
+ * A random number of this process, never 0. A process id alone does not identify a process: it is reused after an exit,
+ * and processes in two containers of one node may have the same one. A forked child has its own token.
  */
 uint64_t mscclpp_process_token(void);
 
-/* True if a process id and token that travelled name this very process. */
+/* True if a process id and token from a handle name this very process. */
 bool mscclpp_process_is_self(int64_t pid, uint64_t token);
 
 #endif

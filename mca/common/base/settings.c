@@ -8,9 +8,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * What ranks may well have for themselves: what they print and how long they wait, what only their own memory, device
- * or network has to do with, and texts, which do not fit a number. Rules are compared as what they say, not as names of
- * files.
+ * Parameters that each rank may set for itself: what it prints, how long it waits, what concerns only its own memory,
+ * device or network, and texts, which do not fit a number. Rules are compared by their contents, not by file name.
  */
 static const char *const own_names[] = {
     "verbose",          "rules",      "mapping_cache_size", "mapping_cache_bytes",
@@ -23,10 +22,10 @@ static const char *const own_names[] = {
 /* Of a network's adapters each node has others. */
 #define OWN_PREFIX "verbs_"
 
-/* All words that strings with a choice may be, as strings of their own: a configuration holds pointers to such. */
+/* All words that strings with a choice may be, each as its own string: a configuration holds pointers to them. */
 #define WORDS_SIZE 8192
 
-/* What is the same for every configuration, worked out once: every new communicator asks. */
+/* Computed once, as it is the same for every configuration and every new communicator asks for it. */
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 static char words[WORDS_SIZE];
 static size_t words_begin[MSCCLPP_SETTINGS_MAX];
@@ -59,7 +58,7 @@ static void make_words(void)
     }
 }
 
-/* The word with this number, or NULL. With the table made. */
+/* The word with this number, or NULL. Call once the table is made. */
 static const char *word_of(const mscclpp_param_t *param, uint64_t number)
 {
     const char *word = words + words_begin[param - mscclpp_params];
@@ -115,7 +114,7 @@ static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t
     return 0;
 }
 
-/* The product's high bits depend on all of the number, so they are mixed into the low ones for the next product. */
+/* The high bits of the product depend on the whole number, so they are mixed into the low bits for the next product. */
 static uint64_t add_number(uint64_t digest, uint64_t number)
 {
     digest = (digest ^ number) * UINT64_C(0x9e3779b97f4a7c15);

@@ -1,7 +1,6 @@
 /*
- * What parameters say on one rank, in a form that travels, and which of them all ranks have to have in common. Those
- * are all but the ones that a rank may well have for itself, so a new parameter is one of them unless settings.c says
- * else.
+ * The parameters of one rank in a form that can be sent, and which of them must be equal on all ranks. A new parameter
+ * must be equal unless settings.c lists it among those that each rank may set for itself.
  */
 #ifndef MCA_COMMON_BASE_SETTINGS_H
 #define MCA_COMMON_BASE_SETTINGS_H
@@ -13,7 +12,7 @@
 
 #define MSCCLPP_SETTINGS_MAX 128
 
-/* Plain bytes, to be sent as they are. Values stand in the order of the table; those of a rank's own are 0. */
+/* Plain bytes, to be sent as they are. Values are in the order of the table; parameters that may differ are 0. */
 typedef struct {
     uint64_t names; /* a digest of the table: only values of the same table can be compared */
     uint64_t values[MSCCLPP_SETTINGS_MAX];
@@ -23,7 +22,10 @@ bool mscclpp_param_is_common(const mscclpp_param_t *param);
 
 void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *settings_p);
 
-/* One value of them, which has to be from a table with the same digest. Strings are then words of the table. */
+/*
+ * Sets one parameter to its value, which must come from a table with the same digest. A string becomes a word of the
+ * table.
+ */
 void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value);
 
 /* The value as a user writes it. */

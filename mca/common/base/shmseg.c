@@ -26,7 +26,7 @@ struct mscclpp_shmseg {
     unsigned references;
 };
 
-/* Every segment that this process has mapped, so that a second attach finds the first one's address. */
+/* Every segment that this process has mapped, so that a second attach returns the address of the first. */
 static pthread_mutex_t shmseg_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_shmseg_t *shmseg_list;
 static uint64_t shmseg_next_id = 1;
@@ -45,8 +45,8 @@ static mscclpp_status_t from_errno(int error)
 }
 
 /*
- * The file's name holds the creator's token and the segment's number, for a descriptor number or an inode number may
- * by now stand for something else.
+ * The file's name holds the creator's token and the segment's number, as a descriptor number or an inode number may
+ * have been reused.
  */
 static void file_name(char *name, const mscclpp_shmseg_descriptor_t *descriptor)
 {
@@ -61,7 +61,7 @@ static mscclpp_status_t map(int fd, size_t size, void **base_p)
     if (MAP_FAILED == base) {
         const mscclpp_status_t status = from_errno(errno);
 
-        /* Whoever asked for it says what follows from that, and for which communicator. */
+        /* The caller reports the consequences, and for which communicator. */
         mscclpp_log(MSCCLPP_ERR_NO_MEMORY == status ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
                     "cannot map %zu bytes of shared memory: %m", size);
         return status;
@@ -277,7 +277,7 @@ mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descri
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_shmseg_t *segment;
 
-    /* The lock is held while mapping, lest two threads map one segment at two addresses. */
+    /* Holds the lock while mapping, so that two threads cannot map one segment at two addresses. */
     pthread_mutex_lock(&shmseg_lock);
     segment = find(descriptor);
     if (segment != NULL) {

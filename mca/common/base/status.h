@@ -5,11 +5,12 @@
 #include <stdbool.h>
 
 /*
- * MSCCLPP_OK, MSCCLPP_IN_PROGRESS and MSCCLPP_ERR_NOT_SUPPORTED are ordinary answers and are never logged above
- * the debug level. Nor is MSCCLPP_ERR_NO_DESCRIPTORS where it is detected, for a call may do without what was wanted;
- * where a whole communicator has to, that is said. Every other code is logged once, with its cause, by the function
- * that first detects it; callers only hand it on. Functions write their output arguments only when they return
- * MSCCLPP_OK.
+ * MSCCLPP_OK, MSCCLPP_IN_PROGRESS and MSCCLPP_ERR_NOT_SUPPORTED are ordinary answers and are never logged above the
+ * debug level. The same holds for MSCCLPP_ERR_NO_DESCRIPTORS where it is detected, since the call may succeed another
+ * way; it is logged if a whole communicator has to do without. The function that first detects any other code logs it
+ * once, with its cause; callers only pass it on.
+ *
+ * Functions write their output arguments only when they return MSCCLPP_OK.
  */
 typedef enum {
     MSCCLPP_OK = 0,
@@ -29,7 +30,7 @@ typedef enum {
 /* A constant, lower-case description of the status, never NULL. */
 const char *mscclpp_status_string(mscclpp_status_t status);
 
-/* Whether an error says that the system grants a process no more: whoever meets it can do something about it. */
+/* Whether the error says that the system grants the process no more, which the user can do something about. */
 bool mscclpp_status_is_shortage(mscclpp_status_t status);
 
 #endif

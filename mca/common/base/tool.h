@@ -1,15 +1,15 @@
-/* Debuggers and profilers that this process runs under, as far as their traces in it tell. */
+/* Debuggers and profilers that this process runs under, as far as they leave traces in it. */
 #ifndef MCA_COMMON_BASE_TOOL_H
 #define MCA_COMMON_BASE_TOOL_H
 
 #include <stdbool.h>
 
-/* True if one looks at kernels one by one, stops them, or waits for each to end. */
+/* True if a tool looks at kernels one by one, stops them, or waits for each to end. */
 bool mscclpp_tool_traces_kernels(void);
 
 /*
- * True if a launch of a kernel comes back only when the kernel has ended, by a setting or by a profiler that replays
- * it: then a kernel cannot wait for what the launching thread does next.
+ * True if a launch returns only when its kernel has ended, because of a setting or because a profiler replays the
+ * kernel. A kernel then cannot wait for what the launching thread does next.
  */
 bool mscclpp_tool_blocks_launches(void);
 

@@ -1,4 +1,4 @@
-/* Copies that others look at while they are made. */
+/* Copies of memory that others read or write at the same time. */
 #ifndef MCA_COMMON_BASE_WORDS_H
 #define MCA_COMMON_BASE_WORDS_H
 
@@ -8,7 +8,7 @@
 
 typedef uint64_t __attribute__((may_alias)) mscclpp_word_t;
 
-/* In one load where it is aligned. */
+/* Uses a single load if the address is aligned. */
 static inline uint64_t mscclpp_load_word(const char *from)
 {
     uint64_t word;
@@ -21,9 +21,9 @@ static inline uint64_t mscclpp_load_word(const char *from)
 }
 
 /*
- * Copies `length` bytes as memcpy does. If `to` is a multiple of 8 each word of 8 bytes is written by one store, so
- * whoever reads such a word finds the old one or the new one; if `from` is, too, the same holds for what is read. The
- * words are written in no order that others may rely on.
+ * Copies `length` bytes as memcpy does. If `to` is a multiple of 8, each word of 8 bytes is written by one store, so a
+ * concurrent reader of a word finds the old one or the new one. If `from` is also a multiple of 8, each word is read by
+ * one load. The words are written in no order that others may rely on.
  */
 static inline void mscclpp_copy_words(void *to, const void *from, size_t length)
 {

@@ -1,4 +1,4 @@
-/* What carries control messages: the contract between ctrl.c and the carriers. */
+/* The interface between ctrl.c and the carriers of control messages. */
 #ifndef MCA_COMMON_CTRL_CARRIER_H
 #define MCA_COMMON_CTRL_CARRIER_H
 
@@ -7,13 +7,13 @@
 /* The carrier's part of a team; each carrier casts it to its own structure. */
 typedef struct mscclpp_ctrl_carrier mscclpp_ctrl_carrier_t;
 
-/* Arguments as in ctrl.h, checked by ctrl.c. */
+/* Arguments are as in ctrl.h; ctrl.c has checked them. */
 typedef struct {
     const char *name;
 
     /*
-     * What had better happen before there are threads; NULL: nothing. It may fail, and may be called again. With
-     * `wanted` false it does not happen later either.
+     * Does work that is best done before the process has threads; NULL: there is none. It may fail, and may be called
+     * again. With `wanted` false the work is not done later either.
      */
     void (*prepare)(bool wanted);
 
@@ -23,13 +23,13 @@ typedef struct {
     /* This rank's address; *length_p is at most `room`, else MSCCLPP_ERR_NOT_SUPPORTED. */
     mscclpp_status_t (*address)(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t room, size_t *length_p);
 
-    /* One address each `stride` bytes, and its length. They are copied. */
+    /* `addresses` has one address every `stride` bytes, and `lengths` their lengths. They are copied. */
     mscclpp_status_t (*connect)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses, size_t stride,
                                 const size_t *lengths);
 
     mscclpp_status_t (*post)(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length);
     mscclpp_status_t (*poll)(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p);
-    void (*flush)(mscclpp_ctrl_carrier_t *carrier, double seconds); /* NULL: what is posted leaves by itself */
+    void (*flush)(mscclpp_ctrl_carrier_t *carrier, double seconds); /* NULL: posted messages leave by themselves */
     void (*rebind)(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob);
     void (*destroy)(mscclpp_ctrl_carrier_t *carrier);
     void (*finalize)(void);

@@ -9,7 +9,10 @@
 /* Carriers in the order of preference. */
 enum { CARRIER_UCX, CARRIER_OOB, CARRIER_COUNT };
 
-/* The head of an address: what the rank has, and the part of each carrier behind it. Zeros say that it has nothing. */
+/*
+ * The head of an address: the lengths of the carriers' parts, which follow it. A length of 0 means that the rank lacks
+ * that carrier.
+ */
 typedef struct {
     uint16_t length[CARRIER_COUNT];
     uint8_t present[CARRIER_COUNT];
@@ -110,7 +113,7 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
     return MSCCLPP_OK;
 }
 
-/* True if every rank's address has this carrier's part, whose places are filled in. */
+/* True if every rank's address has this carrier's part. Copies the parts and their lengths. */
 static bool find_parts(const mscclpp_ctrl_t *ctrl, int wanted, const char *addresses, size_t stride,
                        unsigned char *parts, size_t *lengths)
 {
@@ -153,7 +156,7 @@ mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, co
     }
     for (int i = 0; i < CARRIER_COUNT && ctrl->chosen < 0; ++i) {
         if (find_parts(ctrl, i, addresses, stride, parts, lengths)) {
-            /* The own address is among them, so the carrier is here. */
+            /* This rank's own address is among them, so the carrier exists here. */
             status = carriers[i]->connect(ctrl->carrier[i], team_id, parts, MSCCLPP_CTRL_ADDRESS_MAX, lengths);
             if (status != MSCCLPP_OK) {
                 goto out;

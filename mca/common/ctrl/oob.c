@@ -1,11 +1,11 @@
-/* Control messages over those of the embedding runtime, which knows the ranks by itself. */
+/* Control messages over the embedding runtime's own messages; the runtime knows the ranks already. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/ctrl/carrier.h"
 #include "mca/common/base/log.h"
 
-/* The team's number travels along: the runtime's messages belong to a communicator, which may outlive a team. */
+/* Each message carries the team's number: the runtime's messages belong to a communicator, which may outlive a team. */
 typedef struct {
     uint64_t team_id;
     unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];

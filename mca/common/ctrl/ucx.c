@@ -1,7 +1,6 @@
 /*
- * Control messages as UCX active messages. One context and one worker serve all teams of the process; the worker is
- * driven by their polls only. An endpoint is opened by the first message to a process and shared by the teams that know
- * that process.
+ * Control messages as UCX active messages. One context and one worker serve all teams of the process; only their polls
+ * progress the worker. The first message to a process opens an endpoint, which all teams that know that process share.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -51,7 +50,7 @@ struct mscclpp_ctrl_carrier {
     ucx_peer_t *peers[]; /* one a rank */
 };
 
-/* Guards everything below, and is held around every call of UCX, callbacks included. */
+/* Guards everything below. Held around every call of UCX, callbacks included. */
 static pthread_mutex_t ucx_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_ucx_functions_t ucx;
 static bool ucx_tried;            /* a failure is final: all ranks of later teams then agree on the other carrier */
@@ -64,7 +63,7 @@ static mscclpp_ctrl_carrier_t *ucx_carriers;
 static ucx_peer_t *ucx_peers;
 static ucx_peer_t *ucx_closing;
 static mscclpp_ctrl_ucx_queue_t ucx_orphans;
-static bool ucx_moved; /* something came from or went to another process, which may have left a connection half made */
+static bool ucx_moved; /* a message came from or went to another process, so a connection may be half made */
 
 static bool is_for(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp_ctrl_carrier_t *carrier)
 {
@@ -133,7 +132,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     ucx.ucp_request_free(request);
 }
 
-/* A peer that has ended is no fault; whoever has something to tell it will hear of it. */
+/* A peer that has ended is not a fault here; the next message to it fails. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_peer_t *peer = arg;
@@ -190,7 +189,7 @@ static bool start_worker(void)
     return true;
 }
 
-/* With the lock held: whether there is a context that this process may use. */
+/* Whether there is a context that this process may use. Call with the lock held. */
 static bool have_context(void)
 {
     if (ucx_context == NULL && !ucx_tried) {
@@ -200,9 +199,9 @@ static bool have_context(void)
 }
 
 /*
- * UCX patches functions of the C library when it is loaded, at the latest when its first context is made, and tries
- * them by moving the end of the heap up and down, beside malloc's lock: another thread's memory may be gone after that
- * (seen with UCX 1.13). So this comes before the application has threads.
+ * Loads UCX before the application has threads. When it is loaded, or at the latest when its first context is made, UCX
+ * patches functions of the C library. It tests the patches by moving the end of the heap up and down without malloc's
+ * lock, which can destroy another thread's memory (seen with UCX 1.13).
  */
 static void ucx_prepare(bool wanted)
 {
@@ -307,8 +306,8 @@ static void close_endpoint(ucx_peer_t *peer)
 }
 
 /*
- * Closes endpoints of which UCX has nothing more to send (a connection that is still being made it would abort upon),
- * and frees peers whose endpoints are closed by now. False if nothing is being closed any more.
+ * Closes endpoints that UCX has nothing more to send on, and frees peers whose endpoints are closed by now. UCX would
+ * abort on an endpoint whose connection is still being made. False if nothing is being closed any more.
  */
 static bool reap(void)
 {
@@ -556,8 +555,8 @@ static void ucx_finalize(void)
     }
     mscclpp_ctrl_ucx_queue_clear(&ucx_orphans);
     /*
-     * UCX 1.13 aborts if a worker goes while a connection of it is half made, be it by a peer that wanted to send and
-     * has ended. So one that has met others stays, for the teams that may come.
+     * UCX 1.13 aborts if a worker is destroyed while one of its connections is half made, even by a peer that wanted to
+     * send and has ended. So a worker that has met other processes stays, for later teams.
      */
     if (ucx_worker != NULL && !ucx_moved) {
         ucx.ucp_worker_release_address(ucx_worker, ucx_address);

@@ -1,4 +1,4 @@
-/* Control messages of the carrier ucx that have come and wait for their reader. */
+/* Control messages of the carrier ucx that have arrived and wait to be read. */
 #ifndef MCA_COMMON_CTRL_UCX_QUEUE_H
 #define MCA_COMMON_CTRL_UCX_QUEUE_H
 
@@ -6,11 +6,11 @@
 
 #include "mca/common/ctrl/ctrl.h"
 
-/* What travels, as it lies. Ranks of one team run on machines of one kind. */
+/* A message as it is sent. All ranks of one team run on machines of one kind. */
 typedef struct {
     uint64_t team_id;
     uint32_t rank; /* of the sender in the team */
-    uint32_t to;   /* the receiver's, for several ranks of a team may share a process and so a worker */
+    uint32_t to;   /* the receiver's rank, as several ranks of a team may share a process and so a worker */
     uint32_t length;
     unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];
 } mscclpp_ctrl_ucx_frame_t;
@@ -25,10 +25,10 @@ typedef struct {
     int count;
 } mscclpp_ctrl_ucx_queue_t;
 
-/* Takes the message, which came from malloc. Not for several threads at once, nor are the next two. */
+/* Takes ownership of the message, which must come from malloc. Not thread-safe, nor are the next two. */
 void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_ucx_message_t *message);
 
-/* The oldest, which is the caller's to free; NULL if there is none. */
+/* Returns the oldest message, which the caller frees; NULL if there is none. */
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t *queue);
 void mscclpp_ctrl_ucx_queue_clear(mscclpp_ctrl_ucx_queue_t *queue);
 

@@ -22,11 +22,11 @@ typedef enum {
     MSCCLPP_MEM_DEVICE
 } mscclpp_mem_kind_t;
 
-/* How kernels of a device come to some memory. */
+/* How kernels of a device reach some memory. */
 typedef enum {
     MSCCLPP_REACH_NONE,
-    MSCCLPP_REACH_FAR, /* it lies, or may lie, elsewhere */
-    MSCCLPP_REACH_HOME /* it is the device's own and stays there */
+    MSCCLPP_REACH_FAR, /* the memory lies, or may lie, elsewhere */
+    MSCCLPP_REACH_HOME /* the memory is the device's own and stays there */
 } mscclpp_reach_t;
 
 /* What is known of the allocation behind an address. */
@@ -42,16 +42,16 @@ typedef struct {
 typedef struct {
     char name[64];
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* equal for two processes exactly if they use the same GPU */
-    int sm_count;                              /* how many blocks run at once at one block a multiprocessor */
+    int sm_count;                              /* how many blocks run at once with one block on each multiprocessor */
     int compute_major;
     int compute_minor;
-    uint64_t server;     /* equal and not 0: kernels of both processes make progress together; else they take turns */
+    uint64_t server; /* equal and not 0: kernels of both processes make progress together; otherwise they take turns */
     char pci_bus_id[24]; /* "0000:1b:00.0"; empty if it has none or it is not known */
 } mscclpp_gpu_info_t;
 
 /*
- * A way for another process (or for this one) to map an allocation. Plain bytes, to be sent as they are. `offset` is
- * where the exported address lies behind the mapping's first byte.
+ * Lets another process (or this one) map an allocation. Plain bytes, to be sent as they are. `offset` is the distance
+ * from the mapping's first byte to the exported address.
  */
 typedef struct {
     uint64_t buffer_id; /* of the exporter's allocation */
@@ -59,7 +59,7 @@ typedef struct {
     uint64_t length;    /* of the whole allocation, bytes */
     int64_t pid;        /* of the exporter */
     uint64_t token;     /* mscclpp_process_token of the exporter */
-    uint64_t address;   /* of the allocation in the exporter: what an import in the same process yields */
+    uint64_t address;   /* of the allocation in the exporter; an import in the same process yields this address */
     unsigned char opaque[MSCCLPP_GPU_HANDLE_SIZE];
 } mscclpp_gpu_handle_t;
 
@@ -74,7 +74,7 @@ typedef struct {
 } mscclpp_gpu_copy_t;
 
 /*
- * All functions may be called from any thread at any time unless they say otherwise, leave the calling thread's
+ * All functions may be called from any thread at any time unless they say otherwise. They leave the calling thread's
  * current device as they found it, and log the cause of a failure.
  */
 typedef struct {
@@ -85,9 +85,9 @@ typedef struct {
     mscclpp_status_t (*probe)(int *device_count_p);
 
     /*
-     * True if this process is likely to find a device, as far as can be told at next to no cost. Where it is,
-     * `is_device` and `current_device` work without `probe`: they probe when the application has begun to use devices.
-     * May be NULL: there is nothing dear about probing.
+     * True if this process is likely to find a device, as far as can be told at next to no cost. If so, `is_device` and
+     * `current_device` work without a call of `probe`: they probe once the application has begun to use devices. May be
+     * NULL if probing is cheap.
      */
     bool (*is_likely)(void);
 
@@ -96,9 +96,8 @@ typedef struct {
     mscclpp_status_t (*device_info)(int device, mscclpp_gpu_info_t *info_p);
 
     /*
-     * True if stores of 128 aligned bytes by one instruction of a warp on `device` should reach the memory of the
-     * device of that UUID whole, as far as the runtime can tell; false if it does not know that device. May be NULL:
-     * always.
+     * True if a warp's stores of 128 aligned bytes by one instruction on `device` should reach the memory of the device
+     * with that UUID whole, as far as the runtime can tell; false if it does not know that device. NULL: always true.
      */
     bool (*keeps_lines)(int device, const unsigned char *peer_uuid);
 
@@ -106,28 +105,33 @@ typedef struct {
     mscclpp_status_t (*preload)(int device);
 
     /*
-     * True if the address is MANAGED or DEVICE memory. The only call on the path of host buffers: a few nanoseconds for
-     * those of small calls (mca/common/base/host_memory.h), a question to the driver for others. The byte must be the
-     * caller's to use.
+     * True if the address is MANAGED or DEVICE memory. This is the only call on the path of host buffers. It takes a
+     * few nanoseconds for the buffers of small calls (mca/common/base/host_memory.h) and asks the driver about others.
+     * The caller must own the byte.
      */
     bool (*is_device)(const void *address);
 
     /* Never fails: an unknown address is MSCCLPP_MEM_HOST. */
     void (*query)(const void *address, mscclpp_mem_info_t *info_p);
 
-    /* What `query` would say, but fast: on the path of every call. Settles the memory first, as below. */
+    /*
+     * Answers what `query` would say, but fast, as it is on the path of every call. Settles the memory first (see
+     * `settle`).
+     */
     mscclpp_status_t (*reach)(int device, const void *address, mscclpp_reach_t *reach_p);
 
     /*
-     * Orders what the caller starts next, in whatever stream, behind the runtime's synchronous calls (those without a
-     * stream, such as cudaMemcpy and cudaMemset) that read or write the allocation of an address: they return before
-     * the device has done their work. May wait for that, and with it for the application's work in streams that the
-     * default stream waits for. Costs a lookup once the allocation is known, since synchronous calls then wait by
-     * themselves. Any address is allowed; host memory needs nothing.
+     * Orders the work that the caller starts next, in any stream, after the runtime's synchronous calls (those without
+     * a stream, such as cudaMemcpy and cudaMemset) that read or write the allocation of an address. Those calls return
+     * before the device has done their work.
+     *
+     * May wait for that work, and so for the application's work in streams that the default stream waits for. Once the
+     * allocation is known, synchronous calls wait by themselves and `settle` costs only a lookup. Any address is
+     * allowed; host memory needs nothing.
      */
     mscclpp_status_t (*settle)(const void *address);
 
-    /* Device memory that can be exported, zeroed. `device_free` may wait for the device's running kernels. */
+    /* Zeroed device memory that can be exported. `device_free` may wait for the device's running kernels. */
     mscclpp_status_t (*device_alloc)(int device, size_t size, void **address_p);
     void (*device_free)(int device, void *address);
 
@@ -140,9 +144,9 @@ typedef struct {
     void (*host_free)(void *host_address);
 
     /*
-     * Pins memory of the host that somebody else allocated, from the beginning of a page on, until `host_unregister`
-     * of the same address, before it is freed; *device_address_p is where kernels see it. Why it cannot be pinned is
-     * logged at the info level: some callers do without.
+     * Pins host memory that somebody else allocated. The address must be the start of a page. `host_unregister` of the
+     * same address undoes it, and must come before the memory is freed. *device_address_p is where kernels see the
+     * memory. The reason for a failure is logged at the info level only, as some callers can do without.
      */
     mscclpp_status_t (*host_register)(void *host_address, size_t size, void **device_address_p);
     void (*host_unregister)(void *host_address);
@@ -151,16 +155,16 @@ typedef struct {
     mscclpp_status_t (*export_memory)(const void *address, mscclpp_gpu_handle_t *handle_p);
 
     /*
-     * Maps the allocation of a handle for kernels of `device`; *base_p is the mapping's first byte (the exported
-     * address is at base + handle->offset). Each import is undone by one close with the same handle and base.
+     * Maps the allocation of a handle for kernels of `device`. *base_p is the mapping's first byte; the exported
+     * address is at base + handle->offset. Each import is undone by one close with the same handle and base.
      */
     mscclpp_status_t (*import_memory)(int device, const mscclpp_gpu_handle_t *handle, void **base_p);
     void (*close_memory)(int device, const mscclpp_gpu_handle_t *handle, void *base);
 
     /*
-     * A dma-buf of the device memory [address, address + length), which other devices can register: *fd_p is the
-     * caller's to close, and `address` lies *offset_p bytes behind its start. MSCCLPP_ERR_NOT_SUPPORTED where the
-     * runtime, the driver or the kernel has none. May be NULL.
+     * Exports the device memory [address, address + length) as a dma-buf, which other devices can register. The caller
+     * closes *fd_p; `address` lies *offset_p bytes after the start of the dma-buf. MSCCLPP_ERR_NOT_SUPPORTED where the
+     * runtime, the driver or the kernel cannot do this. May be NULL.
      */
     mscclpp_status_t (*export_dmabuf)(const void *address, size_t length, int *fd_p, uint64_t *offset_p);
 
@@ -188,14 +192,14 @@ typedef struct {
                                   size_t rows);
 
     /*
-     * Several copies, in no order among themselves: by one call of the runtime, and side by side, where that has a call
-     * for it. They do not overlap.
+     * Makes several copies, which do not overlap, in no particular order. Where the runtime has a call for this, they
+     * are made by one call and in parallel.
      */
     mscclpp_status_t (*copy_batch)(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count);
 
     /*
-     * A copy by a copy engine between device memories of any devices that reach each other, in the stream's order and
-     * never waited for by the host.
+     * Copies by a copy engine between device memories, of any devices that reach each other, in the stream's order. The
+     * host never waits for the copy.
      */
     mscclpp_status_t (*put)(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);
 
@@ -203,12 +207,13 @@ typedef struct {
     mscclpp_status_t (*event_create)(int device, mscclpp_gpu_event_t **event_p);
     void (*event_destroy)(mscclpp_gpu_event_t *event);
 
-    /* Behind all that is in the stream now; a place that the event had before is forgotten. */
+    /* Moves the event behind everything that is in the stream now. An earlier place of the event is forgotten. */
     mscclpp_status_t (*event_record)(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream);
 
     /*
-     * MSCCLPP_OK once everything before the place has ended, MSCCLPP_IN_PROGRESS, or the error of failed work. What
-     * puts before it brought is then seen by all that is started later, on any device, by whoever learns of it.
+     * MSCCLPP_OK once everything before the event's place has ended, MSCCLPP_IN_PROGRESS, or the error of failed work.
+     * Whoever learns of the end may start work on any device, and that work sees the data of all puts before that
+     * place.
      */
     mscclpp_status_t (*event_query)(mscclpp_gpu_event_t *event);
 
@@ -216,9 +221,9 @@ typedef struct {
     mscclpp_status_t (*launch)(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);
 
     /*
-     * Makes ready a launch that is to be repeated, with the arguments as they are; starting it costs less than
-     * `launch`. It is started again, and destroyed, only once the kernel of its last start has ended. Takes some 100
-     * us. `launch_prepare` may be NULL: there is none of this.
+     * Prepares a launch that will be repeated with the same arguments; starting it costs less than `launch`. Start it
+     * again, or destroy it, only after the kernel of its last start has ended. Preparing takes some 100 us.
+     * `launch_prepare` may be NULL if the runtime cannot prepare launches.
      */
     mscclpp_status_t (*launch_prepare)(int device, const mscclpp_dev_launch_t *launch,
                                        mscclpp_gpu_prepared_t **prepared_p);
@@ -241,27 +246,26 @@ extern const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops;
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p);
 
 /*
- * The same for a process that may never use a device: "auto" is content with one that is likely, and leaves probing to
- * the functions that are called first.
+ * Like mscclpp_gpu_open, for a process that may never use a device: "auto" accepts a device that is only likely, and
+ * the first functions called do the probing.
  */
 mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_ops_t **ops_p);
 
 /*
- * Lets kernels of the host twin that run in the caller's own thread call `progress` while they wait, so that messages
- * which the peers need keep moving. NULL stops it. Set per thread.
+ * Kernels of the host twin may run in the caller's own thread. This makes them call `progress` while they wait, so that
+ * messages which the peers need keep moving. NULL stops it. Set per thread.
  */
 void mscclpp_gpu_twin_set_progress(void (*progress)(void *context), void *context);
 
 /*
- * Testing: the twin looks upon addresses of the application as ordinary host memory for which `is_host` answers true.
- * NULL: none.
+ * Testing: the twin treats addresses of the application as ordinary host memory if `is_host` answers true. NULL: none.
  */
 void mscclpp_gpu_twin_set_filter(bool (*is_host)(const void *address));
 
 /*
- * Testing: what the twin tells of the allocation behind an address of the application's device memory. `bounds` leaves
- * its results alone where it knows nothing. NULL: all bounds are unknown. With it peers can map such memory that
- * another copy of this library in the process has allocated.
+ * Testing: tells the twin the bounds of the allocation behind an address of the application's device memory. `bounds`
+ * leaves its results alone where it knows nothing. NULL: all bounds are unknown. With known bounds, peers can map
+ * memory that another copy of this library in the process has allocated.
  */
 void mscclpp_gpu_twin_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p));
 

@@ -51,7 +51,7 @@ static bool is_same_process(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_han
     return a->pid == b->pid && a->token == b->token;
 }
 
-/* The address matters only where the runtime knows no identity (0), for one identity has one address. */
+/* The address matters only if the runtime gives no identity (0), as one identity has one address. */
 static bool is_same_allocation(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_handle_t *b)
 {
     return is_same_process(a, b) && a->buffer_id == b->buffer_id && a->address == b->address && a->length == b->length;
@@ -119,7 +119,9 @@ static void erase(mscclpp_mapping_t *mapping)
     free(mapping);
 }
 
-/* Gives up the lock meanwhile; the mapping stays in the table, so that nobody opens the allocation a second time. */
+/*
+ * Releases the lock while closing. The mapping stays in the table, so that nobody opens the allocation a second time.
+ */
 static void close_unused(mscclpp_mapping_t *mapping)
 {
     mapping->busy = true;
@@ -161,7 +163,7 @@ static int trim(mscclpp_mapping_limit_t limit)
     return closed;
 }
 
-/* A new allocation where an older one of the same process lay proves that the older one was freed. */
+/* A new allocation at the place of an older one of the same process proves that the older one was freed. */
 static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 {
     for (mscclpp_mapping_t *mapping = memory_newest; mapping != NULL; mapping = mapping->older) {
@@ -211,7 +213,7 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
     pthread_mutex_unlock(&memory_lock);
     status = ops->import_memory(device, handle, &base);
     pthread_mutex_lock(&memory_lock);
-    /* What nobody uses may hold the room that this one needs. */
+    /* Unused mappings may hold the memory that this one needs. */
     if (MSCCLPP_ERR_NO_MEMORY == status && trim((mscclpp_mapping_limit_t){0, 0}) > 0) {
         pthread_mutex_unlock(&memory_lock);
         status = ops->import_memory(device, handle, &base);

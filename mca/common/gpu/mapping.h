@@ -1,6 +1,6 @@
 /*
- * Mappings of peers' memory, shared by all teams of the process. Opening one costs as much as a large transfer, so
- * those that nobody uses at the moment stay open, the most recently used ones up to limits. Thread-safe.
+ * Mappings of peers' memory, shared by all teams of the process. Opening a mapping costs as much as a large transfer,
+ * so unused mappings stay open up to limits; the least recently used ones are closed first. Thread-safe.
  */
 #ifndef MCA_COMMON_GPU_MAPPING_H
 #define MCA_COMMON_GPU_MAPPING_H
@@ -13,19 +13,19 @@
 
 typedef struct mscclpp_mapping mscclpp_mapping_t;
 
-/* What the mappings that a process keeps may come to; what is in use may exceed it. */
+/* Limits of the mappings that a process keeps. Mappings in use may exceed them. */
 typedef struct {
     int count;
-    uint64_t bytes; /* of the allocations that are mapped, as a peer gets back what it frees only then; 0: any */
+    uint64_t bytes; /* of the mapped allocations, as freed memory stays taken until its mapping closes; 0: any */
 } mscclpp_mapping_limit_t;
 
 /* As the parameters have it. */
 mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config);
 
 /*
- * Maps the allocation of a handle for kernels of `device`, unless it is mapped already: one allocation is mapped at
- * most once a device, whoever asks for it. The limit last given counts. Where memory is short, mappings that nobody
- * uses are closed and it is tried again; fails as `ops->import_memory` does.
+ * Maps the allocation of a handle for kernels of `device`, unless it is mapped already: a device has at most one
+ * mapping of an allocation, whoever asks for it. The limit given last applies. If memory is short, unused mappings are
+ * closed and the import is tried again. Fails as `ops->import_memory` does.
  */
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p);
@@ -36,7 +36,7 @@ void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);
 /* Ends one get. NULL is allowed. */
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping);
 
-/* Closes whatever is not in use. Returns how many mappings are left, which is none once all teams are destroyed. */
+/* Closes all mappings that are not in use. Returns how many are left: 0 once all teams are destroyed. */
 int mscclpp_mapping_drain(void);
 
 /* How many mappings are open. */

@@ -8,7 +8,7 @@ static const mscclpp_gpu_ops_t *real;
 static mscclpp_gpu_ops_t table;
 static mscclpp_gpu_refuses_fn_t asked;
 
-/* X(function, parameters, their names): what takes memory, or another thing of which there may be too few. */
+/* X(function, parameters, their names): the functions that take memory or other limited resources. */
 #define TAKING(X)                                                                                                      \
     X(device_alloc, (int device, size_t size, void **address_p), (device, size, address_p))                            \
     X(temp_alloc, (mscclpp_gpu_stream_t * stream, size_t size, void **address_p), (stream, size, address_p))           \
@@ -37,7 +37,7 @@ TAKING(REFUSING)
 
 const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops)
 {
-    /* Not by a cast, which ISO C does not know from an object's address to a function's. */
+    /* Not a cast: ISO C has none from an object pointer to a function pointer. */
     union {
         void *address;
         mscclpp_gpu_refuses_fn_t function;

@@ -1,7 +1,7 @@
 /*
- * Testing: a runtime that runs out of what it hands out, whatever it is. Where the program has a function named
- * MSCCLPP_GPU_REFUSES, each call that takes something of the device asks it first, and fails for want of memory if it
- * says so.
+ * Testing: a runtime that runs out of resources, of whatever kind. If the program has a function named
+ * MSCCLPP_GPU_REFUSES, each call that takes a resource of the device asks it first. If it answers true, the call fails
+ * for want of memory.
  */
 #ifndef MCA_COMMON_GPU_REFUSING_H
 #define MCA_COMMON_GPU_REFUSING_H
@@ -10,10 +10,12 @@
 
 #define MSCCLPP_GPU_REFUSES "mscclpp_test_gpu_refuses"
 
-/* `what` is the name of a function of the runtime's table; true: it is to fail. Called by any thread. */
+/* `what` is the name of a function in the runtime's table; true makes that call fail. Called by any thread. */
 typedef bool (*mscclpp_gpu_refuses_fn_t)(const char *what);
 
-/* Of a process that uses one runtime: that one as it is, unless the program wants it to refuse. */
+/*
+ * Returns `ops` itself, or, if the program wants refusals, a table that refuses. For a process that uses one runtime.
+ */
 const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Streams that tasks borrow. A GPU has few hardware queues; two streams that fall on the same one run in turn, and
- * kernels that wait for each other's peers would then wait for ever. So a process has only as many streams as it has
- * tasks in flight, not one for each communicator. A task of copy engines borrows some more, in which nothing waits.
+ * Streams that tasks borrow. A GPU has few hardware queues. Two streams on one queue run in turn, and kernels in them
+ * that wait for each other's peers would wait for ever. So a process has as many streams as it has tasks in flight, not
+ * one for each communicator. A task of copy engines borrows a few more, in which nothing waits.
  */
 #ifndef MCA_COMMON_GPU_STREAMS_H
 #define MCA_COMMON_GPU_STREAMS_H
@@ -14,8 +14,8 @@
 mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p);
 
 /*
- * Takes back a stream whose work has ended, or ends by itself without waiting for a peer. `lingering`: a kernel in it
- * may yet take up work that does wait; the stream is lent again only when it is seen to be empty.
+ * Takes back a stream whose work has ended, or ends by itself without waiting for a peer. `lingering`: a kernel in the
+ * stream may still take up work that waits for peers; the stream is lent again only when it is seen to be empty.
  */
 void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream, bool lingering);
 

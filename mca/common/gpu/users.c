@@ -24,7 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static membership_t memberships[GPUS_MAX];
 static int membership_count;
 
-/* The beginning of the names of all users of a GPU; if `server_p` is not NULL of those with that server. */
+/* The prefix of the names of all users of a GPU, or, if `server_p` is not NULL, of its users with that server. */
 static void name_gpu(const unsigned char *uuid, const uint64_t *server_p, char name[NAME_MAX_BYTES])
 {
     int length = snprintf(name, NAME_MAX_BYTES, "mscclpp.gpu.");
@@ -38,7 +38,7 @@ static void name_gpu(const unsigned char *uuid, const uint64_t *server_p, char n
     }
 }
 
-/* A socket of that name, and of this process's token; -1 if there can be none. */
+/* A socket with that name and this process's token; -1 if there can be none. */
 static int open_socket(const char *name)
 {
     struct sockaddr_un address;
@@ -61,7 +61,7 @@ static int open_socket(const char *name)
     return fd;
 }
 
-/* Of the users whose names begin with `all`: how many there are, and those of them whose names do not with `near`. */
+/* Counts the users whose names begin with `all`. *strangers_p counts those whose names do not begin with `near`. */
 static uint32_t count_sockets(const char *all, const char *near, uint32_t *strangers_p)
 {
     FILE *sockets = fopen("/proc/net/unix", "re");

@@ -32,7 +32,10 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
         return part->status;
     }
     status = part->whole->allgather(part->whole->context, &part->own, part->blocks, sizeof(part->own));
-    /* All nodes see the same rounds, so they still keep step after one; a rank that has no memory for long is left. */
+    /*
+     * All nodes see the same rounds, so they stay in step after one such failure. A rank that stays without memory is
+     * given up.
+     */
     if (status != MSCCLPP_OK && (status != MSCCLPP_ERR_NOT_SUPPORTED || ++part->refusals > 1)) {
         part->status = status;
     }

@@ -16,7 +16,7 @@ mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, m
         return status;
     }
     for (rank = 0; rank < oob->size; ++rank) {
-        /* A rank that failed because of another one is not the one to name. */
+        /* A rank that failed because of another one is not the culprit. */
         if (ballots[rank] != MSCCLPP_OK &&
             (culprit < 0 || (ballots[culprit] == MSCCLPP_ERR_PEER && ballots[rank] != MSCCLPP_ERR_PEER))) {
             culprit = rank;
@@ -33,7 +33,7 @@ mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, msc
     mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
 
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
-        /* What more memory or descriptors would mend is said aloud, once. */
+        /* If more memory or descriptors would help, the culprit says so once, as a warning. */
         mscclpp_log(mscclpp_status_is_shortage(vote.status) && vote.culprit == oob->rank ? MSCCLPP_LOG_WARN
                                                                                          : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %s: %s: device buffers are staged", oob->label,

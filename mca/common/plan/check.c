@@ -36,7 +36,7 @@ static void check_head(const frame_t *frame)
     }
 }
 
-/* The count that all ranks have which have any; 0 if none has. */
+/* The count shared by all ranks that have any; 0 if none has. */
 static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -58,7 +58,7 @@ static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
     return count;
 }
 
-/* Whether the counts are those of the collective. One side may have none: the other one says the size of a chunk. */
+/* Whether the counts fit the collective. One side may have none; the other side then gives the size of a chunk. */
 static void check_shape(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -101,7 +101,7 @@ static void check_shape(const frame_t *frame)
     }
 }
 
-/* The k-th channel of a rank to a peer goes with the k-th channel of that peer to the rank. */
+/* Pairs the k-th channel of a rank to a peer with the k-th channel of that peer to the rank. */
 static bool pair_channels(const frame_t *frame, int type)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -113,7 +113,7 @@ static bool pair_channels(const frame_t *frame, int type)
     for (uint32_t r = 0; r < plan->rank_count; ++r) {
         total += plan->ranks[r].channel_count[type];
     }
-    /* starts[a * n + b]: where the ends of a's channels to b begin in `ends`. */
+    /* starts[a * n + b]: where the ends of a's channels to b start in `ends`. */
     starts = ok ? calloc(count * count + 1, sizeof(*starts)) : NULL;
     ends = starts != NULL ? calloc(total + 1, sizeof(*ends)) : NULL;
     ok = ends != NULL;

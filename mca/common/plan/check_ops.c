@@ -1,4 +1,4 @@
-/* Every operation of a plan by itself: what it names has to be there, and to fit. */
+/* Checks every operation of a plan by itself: what it names must exist and fit. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -38,7 +38,7 @@ static const mscclpp_plan_block_t *own_block(const state_t *state)
     return &own_rank(state)->blocks[state->place.block];
 }
 
-/* From an operation's ids to positions in the rank's list. */
+/* Turns an operation's ids into positions in the rank's list. */
 static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_rank_t *rank = own_rank(state);
@@ -112,7 +112,7 @@ static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
     return true;
 }
 
-/* Whether the chunks are there, on every rank that they are read from or written to. */
+/* Whether the chunks exist on every rank where they are read or written. */
 static bool fits(const state_t *state, const mscclpp_plan_item_t *item, bool packets)
 {
     const mscclpp_plan_t *plan = state->plan;
@@ -209,7 +209,7 @@ static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const
     return true;
 }
 
-/* The proxy moves bytes on a channel, and only that channel's signal says that they are there. */
+/* The proxy moves bytes on a channel, and only that channel's signal announces them. */
 static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_rank_t *rank = own_rank(state);

@@ -1,4 +1,4 @@
-/* What MSCCL++'s own executor has no room for. Nothing of it limits this library, so it is said in notes. */
+/* Features that MSCCL++'s own executor has no room for. They do not limit this library, so they are notes. */
 #include "mca/common/plan/check.h"
 
 #include "mca/common/plan/visit.h"

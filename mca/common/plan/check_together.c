@@ -1,4 +1,4 @@
-/* Operations of a plan that have to go together: groups, barriers, signals with waits, semaphores, reused buffers. */
+/* Operations of a plan that belong together: groups, barriers, signals with waits, semaphores, reused buffers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint3
     return hash;
 }
 
-/* The blocks of a group do one operation, each a part of it. */
+/* The blocks of a group share one operation; each does a part of it. */
 static uint64_t group_key(const mscclpp_plan_op_t *op)
 {
     uint64_t hash = mix(op->kind, (uint64_t)op->channel_type << 32 | op->tbg_size);
@@ -148,7 +148,9 @@ static bool same_key(const event_t *a, const event_t *b)
     return memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
-/* Signals with waits, releases with acquires: so many of each, within loops of the same number of turns. */
+/*
+ * Signals must match waits, and releases acquires: the same number of each, within loops of the same number of turns.
+ */
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {
     bool channel = first->key[0] == OF_CHANNEL;
@@ -196,7 +198,7 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
                        (unsigned long long)first->key[2], (long long)gives, (long long)takes, place);
 }
 
-/* All blocks that name a barrier meet there, each equally often. */
+/* All blocks that name a barrier must meet there, each equally often. */
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {
     uint32_t blocks = 0;
@@ -242,7 +244,7 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
     }
 }
 
-/* Every part of what a group of blocks does is done, and once. */
+/* The blocks of a group must do every part of their operation exactly once. */
 static void check_group(const list_t *list, const event_t *first, size_t count)
 {
     uint32_t size = first->op->tbg_size;
@@ -266,7 +268,7 @@ static void check_group(const list_t *list, const event_t *first, size_t count)
     free(times);
 }
 
-/* With one set of resources for all buffers, peers know the buffers of the first call only. */
+/* If all buffers share one set of resources, peers know only the buffers of the first call. */
 static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {

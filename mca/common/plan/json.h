@@ -1,6 +1,6 @@
 /*
- * A JSON text as a tree. The text is parsed by yajl, which hands numbers over as text, so that unsigned 64-bit numbers
- * stay exact, and which can be stopped at every value, so that limits hold while it is read.
+ * A JSON text as a tree, parsed by yajl. yajl hands numbers over as text, so unsigned 64-bit numbers stay exact. It can
+ * be stopped at every value, so limits apply while the text is read.
  */
 #ifndef MCA_COMMON_PLAN_JSON_H
 #define MCA_COMMON_PLAN_JSON_H
@@ -17,7 +17,7 @@ typedef struct mscclpp_plan_arena mscclpp_plan_arena_t;
 mscclpp_plan_arena_t *mscclpp_plan_arena_new(void);
 void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena);
 
-/* Zeroed, for any type; NULL if there is no memory. 0 bytes yield an address, too. */
+/* Zeroed memory for any type; NULL without memory. 0 bytes also yield an address. */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size);
 
 typedef enum {
@@ -40,8 +40,8 @@ typedef struct mscclpp_json {
 } mscclpp_json_t;
 
 /*
- * MSCCLPP_ERR_INVALID with what is wrong and where in `why`, MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_NOT_SUPPORTED
- * where the library was built without yajl. An object with the same key twice is refused.
+ * MSCCLPP_ERR_INVALID with the fault and its place in `why`, MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_NOT_SUPPORTED if the
+ * library was built without yajl. An object that has the same key twice is refused.
  */
 mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
                                     size_t why_size, mscclpp_json_t **root_p);

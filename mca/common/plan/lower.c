@@ -93,7 +93,7 @@ static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_
     }
 }
 
-/* An item of a switch channel stands for one on each of its ranks. Returns how many there are. */
+/* An item of a switch channel stands for one item on each of its ranks. Returns the number of items. */
 static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bool packets)
 {
     const mscclpp_plan_group_t *group;
@@ -164,7 +164,7 @@ static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, co
     step->targets = targets;
 }
 
-/* Signals of port channels are counted behind those of memory channels. */
+/* Signals of port channels are numbered after those of memory channels. */
 static uint32_t slot_of(const lowering_t *state, uint32_t rank, mscclpp_plan_channel_type_t type, uint32_t channel)
 {
     return type == MSCCLPP_PLAN_PORT ? state->plan->ranks[rank].channel_count[MSCCLPP_PLAN_MEMORY] + channel : channel;
@@ -261,7 +261,7 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
         return;
     case MSCCLPP_PLAN_OP_SIGNAL:
     case MSCCLPP_PLAN_OP_RLXSIGNAL:
-        /* A port's signal comes after what was put before it, by whichever thread. */
+        /* A port's signal must come after the puts before it, whichever thread made them. */
         if (op->channel_type == MSCCLPP_PLAN_PORT) {
             add_nop(state);
         }
@@ -348,7 +348,7 @@ void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program)
     memset(program, 0, sizeof(*program));
 }
 
-/* Whether an operation goes over the end of a rank's block. */
+/* Whether an operation crosses the end of a rank's block. */
 typedef struct {
     uint32_t chunks;
     bool crosses;

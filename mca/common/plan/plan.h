@@ -1,7 +1,7 @@
 /*
- * An execution plan: what each block of each rank does in one collective call, as files of MSCCL++ say it
- * (docs/plans.md). One object holds all ranks. Everything is checked where it is read or by mscclpp_plan_check, so that
- * whoever has a plan without faults may follow its numbers.
+ * An execution plan: what each block of each rank does in one collective call, as files of MSCCL++ describe it
+ * (docs/plans.md). One object holds all ranks. The reader and mscclpp_plan_check check everything, so the numbers of a
+ * plan without faults can be trusted.
  */
 #ifndef MCA_COMMON_PLAN_PLAN_H
 #define MCA_COMMON_PLAN_PLAN_H
@@ -13,7 +13,7 @@
 #include "mca/common/base/status.h"
 #include "mca/common/plan/report.h"
 
-/* What is read at most; each is far beyond what a GPU could run. */
+/* Limits on what is read; each is far beyond what a GPU could run. */
 enum {
     MSCCLPP_PLAN_MAX_BYTES = 64 << 20, /* of a file */
     MSCCLPP_PLAN_MAX_VALUES = 8 << 20, /* of JSON */
@@ -21,7 +21,7 @@ enum {
     MSCCLPP_PLAN_MAX_RANKS = 1024,
     MSCCLPP_PLAN_MAX_BLOCKS = 1024,       /* of one rank */
     MSCCLPP_PLAN_MAX_OPS = 65536,         /* of one block */
-    MSCCLPP_PLAN_MAX_ITEMS = 4096,        /* of a list of an operation */
+    MSCCLPP_PLAN_MAX_ITEMS = 4096,        /* of one list of an operation */
     MSCCLPP_PLAN_MAX_TABLE = 65536,       /* channels, remote buffers, semaphores of one rank */
     MSCCLPP_PLAN_MAX_CHUNKS = 1 << 20,    /* of one buffer */
     MSCCLPP_PLAN_MAX_ALIGNMENT = 1 << 20, /* bytes */
@@ -57,7 +57,7 @@ typedef enum {
 
 typedef enum { MSCCLPP_PLAN_SUM, MSCCLPP_PLAN_MIN, MSCCLPP_PLAN_MAX } mscclpp_plan_reduce_t;
 
-/* Every operation with its name in files. */
+/* Every operation and its name in files. */
 #define MSCCLPP_PLAN_OPS(X)                                                                                            \
     X(NOP, "nop")                                                                                                      \
     X(BARRIER, "barrier")                                                                                              \
@@ -97,13 +97,13 @@ typedef enum { MSCCLPP_PLAN_OPS(MSCCLPP_PLAN_OP_ENUM) MSCCLPP_PLAN_OP_KINDS } ms
 
 typedef enum { MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE, MSCCLPP_PLAN_MULTICAST } mscclpp_plan_where_t;
 
-/* A run of chunks of a buffer. What mscclpp_plan_check fills in is marked with *. */
+/* A run of chunks of a buffer. mscclpp_plan_check fills in the fields marked with *. */
 typedef struct {
     mscclpp_plan_where_t where;
-    mscclpp_plan_buffer_t type; /* local; * of the other two */
-    uint32_t id;                /* buffer_id or switch_channel_id as the file has it */
+    mscclpp_plan_buffer_t type; /* local; * for the other two */
+    uint32_t id;                /* buffer_id or switch_channel_id from the file */
     uint32_t index, size;       /* chunks */
-    uint32_t rank;              /* * whose buffer */
+    uint32_t rank;              /* * the rank that owns the buffer */
     uint32_t group;             /* * multicast: position in the rank's list of switch channels */
 } mscclpp_plan_item_t;
 
@@ -111,7 +111,7 @@ typedef struct mscclpp_plan_op {
     mscclpp_plan_op_kind_t kind;
     mscclpp_plan_channel_type_t channel_type;
     mscclpp_plan_reduce_t reduce;
-    uint32_t *channel_ids; /* as the file has them */
+    uint32_t *channel_ids; /* from the file */
     uint32_t *channels;    /* * positions in the rank's list of that type */
     uint32_t channel_count;
     mscclpp_plan_item_t *src, *dst;
@@ -188,8 +188,8 @@ typedef struct {
 } mscclpp_plan_t;
 
 /*
- * Reads a file of generation 2. Anything else is refused: MSCCLPP_ERR_INVALID, with what is wrong in the report.
- * MSCCLPP_ERR_NOT_SUPPORTED where the library was built without a JSON parser.
+ * Reads a file of generation 2. Refuses anything else with MSCCLPP_ERR_INVALID and the reason in the report.
+ * MSCCLPP_ERR_NOT_SUPPORTED if the library was built without a JSON parser.
  */
 mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *report, mscclpp_plan_t **plan_p);
 

@@ -11,7 +11,7 @@ static bool need_object(mscclpp_plan_reader_t *reader, const char *list, const m
            mscclpp_plan_no_stranger(reader, value);
 }
 
-/* Room for `more` entries behind `count`: it doubles, so that many small entries cost no more than a large one. */
+/* Makes room for `more` entries after `count`. It doubles, so that many small entries cost no more than a large one. */
 static bool grow(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
 {
     uint32_t room = 1;
@@ -357,7 +357,7 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
                                 mscclpp_json_type_name(root->type));
     }
     gpus = mscclpp_json_get(root, "gpus");
-    /* Told by its keys before anything else is found wrong with it. */
+    /* Other generations are recognised by their keys, before any other fault is reported. */
     if (!mscclpp_plan_no_stranger(reader, root)) {
         return false;
     }
@@ -389,7 +389,7 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return true;
 }
 
-/* FNV-1a over the bytes, with a mixing of high bits in the end. */
+/* FNV-1a over the bytes, with a final mixing of the high bits. */
 static uint64_t digest_of(const char *text, size_t size)
 {
     uint64_t digest = 0xcbf29ce484222325u;

@@ -35,7 +35,7 @@ static bool is_known(const mscclpp_plan_report_t *report, mscclpp_plan_kind_t ki
     return false;
 }
 
-/* Words of a file may hold anything, and a terminal obeys some of it. */
+/* Words of a file may contain anything, including control characters that a terminal obeys. */
 static void make_printable(char *text)
 {
     for (; text != NULL && *text != '\0'; ++text) {

@@ -6,26 +6,31 @@
 #include "mca/common/plan/trace.h"
 
 /*
- * What one actor knows to have happened of another one's operations, counted by the other one's clock.
- * full: all up to there. strong: the same, but only by what orders plain stores, too: packets do not.
- * part: up to there, as far as threads below part_length did it: what a complete packet operation tells.
+ * What one actor knows about another actor's operations, counted by the other actor's clock.
+ *
+ * `full`: all operations up to this clock have happened.
+ *
+ * `strong`: the same, but known by means that also order plain stores; packets do not.
+ *
+ * `part`: the operations up to this clock have happened in the threads below part_length. A complete packet operation
+ * tells this.
  */
 typedef struct {
     uint32_t strong, full, part, part_length;
 } mscclpp_sim_know_t;
 
-/* How elements are given to threads; accesses of one map and position are of one thread. */
+/* How elements are assigned to threads. Accesses with the same map and position are by the same thread. */
 typedef enum { MSCCLPP_SIM_PLAIN, MSCCLPP_SIM_PACKET, MSCCLPP_SIM_WIDE, MSCCLPP_SIM_ALONE } mscclpp_sim_map_t;
 
-/* What happened at a clock of an actor. */
+/* The event at one clock of an actor. */
 typedef struct {
-    uint32_t block; /* index over all ranks */
+    uint32_t block; /* index among the blocks of all ranks */
     uint32_t op;
     int32_t inner;
     uint32_t launch;
 } mscclpp_sim_event_t;
 
-/* What one thread is known to have done: all up to a clock. */
+/* What one thread is known to have done: everything up to a clock. */
 typedef struct {
     uint32_t agent, clock, position;
 } mscclpp_sim_fact_t;
@@ -39,16 +44,16 @@ typedef struct {
 typedef struct {
     uint32_t agent;
     uint32_t clock;  /* of the operation under way */
-    uint32_t synced; /* all threads know of what the actor did up to there */
+    uint32_t synced; /* all threads know everything that the actor did up to this clock */
     mscclpp_sim_know_t *now;
-    mscclpp_sim_know_t *later;  /* known to some threads, to all from the next nop on */
-    mscclpp_sim_know_t *thread; /* known to the threads that read packets; `strong` is how many they are */
+    mscclpp_sim_know_t *later;  /* known to some threads; known to all from the next nop on */
+    mscclpp_sim_know_t *thread; /* known to the threads that read packets; `strong` is the number of these threads */
     bool has_later, has_thread;
-    mscclpp_sim_facts_t *facts; /* of each thread, from packets since the last nop */
+    mscclpp_sim_facts_t *facts; /* of each thread, learnt from packets since the last nop */
     uint32_t fact_threads, fact_room;
     mscclpp_sim_event_t *events; /* by clock */
     uint32_t event_room;
-    double time; /* by the cost model, when it is free again */
+    double time; /* when the actor is free again, by the cost model */
 } mscclpp_sim_actor_t;
 
 typedef struct {
@@ -57,7 +62,7 @@ typedef struct {
     bool plain; /* a store that packets do not order */
 } mscclpp_sim_access_t;
 
-/* What one packet operation tells whoever reads its packets. */
+/* What one packet operation tells the readers of its packets. */
 typedef struct {
     uint32_t references;
     uint32_t agent, clock, synced, length;
@@ -65,8 +70,10 @@ typedef struct {
     double sent, comes;
 } mscclpp_sim_packet_t;
 
-/* Sums: numbers of which no two sums are equal but by bad luck of 1 in 2^60. Min and max: the set of ranks, and of
- * what. */
+/*
+ * For sums, numbers that are equal for two different sums only with a chance of 1 in 2^60. For min and max, the set of
+ * ranks, and which of their elements.
+ */
 typedef struct {
     uint64_t a, b;
 } mscclpp_sim_value_t;
@@ -76,21 +83,21 @@ typedef struct {
     mscclpp_sim_access_t write;
     mscclpp_sim_access_t *reads;
     uint32_t read_count, read_room;
-    uint32_t launch; /* in which it was written */
+    uint32_t launch; /* launch in which the cell was written */
     bool defined;
     mscclpp_sim_packet_t *packet;
-    mscclpp_sim_facts_t facts; /* that the packet tells whoever reads it */
+    mscclpp_sim_facts_t facts; /* what the packet tells its reader */
 } mscclpp_sim_cell_t;
 
 typedef struct {
     mscclpp_sim_know_t *know;
-    uint32_t block; /* that sent it, itself or by its proxy */
+    uint32_t block; /* the block that sent it, itself or by its proxy */
     double sent, comes;
 } mscclpp_sim_signal_t;
 
-/* One end of a channel, as waits see it. */
+/* One end of a channel, as waits use it. */
 typedef struct {
-    mscclpp_sim_signal_t *signals; /* that have arrived and were not waited for, oldest first */
+    mscclpp_sim_signal_t *signals; /* arrived and not yet waited for, oldest first */
     uint32_t first, count, room;
     uint64_t arrived, waited;
     mscclpp_sim_access_t last_wait;
@@ -100,7 +107,7 @@ typedef struct {
     int64_t value;
     uint64_t acquired;
     mscclpp_sim_know_t *total;     /* of all releases */
-    mscclpp_sim_know_t **releases; /* the total after each */
+    mscclpp_sim_know_t **releases; /* `total` after each release */
     double *times;
     uint64_t released, room;
 } mscclpp_sim_semaphore_t;
@@ -128,10 +135,10 @@ typedef struct {
     uint32_t op, inner, turn, turns;
     bool ended;     /* this launch */
     bool waits;     /* at a barrier */
-    bool passes;    /* all have come to it */
-    bool flushing;  /* its puts are in the queue, and it waits for these */
-    double came;    /* to the operation under way */
-    size_t missing; /* the cell whose packet was not there when it was last tried */
+    bool passes;    /* all blocks have reached the barrier */
+    bool flushing;  /* its puts are queued, and it waits for them */
+    double came;    /* when the block reached the current operation */
+    size_t missing; /* the cell whose packet was missing at the last try */
 } mscclpp_sim_block_t;
 
 typedef struct {
@@ -140,7 +147,7 @@ typedef struct {
     uint32_t running; /* blocks that have not ended */
     bool ended;
     size_t base[MSCCLPP_PLAN_BUFFERS];
-    size_t cells[MSCCLPP_PLAN_BUFFERS]; /* of the scratch: both halves */
+    size_t cells[MSCCLPP_PLAN_BUFFERS]; /* for the scratch: both halves */
     mscclpp_sim_inbox_t *inboxes[MSCCLPP_PLAN_SWITCH];
     mscclpp_sim_proxy_t *proxies;
     mscclpp_sim_semaphore_t *semaphores;
@@ -161,16 +168,16 @@ typedef struct {
     mscclpp_sim_rank_t *ranks;
     mscclpp_sim_cell_t *cells;
     size_t cell_count;
-    mscclpp_sim_know_t *spare; /* one record for whoever needs it for a while */
-    uint32_t *whose;           /* block or rank or proxy of an agent */
+    mscclpp_sim_know_t *spare; /* one record for temporary use */
+    uint32_t *whose;           /* block, rank or proxy of an agent */
     int races;
-    int faults; /* when the run began */
+    int faults; /* number of faults when the run began */
     uint64_t steps;
     bool no_memory;
-    const mscclpp_plan_cost_t *cost; /* of time; NULL: nobody asks for it */
+    const mscclpp_plan_cost_t *cost; /* costs for the time model; NULL: times are not wanted */
     mscclpp_plan_trace_t *trace;
     double cell_bytes;
-    double ready;   /* when what the operation under way needs was there */
+    double ready;   /* when everything that the current operation needs was there */
     double op_cost; /* how long it takes from then on */
 } mscclpp_sim_t;
 
@@ -181,9 +188,9 @@ bool mscclpp_sim_actor_init(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint
 void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor);
 /* The next operation begins. */
 void mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event);
-/* What some threads have learnt with `know`; all do at the next nop. */
+/* Some threads have learnt `know`; all threads know it from the next nop on. */
 void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_know_t *know);
-/* What a packet tells the thread that reads it, and what a thread tells by the packets that it writes. */
+/* What a thread learns from a packet that it reads, and what a thread tells by the packets that it writes. */
 void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
                              uint32_t position);
 void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell,
@@ -223,16 +230,19 @@ mscclpp_sim_value_t mscclpp_sim_combine(const mscclpp_sim_t *sim, mscclpp_sim_va
 bool mscclpp_sim_expect(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
                         mscclpp_sim_value_t *value_p);
 bool mscclpp_sim_has_result(const mscclpp_plan_t *plan);
-/* Chunks of the input and output of every rank, where one of them is not said from the other. */
+/*
+ * Chunks of the input and output of every rank. If the plan gives only one of the two sizes, the other is derived from
+ * it.
+ */
 void mscclpp_sim_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p);
-/* What a wrong value is made of, as far as it can be told. */
+/* Describes what a wrong value is made of, as far as it can be told. */
 void mscclpp_sim_describe(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                           char *text, size_t size);
 
-/* sim_data.c: whether the packets are there that an operation reads; the operation itself. */
+/* sim_data.c: whether all packets that an operation reads are there; the operation itself. */
 bool mscclpp_sim_data_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
 void mscclpp_sim_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
-/* Whether packet source `i` of an operation lies over a cell. */
+/* Whether packet source `i` of an operation covers a cell. */
 bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                        uint32_t i, size_t cell);
 
@@ -241,14 +251,14 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy);
 void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank, int type, uint32_t channel, mscclpp_sim_signal_t signal);
 
-/* sim_time.c: times by the cost model, and what is kept of them. */
+/* sim_time.c: times by the cost model, and recording them. */
 double mscclpp_sim_end(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor);
 void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
 void mscclpp_sim_needs(mscclpp_sim_t *sim, double time);
 void mscclpp_sim_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool packet);
 
-/* sim_step.c: one operation of a block; false if it has to wait, or has ended. */
+/* sim_step.c: one operation of a block; false if it must wait, or has ended. */
 bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
 
 /* sim_stuck.c */

@@ -98,7 +98,7 @@ bool mscclpp_sim_holds(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
     return cell >= at && cell < at + 2 * slice.count;
 }
 
-/* What a packet operation tells: all that its threads know. */
+/* A packet operation tells everything that its threads know. */
 static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
     mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
@@ -193,7 +193,7 @@ static uint32_t sender(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *pac
     return sim->proxies[sim->whose[packet->agent]].actor.events[packet->clock].block;
 }
 
-/* One source of an operation, heard of element by element. */
+/* Hears one source of an operation, element by element. */
 static void hear_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t at, uint64_t count)
 {
     heard_t heard = {NULL, 0, 0, 0, true};
@@ -323,7 +323,7 @@ static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     mscclpp_sim_packet_release(packet);
 }
 
-/* The proxy is told what to move; packets it moves as they are. */
+/* Tells the proxy what to move; it moves packets as they are. */
 static void push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     bool raw = op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
@@ -336,7 +336,7 @@ static void push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_p
                     slice.count);
     }
     if (raw) {
-        /* All threads have written their packets before one of them asks the proxy to move these. */
+        /* All threads must have written their packets before one of them asks the proxy to move them. */
         mscclpp_sim_meet(sim, &block->actor);
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {

@@ -1,4 +1,4 @@
-/* Who knows what has happened: vector clocks, with what packets tell single threads. */
+/* Which actor knows of which events: vector clocks, extended by what packets tell single threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,7 +82,7 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
 
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
-    enum { MOST = 256 }; /* to leave some out makes the simulation stricter, not wrong */
+    enum { MOST = 256 }; /* leaving some out makes the simulation stricter, not wrong */
     mscclpp_sim_fact_t *all;
     uint32_t room;
 

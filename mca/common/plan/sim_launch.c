@@ -11,7 +11,7 @@ static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
            cell < rank->base[MSCCLPP_PLAN_INPUT] + rank->cells[MSCCLPP_PLAN_INPUT];
 }
 
-/* New inputs. The output is the application's, too, and holds nothing that the plan may use. */
+/* Sets new inputs. The output belongs to the application, too, and holds nothing that the plan may use. */
 static void prepare(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];

@@ -7,7 +7,7 @@
 
 enum { NOBODY = UINT32_MAX, MOST_CELLS = 8 << 20, MOST_FAULTS = 8 };
 
-/* Where the output of a rank lies, of a plan in place, or SIZE_MAX if nowhere in the input. */
+/* For a plan in place: where a rank's output lies within its input, or SIZE_MAX if it does not. */
 static void alias(mscclpp_sim_t *sim, uint32_t r, uint64_t in, uint64_t out)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
@@ -127,7 +127,7 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
     }
 }
 
-/* A packet does not order what its writer stored before by other means: whoever executes the plan has to. */
+/* A packet does not order its writer's earlier stores of other kinds; the executor of the plan has to. */
 static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                         size_t cell)
 {
@@ -190,7 +190,7 @@ static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, 
     const mscclpp_sim_cell_t *cell = &sim->cells[at];
     char what[100];
 
-    /* What an earlier launch has left is as good as nothing: the buffers of another call lay there. */
+    /* Values from an earlier launch do not count: another call may have used other buffers. */
     if ((cell->defined && cell->launch == launch) || is_application(sim, actor->agent) ||
         sim->report->faults - sim->faults >= MOST_FAULTS) {
         return;

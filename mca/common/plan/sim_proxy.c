@@ -1,4 +1,4 @@
-/* Port channels: what blocks ask for is done later, in order, by a proxy of each channel. */
+/* Port channels: each has a proxy, which carries out the blocks' requests later and in order. */
 #include <stdlib.h>
 #include <string.h>
 

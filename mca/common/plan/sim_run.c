@@ -135,7 +135,7 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* Every actor once, in one order or another, each for a while. */
+/* Lets every actor run once for a while, in some order. */
 static bool pass(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 {
     uint32_t actors = sim->block_count + sim->proxy_count;

@@ -1,13 +1,13 @@
-/* One run of a plan, of one size and one order of steps. */
+/* One run of a plan, with one size and one order of steps. */
 #ifndef MCA_COMMON_PLAN_SIM_RUN_H
 #define MCA_COMMON_PLAN_SIM_RUN_H
 
 #include "mca/common/plan/sim.h"
 
 /*
- * The caller has filled in plan, report, chunk, cell_size, wrap, launches, seed and extremes. With 0 as `random` each
- * block goes on as long as it can, in order; any other number picks an order of its own. False if the buffers are too
- * large to be simulated.
+ * The caller fills in plan, report, chunk, cell_size, wrap, launches, seed and extremes. If `random` is 0, blocks take
+ * turns in order, each going on as long as it can; every other number picks its own order. False if the buffers are too
+ * large to simulate.
  */
 bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random);
 

@@ -1,4 +1,4 @@
-/* One operation of a block, if nothing is missing for it. */
+/* Executes one operation of a block, if everything that it needs is there. */
 #include <stdlib.h>
 
 #include "mca/common/plan/sim.h"
@@ -22,7 +22,7 @@ static bool wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
     return true;
 }
 
-/* The number of the signal that is due is kept at the channel; two who count there have to be in order. */
+/* The channel holds the number of the next signal to wait for; two waiters that count there must be ordered. */
 static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op, uint32_t i,
                          mscclpp_sim_inbox_t *inbox)
 {

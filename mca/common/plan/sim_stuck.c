@@ -84,7 +84,7 @@ static bool sends_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_pl
     return false;
 }
 
-/* The next operation, of any block, that would help: of this launch first of all. */
+/* The next operation, of any block, that would help; those of this launch come first. */
 static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t which,
                           provides_fn_t provides, char *text, size_t size)
 {

@@ -14,7 +14,7 @@ void mscclpp_sim_needs(mscclpp_sim_t *sim, double time)
     sim->ready = time > sim->ready ? time : sim->ready;
 }
 
-/* Peers one after the other, each at the rate of a link; packets twice their bytes. */
+/* Peers are served one after the other, each at the rate of a link. Packets count twice their bytes. */
 static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         const mscclpp_plan_shape_t *shape)
 {

@@ -1,10 +1,10 @@
-/* What elements are made of, and what each collective has to make of them. */
+/* What elements are made of, and the result that each collective must have. */
 #include <stdio.h>
 #include <string.h>
 
 #include "mca/common/plan/sim.h"
 
-/* Sums are taken modulo this prime, so that no number of additions makes a contribution vanish. */
+/* Sums are modulo this prime, so that no number of additions makes a contribution vanish. */
 static const uint64_t prime = ((uint64_t)1 << 61) - 1;
 
 static uint64_t mix(uint64_t x)
@@ -114,7 +114,7 @@ static bool same(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
     return x.a == y.a && x.b == y.b;
 }
 
-/* Whether it is one input, of any rank, place and launch. */
+/* Whether the value is a single input, of any rank, place and launch. */
 static bool is_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint32_t launch, char *text, size_t size)
 {
     for (uint32_t l = launch + 1; l > 0; --l) {

@@ -70,7 +70,7 @@ static uint64_t largest_chunk(const mscclpp_plan_t *plan)
     return in > 0 ? plan->max_bytes / in : plan->max_bytes;
 }
 
-/* Bytes of a scratch chunk where the scratch is one for all buffers, so that pipelines over larger ones wrap around. */
+/* Bytes of a scratch chunk if one scratch serves all buffers, so that pipelines over larger buffers wrap around. */
 static uint64_t wrap_bytes(const survey_t *survey)
 {
     const mscclpp_plan_t *plan = survey->plan;
@@ -147,7 +147,7 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
     ++stats->runs;
 }
 
-/* A scratch that may not wrap around can still be made as large as the message. */
+/* A scratch that must not wrap around can still be made as large as the message. */
 static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                      mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {

@@ -1,6 +1,6 @@
 /*
- * A plan run over all its ranks without GPU or MPI: every element is traced from the inputs to the results, every pair
- * of accesses to a chunk has to be ordered by what the plan says, and launches follow one another without a barrier
+ * Runs a plan over all its ranks, without GPU or MPI. It traces every element from the inputs to the results, and
+ * checks that the plan orders every pair of accesses to a chunk. Launches follow one another without a barrier
  * (docs/plans.md, "What is simulated").
  */
 #ifndef MCA_COMMON_PLAN_SIMULATE_H
@@ -18,11 +18,11 @@ typedef struct {
 typedef struct {
     int runs; /* sizes times schedules */
     int sizes;
-    bool checked;   /* results were compared: the collective says what they have to be */
+    bool checked;   /* results were compared, since the collective defines them */
     uint64_t steps; /* operations done */
 } mscclpp_plan_sim_stats_t;
 
-/* For a plan without static faults. True if no fault was found. */
+/* Needs a plan without static faults. True if no fault was found. */
 bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_options_t *options,
                            mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats);
 

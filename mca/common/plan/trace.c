@@ -9,7 +9,7 @@
 const mscclpp_plan_cost_t mscclpp_plan_default_cost = {
     .op = 0.1, .latency = 1.0, .port = 3.0, .local = 60e3, .link = 25e3, .port_rate = 40e3};
 
-/* So many cells a chunk that groups of blocks can cut it, and turns of pipelines are whole. */
+/* Enough cells in a chunk that groups of blocks can divide it and turns of pipelines are whole. */
 typedef struct {
     uint32_t groups;
     uint64_t unit;

@@ -1,24 +1,24 @@
 /*
- * When each block of a plan does what, by a simple cost model. The times tell two plans apart and show who waits for
- * whom; they are no forecast of a machine.
+ * When each block of a plan does what, by a simple cost model. The times allow comparing two plans and show who waits
+ * for whom; they do not predict a machine.
  */
 #ifndef MCA_COMMON_PLAN_TRACE_H
 #define MCA_COMMON_PLAN_TRACE_H
 
 #include "mca/common/plan/plan.h"
 
-/* Microseconds, and bytes a microsecond. */
+/* Microseconds, and bytes per microsecond. */
 typedef struct {
     double op;          /* every operation */
     double latency;     /* of a signal or packet to a peer */
-    double port;        /* of an entry of a proxy */
-    double local, link; /* what one block moves within its GPU, and to a peer */
-    double port_rate;   /* what a proxy's channel moves */
+    double port;        /* of one entry of a proxy */
+    double local, link; /* rate of one block within its GPU, and to a peer */
+    double port_rate;   /* rate of a proxy's channel */
 } mscclpp_plan_cost_t;
 
 extern const mscclpp_plan_cost_t mscclpp_plan_default_cost;
 
-/* One operation of a block: when the block came to it, when all was there that it needs, when it ended. */
+/* One operation of a block: when the block reached it, when all that it needs was there, and when it ended. */
 typedef struct {
     uint32_t rank, block, op;
     int32_t inner;
@@ -41,7 +41,9 @@ typedef struct {
     double ended;
 } mscclpp_plan_trace_t;
 
-/* One launch with a message of `bytes` on every rank; of a plan without static faults. False after a fault. */
+/*
+ * Traces one launch with a message of `bytes` on every rank. Needs a plan without static faults. False after a fault.
+ */
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace);
 void mscclpp_plan_trace_destroy(mscclpp_plan_trace_t *trace);

@@ -4,11 +4,11 @@
 
 #include "mca/common/plan/plan.h"
 
-/* `pipeline` is the one around the operation, or NULL. */
+/* `pipeline` is the pipeline around the operation, or NULL. */
 typedef void (*mscclpp_plan_visit_fn_t)(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                                         const mscclpp_plan_op_t *pipeline);
 
-/* Those in the body of a pipeline come after it. */
+/* Visits the operations in a pipeline's body after the pipeline itself. */
 void mscclpp_plan_visit(const mscclpp_plan_t *plan, mscclpp_plan_visit_fn_t visit, void *context);
 
 #endif

@@ -1,4 +1,4 @@
-/* The closed sets of words in a plan's file, and what each operation takes. */
+/* The closed sets of words in a plan's file, and the operands of each operation. */
 #ifndef MCA_COMMON_PLAN_WORDS_H
 #define MCA_COMMON_PLAN_WORDS_H
 
@@ -9,7 +9,7 @@ const char *mscclpp_plan_collective_name(mscclpp_plan_collective_t collective);
 const char *mscclpp_plan_channel_name(mscclpp_plan_channel_type_t type);
 const char *mscclpp_plan_buffer_name(mscclpp_plan_buffer_t type); /* "input", "output", "scratch" */
 
-/* Position of a word in a list that NULL ends, or -1. */
+/* Position of a word in a list that ends with NULL, or -1. */
 int mscclpp_plan_word(const char *const *words, const char *word);
 
 extern const char *const mscclpp_plan_op_words[];
@@ -18,18 +18,21 @@ extern const char *const mscclpp_plan_channel_words[]; /* memory, port, switch, 
 extern const char *const mscclpp_plan_buffer_words[];  /* i, o, s */
 extern const char *const mscclpp_plan_reduce_words[];
 
-/* What one place in src_buff or dst_buff has to be. */
+/* What one entry of src_buff or dst_buff must be. */
 typedef enum {
     MSCCLPP_PLAN_TAKES_NONE,
     MSCCLPP_PLAN_TAKES_LOCAL,
     MSCCLPP_PLAN_TAKES_REMOTE,
     MSCCLPP_PLAN_TAKES_MULTICAST,
-    MSCCLPP_PLAN_TAKES_PACKETS,          /* in the own scratch */
-    MSCCLPP_PLAN_TAKES_REMOTE_PACKETS,   /* in the scratch of a peer */
-    MSCCLPP_PLAN_TAKES_MULTICAST_PACKETS /* in the scratch of all */
+    MSCCLPP_PLAN_TAKES_PACKETS,          /* in this rank's scratch */
+    MSCCLPP_PLAN_TAKES_REMOTE_PACKETS,   /* in a peer's scratch */
+    MSCCLPP_PLAN_TAKES_MULTICAST_PACKETS /* in the scratch of all ranks */
 } mscclpp_plan_takes_t;
 
-/* src[0], src[1..], dst[0], dst[1], dst[2..] and how many of each list there have to be; 0 as most: no limit. */
+/*
+ * The entries src[0], src[1..], dst[0], dst[1], dst[2..], and the least and most entries of each list; a most of 0
+ * means no limit.
+ */
 typedef struct {
     mscclpp_plan_takes_t src0, srcs, dst0, dst1, dsts;
     uint32_t src_least, src_most, dst_least, dst_most;

@@ -6,8 +6,8 @@
 #include "mca/common/port/internal.h"
 
 /*
- * Most triggers that wait on one channel. A channel that has so many holds the whole FIFO up, and with it the kernels:
- * there is no other way to tell them to slow down.
+ * The most triggers that wait on one channel. A channel with more blocks the whole FIFO and so the kernels: nothing
+ * else can slow them down.
  */
 #define JOBS_MAX 65536u
 
@@ -36,7 +36,7 @@ static bool keep(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *jo
     return true;
 }
 
-/* Kernels are not trusted with offsets: a transport might write over anything. */
+/* Kernels are not trusted with offsets: a bad one could make a transport write anywhere. */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
 {
@@ -67,7 +67,7 @@ static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_
     return MSCCLPP_OK;
 }
 
-/* Released: the host reads sources no more before the kernel writes them again. */
+/* Release order: the host has finished reading the sources before a kernel writes them again. */
 static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t done)
 {
     if (done > channel->done) {
@@ -105,8 +105,8 @@ static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 }
 
 /*
- * Whoever waits for a handler's flush waits for all before it: what the transport was given before there was a handler
- * has left its sources first.
+ * A flush by a handler covers everything before it. So transfers that the transport was given before the handler was
+ * set must leave their sources first.
  */
 static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 {
@@ -138,7 +138,7 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
 }
 
 /*
- * Does what is left of a job; the parts that are done leave its type. MSCCLPP_OK once all of it is, or
+ * Carries out the rest of a job, and removes finished parts from its type. MSCCLPP_OK once all is done, or
  * MSCCLPP_IN_PROGRESS.
  */
 static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
@@ -210,7 +210,7 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
         --channel->count;
     }
     if (status >= 0 && flush && channel->dirty && channel->count == 0 && channel->flush_count == 0) {
-        /* No kernel asked for it and none waits: what there is to publish does not change. */
+        /* No kernel asked for this flush and none waits for it, so the published word does not change. */
         status = begin_flush(channel, channel->done - 1);
     }
     return status < 0 ? status : test_flushes(channel);
@@ -260,7 +260,7 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
             return status;
         }
     }
-    /* From the last one, so that those that leave the list do not make others be passed over. */
+    /* Goes backwards, so that channels that leave the list do not cause others to be skipped. */
     for (i = proxy->busy_count; i-- > 0;) {
         mscclpp_proxy_channel_t *channel = proxy->busy[i];
 

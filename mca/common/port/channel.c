@@ -10,7 +10,7 @@
 #define TABLE_AT_FIRST 16
 #define TRANSPORTS_AT_FIRST 4
 
-/* Words of a line, so that the CPU's writing of one does not delay the reading of others. */
+/* Words in a cache line, so that the CPU's writes of one word do not delay reads of others. */
 #define LINE_WORDS 8
 
 mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number)
@@ -70,7 +70,7 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
         busy[i] = proxy->busy[i];
         gone_before[i] = proxy->gone_before[i];
     }
-    /* The lowest numbers on top; none is free, else the table would not grow. */
+    /* Puts the lowest numbers on top. No number is free now, or else the table would not grow. */
     for (i = size; i-- > proxy->table_size;) {
         numbers[proxy->free_count++] = i;
     }
@@ -86,7 +86,7 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     return MSCCLPP_OK;
 }
 
-/* The word that tells kernels how far a channel is flushed, on both sides. */
+/* The addresses, for host and device, of the word that tells kernels how far a channel is flushed. */
 static mscclpp_status_t find_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p, uint64_t **device_p)
 {
     mscclpp_proxy_page_t *page = &proxy->pages[number / MSCCLPP_PROXY_PAGE];
@@ -156,7 +156,7 @@ static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp
     return MSCCLPP_OK;
 }
 
-/* With the lock held, so that the number is nobody else's. */
+/* Call with the lock held, so that nobody else takes the number. */
 static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                       mscclpp_dev_port_channel_t *channel_p)
 {
@@ -190,7 +190,7 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
         free(channel);
         return status;
     }
-    channel->done = *channel->flushed; /* of the channel that had the number before: positions only grow */
+    channel->done = *channel->flushed; /* those of the earlier channel with this number: positions only grow */
     --proxy->free_count;
     proxy->channels[number] = channel;
 
@@ -217,7 +217,10 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
     return status;
 }
 
-/* What kernels have pushed for the channel and nobody has taken yet is not for the next one with its number. */
+/*
+ * Triggers that kernels have pushed for this channel and nobody has taken must not reach the next channel with its
+ * number.
+ */
 static void disown_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 {
     const uint64_t next = mscclpp_fifo_position(proxy->fifo);

@@ -5,7 +5,7 @@
 #include "device/lib/trigger.h"
 #include "mca/common/base/log.h"
 
-/* Words that different sides write lie in lines of their own. */
+/* Words that different sides write are in separate cache lines. */
 #define LINE 128
 
 struct mscclpp_fifo {
@@ -99,7 +99,7 @@ uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo)
     return fifo->next;
 }
 
-/* Released: the slot has been read before a kernel fills it again. */
+/* Release order: the slot has been read before a kernel fills it again. */
 void mscclpp_fifo_pop(mscclpp_fifo_t *fifo)
 {
     ++fifo->next;

@@ -8,7 +8,7 @@
 #include "mca/common/port/fifo.h"
 #include "mca/common/port/proxy.h"
 
-/* A trigger that was taken from the FIFO; of its type only what is still to be done. */
+/* A trigger taken from the FIFO. Its type holds only the actions that are still to be done. */
 typedef struct {
     mscclpp_dev_request_t request;
     uint64_t position;
@@ -26,8 +26,8 @@ typedef struct {
     uint32_t number;
 
     /*
-     * Triggers that there was no room for, a ring of `capacity`, in their order. Other channels' triggers behind them
-     * in the FIFO are carried out meanwhile.
+     * A ring of `capacity` triggers that the transport had no room for, in their order. Later triggers of other
+     * channels are carried out in the meantime.
      */
     mscclpp_proxy_job_t *jobs;
     uint32_t first;
@@ -35,14 +35,14 @@ typedef struct {
     uint32_t capacity;
 
     /*
-     * Flushes under way. A third one takes the place of the second one: it ends no earlier than that, and before the
-     * next that begins, so every waiter is answered though there is no list of them.
+     * Flushes under way. A third flush replaces the second one: it ends no earlier than the second and before any later
+     * flush. So every waiter is answered, though there is no list of them.
      */
     mscclpp_proxy_flush_t flushes[2];
     int flush_count;
 
-    bool dirty; /* something has begun after the last flush */
-    bool busy;  /* in the proxy's list of those with something to do */
+    bool dirty; /* something was begun after the last flush */
+    bool busy;  /* in the proxy's list of channels with something to do */
     uint64_t done;
     uint64_t *flushed; /* the host's address of the word that kernels read; `done` once anything was flushed */
 } mscclpp_proxy_channel_t;
@@ -53,7 +53,9 @@ typedef struct {
     uint32_t references; /* channels */
 } mscclpp_proxy_transport_t;
 
-/* Pinned memory for the `flushed` words of so many channels with consecutive numbers, a line each. */
+/*
+ * Pinned memory for the `flushed` words of MSCCLPP_PROXY_PAGE channels with consecutive numbers, one cache line each.
+ */
 #define MSCCLPP_PROXY_PAGE 64u
 
 typedef struct {
@@ -69,21 +71,21 @@ struct mscclpp_proxy {
     bool threaded; /* atomic */
 
     pthread_mutex_t lock;
-    pthread_cond_t work; /* for the thread: there may be something to do, or it is to end */
+    pthread_cond_t work; /* wakes the proxy's thread: there may be something to do, or it must end */
     pthread_t thread;
     bool closing;
     uint32_t wanted;    /* atomic: threads that wait for the lock; the proxy's thread lets them pass */
     uint32_t in_flight; /* atomic */
-    uint32_t unsettled; /* atomic: something may be left to do though nothing is in flight */
+    uint32_t unsettled; /* atomic: work may be left to do though nothing is in flight */
     uint64_t until;     /* atomic: the last kernel that is in flight as well, times UNTIL_BLOCKS, and its blocks */
     int failure;        /* atomic: mscclpp_status_t, of the first failure */
 
     mscclpp_fifo_t *fifo;
 
-    /* Tables of `table_size` entries, but for the pages. Entries of `channels` without a channel are NULL. */
+    /* Tables of `table_size` entries, except for the pages. A NULL entry of `channels` has no channel. */
     mscclpp_proxy_channel_t **channels;
     mscclpp_proxy_channel_t **busy;
-    uint64_t *gone_before;  /* triggers of a number at positions below this are of a channel that was destroyed */
+    uint64_t *gone_before;  /* a trigger of this number at a position below this one belongs to a destroyed channel */
     uint32_t *free_numbers; /* a stack */
     uint32_t table_size;
     uint32_t busy_count;
@@ -113,24 +115,24 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy);
 
 /*
- * How far a round goes with what no kernel has flushed: not at all; until it has been handed to the network, which
- * takes a flush where a transport cannot tell; or until it has reached the peers.
+ * How a round treats transfers that no kernel has flushed: leave them; carry on until they are handed to the network,
+ * which takes a flush where a transport cannot tell; or carry on until they have reached the peers.
  */
 typedef enum { MSCCLPP_PROXY_LEAVE, MSCCLPP_PROXY_HAND_OVER, MSCCLPP_PROXY_DELIVER } mscclpp_proxy_settle_t;
 
 /*
- * One round: progress of the transports, what waits, what has been pushed since. With `settle` also flushes of what no
- * kernel has flushed. The first error, already logged.
+ * One round: makes progress on the transports, then serves waiting triggers, then newly pushed ones. With `settle` it
+ * also flushes transfers that no kernel has flushed. Returns the first error, already logged.
  */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle);
 
 /* True if nothing is left to do. */
 bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
 
-/* True if nothing is left to do but to learn of deliveries. */
+/* True if nothing is left to do except to learn of deliveries. */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/* The list of channels with something to do: enters the channel, unless it is in it, and takes it out. */
+/* Enter a channel in the list of channels with something to do, unless it is there already, or take it out. */
 void mscclpp_proxy_remember(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 void mscclpp_proxy_forget(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 

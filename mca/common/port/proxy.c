@@ -1,4 +1,4 @@
-/* Life of the proxy: who moves it on, when, and how it ends. */
+/* Life of the proxy: who progresses it, when, and how it ends. */
 #include "mca/common/port/proxy.h"
 
 #include <errno.h>
@@ -16,10 +16,10 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
     return (mscclpp_status_t)__atomic_load_n(&proxy->failure, __ATOMIC_ACQUIRE);
 }
 
-/* What a launch is multiplied by where one word says it and the blocks that tell of its end. */
+/* `until` holds a launch, multiplied by this, plus the number of blocks that report its end. */
 #define UNTIL_BLOCKS ((uint64_t)256)
 
-/* The first failure counts; who sees it knows that the kernels are told. With the lock held. */
+/* Only the first failure counts. Whoever sees it knows that the kernels have been told. Call with the lock held. */
 static void fail(mscclpp_proxy_t *proxy, mscclpp_status_t status)
 {
     if (failure_of(proxy) == MSCCLPP_OK) {
@@ -62,14 +62,19 @@ static void turn(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
     }
 }
 
-/* A round of whoever moves the proxy on. What operations left behind is handed over once none is in flight. */
+/*
+ * One round by whoever progresses the proxy. Once no operation is in flight, it hands over what operations left behind.
+ */
 static void ordinary_turn(mscclpp_proxy_t *proxy)
 {
     const bool idle = is_idle(proxy);
 
     turn(proxy, idle ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
     if (idle) {
-        /* Cleared first: what a whole operation pushed before this is seen, and one that comes after sets it again. */
+        /*
+         * Cleared first: the round sees everything that a finished operation pushed before this, and a later operation
+         * sets it again.
+         */
         __atomic_store_n(&proxy->unsettled, 0, __ATOMIC_SEQ_CST);
         if (!mscclpp_proxy_has_left(proxy)) {
             __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_SEQ_CST);
@@ -90,7 +95,7 @@ static void *thread_main(void *argument)
         }
         ordinary_turn(proxy);
         pthread_mutex_unlock(&proxy->lock);
-        /* A lock given back and taken at once again would hardly ever be another thread's. */
+        /* If the lock were released and retaken at once, another thread would hardly ever get it. */
         do {
             sched_yield();
         } while (__atomic_load_n(&proxy->wanted, __ATOMIC_ACQUIRE) != 0);
@@ -188,7 +193,7 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy)
 void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
 {
     if (__atomic_fetch_add(&proxy->in_flight, 1, __ATOMIC_ACQ_REL) == 0) {
-        /* Set before the operation can end, so that what it leaves behind is looked after. */
+        /* Set before the operation can end, so that somebody handles what it leaves behind. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
         if (is_threaded(proxy)) {
             mscclpp_proxy_lock(proxy);
@@ -208,7 +213,7 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
         __atomic_store_n(&proxy->threaded, status == MSCCLPP_OK, __ATOMIC_RELEASE);
     }
     if (status == MSCCLPP_OK) {
-        /* In this order for the same reason as in mscclpp_proxy_begin. */
+        /* The order matters, as in mscclpp_proxy_begin. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
         __atomic_store_n(&proxy->until, launch * UNTIL_BLOCKS + blocks, __ATOMIC_RELEASE);
         pthread_cond_signal(&proxy->work);
@@ -229,7 +234,7 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     if (status != MSCCLPP_OK || is_threaded(proxy) || !has_work(proxy)) {
         return status;
     }
-    /* Whoever has the lock moves it on, a caller further up on this very stack included. */
+    /* Whoever holds the lock makes the progress, even if it is a caller further up this very stack. */
     if (pthread_mutex_trylock(&proxy->lock) != 0) {
         return MSCCLPP_IN_PROGRESS;
     }
@@ -239,7 +244,7 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     return status != MSCCLPP_OK ? status : has_work(proxy) ? MSCCLPP_IN_PROGRESS : MSCCLPP_OK;
 }
 
-/* A round in both modes, and whether all is `done` after it. */
+/* Runs one round, in both modes, and tells whether all is `done` after it. */
 static mscclpp_status_t settle(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t how,
                                bool (*done)(const mscclpp_proxy_t *proxy))
 {

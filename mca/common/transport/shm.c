@@ -1,11 +1,11 @@
 /*
- * The transport between ranks of one host, by shared memory: tokens and regions lie in segments that their owner made,
- * pinned for its GPU or, on the host twin, as its device memory. The sender's CPU copies straight into the peer's; what
- * it pins of a peer's for its own GPU, kernels reach by themselves.
+ * The transport between ranks of one host, over shared memory. Tokens and regions lie in segments that their owner
+ * made, pinned for its GPU or, on the host twin, as its device memory. The sender's CPU copies directly into the peer's
+ * memory. Kernels can access the peer's memory that the sender has pinned for its own GPU.
  *
- * A put has ended when it returns. A signal is a releasing addition after it, made by the same thread; whoever acquires
- * the token sees the bytes. The same holds for `add`. So there is never anything under way, and a flush has nothing to
- * wait for.
+ * A put has ended when it returns. A signal is a later addition with release order by the same thread, so whoever reads
+ * the token with acquire order sees the bytes. The same holds for `add`. So nothing is ever under way, and a flush has
+ * nothing to wait for.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "mca/common/transport/transport.h"
 #include "mca/common/base/words.h"
 
-/* What describes a peer's memory: its tokens in an address, a region in a key. */
+/* Describes a peer's memory: its tokens in an address, a region in a key. */
 typedef struct {
     uint64_t magic;
     int64_t rank;    /* of the owner */
@@ -61,7 +61,7 @@ struct mscclpp_remote {
     void *pinned; /* for kernels of this rank; NULL: nothing is */
 };
 
-/* MSCCLPP_ERR_NOT_SUPPORTED for memory that does not lie in one segment of this process. */
+/* MSCCLPP_ERR_NOT_SUPPORTED for memory that is not within one segment of this process. */
 static mscclpp_status_t describe(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
                                  uint64_t length, shm_card_t *card)
 {
@@ -190,7 +190,7 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
     return MSCCLPP_OK;
 }
 
-/* Memory that is not shared serves as a source all the same; only its key does not exist. */
+/* Memory that is not shared can still be a source; it only has no key. */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -343,7 +343,7 @@ static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
     return status;
 }
 
-/* Nobody looks before the signal, so the bytes need not come as whole words. */
+/* Nobody reads the bytes before the signal, so they need not arrive as whole words. */
 static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint32_t token)
 {

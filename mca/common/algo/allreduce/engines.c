@@ -2,7 +2,9 @@
 #include "device/types/reduce.h"
 #include "mca/common/algo/shape/engine_plan.h"
 
-/* The reduction of a chunk needs a fraction of the time that its transfers take; the application wants the rest. */
+/*
+ * Reducing a chunk takes a fraction of the time of its transfers, so the application keeps the other multiprocessors.
+ */
 #define MAX_BLOCKS 24u
 
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)

@@ -2,7 +2,7 @@
 #include "device/types/nodes.h"
 #include "mca/common/algo/algo.h"
 
-/* What a block should have of a shard at least: each exchange costs the proxies of both sides a few microseconds. */
+/* The least part of a shard for one block, as each exchange costs the proxies of both sides a few microseconds. */
 #define BLOCK_MIN ((uint64_t)32 << 10)
 
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
@@ -43,8 +43,8 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
 };
 
 /*
- * In a ring each node rounds what it passes on to the type of the elements. That would be once for every node where
- * 16-bit floats are combined in float32; the other patterns round a node's partial result and the result.
+ * In a ring, each node rounds what it passes on to the type of the elements. With 16-bit floats combined in float32
+ * that would be one rounding for every node. The other patterns round only a node's partial result and the result.
  */
 static bool shape_ring(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -2,7 +2,7 @@
 #include "device/types/nodes.h"
 #include "mca/common/algo/algo.h"
 
-/* What a block should have of a shard at least: each has a trigger and a message for each other node. */
+/* The least part of a shard for one block, as each block has a trigger and a message for each other node. */
 #define BLOCK_UNITS 2048u
 
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)

@@ -2,8 +2,8 @@
 #include "mca/common/algo/algo.h"
 
 /*
- * Up to so many bytes a lingering kernel of few blocks loses no more than some microseconds, for which the application
- * keeps the other multiprocessors. Beyond, and where there is a launch in any case, there are as many as fill the
+ * Up to this many bytes, a lingering kernel of few blocks loses no more than a few microseconds, and the application
+ * keeps the other multiprocessors. Above, and for calls that need a launch anyway, as many blocks run as fill the
  * links.
  */
 #define FEW_MAX (4u << 20)

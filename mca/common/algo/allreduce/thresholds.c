@@ -7,17 +7,20 @@
 /*
  * NVLink-class GPUs. Measured with 2 H200, with 3 from 1 MiB on, and with 4; the rest is extrapolated, not measured.
  *
- * Of n ranks each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which wait for a
- * second exchange in return: the two meet at a size proportional to n / ((n - 1) (n - 2)), rounded down to a power of
- * two here. LL128 carries a message in little more than half of the bytes, but takes more instructions, and so more
- * blocks than lingering kernels have: it begins where LL16 ends. With 3, a number that zero-copy has no code of its own
- * for, it stays ahead of that until links are all that counts, with 4 until the lingering kernel's few blocks do.
+ * With n ranks, each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which wait for a
+ * second exchange in return. The two cost the same at a size proportional to n / ((n - 1) (n - 2)), rounded down to a
+ * power of two here.
  *
- * Two ranks send no more in one step than in two, so puts serve what is too large for packets: stores fill a link
- * better than loads do, and nobody waits for anybody at the beginning or at the end. Of these sizes lingering kernels
- * serve the smaller ones, which they cannot do with LL128. With more ranks not measured.
+ * LL128 carries a message in little more than half of the bytes, but takes more instructions, and so more blocks than
+ * lingering kernels have. So it starts where LL16 ends. With 3 ranks, for which zero-copy has no special code, LL128
+ * stays ahead of zero-copy until only the links count. With 4 ranks it does until the few blocks of the lingering
+ * kernel win.
  *
- * Copy engines fill links better still, and leave the application all but 24 multiprocessors for a third of the time,
+ * Two ranks send as much in one step as in two, so puts serve messages that are too large for packets: stores fill a
+ * link better than loads do, and no rank waits at the beginning or at the end. Lingering kernels serve the smaller of
+ * these sizes, which they cannot do with LL128. Not measured with more ranks.
+ *
+ * Copy engines fill links better still. They leave the application all but 24 multiprocessors for a third of the time,
  * but each call costs some 25 us of copies that begin and end. With more than two ranks not measured since they need no
  * flags.
  */
@@ -33,9 +36,9 @@ static const mscclpp_thresholds_t cuda_thresholds[] = {
 };
 
 /*
- * Ranks on one GPU, whose cache and memory are the link: an exchange costs little, and every byte that is moved twice
- * counts. Measured with 2, 4 and 8 ranks on one H100 under MPS; the rest is extrapolated. Packets double what they
- * move, and many ranks' packets do not fit the cache. Two ranks put without a barrier what zero-copy would meet for.
+ * Ranks on one GPU, whose cache and memory are the link: an exchange costs little, and every byte that moves twice
+ * counts. Measured with 2, 4 and 8 ranks on one H100 under MPS; the rest is extrapolated. Packets double the bytes, and
+ * the packets of many ranks do not fit the cache. With two ranks, puts need no barrier where zero-copy needs one.
  */
 static const mscclpp_thresholds_t one_gpu_thresholds[] = {
     {2, 256 * KIB, 256 * KIB, 4 * 1024 * KIB, NEVER, NEVER, 256 * KIB, false},
@@ -45,9 +48,9 @@ static const mscclpp_thresholds_t one_gpu_thresholds[] = {
 };
 
 /*
- * The twin: processors that share caches, and ranks that share processors. A CPU thread moves packets one at a time but
- * rows of units as fast as memory allows: beyond some hundred bytes the scratch is faster, with 8 ranks on 2 processors
- * five times at 4 KiB.
+ * The twin: processors share caches, and ranks share processors. A CPU thread moves packets one at a time, but rows of
+ * units as fast as memory allows. So beyond some hundred bytes the scratch is faster: five times at 4 KiB with 8 ranks
+ * on 2 processors.
  */
 static const mscclpp_thresholds_t host_thresholds[] = {
     {2, 128, 128, 0, NEVER, NEVER, 4 * KIB, false},
@@ -56,24 +59,25 @@ static const mscclpp_thresholds_t host_thresholds[] = {
 };
 
 /*
- * Largest shards, in bytes, that nodes exchange as packets. These save signals and barriers, but the processors of both
- * sides copy every byte and its flag.
+ * Largest shards, in bytes, that nodes exchange as packets. Packets save signals and barriers, but the processors of
+ * both sides copy every byte and its flag.
  */
 #define NODES_PACKETS_MAX (8 * KIB)
 
 /*
- * Bytes that a rank sends less, from which on it is worth a second step that each node combines a part only: of a shard
- * (n - 1) - 2 (n - 1) / n times its size. A step takes some microseconds, and links and processors move some gigabytes
- * a second.
+ * If each node combines only a part, a rank sends fewer bytes but needs a second step. This is the least saving that is
+ * worth the step. A shard saves (n - 1) - 2 (n - 1) / n times its size. A step takes some microseconds, and links and
+ * processors move some gigabytes a second.
  */
 #define NODES_SPLIT_GAIN (128 * KIB)
 
 /*
- * A ring sends as much as nodes that combine a part each, but in 2 (n - 1) steps, which a tile takes one after another.
- * In return no link meets more than one sender at a time, where otherwise n - 1 send to each node at once, and a rank
- * has two busy connections instead of n - 1 each way. With fewer nodes than these that is hardly a difference; and a
- * part of so many bytes takes a link longer than a few hundred steps of some microseconds each. Measured with four
- * imitated nodes: 2 to 12 % ahead over UCX; over shared memory, which has no links, a quarter behind.
+ * A ring sends as many bytes as the pattern in which each node combines a part, but in 2 (n - 1) steps, which a tile
+ * takes one after another. In return each link has one sender at a time instead of n - 1, and a rank has two busy
+ * connections instead of n - 1 each way. With fewer nodes than NODES_RING_NODES this makes hardly a difference. Parts
+ * must be large enough that a link needs longer for one than for a few hundred steps of some microseconds each.
+ * Measured with four imitated nodes: 2 to 12 % faster over UCX, a quarter slower over shared memory, which has no
+ * links.
  */
 #define NODES_RING_NODES 4u
 #define NODES_RING_PART (4 * KIB * KIB)
@@ -90,7 +94,7 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
     return row;
 }
 
-/* The user's word on the format is about what is sent; whether links can is not. */
+/* The user's choice of a format decides what is sent, not what the links can do. */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;

@@ -4,14 +4,16 @@
 /* Enough to fill the links, and few enough that kernels of several communicators fit on a GPU at once. */
 #define MAX_BLOCKS 64u
 
-/* Up to so many bytes as many blocks as lingering kernels have lose no more than a launch costs. */
+/* Up to this many bytes, using only as many blocks as lingering kernels have loses less than a launch costs. */
 #define LINGER_MAX (16u << 20)
 
-/* Bytes from which the split variant is the faster one; on the twin small enough for tests to reach both. */
+/*
+ * The split variant is faster from this many bytes on. On the twin it is small enough for tests to reach both variants.
+ */
 #define SPLIT_MIN (64u << 20)
 #define TWIN_SPLIT_MIN (256u << 10)
 
-/* Within one GPU a barrier costs less than what so many bytes gain by more blocks. */
+/* Within one GPU and above this many bytes, more blocks gain more than their barrier costs. */
 #define ONE_GPU_FEW_MAX (2u << 20)
 
 static bool may_linger(const mscclpp_select_input_t *input)

@@ -5,8 +5,8 @@
 #define MIB ((uint64_t)1024 * 1024)
 
 /*
- * A shard has this many chunks, for each copy costs the engine a pause: one is enough to let the results of the first
- * return while the second is reduced. More, if two do not fit into the slots; fewer, if they would be too small.
+ * Chunks of a shard. Few, as each copy costs the engine a pause; two let the results of the first return while the
+ * second is reduced. There are more if two do not fit into the slots, and fewer if they would be too small.
  */
 #define CHUNKS_WANTED 2u
 #define CHUNK_MIN MIB

@@ -4,8 +4,8 @@
 #define DEFAULT_THREADS MSCCLPP_DEV_MAX_THREADS
 
 /*
- * Fine grids, for packets: one multiprocessor fills only a part of the links, so small blocks on many of them are
- * faster as soon as the units are more than what one block sends in the time that meeting other blocks takes.
+ * Fine grids, for packets. One multiprocessor fills only a part of the links. So small blocks on many multiprocessors
+ * are faster once there are more units than one block sends in the time that a barrier with other blocks takes.
  */
 #define SMALL_UNITS 256u
 #define FINE_THREADS 128u

@@ -1,8 +1,8 @@
 /*
- * Private to the gpu_cuda files: the driver's functions, the way into a device and out again, and how errors are told.
+ * Private to the gpu_cuda files: the driver's functions, entering and leaving a device, and reporting errors.
  *
- * Devices are entered through the driver: making a device's primary context current and putting the thread's former
- * one back, none included, neither creates a context that nobody asked for nor touches the device that the
+ * Devices are entered through the driver: its calls make a device's primary context current and later put back the
+ * thread's former context, or none. This creates no context that nobody asked for, and leaves alone the device that the
  * application's own copy of the runtime has chosen. cudaSetDevice does both.
  */
 #ifndef MCA_COMMON_GPU_CUDA_DRIVER_H
@@ -37,7 +37,7 @@
     X(mem_get_address_range, cuMemGetAddressRange, 3020)                                                               \
     X(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010)
 
-/* Of newer drivers; NULL where there is none. */
+/* Functions of newer drivers; NULL where the driver lacks them. */
 #define CUDA_DRIVER_OPTIONAL_ENTRIES(X)                                                                                \
     X(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, 11070)                                          \
     X(launch_kernel, cuLaunchKernelEx, 11060)                                                                          \
@@ -45,7 +45,7 @@
     X(ctx_set_flags, cuCtxSetFlags, 12010)
 
 typedef struct {
-    pthread_mutex_t lock;       /* of the fields' first setting */
+    pthread_mutex_t lock;       /* held while the fields are first set */
     _Atomic(CUcontext) context; /* the primary one, retained for as long as the process lives; NULL until needed */
     bool has_pools;
     bool preloaded;
@@ -77,8 +77,8 @@ static inline mscclpp_cuda_driver_t *mscclpp_cuda_driver(void)
 }
 
 /*
- * The same, but probes first if that has not been done and the driver is initialised, which is for the application to
- * do: NULL as long as it has not, so that the process owns no device memory.
+ * Like mscclpp_cuda_driver, but probes first if nobody has, provided that the driver is initialised. Initialising it is
+ * left to the application: until then this returns NULL, so that the process owns no device memory.
  */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void);
 
@@ -117,39 +117,42 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
 void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
 
-/* cuda/stream.c: the runtime's own stream. */
+/* cuda/stream.c: the runtime's stream behind ours. */
 cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream);
 
 /* The driver's number of the allocation behind an address; 0 for memory that the driver does not know. */
 unsigned long long mscclpp_cuda_buffer_id(const void *address);
 
-/* cuda/order.c: whether an allocation needs no `settle` any more, and the work of `settle` for one that does. */
+/* cuda/order.c: whether an allocation needs no more `settle`, and the work of `settle` for one that does. */
 bool mscclpp_cuda_is_settled(unsigned long long buffer_id);
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id);
 
 mscclpp_status_t mscclpp_cuda_check_device(int device);
 
-/* MSCCLPP_ERR_INVALID, logged, for an allocation of nothing. */
+/* MSCCLPP_ERR_INVALID, logged, for an allocation of 0 bytes. */
 mscclpp_status_t mscclpp_cuda_check_size(size_t size);
 
-/* Of a checked device; creates it if nobody has yet, and keeps it for as long as the process lives. */
+/*
+ * The primary context of a device whose number was checked. Creates it if needed, and keeps it as long as the process
+ * lives.
+ */
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p);
 
 /*
- * Makes a device current in this thread until mscclpp_cuda_leave. In relaxed capture mode, for none of our calls has to
- * do with a capture that the application has under way in another thread, and a stricter mode would end that capture.
+ * Makes a device current in this thread until mscclpp_cuda_leave. Uses relaxed capture mode: the application may have a
+ * capture under way in another thread, which our calls have nothing to do with and which a stricter mode would end.
  */
 mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope_p);
 void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope);
 
-/* For calls that need a context and do not care which: the thread's own device, or one that has a context already. */
+/* For calls that need some context: enters the thread's own device, or one that has a context already. */
 mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope_p);
 
-/* Logs a failed call of the runtime at the level that its caller finds right, and clears the thread's last error. */
+/* Logs a failed call of the runtime at the level that the caller chose, and clears the thread's last error. */
 cudaError_t mscclpp_cuda_check(mscclpp_log_level_t level, const char *call, cudaError_t error);
 #define CUDA_CALL(level_, call_) mscclpp_cuda_check((level_), #call_, (call_))
 
-/* For calls that give something back: the caller goes on in any case. */
+/* For calls that release something: the caller goes on in any case. */
 void mscclpp_cuda_check_release(const char *call, cudaError_t error);
 #define CUDA_RELEASE(call_) mscclpp_cuda_check_release(#call_, (call_))
 

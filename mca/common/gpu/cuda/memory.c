@@ -1,4 +1,4 @@
-/* What the driver knows of an address, and memory of other processes. */
+/* What the driver knows about an address, and memory of other processes. */
 #include "mca/common/gpu/cuda/driver.h"
 
 #include <stdint.h>
@@ -17,9 +17,10 @@ typedef struct {
 _Static_assert(sizeof(cuda_opaque_t) <= MSCCLPP_GPU_HANDLE_SIZE, "the CUDA handle fits its bytes");
 
 /*
- * What a thread has lately learnt of addresses. It holds as long as the address belongs to the same allocation, whose
- * number is asked for each time: that takes a third of the time of the other questions. Only plain allocations are
- * remembered, once they are settled; mapped and pool memory can change behind one number.
+ * What a thread has recently learnt about addresses. An entry holds as long as the address belongs to the same
+ * allocation. The number of the allocation is asked for each time, which takes a third of the time of the other
+ * questions. Only plain allocations are kept, once they are settled; mapped and pool memory can change behind one
+ * number.
  */
 typedef struct {
     const void *address;
@@ -32,7 +33,10 @@ typedef struct {
 static _Thread_local known_t known[KNOWN];
 static _Thread_local unsigned known_next;
 
-/* Device that holds the address as plain device memory, or -1 if that is not known. `buffer_id`: its, or 0. */
+/*
+ * The device that holds the address as plain device memory, or -1 if that is not known. `buffer_id` is the allocation's
+ * number, or 0.
+ */
 static int find_known(const void *address, unsigned long long buffer_id)
 {
     for (unsigned i = 0; i < KNOWN && 0 != buffer_id; ++i) {
@@ -49,7 +53,7 @@ static void remember(const void *address, unsigned long long buffer_id, int devi
     ++known_next;
 }
 
-/* True if this thread has seen plain device memory at the address, which may be gone. */
+/* True if this thread has seen plain device memory at the address. That memory may be gone. */
 static bool was_known(const void *address)
 {
     for (unsigned i = 0; i < KNOWN; ++i) {
@@ -61,9 +65,9 @@ static bool was_known(const void *address)
 }
 
 /*
- * One question an address, as a rule: its number where it was device memory before, its kind else. What the driver does
- * not know takes it longest, so it is not asked about what is certain without it. Answers for other host memory are not
- * remembered: it can be unmapped, and CUDA may have its addresses then.
+ * Usually asks the driver one question for an address: its number if it was device memory before, else its kind. The
+ * driver is slowest for addresses that it does not know, so it is not asked about those that are certain without it.
+ * Answers for other host memory are not kept: it can be unmapped, and CUDA may then use its addresses.
  */
 bool mscclpp_cuda_is_device(const void *address)
 {
@@ -76,7 +80,7 @@ bool mscclpp_cuda_is_device(const void *address)
     if (address == NULL || mscclpp_host_memory_is_certain(address)) {
         return false;
     }
-    /* Errors are answers too: a driver that nobody has initialised in this process (a forked child) owns no memory. */
+    /* Errors are answers, too: a driver that nobody has initialised in this process (a forked child) owns no memory. */
     driver = mscclpp_cuda_driver_in_use();
     if (driver == NULL) {
         return false;
@@ -119,7 +123,7 @@ static mscclpp_reach_t reach_by_query(int device, const void *address)
     return MSCCLPP_MEM_HOST == info.kind ? MSCCLPP_REACH_NONE : MSCCLPP_REACH_FAR;
 }
 
-/* By far the most calls pass plain memory of the device's primary context, or pool memory, which has none. */
+/* Most calls pass plain memory of the device's primary context, or pool memory, which has no context. */
 static mscclpp_reach_t find_reach(int device, const void *address, unsigned long long buffer_id)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -143,7 +147,7 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
     if (MSCCLPP_OK != mscclpp_cuda_primary_context(device, &primary) || context != primary) {
         return reach_by_query(device, address);
     }
-    /* Memory that was imported, maybe from another device, cannot be exported again. */
+    /* Imported memory, perhaps from another device, cannot be exported again. */
     if (0 == exportable) {
         return MSCCLPP_REACH_FAR;
     }
@@ -202,8 +206,8 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
         info_p->kind = MSCCLPP_MEM_MANAGED;
     } else if (CU_MEMORYTYPE_DEVICE == type) {
         /*
-         * Pool and mapped memory have no context of their own. Memory of a context that is not the device's primary
-         * one is out of our kernels' reach, though not of copies: for us it is like host memory.
+         * Pool and mapped memory have no context of their own. Our kernels cannot reach memory of a context other than
+         * the device's primary one, but copies can, so we treat it like host memory.
          */
         CUcontext primary = context;
         if (context != NULL && ordinal >= 0 && ordinal < driver->device_count) {
@@ -263,7 +267,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     }
     memset(&opaque, 0, sizeof(opaque));
     opaque.device = ordinal;
-    /* The attribute is no proof: imported memory, and systems without this kind of sharing, fail here. */
+    /* The attribute proves nothing: imported memory, and systems without this kind of sharing, fail here. */
     if (CUDA_SUCCESS != DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->mem_get_address_range(&base, &length, at)) ||
         cudaSuccess != CUDA_CALL(MSCCLPP_LOG_DEBUG, cudaIpcGetMemHandle(&opaque.ipc, (void *)(uintptr_t)base))) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -282,7 +286,7 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     return status;
 }
 
-/* Errors that say that two devices, or two processes, have no way to each other; any other one is a fault. */
+/* Errors which mean that two devices, or two processes, cannot reach each other. Any other error is a fault. */
 static bool is_unreachable(cudaError_t error)
 {
     switch (error) {
@@ -303,7 +307,7 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
                                      int device)
 {
     bool unreachable = is_unreachable(error);
-    /* Where memory is short, the caller may have some to give back, or another way. */
+    /* If memory is short, the caller may be able to free some, or to do without. */
     bool is_short = cudaErrorMemoryAllocation == error;
 
     mscclpp_log(unreachable ? MSCCLPP_LOG_DEBUG
@@ -316,8 +320,10 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
     return unreachable ? MSCCLPP_ERR_NOT_SUPPORTED : mscclpp_cuda_status(error);
 }
 
-/* Lets kernels of the current device reach another device of this process; asked for once, as a second time is an
- * error. */
+/*
+ * Lets kernels of the current device reach another device of this process. Done only once, as a second time is an
+ * error.
+ */
 static cudaError_t enable_peer_access(int device, int peer)
 {
     mscclpp_cuda_device_t *entry = &mscclpp_cuda_driver()->devices[device];
@@ -342,7 +348,7 @@ static cudaError_t enable_peer_access(int device, int peer)
     return error;
 }
 
-/* Within one process addresses are common to all devices; only access may be missing. With `device` entered. */
+/* Within one process all devices share addresses, so only access may be missing. Call with `device` entered. */
 static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handle, const cuda_opaque_t *opaque,
                                    void **base_p)
 {
@@ -401,14 +407,16 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
     }
 }
 
-/* Of whole pages, which is what the driver lends. With the owner's device entered. */
+/* Exports whole pages, as the driver exports nothing smaller. Call with the owner's device entered. */
 static mscclpp_status_t lend_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     int fd = -1;
 
 #if CUDA_VERSION >= 12080
-    /* Over PCIe even where the GPU has a faster way to the CPU: HCAs reach it there. Not every system has the choice.
+    /*
+     * Asks for a PCIe mapping even if the GPU has a faster path to the CPU, because HCAs reach it over PCIe. Not every
+     * system offers the choice.
      */
     if (CUDA_SUCCESS ==
         DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->mem_get_handle_for_address_range(

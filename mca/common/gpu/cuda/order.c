@@ -1,13 +1,14 @@
 /*
- * Order behind the application's synchronous calls. cudaMemcpy and cudaMemset return before the device has done their
- * work: from pageable memory once all bytes are in a buffer of the driver's, from device to device and for cudaMemset
- * at once. They run in the default stream, which the non-blocking streams of this library do not wait for.
+ * Orders our work after the application's synchronous calls. cudaMemcpy and cudaMemset return before the device has
+ * done their work: a copy from pageable memory once all bytes are in a buffer of the driver, a copy from device to
+ * device and cudaMemset at once. They run in the default stream, which this library's non-blocking streams do not wait
+ * for.
  *
- * The driver can be told to make such calls wait. CU_POINTER_ATTRIBUTE_SYNC_MEMOPS does it for one allocation, and is
- * what cudaMalloc and managed memory get. Memory of a pool takes the attribute without any effect on copies from
- * pageable memory, and memory that the application maps itself refuses it: both have no context of their own. For them
- * the contexts are told, with CU_CTX_SYNC_MEMOPS. Drivers that lack this flag have the default streams waited for in
- * each call. Whatever the way, the calls that came before are waited for once.
+ * The driver can make such calls wait. CU_POINTER_ATTRIBUTE_SYNC_MEMOPS does it for one allocation; cudaMalloc and
+ * managed memory get it. It does not work for memory without a context of its own. Pool memory takes the attribute, but
+ * copies from pageable memory still do not wait; memory that the application maps itself refuses it. For these,
+ * CU_CTX_SYNC_MEMOPS makes whole contexts wait. If the driver lacks that flag, each call waits for the default streams.
+ * In every case, earlier calls are waited for once.
  */
 #include "mca/common/gpu/cuda/driver.h"
 
@@ -17,8 +18,8 @@
 #define SYNC_MEMOPS 0x80u
 
 /*
- * Buffer ids of allocations that need no more order. The driver numbers allocations one after the other and never
- * twice, so those in use together rarely meet in one place; one that lost its place is ordered once more.
+ * Buffer ids of allocations that need no more ordering. The driver numbers allocations in sequence and never reuses a
+ * number, so allocations in use together rarely share a slot. One that has lost its slot is ordered once more.
  */
 #define SETTLED 4096u
 
@@ -30,8 +31,8 @@ bool mscclpp_cuda_is_settled(unsigned long long buffer_id)
 }
 
 /*
- * Waits for what one of the current context's default streams holds. False if that could not be: while any thread
- * captures a stream that the default one waits for, a look at the default stream would end the capture.
+ * Waits for the work in one of the current context's default streams. False if that is not possible: while any thread
+ * captures a stream that the default one waits for, querying the default stream would end the capture.
  */
 static bool drain_stream(CUstream stream, CUresult *result_p)
 {
@@ -57,7 +58,7 @@ static bool drain_current(CUresult *result_p)
     return drain_stream(CU_STREAM_PER_THREAD, result_p) && legacy;
 }
 
-/* Makes the synchronous calls that are made in the current context wait from now on, and waits for earlier ones. */
+/* From now on, synchronous calls in the current context wait. Also waits for earlier ones. */
 static bool order_current(CUresult *result_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -74,7 +75,7 @@ static bool order_current(CUresult *result_p)
 
 /*
  * Visits the thread's own context, in which its latest calls were made, and `context`, that of the memory's owner. NULL
- * stands for no context. True if each visit was.
+ * means no context. True if both visits succeeded.
  */
 static bool visit_contexts(CUcontext context, bool (*visit)(CUresult *), CUresult *result_p)
 {

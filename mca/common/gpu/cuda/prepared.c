@@ -1,6 +1,6 @@
 /*
- * Launches that are made ready once, as graphs of one kernel. The driver has written all that the device needs by the
- * time it is started, which takes it 2 us in place of 4, and nothing has to be put together on the device.
+ * Launches that are prepared once, as graphs of one kernel. The driver has written everything that the device needs
+ * before the start, so a start takes 2 us instead of 4, and the device has nothing to assemble.
  */
 #include "mca/common/gpu/cuda/driver.h"
 

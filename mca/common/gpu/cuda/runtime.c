@@ -9,12 +9,12 @@
 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, which older headers lack. Older drivers refuse it. */
 #define MPS_ENABLED ((CUdevice_attribute)133)
 
-/* Where the programs of MPS meet unless CUDA_MPS_PIPE_DIRECTORY names another folder. */
+/* Where the processes of MPS meet, unless CUDA_MPS_PIPE_DIRECTORY names another folder. */
 #define MPS_FOLDER "/tmp/nvidia-mps"
 
 /*
- * Without MPS contexts of two processes take turns on a GPU, and so do those of two servers. A daemon, known by its
- * folder, has a server for each user. Where the folder cannot be looked at, nobody shares.
+ * Without MPS, contexts of two processes take turns on a GPU, as do those of two MPS servers. A daemon, identified by
+ * its folder, has one server for each user. If the folder cannot be read, this process shares with nobody.
  */
 static uint64_t find_server(int device)
 {
@@ -67,7 +67,7 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
     return MSCCLPP_OK;
 }
 
-/* Nothing says so in as many words: native atomics are what NVLink has and PCIe has not. */
+/* CUDA does not report this directly. Native atomics are the sign: NVLink has them and PCIe does not. */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {
     mscclpp_gpu_info_t own, info;
@@ -116,7 +116,7 @@ static mscclpp_status_t cuda_preload(int device)
     return status;
 }
 
-/* On a stream of its own: the default stream would wait for the application's work, and is illegal under a capture. */
+/* Uses its own stream: the default stream would wait for the application's work, and is illegal during a capture. */
 static cudaError_t zero(void *address, size_t size)
 {
     cudaStream_t stream;
@@ -134,8 +134,8 @@ static cudaError_t zero(void *address, size_t size)
 }
 
 /*
- * Bytes. An allocation of whole large pages is mapped by them in peers, too; copy engines lose a quarter of their rate
- * on the way to one with a page too few. Smaller allocations share pages.
+ * Bytes. Peers also map an allocation of whole large pages by large pages. If an allocation is a page short of that,
+ * copy engines that write to it lose a quarter of their rate. Smaller allocations share pages.
  */
 #define LARGE_PAGE ((size_t)2 << 20)
 
@@ -157,7 +157,7 @@ static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **addres
     }
     error = cudaMalloc(&address, size);
     if (cudaSuccess != error) {
-        /* Of memory that is short callers make do with less, and say so. */
+        /* If memory is short, callers make do with less, and report it. */
         mscclpp_log(cudaErrorMemoryAllocation == error ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_ERROR,
                     "cannot allocate %zu bytes on CUDA device %d: %s (%s)", size, device, cudaGetErrorName(error),
                     cudaGetErrorString(error));

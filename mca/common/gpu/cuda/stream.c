@@ -75,7 +75,10 @@ static mscclpp_status_t stream_new(int device, cudaStream_t native, bool owned, 
     return MSCCLPP_OK;
 }
 
-/* Of the highest priority, so that blocks of the application's kernels that wait for a place do not delay a peer. */
+/*
+ * Uses the highest priority, so that blocks of the application's kernels that wait for a multiprocessor do not delay a
+ * peer.
+ */
 mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -186,7 +189,7 @@ static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscc
 /* Copies that one call of the runtime gets. */
 #define BATCH_MAX 64
 
-/* Cleared once the driver has refused a batch: older ones have none. */
+/* Cleared once the driver has refused a batch: older drivers lack the call. */
 static atomic_bool has_batches = true;
 
 mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
@@ -220,7 +223,7 @@ mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const msc
                       cudaMemcpyBatchAsync(to, from, sizes, used, &attributes, &first, 1, stream->stream));
     mscclpp_cuda_leave(&scope);
     if (cudaSuccess != error) {
-        /* What is wrong with one of the copies shows again; some may be made twice, which changes nothing. */
+        /* An error in one of the copies shows up again; some copies may be made twice, which is harmless. */
         atomic_store_explicit(&has_batches, false, memory_order_relaxed);
         return copy_one_by_one(stream, copies, count);
     }

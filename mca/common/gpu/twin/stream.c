@@ -1,4 +1,4 @@
-/* The host twin's streams, which are queues of device/launch/launch.h, and what is done in their order. */
+/* The host twin's streams, which are queues of device/launch/launch.h, and the operations in their order. */
 #include "mca/common/gpu/twin/internal.h"
 
 #include <errno.h>
@@ -116,7 +116,7 @@ mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream)
 
 mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
 {
-    /* Yield first, for the kernels need the CPU; sleep when it takes longer, for the peers' kernels need it too. */
+    /* Yield first, as the kernels need the CPU. Sleep when it takes longer, as the peers' kernels need it, too. */
     for (unsigned turn = 0; !mscclpp_dev_twin_queue_idle(stream->queue); ++turn) {
         if (turn < 1000) {
             sched_yield();
@@ -150,7 +150,7 @@ mscclpp_status_t mscclpp_twin_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
     return mscclpp_twin_alloc_zeroed(size, address_p);
 }
 
-/* In the stream's order: what is queued now may still use the memory, and waiting for it here could deadlock. */
+/* Frees in the stream's order: queued kernels may still use the memory, and waiting for them here could deadlock. */
 void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     host_pending_t *pending;
@@ -260,7 +260,7 @@ mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp
     return MSCCLPP_OK;
 }
 
-/* The twin gains nothing by it; it is there so that all that depends on it runs here, too. */
+/* The twin gains nothing from prepared launches; it has them so that code that depends on them runs here, too. */
 struct mscclpp_gpu_prepared {
     mscclpp_dev_launch_t launch; /* `args` are behind it in the same memory */
 };

@@ -58,7 +58,7 @@ static mscclpp_status_t host_current_device(int *device_p)
     return MSCCLPP_OK;
 }
 
-/* One number a machine: all its processes use the same CPUs, so the twin's device is one GPU that they share. */
+/* One UUID for each machine: all its processes use the same CPUs, so the twin's device is one GPU that they share. */
 static void host_uuid(unsigned char *uuid)
 {
     const uint64_t words[2] = {mscclpp_machine_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU's is like this */
@@ -157,7 +157,7 @@ static bool is_hidden(const void *address)
     return is_host != NULL && is_host(address);
 }
 
-/* The filter speaks of the application's memory; what was allocated here is device memory whatever it says. */
+/* The filter applies to the application's memory only; memory allocated here is always device memory. */
 static bool host_is_device(const void *address)
 {
     bool ours;
@@ -180,7 +180,7 @@ static mscclpp_status_t host_reach(int device, const void *address, mscclpp_reac
     return MSCCLPP_OK;
 }
 
-/* Copies of the application's are memcpy, which has ended when it returns. */
+/* The application copies with memcpy, which has ended when it returns. */
 static mscclpp_status_t host_settle(const void *address)
 {
     (void)address;
@@ -298,7 +298,7 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
     return MSCCLPP_OK;
 }
 
-/* In the exporter itself this yields the exporter's address, as everything held twice in a process has one address. */
+/* In the exporter itself this returns the exporter's address, as a process maps each segment at one address only. */
 static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);

@@ -1,21 +1,23 @@
 /*
- * The transport of GPUs of one node: peers' memory is mapped, and the copy engines move the bytes. It uses the GPU
- * runtime's table only.
+ * The transport between GPUs of one node: it maps peers' memory, and copy engines move the bytes. It uses only the GPU
+ * runtime's table.
  *
- * Each connection has a stream of its own, so that neither copies nor flushes of one wait for another's. All that a
- * connection does is a copy in its stream. A copy begins when the one before it has ended and its bytes are written
- * where they belong; so the copy that writes a token comes after the bytes that it tells of, for whoever reads the
- * token with acquire at system scope. A kernel could add to the token, too, but would wait for a multiprocessor, which
- * the very kernels that wait for it may hold; copies need none.
+ * Each connection has its own stream, so that copies and flushes of one connection never wait for another's. Everything
+ * a connection does is a copy in its stream. A copy begins when the one before it has ended and its bytes are in place.
+ * So a token is written after the bytes that it announces, for whoever reads the token with acquire at system scope. A
+ * kernel could add to the token, too, but it would need a multiprocessor, and the kernels that wait for the token may
+ * hold all of them. Copies need none.
  *
- * Puts wait for one another, to be begun by one call and to run side by side, until a signal or a flush follows, so
- * many have come, or progress is made: nothing orders them before that.
+ * Puts are collected into batches, to be started by one call and to run in parallel. A batch starts when a signal or a
+ * flush follows, when BATCH puts have been collected, or when progress is made; until then nothing requires an order.
  *
- * A copy writes and does not add. Hence a token holds the number of signals that its one sender has counted: at any
- * time one connection signals a token, and one of the same instance carries on after it. Tokens are 0 at first.
+ * A copy writes and cannot add. So a token holds the number of signals that its one sender has counted: only one
+ * connection signals a token at any time, and another one of the same instance continues the count. Tokens are 0 at
+ * first.
  *
- * A mapping of another process' memory is of use, to nobody, also after that process has freed it. Within one process
- * CUDA gives no mapping but the owner's address: hence MSCCLPP_LENT_REGIONS, and a look at such addresses before use.
+ * A mapping of another process's memory stays valid, though useless, after that process frees it. Within one process,
+ * CUDA gives no mapping but the owner's own address. Hence MSCCLPP_LENT_REGIONS, and a check of such addresses before
+ * use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,16 +28,16 @@
 static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d73636363696361), "cuda_ipc", "an address"};
 static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cuda_ipc", "a key"};
 
-/* Signals and marks of a connection that may be under way. A power of two. */
+/* The most signals and marks of a connection that may be under way. A power of two. */
 #define SLOTS 1024u
 
-/* Signals after which a mark follows by itself, so that their slots come back without a flush. */
+/* A mark follows after this many signals, so that their slots become free without a flush. */
 #define SIGNALS_A_MARK (SLOTS / 4)
 
 /* Puts that wait to be begun together. */
 #define BATCH 32
 
-/* How often each token of a peer was signalled. Kept until the instance ends, for the connections to come. */
+/* How often each token of a peer was signalled. Kept until the instance ends, for later connections. */
 typedef struct ipc_counts {
     struct ipc_counts *next;
     int peer;
@@ -51,14 +53,14 @@ struct mscclpp_transport {
     ipc_counts_t *counts;
 };
 
-/* Pinned memory of a connection, which the copies of its stream read and write. */
+/* Pinned memory that the copies in a connection's stream read and write. */
 typedef struct {
     uint64_t marked; /* the last mark that was passed, modulo SLOTS */
     uint64_t pad[15];
     uint64_t values[SLOTS]; /* of signals under way */
 } ipc_board_t;
 
-/* Signals and marks count from 0 and never go back; those below `passed...` have ended. */
+/* Signals and marks are counted from 0 and never go back; those below `passed...` have ended. */
 struct mscclpp_conn {
     mscclpp_conn_t *next;
     mscclpp_transport_t *transport;
@@ -202,7 +204,7 @@ static void look(mscclpp_conn_t *conn)
     }
 }
 
-/* For memory that a peer within this process may have freed: with another process it costs a comparison. */
+/* Checks memory that a peer within this process may have freed. Costs one comparison for another process's memory. */
 static mscclpp_status_t check_there(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
 {
     if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
@@ -369,7 +371,7 @@ static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *addre
     return MSCCLPP_OK;
 }
 
-/* Copies cannot be called back, and they wait for nobody but their engine: they end before what they use goes. */
+/* Copies cannot be cancelled, but they wait only for their engine. So wait for them before their memory goes away. */
 static void ipc_conn_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_conn_t **link;
@@ -394,7 +396,7 @@ static mscclpp_status_t ipc_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Memory that cannot be exported serves as a source all the same; only its key does not exist. */
+/* Memory that cannot be exported can still be a source; it only has no key. */
 static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -486,7 +488,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
             conn->batch[conn->waiting++] =
                 (mscclpp_gpu_copy_t){remote->window.base + to, region->address + from, length};
             conn->dirty = true;
-            /* What is lent was looked at now, and may be freed later. */
+            /* Lent memory was checked just now, and may be freed later. */
             if (conn->waiting == BATCH || remote->window.lent_id != 0) {
                 status = begin_batch(conn);
             }
@@ -530,7 +532,7 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     ++conn->signals;
     conn->dirty = true;
     if (conn->signals % SIGNALS_A_MARK == 0) {
-        status = mark(conn); /* where there is no room for it, it follows when slots run out */
+        status = mark(conn); /* without room, the mark follows when slots run out */
     }
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }

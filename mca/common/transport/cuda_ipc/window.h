@@ -1,4 +1,4 @@
-/* Memory of peers that the GPU runtime maps for a transport: what travels to describe it, and the mapping. */
+/* Memory of peers that the GPU runtime maps for a transport: the description that is sent, and the mapping. */
 #ifndef MCA_COMMON_TRANSPORT_CUDA_IPC_WINDOW_H
 #define MCA_COMMON_TRANSPORT_CUDA_IPC_WINDOW_H
 
@@ -8,14 +8,14 @@
 #include "mca/common/gpu/mapping.h"
 #include "mca/common/transport/transport.h"
 
-/* What a card is for. A card of another kind is refused. */
+/* The purpose of a card. A card of another kind is refused. */
 typedef struct {
     uint64_t magic;
     const char *transport; /* for messages */
     const char *what;      /* likewise: "an address", "a key" */
 } mscclpp_window_kind_t;
 
-/* What travels. Plain bytes; `length` counts from the address that the handle was made for. */
+/* The description that is sent. Plain bytes; `length` counts from the address that the handle was made for. */
 typedef struct {
     uint64_t magic;
     int64_t rank; /* of the sender */
@@ -31,20 +31,20 @@ typedef struct {
     mscclpp_mapping_t *mapping;
     char *base;
     uint64_t length;  /* bytes */
-    uint64_t lent_id; /* of memory of this process at its own address: the buffer's id, else 0 */
+    uint64_t lent_id; /* for memory of this process, used at its own address: the buffer's id; else 0 */
 } mscclpp_window_t;
 
 /* Describes own memory. MSCCLPP_ERR_NOT_SUPPORTED if it cannot be exported. */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p);
 
-/* Maps what `peer` described. MSCCLPP_ERR_INVALID for bytes that are no such card of that peer. */
+/* Maps the memory that `peer` described. MSCCLPP_ERR_INVALID if the bytes are not such a card of that peer. */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p);
 
 /*
- * True unless the memory is lent and its owner has freed it meanwhile. A runtime may take an address that it no longer
- * knows for one of the CPU's, and the process dies of it. Costs a comparison where the peer is another process.
+ * False if the memory is lent and its owner has freed it. A runtime may take an address that it no longer knows for a
+ * host address, and accessing it kills the process. Costs one comparison if the peer is another process.
  */
 bool mscclpp_window_query_lent(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window);
 
@@ -53,7 +53,7 @@ static inline bool mscclpp_window_is_there(const mscclpp_gpu_ops_t *gpu, const m
     return window->lent_id == 0 || mscclpp_window_query_lent(gpu, window);
 }
 
-/* One that is zeroed is allowed. */
+/* A zeroed window is allowed. */
 void mscclpp_window_close(mscclpp_window_t *window);
 
 #endif

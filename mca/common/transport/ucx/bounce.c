@@ -1,7 +1,7 @@
 /*
- * The sending half of what goes through the peer's CPU. The bytes of a put lie in the sender's bounce memory and land
- * at the same offset of the receiver's, from where they are copied on; both give the room back when the receiver has
- * acknowledged the message. So one count at the sender bounds the memory of both.
+ * The sending half of messages that the peer's CPU carries out. The bytes of a put lie in the sender's bounce memory
+ * and land at the same offset of the receiver's, from where they are copied to their target. Both sides free the room
+ * once the receiver has acknowledged the message. So one count at the sender bounds the memory on both sides.
  */
 #include <string.h>
 
@@ -62,7 +62,7 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;
     const bool bounces = transport->devices > 0;
-    /* Bytes come in messages unless they go from host memory to host memory that both sides have given to UCX. */
+    /* Bytes travel in messages unless they go between host memory that both sides have registered with UCX. */
     const bool lands = bounces || conn->to.devices > 0 || !transport->direct || conn->to.direct == 0;
 
     if ((!lands || mscclpp_transport_ucx_make_landing(conn)) &&
@@ -128,7 +128,7 @@ static void fill(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *o
     message->ring_end = conn->ring_end;
 }
 
-/* After the last message was filled in; `copying`: its bytes are still being copied. */
+/* Call after the last message was filled in. `copying`: its bytes are still being copied. */
 static void add_message(mscclpp_conn_t *conn, bool copying)
 {
     if (conn->ready == conn->packed && !copying) {
@@ -138,7 +138,7 @@ static void add_message(mscclpp_conn_t *conn, bool copying)
     ++conn->packed;
 }
 
-/* How much of the put fits into the bounce memory in one piece now. */
+/* The bytes of the put that fit into the bounce memory in one piece now. */
 static size_t find_room(const mscclpp_conn_t *conn, const ucx_op_t *op, bool device)
 {
     size_t size = conn->chunk;
@@ -153,7 +153,7 @@ static size_t find_room(const mscclpp_conn_t *conn, const ucx_op_t *op, bool dev
     if (conn->ring_end + size - conn->ring_begin > conn->ring_size) {
         return 0;
     }
-    /* Half of it at a time is copied, so that copies end while others are sent. */
+    /* Copies half of the bounce memory at a time, so that copies end while others are sent. */
     if (device && conn->ring_end + size - conn->ring_ready > conn->ring_size / 2) {
         return 0;
     }

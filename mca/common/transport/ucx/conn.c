@@ -9,7 +9,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-#define UCX_GRACE_SECONDS 0.2 /* for a good-bye that may be behind the news that the endpoint is gone */
+#define UCX_GRACE_SECONDS 0.2 /* for a good-bye that may arrive after the report that the endpoint is gone */
 #define UCX_CLOSE_SECONDS 1.0 /* for UCX to let go of what is given up */
 
 static void free_conn(mscclpp_conn_t *conn)
@@ -88,7 +88,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
     return MSCCLPP_OK;
 }
 
-/* What the peer says of itself must fit together, and with what this rank would say. */
+/* The peer's description must be consistent, and match what this rank would send. */
 static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 {
     const mscclpp_transport_t *transport = conn->transport;
@@ -138,7 +138,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* A peer that was lost with something under way, or without a good-bye, is an error; else it has only left. */
+/* Losing a peer is an error if something was under way or if it said no good-bye; otherwise the peer has just left. */
 static void judge(mscclpp_conn_t *conn)
 {
     char what[160];
@@ -179,7 +179,7 @@ void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport)
     }
 }
 
-/* True if UCX reads or writes the region for the connection. */
+/* True if UCX reads or writes the region on behalf of the connection. */
 static bool uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
 {
     for (int i = 0; i < UCX_MESSAGES_MAX; ++i) {
@@ -281,8 +281,8 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
     }
     conn->connected = false;
     /*
-     * By force, and waited for, where UCX may still read and write regions, so that it does not when their owner goes
-     * on with them. Where it gives nothing up that depends on the peer; then it matters only once a region goes.
+     * Closes by force, and waits, if UCX may still access regions, so that it no longer does when their owners reuse
+     * them. Where UCX gives up nothing, this depends on the peer; then it matters only once a region goes away.
      */
     by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing != 0;
     mscclpp_transport_ucx_endpoint_release(conn, by_force);

@@ -1,4 +1,4 @@
-/* Endpoints of the transport ucx, and how one learns that the process behind one is gone. */
+/* Endpoints of the transport ucx, and how it notices that the process behind one is gone. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,8 +84,8 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
         endpoint->length = length;
         memcpy(endpoint->address, address, length);
         /*
-         * UCX tells of lost peers only where its transport does, which shared memory does not: asked to, it would send
-         * over sockets what stays on this host. So the peer's process is watched here where it can be.
+         * UCX reports lost peers only if its transport does, and shared memory does not. If asked to report them, UCX
+         * would send traffic within this host over sockets. So the peer's process is watched here where possible.
          */
         endpoint->unwatched = near;
         status = open_endpoint(transport, endpoint);
@@ -117,7 +117,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const
 
 static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
 {
-    /* Without notice of lost peers UCX does not close by force. */
+    /* Without reports of lost peers UCX cannot close by force. */
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = by_force && !endpoint->unwatched ? UCP_EP_CLOSE_FLAG_FORCE : 0};
 
@@ -196,7 +196,7 @@ static bool progress_until(mscclpp_transport_t *transport, double deadline)
     return mscclpp_now() < deadline;
 }
 
-/* Lets good-byes leave. The peers need not answer: they may have left before. */
+/* Lets good-byes leave. Peers need not answer: they may be gone already. */
 static void drain(mscclpp_transport_t *transport)
 {
     const ucp_request_param_t param = {0};

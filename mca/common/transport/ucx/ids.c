@@ -1,11 +1,11 @@
-/* The numbers by which peers name connections and regions. */
+/* The numbers that peers use to name connections and regions. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-/* The place in the table in the lower half, and how many there were before in the upper, which begins with 1. */
+/* The lower half is the place in the table. The upper half counts the numbers given before, and starts at 1. */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
 {
     size_t at = 0;

@@ -1,7 +1,7 @@
 /*
- * The inside of the transport ucx, shared by its files: transport_ucx (instance, regions), _conn (connections),
- * _endpoint (UCX's, and how their peers are watched), _ops (operations, and the puts that UCX does to the peer's memory
- * by itself), _bounce and _receive (what goes through the peer's CPU: its two halves).
+ * Private to the transport ucx, shared by its files: transport_ucx (instance, regions), _conn (connections), _endpoint
+ * (UCX endpoints, and watching their peers), _ops (operations, and puts that UCX makes directly into the peer's
+ * memory), _bounce and _receive (the sending and receiving halves of messages that the peer's CPU carries out).
  */
 #ifndef MCA_COMMON_TRANSPORT_UCX_INTERNAL_H
 #define MCA_COMMON_TRANSPORT_UCX_INTERNAL_H
@@ -12,18 +12,18 @@
 
 #define UCX_OPS_MAX 256      /* operations of a connection under way */
 #define UCX_MESSAGES_MAX 128 /* messages of a connection that the peer has not yet acknowledged */
-#define UCX_CHUNKS 8         /* into which the bounce memory is divided at least: the messages under way */
+#define UCX_CHUNKS 8         /* the bounce memory is divided into at least this many chunks: the messages under way */
 #define UCX_RING_ALIGN 64    /* bytes; where chunks begin in the bounce memory */
 #define UCX_MESSAGE_ID 0     /* of the active messages; the worker is the instance's own */
 
-/* What travels before the bytes of a put. Ranks of one team run on machines of one kind. */
+/* The header of a message; the bytes of a put follow it. All ranks of one team run on machines of one kind. */
 typedef enum {
     UCX_PUT, /* in order of `sequence`, as are the next two */
     UCX_SIGNAL,
     UCX_ADD,
     UCX_ACK,    /* all messages below `sequence` have been carried out */
-    UCX_BYE,    /* the sender has destroyed its half of the connection; says what UCX_ACK says, too */
-    UCX_TROUBLE /* the sender could not carry out what it was sent */
+    UCX_BYE,    /* the sender has destroyed its half of the connection; also tells what UCX_ACK tells */
+    UCX_TROUBLE /* the sender could not carry out a message that it received */
 } ucx_kind_t;
 
 typedef struct {
@@ -34,7 +34,7 @@ typedef struct {
     uint64_t value;  /* what to add; for a put the number of bytes */
     uint64_t at;     /* where in the receiver's bounce memory the bytes belong */
     uint64_t signal; /* of a put: 1 + the token to signal after it, 0 for none */
-    uint64_t loose;  /* of a put: 1 if its words need not appear whole, as nobody looks before its signal */
+    uint64_t loose;  /* of a put: 1 if its words need not appear whole, as nobody reads them before its signal */
     uint32_t kind;
     uint32_t magic;
 } ucx_header_t;
@@ -46,14 +46,14 @@ typedef struct {
     uint32_t magic;
     uint32_t worker_length;
     uint64_t conn;
-    uint64_t pids; /* what the number of its process is a number in; 0 if unknown */
+    uint64_t pids; /* the number space of process ids that `pid` belongs to; 0 if unknown */
     int64_t pid;
     uint64_t token_count;
     uint64_t ring_size;
-    uint32_t forced;  /* endpoints of its instance that have been closed by force so far */
-    uint32_t busy;    /* not 0: another of its connections to the reader is in use */
-    uint32_t direct;  /* not 0: it gives host memory to UCX */
-    uint32_t devices; /* regions in device memory that it has */
+    uint32_t forced;  /* endpoints that the sender's instance has closed by force so far */
+    uint32_t busy;    /* not 0: another connection from this instance to the reader is in use */
+    uint32_t direct;  /* not 0: the sender registers host memory with UCX */
+    uint32_t devices; /* how many regions in device memory the sender has */
 } ucx_address_t;
 
 /* The first bytes of a region's key; its remote key follows. */
@@ -65,7 +65,7 @@ typedef struct {
     uint64_t rkey_length; /* 0: only the owner's CPU reaches this memory */
 } ucx_key_t;
 
-/* What the numbers in messages stand for. A number is not used again. */
+/* Maps the numbers in messages to objects. A number is never reused. */
 typedef struct {
     uint64_t id; /* 0: free */
     void *object;
@@ -82,8 +82,8 @@ struct mscclpp_region {
     uint64_t id;
     char *address;
     size_t length;
-    ucp_mem_h memory; /* NULL: UCX does not touch it */
-    bool on_device;   /* reached through the gpu operations only, as UCX and the CPU cannot */
+    ucp_mem_h memory; /* NULL: UCX does not access it */
+    bool on_device;   /* accessed only by the gpu operations, as UCX and the CPU cannot */
 };
 
 struct mscclpp_remote {
@@ -93,14 +93,14 @@ struct mscclpp_remote {
     uint64_t length;
     ucp_rkey_h rkey; /* NULL: only the owner's CPU reaches it */
     unsigned users;  /* operations that name it */
-    bool destroyed;  /* by its user; kept until none does */
+    bool destroyed;  /* by its user; kept until no operation names it */
 };
 
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_kind_t kind; /* UCX_PUT, UCX_SIGNAL or UCX_ADD */
     bool by_message;
-    bool sending; /* a direct put that UCX has not let go of */
+    bool sending; /* a direct put whose source UCX still holds */
     mscclpp_remote_t *remote;
     mscclpp_region_t *region;
     uint64_t to;     /* offset, or token */
@@ -109,31 +109,31 @@ typedef struct {
     uint64_t value;  /* of an add or a signal */
     uint64_t signal; /* of a put: 1 + the token to signal after it, 0 for none */
     uint64_t packed; /* bytes of a put that have become messages */
-    uint64_t last;   /* by message: done when all messages below this number are acknowledged */
+    uint64_t last;   /* sent by message: done when all messages below this number are acknowledged */
 } ucx_op_t;
 
-/* A message that the peer has not yet acknowledged. Its header is read by UCX while `sending`. */
+/* A message that the peer has not acknowledged yet. UCX reads its header while `sending`. */
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
     const char *data;
-    mscclpp_region_t *region; /* where these bytes lie; NULL: in the bounce memory, or there are none */
+    mscclpp_region_t *region; /* where the data lies; NULL: in the bounce memory, or there is no data */
     uint64_t ring_end;        /* how far the bounce memory is used up to this message */
     bool sending;
 } ucx_message_t;
 
-/* A message that has come and has not been carried out. */
+/* A message that has arrived and has not been carried out. */
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
-    mscclpp_region_t *region; /* where UCX writes its bytes to; NULL: it does not, or writes to the bounce memory */
-    bool coming;              /* seen */
-    bool here;                /* with all its bytes */
-    bool placed;              /* these went to their target, not to the bounce memory */
-    bool copying;             /* a put with a signal, which waits for the copy from the bounce memory to end */
+    mscclpp_region_t *region; /* where UCX writes the data; NULL: nowhere, or into the bounce memory */
+    bool coming;              /* the header was seen */
+    bool here;                /* all data has arrived */
+    bool placed;              /* the data went directly to its target, not to the bounce memory */
+    bool copying;             /* a put with a signal that waits for the copy from the bounce memory */
 } ucx_arrival_t;
 
-/* A message without number: it is sent again only when the last one of its kind has left. */
+/* A message without a sequence number. It is sent again only when the last one of its kind has left. */
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
@@ -141,19 +141,21 @@ typedef struct {
 } ucx_note_t;
 
 /*
- * A way to a worker, for one connection at a time. It is kept for the next connection to that worker, as UCX keeps a
- * socket of each endpoint that both sides have closed. Several connections to one worker have one each, for a flush is
- * one of an endpoint. A side that closes its end by force takes the other end down with it, so one is used again only
- * where the peer's address says that the peer had ended all earlier connections by then, none of them by force.
+ * An endpoint to a worker, for one connection at a time. It is kept for the next connection to that worker, because UCX
+ * keeps a socket for each endpoint that both sides have closed. Several connections to one worker have one endpoint
+ * each, because a flush covers an endpoint.
+ *
+ * A side that closes its end by force takes the other end down, too. So an endpoint is reused only if the peer's
+ * address says that the peer had ended all earlier connections by then, none of them by force.
  */
 typedef struct ucx_endpoint {
     struct ucx_endpoint *next;
     mscclpp_conn_t *conn; /* NULL: free for use */
     ucp_ep_h ep;          /* NULL: closed, or being closed */
-    bool unwatched;       /* UCX does not tell that the peer is lost */
+    bool unwatched;       /* UCX does not report the loss of the peer */
     bool lost;
-    uint32_t forced;          /* what the peer's address said when it was last taken */
-    bool closes;              /* is being closed, which may end at once */
+    uint32_t forced;          /* `forced` of the peer's address when the endpoint was last taken */
+    bool closes;              /* it is being closed, which may end at once */
     ucs_status_ptr_t closing; /* the request */
     size_t length;
     unsigned char address[]; /* of the worker */
@@ -164,21 +166,21 @@ struct mscclpp_conn {
     mscclpp_conn_t *next;
     uint64_t id;
     int peer;
-    bool destroyed; /* by its user; kept until UCX has let go of it */
+    bool destroyed; /* by its user; kept until UCX has released it */
     bool connected;
 
-    mscclpp_status_t status; /* why it no longer works */
-    bool reported;           /* by progress */
+    mscclpp_status_t status; /* why the connection no longer works */
+    bool reported;           /* `status` was returned by progress */
     bool left;               /* the peer has said good-bye */
-    bool tell;               /* the peer still has to be told that it broke */
+    bool tell;               /* the peer must still be told that the connection broke */
     double lost_at;          /* when UCX lost the peer; 0: it has not */
     ucs_status_t lost_why;
 
     ucx_endpoint_t *endpoint; /* NULL: not connected, or destroyed */
     ucp_ep_h ep;
-    int watch;            /* a file descriptor that tells of the end of the peer's process, or -1 */
-    unsigned outstanding; /* requests that UCX has and whose end names this connection */
-    unsigned sending;     /* of these, puts and messages to the peer, but for notes */
+    int watch;            /* a file descriptor that reports the end of the peer's process, or -1 */
+    unsigned outstanding; /* requests that UCX holds and whose end refers to this connection */
+    unsigned sending;     /* of these, puts and messages to the peer, except notes */
     unsigned placing;     /* of these, receptions into regions */
     ucx_address_t to;     /* the peer's */
 
@@ -187,28 +189,28 @@ struct mscclpp_conn {
     ucx_op_t ops[UCX_OPS_MAX];
     uint64_t op_begin, op_next, op_end;
 
-    /* Numbers of operations, each one past the last that is meant. */
-    uint64_t direct;   /* puts that UCX was given */
-    uint64_t flushed;  /* what UCX's last flush covers: of the direct puts, what has reached the peer's memory */
-    uint64_t flushing; /* up to where the flush under way counts; 0: none is under way */
-    uint64_t wanted;   /* up to where somebody waits */
+    /* Numbers of operations; each is one past the last operation that it covers. */
+    uint64_t direct;   /* puts handed to UCX */
+    uint64_t flushed;  /* covered by UCX's last flush: these direct puts have reached the peer's memory */
+    uint64_t flushing; /* covered by the flush under way; 0: none is under way */
+    uint64_t wanted;   /* somebody waits for operations up to here */
 
-    /* Messages to the peer: [acked, sent) were sent, [sent, ready) can be, [ready, packed) wait for their bytes. */
+    /* Messages to the peer: [acked, sent) were sent, [sent, ready) can be sent, [ready, packed) wait for their data. */
     ucx_message_t messages[UCX_MESSAGES_MAX];
     uint64_t acked, sent, ready, packed;
-    uint64_t laid;           /* one past the last one with a put or an addition */
-    char *ring;              /* pinned, NULL if there is none yet; the peer has as much for this connection */
+    uint64_t laid;           /* one past the last message with a put or an add */
+    char *ring;              /* pinned, NULL if there is none yet; the peer has the same size for this connection */
     size_t ring_size, chunk; /* bytes */
-    /* Bytes ever given back, used by messages that are ready, and used at all. */
+    /* Bytes released so far, used by messages that are ready, and used in all. */
     uint64_t ring_begin, ring_ready, ring_end;
 
     /* Messages of the peer: [executed, issued) are being copied. */
     ucx_arrival_t arrivals[UCX_MESSAGES_MAX];
     uint64_t executed, issued, acknowledged;
-    uint64_t issued_bytes; /* of these messages */
-    char *landing;         /* pinned, of landing_size bytes and a word more for adds to device memory; NULL before */
+    uint64_t issued_bytes; /* bytes of these messages */
+    char *landing; /* pinned; landing_size bytes and one more word for adds to device memory; NULL until needed */
     size_t landing_size;
-    int add_stage; /* of the add to device memory that is at `executed` */
+    int add_stage; /* of the add to device memory whose message is number `executed` */
     ucx_note_t notes[3];
 };
 
@@ -216,22 +218,22 @@ struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_ucx_functions_t ucx;
     int pid;          /* of the creator; a forked child must leave UCX alone */
-    bool direct;      /* regions of host memory are given to UCX */
-    bool copies;      /* device memory is copied by the gpu operations */
-    uint32_t devices; /* regions that are */
-    bool unwatched;   /* of some endpoints UCX cannot tell that the peer is lost */
-    bool stranded;    /* the worker could touch memory that is gone: it is never driven again */
+    bool direct;      /* regions of host memory are registered with UCX */
+    bool copies;      /* the gpu operations copy device memory */
+    uint32_t devices; /* regions in device memory */
+    bool unwatched;   /* UCX cannot tell the loss of the peer on some endpoints */
+    bool stranded;    /* the worker could touch memory that is gone: it is never progressed again */
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address; /* of the worker */
     size_t address_length;
-    double watched_at; /* when processes were last looked at */
+    double watched_at; /* when the peers' processes were last checked */
     uint32_t forced;   /* endpoints closed by force so far */
     ucx_endpoint_t *endpoints;
     mscclpp_conn_t *conns;
-    mscclpp_conn_t *adding; /* whose add to device memory is under way: one at a time, as it is not atomic */
+    mscclpp_conn_t *adding; /* its add to device memory is under way: one at a time, as it is not atomic */
     ucx_table_t conn_ids, region_ids;
-    mscclpp_copier_t out, in; /* of all connections */
+    mscclpp_copier_t out, in; /* shared by all connections */
 };
 
 /* ids.c: 0 if there is no memory. */
@@ -239,7 +241,7 @@ uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object);
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);
 void mscclpp_transport_ucx_remove(ucx_table_t *table, uint64_t id);
 
-/* state.c: lets the worker move on: the only way to do so. 0: it did nothing. */
+/* state.c: progresses the worker; nothing else may do so. 0: it did nothing. */
 unsigned mscclpp_transport_ucx_drive(mscclpp_transport_t *transport);
 
 /* True if the call went well; else it is logged. */
@@ -256,10 +258,10 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p);
 void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region);
 
-/* An operation does not name the remote any more. */
+/* Called when an operation no longer refers to the remote. */
 void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote);
 
-/* True if peers are reached over shared memory, and their processes watched, where that is possible. */
+/* True if peers use shared memory, and their processes are watched, where that is possible. */
 bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params);
 
 /* _conn: see transport.h. */
@@ -269,42 +271,47 @@ mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const 
 void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn);
 
-/* UCX has told of a failure: breaks the connection unless the peer has said good-bye, which may still be on its way. */
+/*
+ * Called when UCX reports a failure. Breaks the connection unless the peer has said good-bye, which may still arrive.
+ */
 void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why);
 
-/* Breaks the connection, with one line about what went wrong; later troubles are not logged. */
+/* Breaks the connection and logs one line about the cause; later failures are not logged. */
 void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what);
 
 /*
- * Sees to it that UCX reads and writes the region no more: waits for it, breaks the connections that it does so for,
- * and as the last resort strands the instance. False: it would, if it went on, so nothing of the region may go but its
- * memory.
+ * Ensures that UCX no longer reads or writes the region. It waits for UCX, breaks the connections whose operations use
+ * the region, and as a last resort strands the instance. False: UCX would use the region if it went on, so nothing of
+ * the region may be released but its memory.
  */
 bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region);
 
-/* Looks at endpoints that were lost, and frees destroyed connections whose endpoint has closed. */
+/* Checks endpoints that were lost, and frees destroyed connections whose endpoint has closed. */
 void mscclpp_transport_ucx_tend(mscclpp_transport_t *transport);
 
-/* Frees the connections that are left, after the worker went. */
+/* Frees the remaining connections, after the worker is gone. */
 void mscclpp_transport_ucx_drop_conns(mscclpp_transport_t *transport);
 
 /* _endpoint: gives the connection an endpoint to a worker. Fails as transport.h says. */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_take(mscclpp_conn_t *conn, const void *address, size_t length);
 
 /*
- * Ends its use. `by_force`: UCX gives up what is under way in it, and it is closed. That is not at once; it ends
- * without the peer but where UCX does not tell that peers are lost, for then it does not give up anything.
+ * Ends the connection's use of its endpoint. `by_force`: UCX gives up the operations under way, and the endpoint is
+ * closed. Closing takes a while. It needs no help from the peer, unless UCX does not report lost peers: then UCX gives
+ * up nothing.
  */
 void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force);
 
-/* Frees what has closed, and closes what nobody can use any more. */
+/* Frees endpoints that have closed, and closes those that nobody can use any more. */
 void mscclpp_transport_ucx_endpoint_tend(mscclpp_transport_t *transport);
 
-/* Lets good-byes leave for a moment and begins to close all; `drop` frees what is left after the worker went. */
+/*
+ * Gives good-byes a moment to leave and starts to close all endpoints. `drop` frees the rest after the worker is gone.
+ */
 void mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport);
 void mscclpp_transport_ucx_endpoint_drop(mscclpp_transport_t *transport);
 
-/* _ops: the operations of transport.h, and what moves them on. */
+/* _ops: the operations of transport.h, and their progress. */
 mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                            mscclpp_region_t *region, uint64_t from, uint64_t length);
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token);
@@ -317,36 +324,36 @@ mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *tic
 mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket);
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn);
 
-/* Gives up the operations that are left. */
+/* Gives up the remaining operations. */
 void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn);
 
-/* _bounce: turns (part of) an operation into messages; true if all of it was. */
+/* _bounce: turns an operation, or part of it, into messages; true if all of it was turned. */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op);
 
-/* Sends what is ready. */
+/* Sends the messages that are ready. */
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn);
 
-/* Ends the batch of copies, if it has ended, and begins the next: from devices. */
+/* Copies from devices: ends the current batch if it is complete, and starts the next. */
 void mscclpp_transport_ucx_copy_out(mscclpp_transport_t *transport);
 
-/* False if the last note of this kind has not left yet, or the endpoint is not there. */
+/* False if the last note of this kind has not left yet, or there is no endpoint. */
 bool mscclpp_transport_ucx_note(mscclpp_conn_t *conn, ucx_kind_t kind);
 
-/* Starts a copy in the copier's batch. False, with the connection broken, if it cannot be. */
+/* Starts a copy in the copier's batch. On failure breaks the connection and returns false. */
 bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, void *to, const void *from,
                                 size_t size);
 
 /*
- * Makes what a connection whose peer is known is going to bounce through, and the streams for that: later a kernel may
- * be waiting, and the runtime make an allocation wait for the kernel. Only what regions make necessary that come later
- * is left to the first put from or to them. Not MSCCLPP_OK: the connection is broken.
+ * Makes the bounce memory and streams of a connection whose peer is known. Later a kernel may be waiting, and the
+ * runtime may make an allocation wait for that kernel. Only what regions created later need is left to the first put
+ * from or to them. If it does not return MSCCLPP_OK, the connection is broken.
  */
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn);
 
-/* The memory that messages land in, unless there is one already. False, with the connection broken, if it cannot be. */
+/* Makes the landing memory unless there is one already. On failure breaks the connection and returns false. */
 bool mscclpp_transport_ucx_make_landing(mscclpp_conn_t *conn);
 
-/* Waits for the copies that have begun, before memory goes that they may read or write. */
+/* Waits for the copies under way, before memory that they read or write goes away. */
 void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport);
 
 /* True if the copier has no batch (any more). A failure breaks the connections with copies in it. */

@@ -1,4 +1,4 @@
-/* The operations of the transport ucx: their queue, and those that UCX does to the peer's memory by itself. */
+/* The operations of the transport ucx: their queue, and those that UCX carries out directly in the peer's memory. */
 #include "mca/common/transport/ucx/internal.h"
 
 #include "mca/common/base/log.h"
@@ -39,7 +39,9 @@ static void on_flushed(void *request, ucs_status_t status, void *user_data)
     on_done(request, status, user_data);
 }
 
-/* After a call that was given a callback: counted before it, for the callback may come within. */
+/*
+ * Call after a call that takes a callback. The request was counted before that call, as the callback may run within it.
+ */
 static void check_request(mscclpp_conn_t *conn, ucs_status_ptr_t request)
 {
     if (request == NULL || UCS_PTR_IS_ERR(request)) {
@@ -92,8 +94,8 @@ static void begin_flush(mscclpp_conn_t *conn)
 }
 
 /*
- * True if bytes that the direct put writes are also those of a message that the peer has not carried out: the message
- * would overwrite them later. There was a signal between the two, else the order does not matter.
+ * True if a direct put writes bytes that a message not yet carried out also writes: the message would overwrite them
+ * later. There was a signal between the two, or else the order does not matter.
  */
 static bool overtakes(const mscclpp_conn_t *conn, const ucx_op_t *op)
 {
@@ -114,8 +116,8 @@ static bool overtakes(const mscclpp_conn_t *conn, const ucx_op_t *op)
 }
 
 /*
- * Begins the operation `op_next`; false if (part of) it has to wait. *blocked_p: for a flush, as signals, whether or
- * not they come with bytes, and adds wait until the direct puts before them are in the peer's memory.
+ * Begins the operation `op_next`; false if it, or part of it, has to wait. *blocked_p: it waits for a flush. Signals
+ * and adds, with or without bytes, wait until earlier direct puts are in the peer's memory.
  */
 static bool begin(mscclpp_conn_t *conn, bool *blocked_p)
 {
@@ -346,8 +348,8 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
 }
 
 /*
- * That UCX has let go of a message does not tell: it may keep the end of it where the socket takes no more. A flush
- * does, but not of messages whose bytes the peer fetches.
+ * UCX releasing a message does not prove that it has left: UCX may keep its end if the socket takes no more. A flush
+ * proves it, except for messages whose bytes the peer fetches.
  */
 bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
 {

@@ -1,7 +1,7 @@
 /*
- * The receiving half of what goes through this rank's CPU. Messages may come in any order, as UCX sends short and long
- * ones in different ways; they are carried out in the order of their numbers. Only bytes that no message before them
- * can overwrite go to memory of the host at once.
+ * The receiving half of messages that this rank's CPU carries out. Messages may arrive in any order, as UCX sends short
+ * and long ones in different ways; they are carried out in the order of their numbers. Bytes go directly to host memory
+ * only if no earlier message can overwrite them.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->arrivals[number % UCX_MESSAGES_MAX];
 }
 
-/* What the peer sent makes no sense here: one of the two has a fault, or their parameters differ. */
+/* The peer's message makes no sense here: one side has a fault, or their parameters differ. */
 static void reject(mscclpp_conn_t *conn, const char *what)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, what);
@@ -41,7 +41,7 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 }
 
 /*
- * Where a put or an add goes. NULL, with the connection broken, if there is no such place. *on_device_p: see
+ * The target of a put or an add. If there is none, breaks the connection and returns NULL. *on_device_p: see
  * mscclpp_region.
  */
 static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length, bool *on_device_p)
@@ -70,8 +70,8 @@ static bool overlap(const ucx_header_t *a, const ucx_header_t *b)
 }
 
 /*
- * Where the bytes of a put can go at once, before it is its turn; NULL if they have to land. Nobody can tell, for no
- * signal after it is given before its turn comes; only messages before it must not write there later.
+ * Where the bytes of a put can go before its turn; NULL if they must land first. Writing early is invisible, as no
+ * signal after the put is given before its turn. But no earlier message may write there later.
  */
 static char *find_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
@@ -232,7 +232,7 @@ static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
         return true;
     }
 
-    /* Half of the memory at a time, so that the sender gets room while the rest is still being copied. */
+    /* Copies half of the memory at a time, so that the sender gets room while the rest is still being copied. */
     if (conn->issued != conn->executed && conn->issued_bytes + header->value > conn->landing_size / 2) {
         return false;
     }
@@ -253,7 +253,7 @@ static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
     return true;
 }
 
-/* What is left of a put with a signal once its bytes are on their way. */
+/* Reduces a put with a signal to the signal, once its bytes are on their way. */
 static void become_signal(ucx_header_t *header)
 {
     header->kind = UCX_SIGNAL;
@@ -263,8 +263,8 @@ static void become_signal(ucx_header_t *header)
 }
 
 /*
- * Adds to device memory, which the CPU cannot, by copies. Nothing else that this transport is asked to do changes the
- * word in the meantime.
+ * Adds to device memory by copies, as the CPU cannot. No other operation of this transport changes the word in the
+ * meantime.
  */
 static bool add_to_device(mscclpp_conn_t *conn, char *target, uint64_t value)
 {
@@ -326,7 +326,7 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
         reject(conn, "a signal is for a token that does not exist");
         return false;
     }
-    /* Release: kernels that see the sum also see what this thread wrote or saw copied before. */
+    /* Release order: kernels that see the sum also see what this thread wrote or saw copied before. */
     (void)__atomic_fetch_add(&params->tokens[header->to], header->value, __ATOMIC_RELEASE);
     return true;
 }

@@ -40,7 +40,7 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
     region->transport = transport;
     region->address = address;
     region->length = length;
-    /* Asked once: a kernel may be waiting for whoever asks the GPU's runtime later. */
+    /* Asked once, now: later a kernel may be waiting for the thread that asks the GPU's runtime. */
     region->on_device = length > 0 && transport->copies && transport->params.gpu->is_device(address);
     if (length > 0 && transport->direct && !region->on_device &&
         !map_memory(transport, address, length, &region->memory)) {

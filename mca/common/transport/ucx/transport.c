@@ -1,24 +1,25 @@
 /*
- * Transport over UCX, on whatever UCX has: RDMA devices, shared memory, TCP.
+ * Transport over UCX, on all that UCX supports: RDMA devices, shared memory, TCP.
  *
- * Why data is visible before its signal. Memory of the host is put by UCX into the peer's memory (ucp_put_nbx) where an
- * RDMA device does that; all else goes as active messages with numbers, which the receiver's CPU carries out in the
- * order of the numbers (bounce.c, receive.c). It copies the bytes of a put on, unless they
- * could go to their place at once, waits for the copies before a signal to end, and then adds to the token. A signal
- * may come in the message of the put before it. UCX keeps no order between what it puts and a message: they may take
- * different lanes and devices. Neither does ucp_worker_fence help: it orders what goes through one interface, but not
- * one lane against another, and some versions of UCX wait in it. So a signal or an addition is sent only after
- * ucp_ep_flush_nbx, begun after the puts before it, has ended, which is when these are in the peer's memory. What comes
- * after waits behind, so that an old put cannot overtake a new one across a signal; puts between two signals are not
- * ordered among themselves, so they must not overlap.
+ * Why data is visible before its signal: host memory goes directly into the peer's memory (ucp_put_nbx) if an RDMA
+ * device does that. Everything else goes as numbered active messages, which the receiver's CPU carries out in the order
+ * of the numbers (bounce.c, receive.c). It copies the bytes of a put to their target, unless they could go there
+ * directly. It waits for the copies before a signal to end, and then adds to the token. A put's message may carry the
+ * signal that follows it.
  *
- * Signals and additions are no atomic operations of UCX. Newer versions (1.16 and 1.18 have been seen to) refuse these
- * on endpoints that tell of lost peers, which is what keeps a killed peer from becoming a hang.
+ * UCX keeps no order between its puts and messages, which may use different lanes and devices. ucp_worker_fence does
+ * not help: it orders one interface, but not one lane against another, and some versions of UCX wait in it. So a signal
+ * or an add is sent only after a ucp_ep_flush_nbx that began after the earlier puts has ended; those puts are then in
+ * the peer's memory. Later operations wait, so that an old put cannot overtake a new one across a signal. Puts between
+ * two signals are not ordered, so they must not overlap.
  *
- * Device memory does not go through UCX, which may have been built without knowing it; and where it does know it,
- * nothing orders a device's write to GPU memory before a CPU's to a token in host memory.
+ * Signals and adds are not atomic operations of UCX. Newer versions (seen with 1.16 and 1.18) refuse those on endpoints
+ * that report lost peers, and without these reports a killed peer would become a hang.
  *
- * The receiver must call progress for its tokens to move, as must the sender for its operations to end.
+ * Device memory does not go through UCX, which may have been built without support for it. Even with support, nothing
+ * orders a device's write to GPU memory before a CPU's write to a token in host memory.
+ *
+ * The receiver must call progress for its tokens to move, and the sender for its operations to end.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -45,9 +46,9 @@ static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config
 }
 
 /*
- * A context of its own. That of the control messages keeps away from RDMA devices and from what the user sets for UCX,
- * and this one wants both. One for all instances would need a UCX that was built for several threads, as instances may
- * be used by different ones.
+ * Makes a context of its own. The context of the control messages avoids RDMA devices and the user's settings for UCX,
+ * and this one wants both. One context for all instances would need a thread-safe build of UCX, as different threads
+ * may use the instances.
  */
 static bool init_context(mscclpp_transport_t *transport)
 {
@@ -61,21 +62,21 @@ static bool init_context(mscclpp_transport_t *transport)
     if (!mscclpp_transport_ucx_succeeded(transport, "ucp_config_read", ucx->ucp_config_read(NULL, NULL, &config))) {
         return false;
     }
-    /* A process that dies behind shared memory is only noticed by asking, and 20 s is long for those that wait. */
+    /* A process that dies behind shared memory is noticed only by asking, and 20 s is a long wait. */
     set_default(ucx, config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "2s");
     /*
-     * Where nobody asks UCX to tell of lost peers it aborts this process when it cannot read the memory of a dead one.
-     * And a connection that has a socket, too, does not close before the peer has had its turn.
+     * If nobody asks UCX to report lost peers, it aborts this process when it cannot read the memory of a dead one.
+     * Also, a connection that has a socket, too, does not close before the peer has taken part.
      */
     if (mscclpp_transport_ucx_stays_near(&transport->params)) {
         set_default(ucx, config, "UCX_TLS", "TLS", "^cma,tcp");
         /*
-         * What does not fit one piece of shared memory UCX puts together in memory of its own, unless it is announced:
-         * then a copy less is made, after a round trip, which is worth it beyond a few pieces.
+         * UCX assembles bytes that do not fit one piece of shared memory in its own memory, unless they are announced.
+         * Announcing them saves a copy and costs a round trip, which is worth it beyond a few pieces.
          */
         set_default(ucx, config, "UCX_RNDV_THRESH", "RNDV_THRESH", "20k");
     }
-    /* Asks for no later version of the interface than is used, for the library may be older than the headers. */
+    /* Asks for the oldest interface version that suffices, as the library may be older than the headers. */
     done = mscclpp_transport_ucx_succeeded(transport, "ucp_init",
                                            ucx->ucp_init_version(1, 13, &params, config, &transport->context));
     ucx->ucp_config_release(config);
@@ -108,8 +109,8 @@ static bool start_worker(mscclpp_transport_t *transport)
 }
 
 /*
- * Closes all endpoints, and gives that some time, before the worker goes. False if UCX still closes one, or does not
- * end what was under way: it does not survive the end of its worker or context then.
+ * Closes all endpoints, and gives them some time, before the worker goes. False if UCX is still closing one, or has not
+ * ended its requests: it would not survive the end of its worker or context then.
  */
 static bool close_all(mscclpp_transport_t *transport)
 {
@@ -124,7 +125,7 @@ static bool close_all(mscclpp_transport_t *transport)
         }
         (void)mscclpp_transport_ucx_drive(transport);
     } while (mscclpp_now() < deadline);
-    /* Connections that are left have requests that UCX does not end; 1.16 aborts where a context goes before these. */
+    /* Remaining connections have requests that UCX has not ended; 1.16 aborts if a context goes before them. */
     return false;
 }
 
@@ -137,7 +138,7 @@ static void ucx_destroy(mscclpp_transport_t *transport)
     }
     ucx = &transport->ucx;
     if (transport->pid != getpid()) {
-        return; /* the threads of UCX and of streams did not come along, and what they hold is the parent's */
+        return; /* the threads of UCX and of streams do not exist in a child, and their resources are the parent's */
     }
     mscclpp_copier_fini(&transport->out, transport->params.gpu);
     mscclpp_copier_fini(&transport->in, transport->params.gpu);
@@ -163,8 +164,8 @@ static void ucx_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * "auto": where there are RDMA devices. Without one UCX would carry out puts in the peer's worker, which saves neither
- * CPU its work, costs a round trip before each signal, and, unlike a device, writes to where a region once was.
+ * "auto": only with RDMA devices. Without one, UCX would carry out puts in the peer's worker. That saves no CPU work on
+ * either side, costs a round trip before each signal, and, unlike a device, writes to memory where a region used to be.
  */
 static bool wants_direct(const mscclpp_transport_params_t *params)
 {
@@ -206,7 +207,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     transport->ucx = ucx;
     transport->pid = getpid();
     transport->direct = wants_direct(params);
-    /* The host twin's device memory is ordinary memory, but for those who want to see the copies. */
+    /* The host twin's device memory is ordinary memory, unless the user wants to see the copies. */
     transport->copies = !params->gpu->twin || strcmp(params->config->ucx_bounce, "always") == 0;
     if (!init_context(transport) || !start_worker(transport)) {
         ucx_destroy(transport);
@@ -221,7 +222,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *flags_p = MSCCLPP_REACH_NODE | MSCCLPP_REACH_NETWORK | MSCCLPP_CAN_ADD | MSCCLPP_DEVICE_REGIONS;
-    /* The receiver's CPU does it so; of what UCX puts by itself it says nothing. */
+    /* The receiver's CPU writes whole words; UCX does not promise that for its own puts. */
     *flags_p |= transport->direct ? 0 : MSCCLPP_WHOLE_WORDS;
     *transport_p = transport;
     return MSCCLPP_OK;

@@ -7,7 +7,7 @@
 
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
-/* The peer is told, for otherwise it would wait for an acknowledgement. */
+/* Tells the peer, which would otherwise wait for an acknowledgement. */
 static void fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
 {
     if (MSCCLPP_OK != conn->status || conn->left) {
@@ -125,7 +125,7 @@ static void begin_slots(mscclpp_conn_t *conn)
                                        .lands = bounce->rest.lands};
         if (bounce->rest.copied) {
             mscclpp_status_t status;
-            /* Half of them at a time, so that copies end while others are sent. */
+            /* Copies half of the slots at a time, so that copies end while others are sent. */
             if (bounce->begun - bounce->copied >= SLOTS / 2) {
                 break;
             }
@@ -203,7 +203,7 @@ static void send_on(mscclpp_conn_t *conn)
 /* Whether a bounced put or add may begin. */
 static bool may_begin(mscclpp_conn_t *conn)
 {
-    /* What went another way before is ahead on rail 0, unless it is a stripe. */
+    /* Earlier data that was not bounced is ahead on rail 0, unless it is a stripe. */
     return 0 == conn->bounce->rest.length && 0 == conn->qps[0]->rest.length && mscclpp_verbs_stripes_landed(conn);
 }
 
@@ -296,8 +296,8 @@ static bool copy_in(mscclpp_conn_t *conn, void *to, const void *from, size_t siz
 }
 
 /*
- * The CPU cannot add to device memory, so the word goes out and in again, with the slot's data between. Nothing else of
- * this instance is carried out meanwhile. True when it is over.
+ * The CPU cannot add to device memory, so the word is copied out to the slot and back in. Nothing else of this instance
+ * is carried out meanwhile. True when the add is done.
  */
 static bool add_on(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {
@@ -308,7 +308,10 @@ static bool add_on(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
     if (bounce->issued != bounce->executed || (transport->adding != NULL && conn != transport->adding)) {
         return false;
     }
-    /* Before the batch under way has ended, which no copy joins any more: puts that keep coming would never let it. */
+    /*
+     * Set before the current batch has ended, so that no more copies join it: a steady stream of puts would never let
+     * it end.
+     */
     transport->adding = conn;
     if (transport->in.busy) {
         return false;

@@ -1,14 +1,15 @@
 /*
- * Device memory that no HCA can register, reached through pinned host memory. Private to this folder.
+ * Bounces device memory that no HCA can register through pinned host memory. Private to this folder.
  *
- * A put goes through slots. At the sender a slot takes the bytes of a bounced source, copied there by the runtime; the
- * HCA writes them to where they belong, or, for a bounced target, into the slot of the same number in the receiver's
- * landing memory, where a header and a control message follow. The receiver's progress copies them on, in the order of
- * their coming, and acknowledges what has been copied. One count of slots at the sender bounds the memory of both.
+ * A put goes through slots. If its source is bounced, the runtime copies the bytes into a slot of the sender. The HCA
+ * writes them to their target, or, if the target is bounced, into the receiver's slot of the same number. The
+ * receiver's slots are its landing memory. There a header and a control message follow the bytes. The receiver's
+ * progress copies the bytes to their target, in the order of arrival, and acknowledges them. One count of slots at the
+ * sender bounds the memory on both sides.
  *
- * A signal waits at its sender until all that went to landing memory is acknowledged: copied into the device memory,
- * that is, so that whoever sees the signal sees the data. Signals themselves go as ever, so that nothing but puts and
- * adds to bounced memory needs the receiver's CPU. Everything here travels on rail 0.
+ * A signal waits at its sender until all that went to landing memory is acknowledged. The data is then in device
+ * memory, so whoever sees the signal sees the data. Signals themselves travel as usual, so only puts and adds to
+ * bounced memory need the receiver's CPU. Everything here uses rail 0.
  */
 #ifndef MCA_COMMON_TRANSPORT_VERBS_BOUNCE_H
 #define MCA_COMMON_TRANSPORT_VERBS_BOUNCE_H
@@ -26,36 +27,36 @@ typedef struct {
         uint64_t length;
         uint64_t value; /* of an add */
         uint64_t is_add;
-        uint64_t reserved[4]; /* the data begins on a cache line */
+        uint64_t reserved[4]; /* so that the data begins on a cache line */
     } header;
     unsigned char data[MSCCLPP_VERBS_BOUNCE_BYTES];
 } mscclpp_verbs_slot_t;
 
-/* Slots in pinned memory; NULL: not there. */
+/* Slots in pinned memory; NULL if there are none. */
 typedef struct {
     mscclpp_verbs_slot_t *slots;
     struct ibv_mr *mr;
 } mscclpp_verbs_slots_t;
 
-/* What the sender knows of a slot in use. */
+/* The sender's state of a slot in use. */
 typedef struct {
-    uint64_t from; /* addresses of the data, and of where they go if not to landing memory */
+    uint64_t from; /* addresses of the data, and of its target unless that is landing memory */
     uint64_t to;
     uint64_t length;
     uint32_t lkey;
     uint32_t rkey;
     bool lands;      /* goes to the receiver's landing memory */
-    uint64_t number; /* when free again: with the acknowledgement of this message, or the end of this work request */
+    uint64_t number; /* frees the slot: the acknowledgement of this message, or the completion of this work request */
 } mscclpp_verbs_sent_t;
 
-/* What a connection has of it, where one of its two sides has memory to be bounced. */
+/* The bounce state of a connection with bounced memory on at least one side. */
 typedef struct {
     mscclpp_verbs_slots_t out;
-    mscclpp_verbs_slots_t in; /* the landing memory; there if this side has memory to be bounced */
+    mscclpp_verbs_slots_t in; /* the landing memory; only if this side has bounced memory */
     uint64_t peer_in;         /* the peer's, 0 if it has none */
     uint32_t peer_rkey;
 
-    /* The part of a put for which there were no slots yet. */
+    /* The part of a put that still waits for slots. */
     struct {
         uint64_t from;
         uint64_t to;
@@ -66,12 +67,12 @@ typedef struct {
         bool lands;
     } rest;
 
-    /* Slots ever given free again, given to the HCA, filled, and given a use. */
+    /* Slots so far: freed, handed to the HCA, filled, and taken. */
     uint64_t freed, posted, copied, begun;
-    uint64_t messages, acknowledged; /* of those posted, what lands */
+    uint64_t messages, acknowledged; /* of the slots posted, those that go to landing memory */
     mscclpp_verbs_sent_t sent[MSCCLPP_VERBS_BOUNCE_SLOTS];
 
-    /* What the peer sent: come, being copied, copied, and acknowledged. */
+    /* Messages of the peer so far: arrived, copy started, copied, and acknowledged. */
     uint64_t arrived, issued, executed, told;
     int add_stage; /* of the add at `executed` */
 } mscclpp_verbs_bounce_t;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ADDRESS_MAGIC 0x6d737662u /* changes with conn_address_t */
-#define GOOD_BYE_SECONDS 0.01     /* the least of each: an HCA that answers takes microseconds */
+#define GOOD_BYE_SECONDS 0.01     /* minimum for each connection: an HCA that answers takes microseconds */
 
 /* What travels to the peer. */
 typedef struct {
@@ -59,9 +59,9 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
 }
 
 /*
- * Over when the peer's HCA has taken it: the queue pair may go then, as all that the peer may still ask for again has
- * come. A peer that does not answer is a dead one, and not to be waited for at the end of each connection to it; but
- * those that live are told, however much of the patience dead ones have cost.
+ * Ends when the peer's HCA has taken the good-bye. The queue pair may go then, as everything that the peer might
+ * request again has arrived. A peer that does not answer is dead, and must not cost a wait for each connection to it.
+ * Live peers are always told, however much of the patience dead ones have used up.
  */
 static void say_good_bye(mscclpp_conn_t *conn)
 {
@@ -139,7 +139,7 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
     return MSCCLPP_OK;
 }
 
-/* How signals travel, and that this rank's tokens are not written in both ways. */
+/* Agrees on how signals travel, and ensures that this rank's tokens are not written in both ways. */
 static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_atomic)
 {
     mscclpp_transport_t *transport = conn->transport;

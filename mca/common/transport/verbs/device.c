@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_MESSAGE (1ull << 30) /* half of what the specification allows, for the devices that say nothing of it */
+#define MAX_MESSAGE (1ull << 30) /* half of what the specification allows, for devices that do not report it */
 #define PKEY_FULL_MEMBER 0x8000
 #define PKEY_PARTITION 0x7fff /* 0: the entry of the table is not in use */
 
@@ -64,7 +64,7 @@ static uint8_t mtu_of(const char *text, enum ibv_mtu active)
     return (uint8_t)(wanted < (int)active ? wanted : (int)active);
 }
 
-/* The library's entry point knows an older, shorter structure than today's header. */
+/* The library's entry point uses an older, shorter structure than today's header. */
 static int query_port(mscclpp_transport_t *transport, struct ibv_context *context, int port, struct ibv_port_attr *attr)
 {
     memset(attr, 0, sizeof(*attr));
@@ -85,8 +85,7 @@ static int find_port(mscclpp_transport_t *transport, struct ibv_context *context
 }
 
 /*
- * The first partition of which the port is a full member: limited members do not hear one another. 0 if that cannot be
- * told.
+ * The first partition in which the port is a full member, as limited members cannot talk to one another. 0 if unknown.
  */
 static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *context, int port, int table_length)
 {
@@ -156,7 +155,7 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
         mscclpp_info("no verbs on %s: no protection domain: %s", rail->name, strerror(errno));
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    /* Events are looked for now and then, and never waited for. */
+    /* Events are polled now and then, and never waited for. */
     if (rail->context->async_fd >= 0) {
         (void)fcntl(rail->context->async_fd, F_SETFL, fcntl(rail->context->async_fd, F_GETFL) | O_NONBLOCK);
     }
@@ -186,7 +185,8 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
 }
 
 /*
- * The nearest, then the fastest, each kind of link by itself; the library's order makes the choice the same each time.
+ * The nearest first, then the fastest, with each kind of link by itself. Ties keep the library's order, so that the
+ * choice is the same each time.
  */
 static int compare(const void *a, const void *b)
 {
@@ -217,7 +217,7 @@ static void choose(mscclpp_transport_t *transport, candidate_t *candidates, int 
            candidates[equal].rail.link_layer == candidates[0].rail.link_layer) {
         ++equal;
     }
-    /* Ranks that use one HCA each share those that are equally good. */
+    /* Ranks that use one HCA each spread over the equally good ones. */
     if (1 == wanted) {
         first = transport->params.rank % equal;
     }

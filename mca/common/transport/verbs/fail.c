@@ -9,7 +9,7 @@
 
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
 {
-    /* Where its sum is still being copied, others wait for the end of that batch before they read the word. */
+    /* If its sum is still being copied, later adds wait for the end of that batch before they read the word. */
     if (conn == conn->transport->adding) {
         conn->bounce->add_stage = 0;
         conn->transport->adding = NULL;

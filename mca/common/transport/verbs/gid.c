@@ -1,4 +1,4 @@
-/* GIDs: the addresses of a port, of which RoCE has one for each network address and version of the protocol. */
+/* GIDs: the addresses of a port. RoCE has one for each network address and protocol version. */
 #include "mca/common/transport/verbs/internal.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ bool mscclpp_verbs_gids_match(const union ibv_gid *a, const union ibv_gid *b)
     return is_ipv4(a) == is_ipv4(b);
 }
 
-/* True for RoCE over UDP, which routers pass on and today's networks are set up for. */
+/* True for RoCE over UDP, which routers forward and today's networks are set up for. */
 static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index)
 {
     char name[IBV_SYSFS_PATH_MAX + 64];
@@ -52,7 +52,7 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
     return 0 == strncmp(text, "RoCE v2", 7);
 }
 
-/* 0: of no use. Routable addresses before those of one link, and what every network has first. */
+/* 0: useless. Prefers RoCE v2, then IPv4, which every network has, then other routable addresses to link-local ones. */
 static int rank_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index,
                     const union ibv_gid *gid)
 {

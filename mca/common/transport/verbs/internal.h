@@ -1,48 +1,51 @@
 /*
- * Private to this folder: RDMA by reliable connections of libibverbs.
+ * Private to this folder: RDMA over reliable connections of libibverbs.
  *
- * Rails: the opened ports of a rank, in an order of preference, rail 0 the nearest to its GPU. A connection has one
- * queue pair a rail, from rail i of one side to rail i of the other, for as many rails as both have. Everything but the
- * stripes of large puts travels on rail 0.
+ * Rails are the opened ports of a rank, in an order of preference; rail 0 is the nearest to its GPU. A connection has
+ * one queue pair for each rail that both sides have, from rail i of one side to rail i of the other. Only the stripes
+ * of large puts use other rails than rail 0.
  *
- * Why data is in memory before its signal is: a queue pair's requests are carried out at the peer in the order in which
- * they were posted, so a FETCH_ADD on the token or the completion of a WRITE_WITH_IMM comes after the writes before it
- * on that queue pair. The memory of tokens is registered without relaxed ordering, so that the update of the token is
- * itself a strongly ordered write and overtakes no data on its way from the HCA to memory, whatever the data's own
- * region allows. A stripe on another rail ends with a read of its last byte: its completion says that this rail's
- * writes are in memory, since a read pushes the writes before it, and only then may a signal be posted on rail 0.
+ * A signal never overtakes its data. The peer carries out the requests of a queue pair in the order in which they were
+ * posted, so a FETCH_ADD on the token, or the completion of a WRITE_WITH_IMM, comes after the earlier writes on that
+ * queue pair. The token memory is registered without relaxed ordering. So the update of a token is a strongly ordered
+ * write, and overtakes no data between HCA and memory, whatever the data's own region allows. A stripe on another rail
+ * ends with a read of its last byte. The read pushes the writes before it, so its completion says that they are in
+ * memory, and only then may a signal be posted on rail 0.
  *
- * With data in device memory and tokens in host memory the two take different ways. A kernel that reads the token has
- * its answer by the PCIe link over which the data came, behind the data. A GPU that reaches host memory by another link
- * wants its tokens in device memory (mode atomic).
+ * Data in device memory and tokens in host memory take different paths. A kernel reads the token over the PCIe link
+ * that the data took, so it gets the answer after the data. A GPU that reaches host memory over another link needs its
+ * tokens in device memory (mode atomic).
  *
- * A flush is over when the peer's HCA has acknowledged everything, which tells that the sources are free and that
- * nothing was lost; whoever is to read the data waits for a signal.
+ * A flush completes when the peer's HCA has acknowledged everything: the sources are free and nothing was lost. It does
+ * not say that the data can be read; whoever reads the data waits for a signal.
  *
- * Data regions may be registered with relaxed ordering (parameter verbs_relaxed_ordering): the specification keeps
- * completions and atomics behind the data. What is lost is the order of two puts into the same bytes with no signal in
- * between, which is why it is off unless asked for.
+ * Data regions may be registered with relaxed ordering (parameter verbs_relaxed_ordering), as the specification keeps
+ * completions and atomics behind the data. It gives up the order of two puts into the same bytes with no signal in
+ * between, so it is off by default.
  *
- * Device memory is registered as a dma-buf, else through the kernel module for its HCAs; where neither works, or by
- * parameter, it is bounced (verbs/bounce.h). Whether that is so is tried once, when an instance is made.
+ * Device memory is registered as a dma-buf, or else through the kernel module for its HCAs. If neither works, or if a
+ * parameter says so, it is bounced (verbs/bounce.h). An instance tries this once, when it is made.
  *
  * How signals reach tokens:
- * - atomic: FETCH_ADD by the peer's HCA. These are atomic only among operations of one HCA, so that all of a rank's
- *   tokens are served by its rail 0, and the CPU never writes them. For the same reason adds to a word are atomic among
- *   the connections of one instance; two instances of a process may use different HCAs.
- * - no_atomic: a WRITE_WITH_IMM of 0 bytes that carries the token's number; the receiver's progress adds to the token.
- * Two sides use atomic if both want it. One rank never mixes the two, as an HCA and the CPU would then both write the
- * same token.
  *
- * Both modes have control messages, a WRITE_WITH_IMM of 0 bytes whose number is no token's. The one that says good-bye
- * keeps the end of a connection from looking like a failure: a side that has had all it waited for may destroy its
- * queue pair while the other one still waits for acknowledgements, and would be told after all its retries that nobody
- * answers. So whoever destroys a connection says so first, and waits for the peer's HCA, not for the peer, to take it;
- * whoever is told looks upon all that it has sent as arrived or as not wanted.
+ * - atomic: FETCH_ADD by the peer's HCA. It is atomic only among operations of one HCA, so rail 0 of a rank serves all
+ * its tokens, and the CPU never writes them. For the same reason adds to a word are atomic only among the connections
+ * of one instance; two instances of a process may use different HCAs.
  *
- * Receive queues are refilled by the receiver's progress. A sender that outruns it is turned away by the HCA and tries
- * again for ever (verbs_rnr_retry 7): unlike credits this needs no message back, cannot deadlock two ranks that
- * both wait for room, and a peer that is gone is still noticed, because no answer at all counts as a timeout.
+ * - no_atomic: a WRITE_WITH_IMM of 0 bytes that carries the token's number. The receiver's progress adds to the token.
+ *
+ * Two sides use atomic if both want it. One rank never mixes the two modes, because an HCA and the CPU would then both
+ * write the same token.
+ *
+ * Both modes have control messages: a WRITE_WITH_IMM of 0 bytes whose number is not a token's. A good-bye keeps the end
+ * of a connection from looking like a failure. A side that has received all it waited for may destroy its queue pair
+ * while the other side still waits for acknowledgements; after all its retries the other side would be told that nobody
+ * answers. So a side says good-bye before it destroys a connection, and waits until the peer's HCA, not the peer, has
+ * taken it. A side that receives a good-bye treats everything it has sent as arrived or unwanted.
+ *
+ * The receiver's progress refills the receive queues. If a sender outruns it, the HCA rejects the message and the
+ * sender retries for ever (verbs_rnr_retry 7). Unlike credits this needs no message back and cannot deadlock two ranks
+ * that both wait for room. A peer that is gone is still noticed, because no answer at all counts as a timeout.
  */
 #ifndef MCA_COMMON_TRANSPORT_VERBS_INTERNAL_H
 #define MCA_COMMON_TRANSPORT_VERBS_INTERNAL_H
@@ -56,18 +59,18 @@
 #include "mca/common/transport/verbs/load.h"
 
 #define MSCCLPP_VERBS_MAX_RAILS 8
-#define MSCCLPP_VERBS_LIST_MAX 16           /* work requests rung with one doorbell */
+#define MSCCLPP_VERBS_LIST_MAX 16           /* work requests posted with one doorbell */
 #define MSCCLPP_VERBS_RECEIVES 256          /* receive requests of a queue pair in mode no_atomic */
 #define MSCCLPP_VERBS_CONTROL_RECEIVES 32   /* in mode atomic, for control messages only */
 #define MSCCLPP_VERBS_RECEIVE_CHAIN 32      /* of them posted at a time */
 #define MSCCLPP_VERBS_RECEIVE_ID UINT64_MAX /* of a receive request; those of work requests are their numbers */
 
-/* What a WRITE_WITH_IMM says: the number of a token, below the first of these, or a control message. */
+/* Values of a WRITE_WITH_IMM: a token's number, below MSCCLPP_VERBS_TOKEN_LIMIT, or a control message. */
 #define MSCCLPP_VERBS_TOKEN_LIMIT 0x80000000u
 #define MSCCLPP_VERBS_GOOD_BYE 0x80000000u     /* the sender is about to destroy its half of the connection */
 #define MSCCLPP_VERBS_BOUNCED 0x81000000u      /* the next slot of the landing memory is filled */
-#define MSCCLPP_VERBS_TROUBLE 0x82000000u      /* the sender could not carry out what it was sent */
-#define MSCCLPP_VERBS_ACKNOWLEDGED 0x83000000u /* so many slots, in the bits below, have been carried out */
+#define MSCCLPP_VERBS_TROUBLE 0x82000000u      /* the sender could not carry out a message that it received */
+#define MSCCLPP_VERBS_ACKNOWLEDGED 0x83000000u /* the low bits hold the number of slots that have been carried out */
 #define MSCCLPP_VERBS_COUNT_MASK 0xffffffu
 
 /* An opened port. */
@@ -90,31 +93,31 @@ typedef struct {
     int max_read_in;
     uint64_t max_message;      /* bytes of one work request */
     struct ibv_mr *token_mr;   /* the tokens, for the peers' signals */
-    struct ibv_mr *scratch_mr; /* where results go that nobody looks at */
+    struct ibv_mr *scratch_mr; /* the target of results that nobody reads */
 } mscclpp_verbs_rail_t;
 
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_verbs_functions_t ibv;
-    bool atomic;        /* wished for and possible on this side */
-    bool cpu_reads_all; /* the runtime is the twin, whose device memory is the CPU's */
-    bool bounces;       /* regions of device memory are not registered */
+    bool atomic;        /* wanted and possible on this side */
+    bool cpu_reads_all; /* the runtime is the twin, whose device memory the CPU can read */
+    bool bounces;       /* regions of device memory are bounced, not registered */
     int rail_count;
     mscclpp_verbs_rail_t rails[MSCCLPP_VERBS_MAX_RAILS];
     uint64_t *scratch; /* 2 words, in a page of their own */
     mscclpp_conn_t *conns;
-    mscclpp_region_t *bounced; /* all regions that are */
-    mscclpp_copier_t out, in;  /* of all connections */
-    int bouncing;              /* connections with memory to be bounced on either side */
+    mscclpp_region_t *bounced; /* all bounced regions */
+    mscclpp_copier_t out, in;  /* shared by all connections */
+    int bouncing;              /* connections with bounced memory on either side */
     mscclpp_conn_t *adding;    /* whose add to bounced memory is under way */
     int connected[2];          /* connections by mode: [0] no_atomic, [1] atomic */
-    unsigned rounds;           /* of progress */
-    double probed_at;          /* mscclpp_now, when the peers last were */
-    double patience;           /* seconds that all good-byes together may still wait, beyond the least of each */
-    mscclpp_status_t failed;   /* of a connection, not yet returned by progress */
+    unsigned rounds;           /* of progress calls */
+    double probed_at;          /* when the peers were last probed, by mscclpp_now */
+    double patience;           /* seconds that all good-byes together may still wait, beyond each one's minimum */
+    mscclpp_status_t failed;   /* failure of a connection that progress has not returned yet */
 };
 
-/* The part of a put that is not posted yet, for want of room. */
+/* The part of a put that is not posted yet, for lack of room. */
 typedef struct {
     uint64_t from; /* addresses */
     uint64_t to;
@@ -122,7 +125,7 @@ typedef struct {
     uint32_t lkey;
     uint32_t rkey;
     bool cpu_readable;
-    bool read_back; /* a read of the last byte is to follow */
+    bool read_back; /* a read of the last byte must follow */
 } mscclpp_verbs_rest_t;
 
 /* Addresses of the peer; empty if both are equal. */
@@ -132,47 +135,50 @@ typedef struct {
 } mscclpp_verbs_range_t;
 
 /*
- * Work requests are counted from 1, and carry their numbers. `completed` runs behind `posted` because few of them ask
- * for a completion; one completion stands for all before it.
+ * Work requests are counted from 1, and carry their numbers. `completed` lags behind `posted` because few requests ask
+ * for a completion; one completion stands for all requests before it.
  */
 typedef struct {
     mscclpp_conn_t *conn;
     mscclpp_verbs_rail_t *rail;
-    struct ibv_cq *cq; /* of this queue pair only, so that its destruction leaves nothing behind */
+    struct ibv_cq *cq; /* used by this queue pair only, so that its destruction leaves nothing behind */
     struct ibv_qp *qp;
     uint32_t psn;
     uint32_t max_inline; /* bytes */
     uint32_t depth;      /* of the send queue */
-    uint64_t posted;     /* the listed ones included */
-    uint64_t signalled;  /* the last one that asked for a completion */
+    uint64_t posted;     /* includes the listed requests */
+    uint64_t signalled;  /* the last request that asked for a completion */
     uint64_t completed;
-    uint64_t landed; /* stripes: the last read that ends one */
+    uint64_t landed; /* stripes: the last read that ends a stripe */
     mscclpp_verbs_rest_t rest;
-    int receives;   /* receive requests to be held */
-    int to_receive; /* of them used up */
+    int receives;   /* receive requests to keep posted */
+    int to_receive; /* of them, those used up */
     int listed;
-    struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* not rung yet; the first `listed` form a chain */
+    struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* no doorbell yet; the first `listed` form a chain */
     struct ibv_sge sges[MSCCLPP_VERBS_LIST_MAX];
 } mscclpp_verbs_qp_t;
 
 struct mscclpp_conn {
     mscclpp_transport_t *transport;
     mscclpp_conn_t *next;
-    mscclpp_conn_t **link; /* what points to this one */
+    mscclpp_conn_t **link; /* the pointer to this connection */
     int peer;
     mscclpp_status_t status;
     bool connected;
     bool atomic;  /* once connected */
-    bool left;    /* the peer has said good-bye: what is sent is lost, and nothing is waited for */
-    bool leaving; /* it is this side that says good-bye: a failure is nobody's concern any more */
+    bool left;    /* the peer has said good-bye: messages to it are lost, and nothing is waited for */
+    bool leaving; /* this side is saying good-bye: a failure no longer matters */
     int qp_count;
     mscclpp_verbs_qp_t *qps[MSCCLPP_VERBS_MAX_RAILS];
     uint64_t token_address; /* of the peer's token 0 */
     uint32_t token_count;
     uint32_t token_rkey;            /* on rail 0 */
-    mscclpp_verbs_bounce_t *bounce; /* NULL: neither side has memory to be bounced */
+    mscclpp_verbs_bounce_t *bounce; /* NULL: neither side has bounced memory */
 
-    /* With several rails: what may still be on its way by rail 0, up to which request there, and by the others. */
+    /*
+     * With several rails: target ranges that may still be in flight. `plain` is for rail 0, up to request `plain_last`;
+     * `striped` is for the other rails.
+     */
     mscclpp_verbs_range_t plain;
     uint64_t plain_last;
     mscclpp_verbs_range_t striped;
@@ -182,9 +188,9 @@ struct mscclpp_region {
     mscclpp_transport_t *transport;
     uint64_t address;
     uint64_t length;
-    bool cpu_readable;      /* so that it may be sent inline */
+    bool cpu_readable;      /* so it may be sent inline */
     bool bounced;           /* and not registered */
-    mscclpp_region_t *next; /* of those that are */
+    mscclpp_region_t *next; /* the next bounced region */
     struct ibv_mr *mrs[MSCCLPP_VERBS_MAX_RAILS];
 };
 
@@ -203,16 +209,16 @@ struct mscclpp_remote {
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport);
 void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
 
-/* verbs/gid.c: fills in `gid_index` and `gid` of a rail, for `wanted` (-1: finds the best one). */
+/* verbs/gid.c: sets `gid_index` and `gid` of a rail to the entry `wanted`, or to the best one if that is -1. */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted);
 
-/* Two addresses between which packets can travel. */
+/* True if packets can travel between the two addresses. */
 bool mscclpp_verbs_gids_match(const union ibv_gid *a, const union ibv_gid *b);
 
 /*
- * verbs/path.c: steps in the tree of devices between two of them, by their resolved paths in sysfs; the fewer
- * the nearer. A path that is not known ("") is as far away as can be.
+ * verbs/path.c: the number of steps between two devices in the device tree, from their resolved sysfs paths; fewer is
+ * nearer. An unknown path ("") is as far away as possible.
  */
 int mscclpp_verbs_path_distance(const char *a, const char *b);
 
@@ -230,53 +236,55 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
 void mscclpp_verbs_remote_destroy(mscclpp_remote_t *remote);
 
 /*
- * What a registration has to know of memory. On the twin, which looks upon all memory as a device's, only what it has
- * allocated as such is: so its pinned memory is told from that when the parameter verbs_registration is tried on it.
+ * The kind of memory, as far as a registration needs it. The twin regards all memory as a device's. Here only memory
+ * that it allocated as device memory counts as such, so that its pinned memory differs when the parameter
+ * verbs_registration is tried on it.
  */
 mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transport, const void *address);
 
 /*
- * Registers memory on one rail. NULL, and why at the info level, if that cannot be done: `kind` tells ways for device
- * memory from those for the CPU's.
+ * Registers memory on one rail. `kind` selects the way for device memory or for host memory. On failure returns NULL,
+ * with the reason at the info level.
  */
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, mscclpp_mem_kind_t kind, int access);
 
 /*
- * verbs/bounce.c: what a connection needs if either side has memory to be bounced; `lands`: this side has.
- * All of it, with the streams: later a kernel may be waiting, and the runtime make an allocation wait for the kernel.
+ * verbs/bounce.c: makes the buffers and streams of a connection with bounced memory on either side; `lands` if this
+ * side has some. All of it is made now: later a kernel may be waiting, and the runtime may make an allocation wait for
+ * that kernel.
  */
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands);
 
-/* Waits for the copies under way, before memory goes that they read or write. */
+/* Waits for the copies under way, before memory that they read or write goes away. */
 static inline void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
 {
     mscclpp_copier_wait(&transport->out, transport->params.gpu);
     mscclpp_copier_wait(&transport->in, transport->params.gpu);
 }
 
-/* After the queue pairs. Does nothing if there is nothing. */
+/* Called after the queue pairs are destroyed. Does nothing if there is no bounce state. */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn);
 
-/* As the operations, where the region or the remote is bounced. */
+/* The operations put and add for a bounced region or remote. */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length);
 mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           uint64_t value);
 
-/* True if a signal may follow: what was bounced is in the peer's memory, or ahead of the signal on its way there. */
+/* True if a signal may follow: bounced data is in the peer's memory, or ahead of the signal on its way there. */
 bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn);
 
 /* True if nothing is under way. */
 bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
 
 /*
- * The connection has broken, or its peer has left: what it was sent is carried out no more. An add that is in the
- * middle of its way holds those of other connections up no longer.
+ * Called when the connection has broken or its peer has left. Messages received on it are no longer carried out. An add
+ * that is half done no longer delays those of other connections.
  */
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn);
 
-/* A control message other than good-bye has come. */
+/* Called when a control message other than good-bye has arrived. */
 void mscclpp_verbs_bounce_take(mscclpp_conn_t *conn, uint32_t message);
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport);
 

@@ -1,6 +1,6 @@
 /*
- * libibverbs, opened when the first team wants it. What the header defines as inline functions (posting and polling)
- * goes through tables in the opened devices and needs no symbol.
+ * libibverbs, loaded when the first team wants it. Functions that the header defines inline (posting and polling) use
+ * tables in the opened devices and need no symbol.
  */
 #ifndef MCA_COMMON_TRANSPORT_VERBS_LOAD_H
 #define MCA_COMMON_TRANSPORT_VERBS_LOAD_H
@@ -9,7 +9,7 @@
 
 #include "mca/common/base/status.h"
 
-/* X(field, symbol). The fields have names of their own because the header has macros of the symbols' names. */
+/* X(field, symbol). Fields have their own names because the header defines macros with the symbols' names. */
 #define MSCCLPP_VERBS_FUNCTIONS(X)                                                                                     \
     X(get_device_list, ibv_get_device_list)                                                                            \
     X(free_device_list, ibv_free_device_list)                                                                          \
@@ -33,7 +33,7 @@
     X(event_type_str, ibv_event_type_str)                                                                              \
     X(wc_status_str, ibv_wc_status_str)
 
-/* Those that not every library has; NULL where there is none. */
+/* Functions that not every library has; NULL where missing. */
 #define MSCCLPP_VERBS_OPTIONAL_FUNCTIONS(X)                                                                            \
     X(query_gid_ex, _ibv_query_gid_ex)                                                                                 \
     X(query_pkey, ibv_query_pkey)                                                                                      \
@@ -48,8 +48,8 @@ typedef struct {
 } mscclpp_verbs_functions_t;
 
 /*
- * Opens the file (as dlopen finds it) and its functions. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level,
- * where that cannot be done. The library stays loaded to the end of the process. Thread-safe.
+ * Opens the library `file`, as dlopen finds it, and looks up its functions. MSCCLPP_ERR_NOT_SUPPORTED, with the reason
+ * at the info level, if that fails. The library stays loaded until the process ends. Thread-safe.
  */
 mscclpp_status_t mscclpp_verbs_load(const char *file, mscclpp_verbs_functions_t *functions_p);
 

@@ -43,7 +43,7 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     return mscclpp_verbs_put_data(conn, remote, to, region, from, length);
 }
 
-/* Whether something that comes after all puts may be posted. */
+/* Whether an operation that must follow all puts may be posted. */
 static bool is_clear(mscclpp_conn_t *conn)
 {
     return 0 == conn->qps[0]->rest.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More than any tree is deep: another socket is further away than anything on one's own. */
+/* More than the depth of any tree: another socket is further away than anything on the own one. */
 #define OTHER_SOCKET 1000
 
 static int count_steps(const char *path)
@@ -93,7 +93,7 @@ void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
     if ('\0' == *bus_id || length < 0 || (size_t)length >= sizeof(name)) {
         return;
     }
-    /* The driver may write hexadecimal digits in capitals; sysfs has small ones. */
+    /* The driver may write hexadecimal digits in capitals; sysfs uses lower case. */
     for (char *at = name; '\0' != *at; ++at) {
         *at = (char)tolower((unsigned char)*at);
     }

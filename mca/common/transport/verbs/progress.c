@@ -1,11 +1,11 @@
-/* What the HCA has done: completions, signals of peers, and errors. */
+/* What the HCA reports: completions, signals of peers, and errors. */
 #include "mca/common/base/clock.h"
 #include "mca/common/transport/verbs/internal.h"
 
 #include <errno.h>
 
 #define POLL_BATCH 16
-#define POLL_ROUNDS 4        /* batches of one queue pair at a time, so that the others have their turn */
+#define POLL_ROUNDS 4        /* batches of one queue pair at a time, so that the others get their turn */
 #define EVENT_INTERVAL 1024u /* rounds of progress between two looks for events and at the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
 
@@ -26,7 +26,7 @@ static mscclpp_status_t status_of(enum ibv_wc_status status)
 
 static void look_for_events(mscclpp_transport_t *transport);
 
-/* Nothing that was sent is waited for any more; what there was to be read has been. */
+/* Stops waiting for everything that was sent; everything that was to be read has arrived. */
 static void peer_left(mscclpp_conn_t *conn)
 {
     mscclpp_debug("%s: verbs: rank %d has closed its connection", conn->transport->params.label, conn->peer);
@@ -40,7 +40,7 @@ static void peer_left(mscclpp_conn_t *conn)
     }
 }
 
-/* The first one tells the cause; those of the work requests behind it only follow from it. */
+/* The first failed completion tells the cause; those of later work requests only follow from it. */
 static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
@@ -50,7 +50,7 @@ static void completion_failed(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
         return;
     }
     if (IBV_WC_WR_FLUSH_ERR == wc->status) {
-        /* Only follows from something else, of which there may be an event. */
+        /* This failure follows from another one, for which there may be an event. */
         look_for_events(conn->transport);
     }
     mscclpp_verbs_fail(conn, status_of(wc->status),
@@ -146,7 +146,7 @@ static bool is_about(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rai
     return false;
 }
 
-/* A connection over which this side sends nothing has no completion that could tell of its end. */
+/* A connection on which this side sends nothing has no completion that could report its end. */
 static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail,
                        const struct ibv_async_event *event)
 {
@@ -165,7 +165,7 @@ static void take_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_
     }
 }
 
-/* Each event is acknowledged at once, for the destruction of a queue pair waits for that. */
+/* Acknowledges each event at once, as destroying a queue pair waits for that. */
 static void look_for_events(mscclpp_transport_t *transport)
 {
     for (int i = 0; i < transport->rail_count; ++i) {
@@ -179,9 +179,8 @@ static void look_for_events(mscclpp_transport_t *transport)
 }
 
 /*
- * Whoever only waits has nothing under way whose end it would be told of, and so does not learn that the peer's process
- * is dead. A write of no
- * bytes is answered by the peer's HCA for as long as there is a queue pair.
+ * A rank that only waits has no requests under way, so no completion tells it that the peer's process is dead. The
+ * probe is a write of no bytes, which the peer's HCA answers as long as the queue pair exists.
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
@@ -203,8 +202,8 @@ static void probe_peers(mscclpp_transport_t *transport)
 }
 
 /*
- * Whether the HCA may have something to tell. A failure is reported even of what asked for no completion. A good-bye
- * comes on rail 0, and explains why the other rails fail.
+ * Whether the HCA may have something to report. It reports a failure even of requests that asked for no completion. A
+ * good-bye arrives on rail 0, and explains why the other rails fail.
  */
 static bool is_expected(const mscclpp_conn_t *conn, int rail)
 {

@@ -1,4 +1,4 @@
-/* Queue pairs: their making, the states that they go through, and their end. */
+/* Queue pairs: how they are made, their states, and their end. */
 #include "mca/common/transport/verbs/internal.h"
 
 #include <arpa/inet.h>
@@ -9,13 +9,13 @@
 
 #include "mca/common/base/process.h"
 
-#define INLINE_WANTED 128  /* bytes: what fits beside a header into two or three cache lines */
+#define INLINE_WANTED 128  /* bytes: what fits next to a header into two or three cache lines */
 #define MIN_DEPTH 16       /* work requests; the parameter verbs_queue_depth goes no lower either */
 #define MIN_RNR_TIMER 1    /* 0.01 ms: how long the peer waits after it found no receive request */
 #define PSN_MASK 0xffffffu /* packet sequence numbers have 24 bits */
 #define HOP_LIMIT 64
 
-/* Another one for each queue pair, so that packets of one that is gone are not taken for ours. */
+/* A different number for each queue pair, so that packets of an earlier one are not taken for ours. */
 static uint32_t new_psn(const void *object)
 {
     struct timespec now = {0, 0};
@@ -47,7 +47,7 @@ static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verb
     struct ibv_qp_init_attr attr;
     struct ibv_qp *made = NULL;
 
-    /* Devices differ in what they take inline; without it everything works as well. */
+    /* Devices differ in how much they take inline; everything also works without it. */
     for (uint32_t inline_bytes = INLINE_WANTED; made == NULL; inline_bytes /= 2) {
         memset(&attr, 0, sizeof(attr));
         attr.qp_type = IBV_QPT_RC;
@@ -68,8 +68,8 @@ static struct ibv_qp *create_inline(mscclpp_transport_t *transport, mscclpp_verb
 }
 
 /*
- * What a device says it holds may be counted in smaller units than work requests with their data: less depth works as
- * well, if more slowly.
+ * A device may count its limit in smaller units than work requests with their data. A smaller depth also works, only
+ * slower.
  */
 static struct ibv_qp *create(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
@@ -150,7 +150,7 @@ void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
     if (qp == NULL) {
         return;
     }
-    /* The library waits for no work request here, only for the HCA to let go of the queues. */
+    /* The library waits for no work request here, only for the HCA to release the queues. */
     if ((qp->qp != NULL && 0 != qp->conn->transport->ibv.destroy_qp(qp->qp)) ||
         (qp->cq != NULL && 0 != qp->conn->transport->ibv.destroy_cq(qp->cq))) {
         mscclpp_warn("%s: verbs: a queue pair to rank %d could not be taken down", qp->conn->transport->params.label,
@@ -176,7 +176,7 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
     address_p->grh_required = rail->grh_required;
 }
 
-/* In one InfiniBand subnet the LID says it all, unless a port of it wants more; RoCE has GIDs only. */
+/* Within one InfiniBand subnet the LID is enough, unless a port requires more; RoCE has GIDs only. */
 static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     union ibv_gid gid;
@@ -234,7 +234,7 @@ static int to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_addre
                                                   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* A pair of GIDs of different kinds would end in packets that nobody answers. */
+/* Packets between GIDs of different kinds would never be answered. */
 static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_verbs_rail_t *rail = qp->rail;
@@ -269,7 +269,7 @@ mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_
     if (MSCCLPP_OK != status) {
         return status;
     }
-    /* Before the peer can send: it may do so as soon as both sides are ready to receive. */
+    /* Posted before the peer can send, which it may do as soon as both sides are ready to receive. */
     if (qp == conn->qps[0]) {
         qp->receives =
             smaller(conn->atomic ? MSCCLPP_VERBS_CONTROL_RECEIVES : MSCCLPP_VERBS_RECEIVES, qp->rail->max_send);

@@ -42,7 +42,7 @@ struct ibv_send_wr *mscclpp_verbs_next(mscclpp_verbs_qp_t *qp)
         qp->list[qp->listed - 1].next = wr;
     }
     ++qp->listed;
-    /* Often enough that there is room again before the queue is full. */
+    /* Asks often enough that there is room again before the queue is full. */
     if (qp->posted - qp->signalled >= qp->depth / 4) {
         wr->send_flags = IBV_SEND_SIGNALED;
         qp->signalled = qp->posted;

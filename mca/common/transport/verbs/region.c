@@ -23,7 +23,7 @@ _Static_assert(sizeof(region_key_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a region's ke
 static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                      size_t length, int access)
 {
-    /* The older function refuses access flags that it does not know, though they are only hints. */
+    /* The older function refuses unknown access flags, even if they are only hints. */
     if (0 != (access & IBV_ACCESS_OPTIONAL_RANGE) && transport->ibv.reg_mr_iova2 != NULL) {
         return transport->ibv.reg_mr_iova2(rail->pd, address, length, (uintptr_t)address, (unsigned)access);
     }
@@ -78,7 +78,7 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
         dmabuf_error = errno;
     }
     if (mr == NULL && (!device || any || 0 == strcmp(way, "peermem"))) {
-        /* On device memory this asks for the kernel module that lends it to HCAs (nvidia_peermem). */
+        /* For device memory this needs the kernel module that gives it to HCAs (nvidia_peermem). */
         mr = register_plain(transport, rail, address, length, access);
         error = errno;
     }

@@ -1,7 +1,7 @@
 /*
- * Puts over several rails. Between rails nothing is ordered by itself, so a connection knows which bytes of the peer
- * are being written on rail 0, and which by stripes: a put into the same bytes on another rail waits, and a signal
- * waits for all stripes.
+ * Puts over several rails. Nothing orders one rail against another. So a connection records which bytes of the peer are
+ * being written on rail 0, and which by stripes. A put into the same bytes on another rail waits, and a signal waits
+ * for all stripes.
  */
 #include "mca/common/transport/verbs/internal.h"
 
@@ -47,7 +47,7 @@ static void renew_plain(mscclpp_conn_t *conn)
     }
 }
 
-/* Whether what was put on rail 0 into these bytes is still under way; asks for its completion then. */
+/* Whether a put on rail 0 into these bytes is still under way; if so, asks for its completion. */
 static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
 {
     renew_plain(conn);

@@ -19,7 +19,7 @@ static void verbs_destroy(mscclpp_transport_t *transport)
     }
 }
 
-/* Tried, since neither the runtime nor the HCA can tell beforehand. */
+/* Tries it, since neither the runtime nor the HCA can tell beforehand. */
 static bool can_register_device_memory(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -42,8 +42,8 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
 }
 
 /*
- * A page of its own: where the library protects registered memory from fork by keeping its pages from children, nothing
- * else may lie in them.
+ * Uses its own page: if the library protects registered memory from fork by hiding its pages from children, no other
+ * data may lie in them.
  */
 static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 {
@@ -105,14 +105,17 @@ static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, u
     }
     transport->params = *params;
     transport->patience = PATIENCE_SECONDS;
-    /* A way of registration that was asked for is one for device memory; the twin's stands for it then. */
+    /*
+     * A way of registration that the user names is one for device memory; the twin's device memory is then treated as
+     * such.
+     */
     transport->cpu_reads_all = params->gpu->twin && 0 == strcmp(registration, "auto");
     status = mscclpp_verbs_load(params->config->verbs_library, &transport->ibv);
     if (MSCCLPP_OK == status) {
         status = mscclpp_verbs_open_rails(transport);
     }
     if (MSCCLPP_OK == status) {
-        /* Tokens and adds are served by rail 0, which alone has to have atomics. */
+        /* Rail 0 serves tokens and adds, so only rail 0 needs atomics. */
         transport->atomic = 0 != strcmp(mode, "no_atomic") && transport->rails[0].atomics;
         if (!transport->atomic && 0 == strcmp(mode, "atomic")) {
             mscclpp_info("no verbs: verbs_mode is atomic, and %s has no atomics", transport->rails[0].name);
