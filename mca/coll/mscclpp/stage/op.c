@@ -1,7 +1,7 @@
 /*
- * Sums of small integers on the copies. Kernels let what overflows wrap around, and so do Open MPI's plain functions.
- * Its component op/avx lets elements of 8 and 16 bits saturate, but for the last ones, which fill no vector. The result
- * of a call is not to depend on what serves it.
+ * Sums of small integers on the copies. The result of a call must not depend on who serves it. In kernels and in Open
+ * MPI's plain functions a sum that overflows wraps around. In Open MPI's component op/avx elements of 8 and 16 bits
+ * saturate, except the last ones, which do not fill a vector.
  */
 #include "mca/coll/mscclpp/stage/stage.h"
 
