@@ -19,7 +19,7 @@
 /* Ranks that a message names. */
 #define SHOWN 8
 
-/* Time for the peers to say what they have found, before this rank ends the job. */
+/* Before this rank ends the job, peers have this time to print what they have found. */
 #define GRACE_SECONDS 1.0
 
 /* One call whose comparison is under way. */
@@ -281,7 +281,7 @@ static check_t *take_ended(mscclpp_status_t *status_p)
 {
     check_t **link, *check = NULL;
 
-    /* This callback may be below in the stack, and another thread does as well. */
+    /* Never waits for the lock: this callback may hold it further down the stack, or another thread does the work. */
     if (0 != pthread_mutex_trylock(&pending_lock)) {
         return NULL;
     }
@@ -325,7 +325,7 @@ static int progress(void)
     return ended;
 }
 
-/* Whether there are checks of this module, or, without one, of any. */
+/* True if there are pending comparisons of this module, or, for NULL, of any module. */
 static bool has_pending(const mca_coll_mscclpp_module_t *module)
 {
     bool has = false;
@@ -387,7 +387,7 @@ static bool waits(mca_coll_mscclpp_check_function_t function)
     return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first one that does not */
 }
 
-/* Who comes late to the call must not wait for those that have gone. */
+/* A rank that comes late to the call must not wait for ranks that have left it. */
 static void give_up(check_t *check, mscclpp_status_t status)
 {
     check->module->check_failed = true;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * MPI_SUM in all that Open MPI looks at, so that every component treats it as it treats the sum of a rank which passed
- * host memory to the same call.
+ * This operation looks like MPI_SUM in everything that Open MPI examines. Components then treat it as they treat the
+ * sum of a rank that passed host memory to the same call.
  */
 static struct ompi_op_t wrapping_sum;
 

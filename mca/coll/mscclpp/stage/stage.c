@@ -109,7 +109,7 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
         buffer->block_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX && buffer->block_size / SPARSE > buffer->plan.bytes;
     low = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
     status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
-    /* The peers are on their way into the call, so slow memory is better than none. */
+    /* The peers will be in the call, so slow memory is better than an error. */
     buffer->reserved = buffer->reserved || MSCCLPP_OK != status;
     if (buffer->reserved) {
         status = mca_coll_mscclpp_stage_reserve(&buffer->plan, low % ALIGNMENT, PLACES * ALIGNMENT, &buffer->room,
