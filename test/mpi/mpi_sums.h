@@ -28,7 +28,9 @@ void sum_start(sum_t *sum, MPI_Comm comm);
 void sum_init(sum_t *sum, MPI_Comm comm); /* as a persistent request */
 void sum_free(sum_t *sum);
 
-/* Compare the result of a sum that is over; _check also frees the sum, and _wait first waits for it. */
+/*
+ * Compare the result of a sum that is over. _check then frees the sum. _wait does the same, after waiting for the sum.
+ */
 void sum_compare(const sum_t *sum, const char *what);
 void sum_check(sum_t *sum, const char *what);
 void sum_wait(sum_t *sum, const char *what);
