@@ -186,7 +186,7 @@ int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
 /* Starts to copy to the device what the collective wrote. stage_copied tells when the copies have ended. */
 int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 
-/* Returns OMPI_SUCCESS with *done_p true once all copies have ended. Waits for that if `wait` is true. */
+/* Returns OMPI_SUCCESS with *done_p true once all copies have ended. If `wait` is false, never waits. */
 int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
 /*
