@@ -255,7 +255,7 @@ typedef struct {
     bool in_place;
 } bench_operation_t;
 
-/* Fills this rank's operands. Fills the rest of both buffers with a value that is never a right result. */
+/* Fills this rank's operands, and the rest of the receive buffer with a value that is never a right result. */
 bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed);
 
 /*
