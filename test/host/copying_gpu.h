@@ -1,6 +1,7 @@
 /*
- * A GPU runtime for tests: the host twin's memory, and streams that only copy, each with a thread of its own and some
- * time behind. Copies of an aligned word are atomic and come last, as copy engines have it. It runs no kernels.
+ * A GPU runtime for tests. It has the host twin's memory, and streams that only copy. Each stream has its own thread
+ * and runs with some delay. As with copy engines, copies of an aligned word are atomic and come last. It runs no
+ * kernels.
  */
 #ifndef TEST_HOST_COPYING_GPU_H
 #define TEST_HOST_COPYING_GPU_H

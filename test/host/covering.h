@@ -1,7 +1,7 @@
 /*
- * Covering of pairs: of several dimensions with a few values each, as few rows as any greedy choice finds such that
- * each two values of two dimensions meet in some row. Faults that two values bring about together are found so, with a
- * small part of the whole product.
+ * Pairwise covering of several dimensions with a few values each. A greedy choice finds few rows such that any two
+ * values of two dimensions occur together in some row. This finds faults that two values cause together, with a small
+ * part of all combinations.
  */
 #ifndef TEST_HOST_COVERING_H
 #define TEST_HOST_COVERING_H
@@ -16,8 +16,8 @@ typedef struct {
     int values[COVERING_DIMS]; /* of each dimension: 0 to one less than this */
 
     /*
-     * Makes a row that can be of one that cannot, deterministically: a value of -1 says that the dimension has no part
-     * in the row.
+     * Turns an impossible row into a possible one, deterministically. A value of -1 means that the dimension has no
+     * part in the row.
      */
     void (*settle)(const void *context, int *row);
     const void *context;

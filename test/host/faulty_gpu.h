@@ -1,6 +1,6 @@
 /*
- * The host twin's runtime with faults: on the thread that asks for it, the nth call of one function fails as a broken
- * driver would. It also counts what is held, so that a test sees what an error path forgets.
+ * The host twin's runtime with faults. On the thread that asks for it, the nth call of one function fails as with a
+ * broken driver. The runtime also counts resources that are held, so that a test sees what an error path leaks.
  */
 #ifndef TEST_HOST_FAULTY_GPU_H
 #define TEST_HOST_FAULTY_GPU_H

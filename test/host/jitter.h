@@ -1,7 +1,7 @@
 /*
- * Delays at random moments. Everything that waits, in the twin's kernels and on the host, gives its processor away by
- * sched_yield; the tests have one of their own, which sometimes sleeps, so that threads fall behind one another in
- * ways that an idle machine never shows.
+ * Delays at random moments. All waiting code, in the twin's kernels and on the host, calls sched_yield. The tests
+ * replace that function by one that sometimes sleeps, so that threads fall behind each other in ways that an idle
+ * machine never shows.
  */
 #ifndef TEST_HOST_JITTER_H
 #define TEST_HOST_JITTER_H

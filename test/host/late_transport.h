@@ -1,6 +1,6 @@
 /*
- * A transport for tests, over shm, that is late: what is begun lies in a queue of few places and is done a little at a
- * time by progress. Whoever takes IN_PROGRESS for done, or a flush for ended when it has begun, is found out.
+ * A slow transport for tests, over shm. Operations wait in a short queue, and progress executes a few at a time. This
+ * exposes code that takes IN_PROGRESS for done, or a flush that has begun for one that has ended.
  */
 #ifndef TEST_HOST_LATE_TRANSPORT_H
 #define TEST_HOST_LATE_TRANSPORT_H
@@ -9,7 +9,7 @@
 
 extern const mscclpp_transport_ops_t late_transport;
 
-/* Nothing that a connection has begun is done until it is let go, and soon it has no room. Any thread. */
+/* While a connection is held, none of its operations is executed, and its queue soon fills up. Any thread. */
 void late_hold(mscclpp_conn_t *conn, bool hold);
 
 /* Operations that a connection has begun so far. */

@@ -1,7 +1,7 @@
 /*
- * One end of a pair of transport instances, ranks 0 and 1: in a thread or in a process of its own, with a socket to the
- * other end. Whoever waits keeps its transport moving meanwhile. What a test cannot do without ends the process with
- * one line if it fails, the two ends' deadline included.
+ * One end of a pair of transport instances, ranks 0 and 1. It runs in its own thread or process, with a socket to the
+ * other end. Functions that wait make progress on the transport meanwhile. If something that a test needs fails, or a
+ * deadline passes, the process prints one line and ends.
  */
 #ifndef TEST_HOST_TRANSPORT_END_H
 #define TEST_HOST_TRANSPORT_END_H

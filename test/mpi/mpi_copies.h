@@ -1,7 +1,7 @@
 /*
- * What a CUDA application copies and sets without naming a stream: cudaMemcpy, cudaMemset and their like, which may
- * return before they have read what is on the device, or written it. Each ends the program if the driver refuses it.
- * After mt_init.
+ * Copies and sets without a stream, as a CUDA application makes them: cudaMemcpy, cudaMemset and similar functions.
+ * These may return before they have read or written device memory. Each ends the program if the driver refuses it. Call
+ * mt_init first.
  */
 #ifndef TEST_MPI_MPI_COPIES_H
 #define TEST_MPI_MPI_COPIES_H

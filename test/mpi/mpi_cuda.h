@@ -1,6 +1,6 @@
 /*
- * What a CUDA application does between its MPI calls and may have to wait for running kernels in. Each ends the program
- * if the driver refuses it. Only with MSCCLPP_TEST_DEVICE=cuda, after mt_init.
+ * CUDA calls that an application makes between its MPI calls, and that may wait for running kernels. Each ends the
+ * program if the driver refuses it. Only with MSCCLPP_TEST_DEVICE=cuda, after mt_init.
  */
 #ifndef TEST_MPI_MPI_CUDA_H
 #define TEST_MPI_MPI_CUDA_H

@@ -1,4 +1,4 @@
-/* Sums under way, for tests of nonblocking and persistent calls, and who has served them. */
+/* Sums in progress, for tests of nonblocking and persistent calls, and counts of who served them. */
 #ifndef TEST_MPI_MPI_SUMS_H
 #define TEST_MPI_MPI_SUMS_H
 
@@ -13,7 +13,7 @@
 
 typedef struct {
     int count;
-    int call; /* what its operands are told from those of others by */
+    int call; /* makes its operands differ from those of other calls */
     mt_buffer_t send;
     mt_buffer_t recv;
     MPI_Request request;
@@ -28,7 +28,9 @@ void sum_start(sum_t *sum, MPI_Comm comm);
 void sum_init(sum_t *sum, MPI_Comm comm); /* as a persistent request */
 void sum_free(sum_t *sum);
 
-/* Looks at the result of one that is over; frees it, too; waits for it before. */
+/*
+ * Compare the result of a sum that is over. _check then frees the sum. _wait does the same, after waiting for the sum.
+ */
 void sum_compare(const sum_t *sum, const char *what);
 void sum_check(sum_t *sum, const char *what);
 void sum_wait(sum_t *sum, const char *what);

@@ -87,10 +87,10 @@ bool mt_buffer_try_get(const mt_buffer_t *buffer, void *to, size_t size);
 void *mt_host_alloc(size_t size);
 
 /*
- * How many all-reduce calls of this process the component's kernels have served, how many of those a lingering kernel
- * without a launch, and how many calls of any collective it has staged, since mt_init. Without these counters a test
- * would pass when the component declines everything, so their absence fails the test. `comm`, the communicator of the
- * calls, is not looked at: the counters are the process'.
+ * Counters of this process since mt_init: all-reduce calls served by kernels, calls of any collective that were staged,
+ * and all-reduce calls served by a lingering kernel without a launch. Without these counters a test would pass when the
+ * component declines everything, so the test fails if they are missing. `comm` is the communicator of the calls, and is
+ * ignored, as the counters are for the whole process.
  */
 uint64_t mt_served(MPI_Comm comm);
 uint64_t mt_staged(MPI_Comm comm);

@@ -1,6 +1,6 @@
 /*
- * What a collective means, for test_stage: where each rank's data lies in its buffers, and what it has to find there
- * afterwards. Data is integers that depend on who sends them to whom, so the ranks need not talk to know them.
+ * The meaning of each collective, for test_stage: where a rank's data lies in its buffers, and what they have to hold
+ * after the call. Data are integers that depend on sender and receiver, so ranks know them without communication.
  */
 #ifndef TEST_MPI_STAGE_MODEL_H
 #define TEST_MPI_STAGE_MODEL_H

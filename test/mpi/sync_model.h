@@ -1,6 +1,6 @@
 /*
- * The rounds of test_sync_copies: which collective is called and who has to serve it, what is done before the call, and
- * what every buffer holds then and afterwards. Contents depend on the round and on the rank alone.
+ * The rounds of test_sync_copies. A round says which collective is called, who has to serve it, what is done before the
+ * call, and what every buffer holds before and after it. Contents depend only on the round and the rank.
  */
 #ifndef TEST_MPI_SYNC_MODEL_H
 #define TEST_MPI_SYNC_MODEL_H

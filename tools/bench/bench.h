@@ -1,6 +1,6 @@
 /*
- * What the files of mscclpp_bench offer one another. The program measures the component from the outside: it calls
- * MPI's collectives, or the host library, and never exchanges its own bookkeeping through the path under test.
+ * Functions and types that the files of mscclpp_bench share. The program measures the component from outside: it calls
+ * MPI's collectives, or the host library. It never sends its own data through the path under test.
  */
 #ifndef TOOLS_BENCH_BENCH_H
 #define TOOLS_BENCH_BENCH_H
@@ -61,8 +61,8 @@ void bench_type_encode(const bench_type_t *type, long value, void *element);
 extern const char bench_program[];
 
 /*
- * Values of options. False after one line, printed by one rank, that names the option, the value and what is allowed;
- * the result is written on success only. Sizes take a suffix k, m or g; choices are separated by "|".
+ * Parse the values of options. On failure one rank prints a line with the option, the value and what is allowed, and
+ * the functions return false without writing the result. Sizes take a suffix k, m or g. `choices` are separated by "|".
  */
 bool bench_parse_size(const char *option, const char *text, size_t *size_p);
 bool bench_parse_int(const char *option, const char *text, int min, int max, int *value_p);
@@ -72,17 +72,17 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
 /* Prints that line, and returns false. */
 bool bench_refuse(const char *option, const char *value, const char *allowed);
 
-/* The same for an option that getopt_long refuses with "?" or ":" as its result, by its name. */
+/* The same for an option that getopt_long refused with the result "?" or ":". */
 struct option;
 bool bench_refuse_option(int result, char *const *argv, const struct option *table);
 
-/* True on the one rank that speaks for all before MPI_Init. */
+/* True on the one rank that prints for all ranks before MPI_Init. */
 bool bench_speaks(void);
 
-/* The exit status of a run that ends with `status`: never 0 if standard output got lost, of which a line is printed. */
+/* The exit status of a run that ends with `status`. If standard output was lost, prints a line and never returns 0. */
 int bench_end(int status);
 
-/* The exit status of a run that ends before MPI_Init: of one that failed, once that rank has had time to speak. */
+/* The exit status of a run that ends before MPI_Init. On failure first gives the rank that prints time to do so. */
 int bench_leave(int status);
 
 /* Options */
@@ -116,8 +116,8 @@ typedef enum {
 typedef struct {
     bool given;
     bench_kernel_kind_t kind;
-    double microseconds; /* that each takes */
-    int calls;           /* for each turn of kernels */
+    double microseconds; /* duration of each kernel */
+    int calls;           /* in each turn of kernels */
     int ahead;           /* kernels queued before the calls; 0: one after them */
     int matrix;          /* rows of a product's matrices, chosen at the start */
 } bench_between_t;
@@ -149,15 +149,15 @@ typedef struct {
     int rounds;
     const char *transport; /* of port channels; "all" */
     int window;            /* puts before a flush */
-    bool nccl_spin;        /* NCCL's end is polled for and not waited for in cudaStreamSynchronize */
+    bool nccl_spin;        /* poll for the end of NCCL's calls, instead of cudaStreamSynchronize */
     const char *nccl_library;
     const char *json;   /* file, or NULL */
     const char *device; /* "auto", "cuda" or "host" */
 } bench_options_t;
 
 /*
- * True with the options. False if the program is to end with *status_p: after --help, --version, or a bad option of
- * which one line was printed. Called before MPI_Init.
+ * Parses the command line, before MPI_Init. False if the program has to end with *status_p: after --help, --version, or
+ * a bad option, for which one line has been printed.
  */
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p);
 const char *bench_mode_name(bench_mode_t mode);
@@ -181,22 +181,22 @@ typedef struct {
     int size;
     int nodes;
     const mscclpp_gpu_ops_t *gpu;
-    bool on_twin; /* the twin */
+    bool on_twin; /* runs on the host twin */
     int device;
     bool shared_gpu; /* some GPU serves several ranks */
     double init;     /* seconds that MPI_Init took */
     bench_place_t *places;
     mscclpp_config_t config; /* for the host library's own calls: the component's parameters */
-    mscclpp_rules_t *rules;  /* those of the parameter; NULL: none */
+    mscclpp_rules_t *rules;  /* set by the parameter; NULL: none */
     mscclpp_gpu_stream_t *stream;
     void *native_stream;  /* the same stream as CUDA knows it; NULL on the twin */
     mscclpp_team_t *team; /* NULL until bench_library_open */
 } bench_env_t;
 
-/* Chooses the runtime, and before MPI_Init the component's, too. False after one printed line. */
+/* Chooses the GPU runtime; before MPI_Init also that of the component. On failure prints one line and returns false. */
 bool bench_env_choose_device(bench_env_t *env, const char *device);
 
-/* Bytes of the largest message where none is given: what the device takes in a short while, and not below `min`. */
+/* The default size of the largest message: what the device can handle in a short time, but at least `min`. */
 size_t bench_env_largest(const bench_env_t *env, size_t min);
 
 /* After MPI_Init. On failure all ranks return false and rank 0 has printed one line. */
@@ -204,8 +204,8 @@ bool bench_env_open(bench_env_t *env);
 void bench_env_close(bench_env_t *env);
 
 /*
- * Exchanges among the ranks by point-to-point messages: measuring must neither disturb nor depend on the collectives
- * under test, which on the twin would serve these host buffers as well.
+ * Exchanges among the ranks, by point-to-point messages. The measurement must not depend on the collectives under test
+ * or disturb them, and on the twin these would serve the program's own host buffers, too.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length);
 void bench_broadcast(MPI_Comm comm, void *data, size_t length); /* from rank 0 */
@@ -214,7 +214,7 @@ uint64_t bench_sum(MPI_Comm comm, uint64_t value);
 bool bench_all(MPI_Comm comm, bool value);
 mscclpp_oob_t bench_oob(MPI_Comm *comm);
 
-/* What is known of the component from outside, through MPI's tool interface. */
+/* The component's state, as read through MPI's tool interface. */
 typedef struct {
     bool loaded;   /* its parameters are registered */
     bool disabled; /* by enable or priority */
@@ -240,12 +240,12 @@ typedef struct {
     char *expected; /* one period of the result */
 } bench_buffers_t;
 
-/* `stack`: both buffers, of 64 KiB each, for the memory of that kind. */
+/* `stack`: memory for both buffers, of 64 KiB each, used for BENCH_MEMORY_STACK. */
 bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity, bench_memory_t memory,
                         char *stack);
 void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env);
 
-/* One call. `send` and `recv` are this rank's two buffers, of which in place, and in a broadcast, `recv` is used. */
+/* One call. `send` and `recv` are this rank's two buffers. In place, and in a broadcast, only `recv` is used. */
 typedef struct {
     char *send;
     char *recv;
@@ -255,12 +255,12 @@ typedef struct {
     bool in_place;
 } bench_operation_t;
 
-/* Fills the operands of this rank, and the other buffer, or what is left of it, with a value that cannot be right. */
+/* Fills this rank's operands, and the rest of the receive buffer with a value that is never a right result. */
 bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed);
 
 /*
- * How many elements of the whole result buffer differ from the exact ones, on this rank. `strict`: those that the
- * collective must not touch count, too.
+ * Counts the elements of this rank's result buffer that differ from the exact ones. `strict`: also counts changed
+ * elements that the collective must not touch.
  */
 bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                           int seed, bool strict, uint64_t *wrong_p);
@@ -268,11 +268,11 @@ bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, cons
 /* What a contender can do with a call. */
 typedef enum {
     BENCH_SERVES_NOT,
-    BENCH_SERVES_TIME, /* it takes a time that says something, and leaves another result */
+    BENCH_SERVES_TIME, /* its time can be compared, but its result is another one */
     BENCH_SERVES
 } bench_serves_t;
 
-/* One way to serve a collective. Functions print their cause and return false on failure. */
+/* One way to serve a collective. On failure the functions print the cause and return false. */
 typedef struct bench_contender {
     const char *name;
     bench_env_t *env;
@@ -280,11 +280,11 @@ typedef struct bench_contender {
     bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL if each call does */
     /* NULL: all of them. Equal on all ranks. */
     bench_serves_t (*serves)(const struct bench_contender *contender, const bench_coll_t *coll, bool in_place);
-    mscclpp_team_t *team; /* of the host library, which serves it; NULL: others */
-    bool waits;           /* NCCL and others in a stream: each call waits for its end */
+    mscclpp_team_t *team; /* the host library's team that serves the calls; NULL: others serve */
+    bool waits;           /* for NCCL and others in a stream: each call waits for its end */
     bool spins;
     char *staging[2];              /* staged: pinned host memory */
-    struct bench_contender *calls; /* a loop with kernels: whose calls it makes; NULL: none */
+    struct bench_contender *calls; /* for a loop with kernels: the contender that it calls; NULL: none */
 } bench_contender_t;
 
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
@@ -320,13 +320,13 @@ void bench_staged_close(bench_contender_t *contender);
 bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p);
 void bench_launched_close(bench_contender_t *contender);
 
-/* Plain copies of what moves, into the peers' buffers where these can be mapped. All ranks return the same. */
+/* Plain copies of the same bytes, into the peers' buffers if these can be mapped. All ranks return the same. */
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p);
 void bench_copies_close(void);
-/* In a few words, where they go. */
+/* Says in a few words where the copies go. */
 const char *bench_copies_describe(void);
 
-/* One kernel for each GPU. `colls`: what is to be measured, by which it knows its largest traffic. */
+/* One plain kernel for each GPU. The options tell the largest traffic that it has to make. */
 bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p);
 void bench_plain_close(bench_env_t *env);
 
@@ -339,10 +339,10 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
 bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream);
 void bench_between_close(void);
 
-/* The loop of kernels and these calls; NULL: of kernels alone. */
+/* The loop of kernels and of `calls`; NULL: of kernels alone. */
 bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls);
 
-/* One row of the table: times in seconds a call, each the maximum over the ranks of their averages. */
+/* One row of the table. Times are seconds a call: each rank's average, and of these the maximum over the ranks. */
 #define BENCH_MAX_ROUNDS 101
 
 typedef struct {
@@ -373,23 +373,23 @@ typedef struct {
 
 double bench_times_median(const bench_times_t *times);
 
-/* What a call adds to the loop: of each round the difference to another one, which may have no rounds. */
+/* What a call adds to the loop: for each round, `with` minus `without`, which may have no rounds. */
 bench_times_t bench_between_added(const bench_between_t *between, const bench_times_t *with,
                                   const bench_times_t *without);
 
-/* The parts of a measurement. Those that return a bool print their cause and return false on failure. */
+/* The parts of a measurement. On failure those that return a bool print the cause and return false. */
 
-/* A round that lasts this long averages over enough calls, but has so many of them at least. */
+/* A round of this length averages over enough calls. It has at least BENCH_MIN_ITERATIONS calls. */
 #define BENCH_ROUND_SECONDS 0.02
 #define BENCH_MIN_ITERATIONS 5
 
 double bench_now(void); /* seconds of a clock that only goes forward */
 
-/* How many calls a round should have if one takes so long. */
+/* How many calls a round should have if one call takes `seconds`. */
 int bench_iterations(double seconds);
 bool bench_repeat(bench_contender_t *contender, const bench_operation_t *operation, int calls);
 
-/* Seconds a call, the slowest rank's. */
+/* Yields the seconds a call of the slowest rank. */
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p);
 
@@ -397,7 +397,9 @@ bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const benc
 bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
                  const bench_operation_t *operation, bool strict, uint64_t *wrong_p);
 
-/* Measures ours, and in alternating rounds the rival, if there is one, and the loop without calls, if it is asked for.
+/*
+ * Measures `ours`. Rounds alternate with those of the rival, if there is one, and of the loop without calls, if the
+ * options ask for it.
  */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p);
@@ -425,7 +427,7 @@ typedef struct {
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
 void bench_report_places(const bench_env_t *env);
 void bench_report_header(const bench_report_t *report);
-/* Of the collective: what a size is, and the columns. `rival`: NULL if there is none. */
+/* Begins a collective's table: prints what a size means, and the columns. `rival`: NULL if there is none. */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival);
 void bench_report_row(bench_report_t *report, const bench_row_t *row);
 /* Parts of the JSON file, which is open. */

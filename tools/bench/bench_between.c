@@ -1,6 +1,6 @@
 /*
- * Calls as an application makes them, between kernels of its own. A loop of calls and kernels is a contender like the
- * calls alone, and so is the same loop without the calls; what their times differ by is what the calls add.
+ * Calls between kernels, as an application makes them. A loop of calls and kernels is a contender, and so is the same
+ * loop without the calls. The difference of their times is what the calls add.
  */
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_kernel.h"

@@ -19,9 +19,9 @@
 #define LARGE ((size_t)256 << 20)
 
 /*
- * The operand of a rank at an index. Sums stay within what the type holds exactly; in a product none, one or two
- * neighbouring ranks have the factor 2 and the others 1. What only moves differs from rank to rank at nearly every
- * index, however little the type holds.
+ * The operand of a rank at an index. The type holds all sums exactly. In a product none, one or two neighbouring ranks
+ * have the factor 2, and the others have 1. Data that only moves differs between ranks at nearly every index, however
+ * small the type is.
  */
 static long operand(const bench_operation_t *operation, int rank, size_t index, int seed)
 {

@@ -1,6 +1,6 @@
 /*
- * The collectives that mscclpp_bench measures: what each is called, which blocks of a whole buffer go where, and what
- * has to arrive. A size is that of the whole buffer, the largest that a rank has: n blocks where there are any.
+ * The collectives that mscclpp_bench measures: their names, which blocks of a buffer go where, and what has to arrive.
+ * A size always means the whole buffer, the largest that a rank has. If the collective has blocks, that is n blocks.
  */
 #ifndef TOOLS_BENCH_BENCH_COLL_H
 #define TOOLS_BENCH_BENCH_COLL_H
@@ -32,7 +32,7 @@ typedef struct {
     bool rooted;
     bool varied;   /* blocks of unequal sizes */
     bool in_place; /* MPI knows it in place and out of place; else there is one buffer */
-    double bus;    /* busbw is algbw times this of (n - 1) / n; 0: algbw itself */
+    double bus;    /* busbw is algbw times this times (n - 1) / n; 0: busbw equals algbw */
 } bench_coll_t;
 
 extern const bench_coll_t bench_colls[]; /* all-reduce first */
@@ -40,10 +40,10 @@ extern const int bench_coll_count;
 
 #define BENCH_MAX_COLLS 16
 
-/* What busbw is algbw times. */
+/* The factor between algbw and busbw. */
 double bench_coll_bus_factor(const bench_coll_t *coll, int size);
 
-/* How the whole is shared out where blocks are unequal: in the proportions 1, 2, 3, 1, 2, 3 and so on. */
+/* The weight of a block where blocks are unequal: 1, 2, 3, 1, 2, 3 and so on. */
 int bench_coll_weight(int index);
 
 /* Which elements of the whole belong to whom, seen from one rank. */
@@ -53,17 +53,17 @@ typedef struct {
     int size;
     int root;
     size_t count; /* elements of the whole */
-    /* What MPI takes where blocks are unequal: those that this rank has, or gets; else NULL. */
+    /* MPI's arguments for unequal blocks, those that this rank has or gets; NULL if blocks are equal. */
     int *counts;
     int *firsts;
     int *bytes; /* where they begin, in bytes */
     MPI_Datatype *types;
 } bench_layout_t;
 
-/* Elements of a whole of so many bytes: a multiple of n where blocks are equal. 0: too few for this collective. */
+/* Elements of a whole buffer of `bytes`; a multiple of n if blocks are equal. 0: too few for this collective. */
 size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size);
 
-/* All-reduce, which has nothing to be closed. */
+/* The layout of an all-reduce. It need not be closed. */
 bench_layout_t bench_layout_allreduce(int rank, int size, size_t count);
 
 /* False after one line without memory. */
@@ -71,10 +71,10 @@ bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int ran
                        MPI_Datatype type, size_t type_size);
 void bench_layout_close(bench_layout_t *layout);
 
-/* True if MPI's ints hold all that it is given. */
+/* True if all counts and displacements fit into MPI's ints. */
 bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size);
 
-/* Elements of block `index` of the buffer of rank `owner`, and where it begins. Of collectives with blocks. */
+/* The size of block `index` of rank `owner`'s buffer, and where it begins, in elements. For collectives with blocks. */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index);
 size_t bench_layout_first(const bench_layout_t *layout, int owner, int index);
 
@@ -85,10 +85,10 @@ typedef struct {
     size_t count;
 } bench_piece_t;
 
-/* Where this rank's operands lie, from the first one on; none: count is 0. */
+/* Where this rank's operands lie. If it has none, count is 0. */
 bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place);
 
-/* `count` elements of the result: what ranks `low` to `high` - 1 have from their operand `from` on, combined. */
+/* `count` elements of the result: the operands of ranks `low` to `high` - 1, from index `from` on, combined. */
 typedef struct {
     size_t first;
     size_t count;
@@ -101,10 +101,10 @@ typedef struct {
 int bench_layout_segments(const bench_layout_t *layout, bool in_place);
 bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index);
 
-/* True if what lies behind the result has to stay as it was. */
+/* True if the elements behind the result must not change. */
 bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place);
 
-/* Elements that `rank` has to read and to write in memory at least. */
+/* The fewest elements that `rank` has to read from memory, and to write. */
 void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place, size_t *reads_p, size_t *writes_p);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the component says of itself, through MPI's tool interface: whether its parameters exist, and its counters
- * coll_mscclpp_served and coll_mscclpp_staged. Without the component none of them does, and nothing here fails.
+ * Reads the component's state through MPI's tool interface: whether its parameters exist, and its counters
+ * coll_mscclpp_served and coll_mscclpp_staged. Without the component none of these exist, and nothing here fails.
  */
 #include "tools/bench/bench.h"
 

@@ -1,7 +1,8 @@
 /*
- * What a collective that only moves comes to without any protocol: each rank copies the same bytes, by copies of the
- * runtime in one stream, and waits for its own. Blocks that a rank has for others go to their buffers; a root's data
- * are fetched by those that get them. Where a peer's buffers cannot be mapped, all copies are within the rank's own.
+ * A collective that only moves data, without any protocol. Each rank copies the same bytes, by copies of the GPU
+ * runtime in one stream, and waits for its own copies. A rank copies its blocks for others into their buffers. A root's
+ * data are fetched by the ranks that receive them. If a peer's buffers cannot be mapped, all copies stay within the
+ * rank's own.
  */
 #include "tools/bench/bench.h"
 

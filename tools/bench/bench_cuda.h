@@ -1,7 +1,7 @@
 /*
- * What a CUDA application does for itself and the host library does not do for it: it chooses the thread's current
- * device, creates streams, and allocates memory of every kind. Each function prints one line and returns false when it
- * fails. For test programs; the driver is opened at run time, so that they start on a machine without one.
+ * What a CUDA application does and the host library does not: choose the thread's current device, create streams, and
+ * allocate memory of every kind. On failure each function prints one line and returns false. For test programs. The
+ * driver is opened at run time, so that they start on a machine without one.
  */
 #ifndef TOOLS_BENCH_BENCH_CUDA_H
 #define TOOLS_BENCH_BENCH_CUDA_H

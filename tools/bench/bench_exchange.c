@@ -7,8 +7,8 @@
 enum { TAG_GATHER = 1, TAG_RESULT = 2, TAG_BROADCAST = 3 };
 
 /*
- * Linear through rank 0: a few dozen ranks, and never within a timed part. All lengths of the program and of the
- * library's set-up fit MPI's int.
+ * All exchanges go through rank 0, one rank after the other. This is good enough for a few dozen ranks, outside the
+ * timed parts. All lengths of the program and of the library's set-up fit into MPI's int.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length)
 {

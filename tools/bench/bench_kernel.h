@@ -16,7 +16,7 @@ typedef enum {
     BENCH_KERNEL_GEMM   /* a product of square matrices by cuBLAS */
 } bench_kernel_kind_t;
 
-/* Prepares a kernel that spins for so long, for a stream of the current context. */
+/* Prepares a kernel that spins for `microseconds` in a stream of the current context. */
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream);
 bool bench_kernel_launch(void);
 void bench_kernel_close(void);
@@ -24,7 +24,7 @@ void bench_kernel_close(void);
 /* Loads cuBLAS; `speaks`: prints the line if there is none. */
 bool bench_gemm_load(bool speaks);
 
-/* Finds the size whose product takes about so long. */
+/* Finds the matrix size whose product takes about `microseconds`. */
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p);
 bool bench_gemm_open(int size, void *stream);
 bool bench_gemm_launch(void);

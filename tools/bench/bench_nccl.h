@@ -1,4 +1,4 @@
-/* Collectives by NCCL's functions, which bench_nccl.c finds. Those that NCCL has none for are made of sends. */
+/* Collectives by NCCL's functions, which bench_nccl.c finds. Collectives that NCCL lacks are built from its sends. */
 #ifndef TOOLS_BENCH_BENCH_NCCL_H
 #define TOOLS_BENCH_BENCH_NCCL_H
 

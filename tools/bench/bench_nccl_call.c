@@ -1,6 +1,6 @@
 /*
- * Which of NCCL's functions serve a collective: one of the same meaning where there is one, a reduction to each rank
- * for unequal blocks, and else a group of sends and receives.
+ * Chooses NCCL's functions for a collective: the function with the same meaning if there is one, a reduction to each
+ * rank for unequal blocks, and otherwise a group of sends and receives.
  */
 #include "tools/bench/bench_nccl.h"
 

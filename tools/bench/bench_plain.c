@@ -1,6 +1,6 @@
 /*
- * One kernel that reads and writes as many bytes as the ranks of its GPU must for a call, and does nothing else: the
- * first of these ranks launches it, the others do nothing. On the twin that rank's thread reads and writes.
+ * One kernel that only reads and writes as many bytes as the ranks of its GPU must for a call. The first of these ranks
+ * launches the kernel, and the others do nothing. On the twin the thread of that rank reads and writes.
  */
 #include "tools/bench/bench.h"
 
@@ -26,9 +26,9 @@ typedef int (*cu_launch_fn_t)(void *function, unsigned grid_x, unsigned grid_y, 
                               void **extra);
 
 /*
- * Units are shared out among all threads, four loads of each in a row before what it does with them. As many units as
- * are both read and written are copied. What is read beyond is folded into a register, which is stored only if it is
- * a value that the zeroed memory cannot yield; what is written beyond is written with zeros.
+ * All threads share the units. Each thread issues four loads in a row before it uses the values. Units that are both
+ * read and written are copied. Further units that are only read are folded into a register; it is stored only if it has
+ * a value that the zeroed memory cannot yield. Further units that are only written get zeros.
  */
 static const char image[] =
     ".version 6.0\n"

@@ -1,6 +1,6 @@
 /*
- * Port channels between ranks in pairs (0 and 1, 2 and 3, ...), of one transport at a time. A rank without a partner
- * takes part in what is collective and does nothing else.
+ * Measures port channels between pairs of ranks (0 and 1, 2 and 3, ...), one transport at a time. A rank without a
+ * partner only takes part in collective functions.
  */
 #ifndef TOOLS_BENCH_BENCH_PORT_H
 #define TOOLS_BENCH_BENCH_PORT_H
@@ -15,7 +15,7 @@
 
 #define BENCH_PAIR_REASON 256
 
-/* Bytes of the pinned memory that contents go through. */
+/* Bytes of the pinned memory through which contents are written and read. */
 #define BENCH_PAIR_STAGING ((size_t)4 << 20)
 
 /* One rank's end of a pair. */
@@ -31,15 +31,15 @@ typedef struct {
     mscclpp_dev_port_channel_t channel;
     uint64_t *tokens; /* one */
     bool tokens_on_host;
-    mscclpp_shmseg_t *tokens_segment; /* that they are; NULL: not shared */
-    mscclpp_shmseg_t *memory_segment; /* likewise */
+    mscclpp_shmseg_t *tokens_segment; /* shared memory of the tokens; NULL: not shared */
+    mscclpp_shmseg_t *memory_segment; /* the same for `memory` */
     uint64_t *expected;
     mscclpp_dev_state_t *state;
     mscclpp_dev_mailbox_t *mailbox;
     mscclpp_dev_mailbox_t *device_mailbox;
     uint64_t *elapsed_ns;
     uint64_t *device_elapsed_ns;
-    char *memory; /* what is put lies at 0, what comes at `target` */
+    char *memory; /* outgoing data at 0, incoming data at `target` */
     size_t target;
     size_t size;
     char *staging; /* pinned, BENCH_PAIR_STAGING bytes */
@@ -48,23 +48,23 @@ typedef struct {
 } bench_pair_t;
 
 /*
- * Messages of up to `capacity` bytes. All ranks return the same; if false, `reason` on rank 0 tells why the transport
- * cannot be used, and nothing is left.
+ * Opens a pair for messages of up to `capacity` bytes. All ranks return the same. If false, `reason` on rank 0 says why
+ * the transport cannot be used, and there is nothing to close.
  */
 bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transport_ops_t *ops, size_t capacity,
                      char reason[BENCH_PAIR_REASON]);
 void bench_pair_close(bench_pair_t *pair);
 
-/* A kernel in the role MSCCLPP_DEV_PAIR_...; *seconds_p is the time of a round. One line on failure. */
+/* Runs a kernel in the role MSCCLPP_DEV_PAIR_... and yields the time of a round. Prints one line on failure. */
 bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts, double *seconds_p);
 
 /* Rounds of `copies` plain copies of the GPU runtime to the peer, each round with one wait at its end. */
 bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, double *seconds_p);
 
-/* Fills what will be put, and clears what will come. */
+/* Fills the outgoing data and clears the incoming data. */
 bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed);
 
-/* Bytes of what came that are wrong, those behind it included. */
+/* Counts the wrong bytes of the incoming data, guard bytes behind it included. */
 bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wrong_p);
 
 /* What one transport did with messages of one size. */
@@ -80,7 +80,7 @@ typedef enum {
 typedef struct {
     const char *transport;
     size_t bytes;
-    int puts; /* of a round of all kinds but the first */
+    int puts; /* in a round, for all kinds but the first */
     int rounds[BENCH_PORT_KINDS];
     bench_times_t times[BENCH_PORT_KINDS]; /* of a round, in seconds; without copies to memory that is not mapped */
     uint64_t wrong;
@@ -89,7 +89,8 @@ typedef struct {
 /* Bytes a second, of both directions together. */
 double bench_port_rate(const bench_port_row_t *row, bench_port_kind_t kind);
 
-/* Measures the transports that the options name. False after a wrong result or a failure of which a line was printed.
+/*
+ * Measures the transports that the options name. False after a wrong result or a failure of which a line was printed.
  */
 bool bench_port_measure(bench_env_t *env, const bench_options_t *options);
 

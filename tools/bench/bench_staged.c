@@ -1,6 +1,6 @@
 /*
- * What an application does without the component: copies its operands to pinned host memory, lets MPI work on them
- * there, and copies the result back.
+ * Does what an application has to do without the component: it copies its operands to pinned host memory, calls MPI on
+ * the copies, and copies the result back.
  */
 #include "tools/bench/bench.h"
 

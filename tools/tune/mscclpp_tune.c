@@ -1,6 +1,6 @@
 /*
  * mscclpp_tune: measures every algorithm on the ranks of one node and writes rules that choose the fastest one. See
- * --help. One team for each algorithm, which its parameter forces, and all of them take turns in every round.
+ * --help. Each algorithm has its own team, whose parameter forces it. All teams take turns in every round.
  */
 #include "tools/tune/tune.h"
 

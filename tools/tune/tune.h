@@ -1,4 +1,4 @@
-/* What the files of mscclpp_tune offer one another. */
+/* Functions and types that the files of mscclpp_tune share. */
 #ifndef TOOLS_TUNE_TUNE_H
 #define TOOLS_TUNE_TUNE_H
 
@@ -27,39 +27,42 @@ typedef struct {
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p);
 
 /*
- * The files, by rank 0: the rules, and beside them what has been measured, one line a time, so that a run that was
- * ended in any way loses one size at most.
+ * The files, which rank 0 writes: the rules, and beside them the measurements. These are written one line at a time, so
+ * that a run that is interrupted loses at most one size.
  */
 typedef struct {
     char output[PATH_MAX]; /* no link */
     char path[PATH_MAX];   /* of the measurements */
-    FILE *measured;        /* locked, so that no other run adds to it or begins it anew */
+    FILE *measured;        /* locked, so that no other run appends to it or truncates it */
     uint32_t nranks;
     bool on_twin;
 } tune_files_t;
 
-/* Reads both, and adds to the table what fits it. False after one line; nothing is changed then. */
+/* Reads both files, and adds to the table what fits it. On failure prints one line, changes nothing, returns false. */
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table);
 
 /* Appends the times of a size. */
 bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size);
 
-/* Writes the rules file anew, with those of other numbers of ranks and devices that it holds. *count_p of its own. */
+/*
+ * Rewrites the rules file. It keeps the file's rules for other numbers of ranks and other devices. *count_p is the
+ * number of rules from this run.
+ */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p);
 void tune_files_close(tune_files_t *files);
 
-/* Where a run stands, on rank 0's standard error: a bar that is drawn again and again, or a line a size. */
+/* The progress of a run, on rank 0's standard error: a bar that is redrawn, or one line for each size. */
 typedef struct {
     tune_progress_mode_t mode; /* never AUTO */
-    double drawn;              /* when */
+    double drawn;              /* time of the last drawing */
     bool visible;
 } tune_progress_t;
 
 void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode);
 
 /*
- * `done` of `total` sizes and the fraction `part` of the next one; `seconds_left` negative: not known. `size_done`:
- * this is the end of a size.
+ * Shows that `done` of `total` sizes are measured, and the fraction `part` of the next one. `seconds_left` is negative
+ * if it is not known. `size_done`: a size has just been finished.
  */
 void tune_progress_show(tune_progress_t *progress, int done, int total, double part, double seconds_left,
                         bool size_done);

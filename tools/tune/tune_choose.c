@@ -119,8 +119,8 @@ static double find_slope(const tune_table_t *table, int size, int algo)
 }
 
 /*
- * What a size costs in some unit, its calls taking as long as the three sizes below `next` let expect: one time that is
- * larger by chance is no growth.
+ * The cost of a size, in some unit. The time of its calls is extrapolated from the three sizes below `next`, so that
+ * one time that is larger by chance does not count as growth.
  */
 static double weigh(const tune_table_t *table, int next, size_t bytes)
 {

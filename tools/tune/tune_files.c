@@ -135,8 +135,8 @@ static bool read_line(const tune_files_t *files, const char *first, int line, co
 }
 
 /*
- * Leaves the file at the end of its last whole line, or of its beginning for a fresh run: a run that was killed may
- * have written half of a line. What another program has written stays as it is.
+ * Truncates the file behind its last whole line, since a run that was killed may have written half a line. For a fresh
+ * run it truncates the whole file. A file of another program is not changed.
  */
 static bool read_measured(tune_files_t *files, const char *first, bool fresh, tune_table_t *table)
 {
@@ -179,8 +179,8 @@ static bool read_rules(const char *path, mscclpp_rules_t **rules_p)
 }
 
 /*
- * A rules file that is not there is as good as an empty one; one that cannot be written to or read is found out now. A
- * link keeps its place, and the file that it leads to gets the rules.
+ * A missing rules file counts as an empty one. This function finds out early if the file cannot be read or written. A
+ * link stays in place, and the rules are written to its target.
  */
 static bool try_output(tune_files_t *files, const char *path)
 {

@@ -8,8 +8,8 @@
 #define REDRAW_SECONDS 0.1
 
 /*
- * mpirun hands its processes a pipe and copies what they write to its own standard error, so that is the one to look
- * at. Elsewhere the parent's is a file or a pipe, too, or cannot be seen.
+ * mpirun gives its processes a pipe and copies what they write to its own standard error, so this looks at mpirun's.
+ * Under another launcher the parent's standard error is also a file or a pipe, or cannot be examined.
  */
 static bool reaches_terminal(void)
 {

@@ -67,9 +67,9 @@ static void install_log_sink(void)
 }
 
 /*
- * Open MPI has changed the layout of structures that components share with it without a change of any version, so that
- * neither the loader nor Open MPI itself refuses a component that was built for another layout. The library's class
- * descriptors hold the sizes that it was compiled with.
+ * Checks the sizes of structures that the component shares with Open MPI. Open MPI has changed their layout without
+ * changing a version, so neither the loader nor Open MPI refuses a component built for another layout. The library's
+ * class descriptors hold the sizes with which it was compiled.
  */
 static bool abi_matches(void)
 {
@@ -172,7 +172,7 @@ static long launched(const char *variable)
     return value == NULL ? 0 : strtol(value, NULL, 10);
 }
 
-/* Whether the ranks of this job may lie on several nodes, or are to be taken for such. */
+/* True if the ranks of this job may be on several nodes, or are to be treated as if they were. */
 static bool may_span_nodes(const mscclpp_config_t *config)
 {
     const long all = launched("OMPI_COMM_WORLD_SIZE"), here = launched("OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -181,8 +181,8 @@ static bool may_span_nodes(const mscclpp_config_t *config)
 }
 
 /*
- * Whether UCX is to be loaded, which takes MPI_Init some milliseconds. On one node nothing needs it; who wants it for
- * nodes of other jobs, which are met later, names a transport that comes down to it.
+ * True if UCX has to be loaded, which makes MPI_Init some milliseconds longer. On one node nothing needs it. A user who
+ * needs it for nodes of other jobs, which join later, names a transport that uses UCX.
  */
 static bool wants_ucx(const mscclpp_config_t *config)
 {

@@ -1,4 +1,4 @@
-/* What the files on top offer one another. */
+/* Functions that the files of this folder share. */
 #ifndef MCA_COLL_MSCCLPP_COMPONENT_H
 #define MCA_COLL_MSCCLPP_COMPONENT_H
 
@@ -8,8 +8,8 @@
 int mca_coll_mscclpp_register_params(void);
 
 /*
- * settings.c: rank 0 tells the others its settings, before Open MPI's exchange in MPI_Init, and they put them in force
- * after it.
+ * settings.c: rank 0 publishes its settings before Open MPI's exchange in MPI_Init. The other ranks adopt them after
+ * it.
  */
 void mca_coll_mscclpp_publish_settings(void);
 void mca_coll_mscclpp_adopt_settings(void);
@@ -21,13 +21,16 @@ void mca_coll_mscclpp_widen_selection(void);
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
 
 /*
- * progress.c: opal_progress moves on what ranks of teams over several nodes need of one another. Registered before
- * there are any: opal_progress in other threads may use the table of callbacks that a later one would replace.
+ * progress.c: a callback of opal_progress, in which ranks of teams over several nodes serve each other. It is
+ * registered before there are any such teams: registering later would replace the table of callbacks, which
+ * opal_progress in other threads may be using.
  */
 int mca_coll_mscclpp_nodes_init(void);
 void mca_coll_mscclpp_nodes_fini(void);
 
-/* twin.c: of the parameters twin_host_ranks and twin_shared_only, for tests; `rank` is of MPI_COMM_WORLD. */
+/*
+ * twin.c: applies the parameters twin_host_ranks and twin_shared_only, for tests. `rank` is the rank in MPI_COMM_WORLD.
+ */
 void mca_coll_mscclpp_twin_hide_buffers(int rank);
 
 #endif

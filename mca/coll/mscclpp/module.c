@@ -11,19 +11,19 @@
 
 static void module_construct(mca_coll_mscclpp_module_t *module)
 {
-    /* Everything behind the object header, the parent class included, which leaves its slots as they are. */
+    /* Clears everything behind the object header, the parent class included: that class does not clear its slots. */
     memset((char *)module + sizeof(opal_object_t), 0, sizeof(*module) - sizeof(opal_object_t));
 }
 
 /*
- * Modules for want of memory. Without a module this rank would serve the communicator by another component, of which
- * its peers, which wait for it in their first call, know nothing. This one takes part in that, or lets them know that
- * it cannot. Open MPI frees modules, so each of these that is in use has one more reference, and is free to be used
- * again once that is the only one.
+ * Spare modules, used when there is no memory for a new one. Without a module another component would serve this rank,
+ * and its peers, which do not know, would wait for it in their first call. With a spare module this rank takes part, or
+ * tells its peers that it cannot. Open MPI must not free a spare, so each has an extra reference, and it can be used
+ * again when only that reference is left.
  */
 #define SPARES 64
 
-static mca_coll_mscclpp_module_t spares[SPARES]; /* those in use are guarded by the component's lock */
+static mca_coll_mscclpp_module_t spares[SPARES]; /* which of them are in use is guarded by the component's lock */
 static int spares_made;
 
 static bool is_spare(const mca_coll_mscclpp_module_t *module)
@@ -80,7 +80,7 @@ static void module_destruct(mca_coll_mscclpp_module_t *module)
 
 OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_construct, module_destruct);
 
-/* What served the slot before this module, if anything did. Open MPI fills in the function without a module never. */
+/* Keeps what served the slot before this module, if anything did. Open MPI always sets the function with its module. */
 #define SAVE(slot_)                                                                                                    \
     if (comm->c_coll->coll_##slot_ != NULL && comm->c_coll->coll_##slot_##_module != NULL) {                           \
         module->previous.slot_ = comm->c_coll->coll_##slot_;                                                           \
@@ -94,15 +94,16 @@ OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_con
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, (function_));                                               \
     }
 
-/* Last: in place of whatever serves the slot. */
+/* Used last: replaces whatever serves the slot. */
 #define INSTALL_CHECK(slot_)                                                                                           \
     if (module->previous.slot_ != NULL) {                                                                              \
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, mca_coll_mscclpp_checked_##slot_);                          \
     }
 
 /*
- * Called in ascending order of priority, so that the communicator's table still holds what would serve without this
- * component. Runs inside opal_progress for MPI_Comm_idup: nothing here may wait or exchange anything.
+ * Open MPI enables modules in ascending order of priority, so the communicator's table still holds what would serve
+ * without this component. MPI_Comm_idup calls this function inside opal_progress, so nothing here may wait or
+ * communicate.
  */
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
@@ -145,7 +146,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     return OMPI_SUCCESS;
 }
 
-/* Up to Open MPI 5.0 called once for each slot that the module holds, and not at all if it holds none. */
+/* Open MPI up to 5.0 calls this function once for each slot that the module holds; never if it holds none. */
 static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
@@ -165,7 +166,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
                      (unsigned long long)module->served, (unsigned long long)module->staged);
     }
     if (is_spare(module)) {
-        release_previous(module); /* whose code may be gone by the time that this one is used again */
+        release_previous(module); /* their code may be unloaded before this spare is used again */
     }
     return OMPI_SUCCESS;
 }
@@ -175,7 +176,7 @@ mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mca_coll_mscclpp_module_t *module;
 
-    /* Communicators of one process and inter-communicators too: what serves them cannot take device buffers either. */
+    /* Serves communicators of one process and inter-communicators, too: others cannot take device buffers there. */
     if (state->gpu == NULL || (OMPI_COMM_IS_INTER(comm) && !state->stage_others && !state->config.check_calls)) {
         return NULL;
     }

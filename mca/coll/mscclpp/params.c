@@ -11,9 +11,9 @@
 #define CHOICE_LENGTH_MAX 32
 
 /*
- * What Open MPI writes the variables to; it keeps the addresses. Strings that may take a few values only are integers
- * with an enumeration there, and their words are kept here for the configuration to point to. Decimal numbers are
- * strings there: Open MPI reads any text as a number, "x" as 0, and 0 is a time without an end here.
+ * Storage of the variables; Open MPI keeps the addresses. In Open MPI a string that may take only a few values is an
+ * integer with an enumeration. Its words are kept here, and the configuration points to them. A decimal number is a
+ * string in Open MPI, which would read any text as a number: "x" as 0, and here a time of 0 means no limit.
  */
 static mscclpp_config_t params_native;
 static const char *params_decimal[PARAMS_MAX];
@@ -187,9 +187,9 @@ static mscclpp_status_t adopt(mscclpp_config_t *config, const mscclpp_param_t *p
 }
 
 /*
- * Open MPI's own reading of numbers lets garbage behind them pass, differs between its versions, and knows nothing of
- * ranges. The environment, where mpirun puts what its command line holds, can be checked before Open MPI reads it: a
- * variable with a bad value is reported and not registered, and so keeps its default.
+ * Checks values in the environment before Open MPI reads them. Open MPI accepts garbage behind a number, differs
+ * between its versions in this, and does not check ranges. mpirun puts the values of its command line into the
+ * environment. A variable with a bad value is reported and not registered, so it keeps its default.
  */
 static bool environment_is_bad(const mscclpp_param_t *param)
 {

@@ -1,6 +1,6 @@
 /*
- * Progress of teams over several nodes between their calls. Some transports answer by the receiver's CPU, and a rank
- * that has left its call may be asked while it waits in another function of MPI.
+ * Progress of teams over several nodes between their calls. With some transports the receiver's CPU has to answer
+ * requests. A peer may send one after this rank has left its call, while it waits in another function of MPI.
  */
 #include "mca/coll/mscclpp/component.h"
 

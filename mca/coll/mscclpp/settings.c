@@ -1,8 +1,8 @@
 /*
- * Rank 0's settings, for those that decide before any communicator has a set-up exchange whether this component serves
- * it at all, and what a call does before that exchange. A rank that went by its own would leave its peers waiting. They
- * travel with what Open MPI exchanges in MPI_Init anyway; the ranks of a job that has none, or whose rank 0 lacks this
- * component, keep their own.
+ * Makes rank 0's settings valid on all ranks of a job. Some settings are needed before a communicator's set-up
+ * exchange: they decide whether this component serves the communicator at all, and what a call does before that
+ * exchange. A rank with other values would leave its peers waiting. The settings are sent with the data that Open MPI
+ * exchanges in MPI_Init. Ranks keep their own settings if there is no such exchange, or rank 0 lacks this component.
  */
 #include "mca/coll/mscclpp/component.h"
 
@@ -29,7 +29,9 @@ void mca_coll_mscclpp_publish_settings(void)
     }
 }
 
-/* What decides whether there is ever a set-up exchange, which names all others. */
+/*
+ * True for parameters that decide whether there is ever a set-up exchange. That exchange reports all other differences.
+ */
 static bool decides(const mscclpp_param_t *param)
 {
     return 0 == strcmp(param->name, "enable") || 0 == strcmp(param->name, "priority") ||

@@ -7,7 +7,7 @@
 
 #include "mca/common/base/log.h"
 
-/* Calls of this process that kernels serve while its buffers are still device memory. */
+/* After so many calls served by kernels, all buffers of this process count as host memory. */
 static uint64_t calls_before = UINT64_MAX;
 
 static bool shared_only;

@@ -1,9 +1,9 @@
 /*
- * `--mca coll mscclpp` tells Open MPI to load this component alone. No communicator can be made then, since Open MPI
- * wants some component for each of 50 functions. This component mends that while it is opened. Only by then the list is
- * final: whoever uses Open MPI's parameters before MPI_Init, as MPI_T_init_thread does, registers all components
- * whatever the list says, and may write the list, too; those that the list does not name are unloaded before the first
- * one is opened.
+ * Adds the components that `--mca coll mscclpp` leaves out. That option tells Open MPI to load this component alone,
+ * but no communicator can be made then, since each of 50 functions needs some component. This component adds the others
+ * while it is opened, because the list of components is not final before. A program that uses Open MPI's parameters
+ * before MPI_Init, as MPI_T_init_thread does, registers all components whatever the list says, and may change the list.
+ * Components that the list does not name are unloaded before the first one is opened.
  */
 #include "mca/coll/mscclpp/component.h"
 
@@ -81,8 +81,8 @@ static bool start(const mca_base_component_t *component)
 }
 
 /*
- * Loads one component that exists. One at a time, so that a file that cannot be loaded, of which Open MPI tells the
- * user, keeps no other from it.
+ * Loads one component that exists. Components are loaded one at a time, so that a file that cannot be loaded does not
+ * keep others from loading. Open MPI reports such a file to the user.
  */
 static bool load(char *name)
 {

@@ -1,6 +1,7 @@
 /*
- * Each rank sends what it passes to all others, under the number of the call. Whoever has those of all ranks compares
- * them all, so that all come to the same end: an error before anything has begun leaves the communicator as it was.
+ * Each rank sends its arguments to all others, under the number of the call. A rank that has the arguments of all ranks
+ * compares them all, so all ranks come to the same result. An error is found before the call begins, and so leaves the
+ * communicator as it was.
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/check/check.h"
@@ -18,7 +19,7 @@
 /* Ranks that a message names. */
 #define SHOWN 8
 
-/* Time for the peers to say what they have found, before this rank ends the job. */
+/* Before this rank ends the job, peers have this time to print what they have found. */
 #define GRACE_SECONDS 1.0
 
 /* One call whose comparison is under way. */
@@ -38,8 +39,9 @@ typedef struct check {
 } check_t;
 
 /*
- * Those of calls that do not wait, of all communicators. Such a call may come from within opal_progress, below in whose
- * stack the lock is held: it is pushed on `arrived`, and whoever holds the lock moves it from there.
+ * Comparisons of calls that do not wait, of all communicators. Such a call may be made within opal_progress while this
+ * thread holds the lock further down its stack. So the comparison is pushed on `arrived`, and the next holder of the
+ * lock moves it to `pending`.
  */
 static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
 static check_t *pending;
@@ -183,7 +185,7 @@ static void list_missing(const check_t *check, char *text, size_t size)
     }
 }
 
-/* Names those that have not come to the call, as a warning first and then as the error that ends the wait. */
+/* Names the missing ranks: first in a warning, and later in the error that ends the wait. */
 static mscclpp_status_t check_clock(check_t *check)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
@@ -217,7 +219,7 @@ static void report(const check_t *check, mscclpp_log_level_t level, const char *
                 check->oob->label, (unsigned long long)check->number, name, ompi_comm_rank(check->module->comm), text);
 }
 
-/* All ranks find the same, so the first one's word is enough. */
+/* All ranks find the same difference, so only the first rank prints it. */
 static mscclpp_log_level_t level_of(const check_t *check)
 {
     return check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR;
@@ -279,7 +281,7 @@ static check_t *take_ended(mscclpp_status_t *status_p)
 {
     check_t **link, *check = NULL;
 
-    /* This callback may be below in the stack, and another thread does as well. */
+    /* Never waits for the lock: this callback may hold it further down the stack, or another thread does the work. */
     if (0 != pthread_mutex_trylock(&pending_lock)) {
         return NULL;
     }
@@ -323,7 +325,7 @@ static int progress(void)
     return ended;
 }
 
-/* Whether there are checks of this module, or, without one, of any. */
+/* True if there are pending comparisons of this module, or, for NULL, of any module. */
 static bool has_pending(const mca_coll_mscclpp_module_t *module)
 {
     bool has = false;
@@ -385,7 +387,7 @@ static bool waits(mca_coll_mscclpp_check_function_t function)
     return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first one that does not */
 }
 
-/* Who comes late to the call must not wait for those that have gone. */
+/* A rank that comes late to the call must not wait for ranks that have left it. */
 static void give_up(check_t *check, mscclpp_status_t status)
 {
     check->module->check_failed = true;

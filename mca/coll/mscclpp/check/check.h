@@ -1,15 +1,15 @@
 /*
- * Comparison of calls, for the parameter check_calls: before a collective does anything, the ranks tell one another
- * which one it is and with what arguments. A blocking call waits for all of them and ends with an error on all ranks
- * alike if they do not match. A nonblocking or persistent one may not wait, as the peers may come to it only after
- * something that this rank has yet to do: it is begun, and the job ends if the comparison finds a difference.
+ * Comparison of calls, for the parameter check_calls. Before a collective does anything, the ranks tell one another
+ * which collective they call, and with what arguments. A blocking call waits for all ranks. If the calls do not match,
+ * it ends with an error on all ranks. A nonblocking or persistent call must not wait, since a peer may reach it only
+ * after something that this rank has yet to do. So it begins at once, and the job ends if the calls do not match.
  */
 #ifndef MCA_COLL_MSCCLPP_CHECK_CHECK_H
 #define MCA_COLL_MSCCLPP_CHECK_CHECK_H
 
 #include "mca/coll/mscclpp/ompi/module.h"
 
-/* The functions whose calls are compared, one number each. */
+/* A number for each function whose calls are compared. */
 typedef enum {
 #define MCA_COLL_MSCCLPP_CHECK_NUMBER(name_) MCA_COLL_MSCCLPP_CHECK_##name_,
     MCA_COLL_MSCCLPP_BLOCKING(MCA_COLL_MSCCLPP_CHECK_NUMBER) MCA_COLL_MSCCLPP_NONBLOCKING(MCA_COLL_MSCCLPP_CHECK_NUMBER)
@@ -17,53 +17,57 @@ typedef enum {
 #undef MCA_COLL_MSCCLPP_CHECK_NUMBER
 } mca_coll_mscclpp_check_function_t;
 
-/* Bytes that a rank sends to another one and expects from it. */
+/* How many bytes a rank sends to a peer, and expects from it. */
 typedef struct {
     uint64_t to;
     uint64_t from;
 } mca_coll_mscclpp_check_pair_t;
 
 /*
- * What a rank passes to a call. `pairs` has an element for each peer, of the remote group of an inter-communicator, or
- * is NULL where what is exchanged follows from `count` and `size` alone.
+ * A rank's arguments of a call. `pairs` has an element for each peer (on an inter-communicator, each rank of the remote
+ * group). It is NULL if `count` and `size` alone determine what is exchanged.
  */
 typedef struct {
     mca_coll_mscclpp_check_function_t function;
     bool has_root;
     int root;
     struct ompi_op_t *op; /* NULL: none */
-    uint64_t count;       /* elements, equal on all ranks, of which each has `size` bytes; 0: what `pairs` says */
+    uint64_t count;       /* elements of `size` bytes each, equal on all ranks; 0: see `pairs` */
     uint64_t size;
     bool same_to; /* all ranks have the same `to` for each peer */
     mca_coll_mscclpp_check_pair_t *pairs;
-    bool hopeless; /* an earlier call has broken the communicator for the memory that this rank passes */
+    bool hopeless; /* an earlier call has broken the communicator for the kind of memory that this rank passes */
 } mca_coll_mscclpp_check_call_t;
 
 /*
- * Whether a call is the application's. Open MPI's own, of which one that makes a communicator makes several, some from
- * within opal_progress, come in another order on each rank. `caller`: the address that the function returns to.
+ * True if the application made the call. Open MPI's own calls are not compared: it makes several when it creates a
+ * communicator, some within opal_progress, and their order differs between ranks. `caller`: the address that the
+ * function returns to.
  */
 bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller);
 
-/* Before the call. An MPI error code: none, where the calls match or the comparison is still under way. */
+/*
+ * Called before the call itself. Returns OMPI_SUCCESS if the calls match or the comparison is still in progress; else
+ * an MPI error code.
+ */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call);
 
-/* The ranks that a call exchanges bytes with. */
+/* The number of ranks that a call exchanges bytes with. */
 static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
 
 /*
- * Comparisons of calls that do not wait go on in opal_progress. `settle` waits for those of a module,
- * which `forget` drops; NULL: of all.
+ * Comparisons of calls that do not wait go on in opal_progress. `settle` waits for those of a module, and `forget`
+ * drops them. NULL: those of all modules.
  */
 int mca_coll_mscclpp_check_init(void);
 void mca_coll_mscclpp_check_fini(void);
 void mca_coll_mscclpp_check_settle(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module);
 
-/* Beside these: every collective's function that compares the call on all ranks and then calls the module's own. */
+/* For every collective, a function that compares the call on all ranks and then calls the module's own function. */
 #define MCA_COLL_MSCCLPP_CHECKED_DECLARE(name_)                                                                        \
     extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_checked_##name_;
 MCA_COLL_MSCCLPP_COLLECTIVES(MCA_COLL_MSCCLPP_CHECKED_DECLARE)

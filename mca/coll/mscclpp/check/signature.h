@@ -1,4 +1,6 @@
-/* What a rank passes to a call, as it travels, and whether such match. Shared by check.c and signature.c alone. */
+/*
+ * Signatures: a rank's arguments of a call, as they are sent, and their comparison. Private to check.c and signature.c.
+ */
 #ifndef MCA_COLL_MSCCLPP_CHECK_SIGNATURE_H
 #define MCA_COLL_MSCCLPP_CHECK_SIGNATURE_H
 
@@ -9,7 +11,7 @@
 typedef struct {
     uint32_t function;
     int32_t root; /* -1000: none */
-    int32_t op;   /* a number that predefined ones have on all ranks, -1 or -2 for those of users, -1000: none */
+    int32_t op;   /* a predefined one's number, equal on all ranks; -1 or -2: a user's; -1000: none */
     uint32_t pairs;
     uint64_t same_to;
     uint64_t count;
@@ -18,18 +20,18 @@ typedef struct {
     mca_coll_mscclpp_check_pair_t pair[];
 } mca_coll_mscclpp_signature_t;
 
-/* To be freed by free(); NULL without memory. */
+/* The caller frees it by free(). NULL without memory. */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers);
 size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signature);
 
 /*
- * Whether the calls of all ranks match, which all of them find alike; else `text` says what differs, and on which
- * ranks.
+ * True if the calls of all ranks match. Otherwise `text` says what differs, and on which ranks. All ranks come to the
+ * same result.
  */
 bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
                                        size_t size);
 
-/* The same for this rank's and that of one of the other group of an inter-communicator. */
+/* The same for this rank's call and that of one rank of an inter-communicator's remote group. */
 bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t *mine, int rank,
                                              const mca_coll_mscclpp_signature_t *theirs, int peer, char *text,
                                              size_t size);

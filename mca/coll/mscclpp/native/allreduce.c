@@ -30,7 +30,7 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
     if (module->team != NULL) {
         mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
     }
-    /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
+    /* The call's number has been written before, so native/mixture.c sees it if it sees this flag. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
     mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce);
     rc = call_previous(module, sendbuf, recvbuf, count, datatype, op);
@@ -61,8 +61,8 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
 }
 
 /*
- * The call in hand, on device buffers. True if it is over, with *rc_p as its result; else it has to be staged. `early`:
- * it runs in a fiber.
+ * Serves the current call, on device buffers. True if it is over, with its result in *rc_p; else it has to be staged.
+ * `early`: the call runs in a fiber.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                             mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
@@ -119,7 +119,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     }
     mca_coll_mscclpp_request_await(module);
     if (OPAL_UNLIKELY(!ompi_datatype_is_predefined(datatype))) {
-        /* Its data need not lie where the pointers do; staging looks there, and steps aside for host memory. */
+        /* The data may lie elsewhere than the pointers. Staging looks at the data, and passes host memory on. */
         return stage(module, sendbuf, recvbuf, count, datatype, op);
     }
     device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
@@ -138,7 +138,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
                : stage(module, sendbuf, recvbuf, count, datatype, op);
 }
 
-/* What kernels do not serve is staged, or left to Open MPI where that takes device buffers itself. */
+/* Stages a call that kernels do not serve, or leaves it to Open MPI if that takes device buffers. */
 static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                             struct ompi_op_t *op, mca_coll_mscclpp_module_t *module, ompi_request_t **request_p)
 {
@@ -166,8 +166,9 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * Open MPI itself calls this function while it makes communicators, with integers of the host and not at the same point
- * on all ranks: calls on host memory do not count. To the twin all memory is the device's.
+ * True if the application made the call. Open MPI itself calls this function while it makes communicators, with
+ * integers on the host, and not at the same point on all ranks. Calls on host memory are not counted. But to the twin
+ * all memory is device memory, so there the caller decides.
  */
 static bool is_applications(const mca_coll_mscclpp_module_t *module, const void *caller)
 {

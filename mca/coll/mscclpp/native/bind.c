@@ -1,10 +1,11 @@
 /*
- * A communicator's team: made by its first blocking call on device memory, freed with it.
+ * Binds a team to its communicator. The communicator's first call on device memory makes the team. The team is freed
+ * with the communicator.
  *
- * Open MPI drops a communicator's collective modules too late for that: after MPI_Comm_free has begun to take the
- * communicator apart, and for those that live until MPI_Finalize after the processes have parted. Attributes are
- * deleted first of all: a communicator's at the start of MPI_Comm_free, those of MPI_COMM_SELF at the start of
- * MPI_Finalize. (Those of MPI_COMM_WORLD are not deleted at all by some versions.)
+ * Open MPI frees collective modules too late to free the team then: after MPI_Comm_free has begun to take the
+ * communicator apart, or, if the communicator lives until MPI_Finalize, after the processes have disconnected.
+ * Attributes are deleted before that: a communicator's at the start of MPI_Comm_free, and those of MPI_COMM_SELF at the
+ * start of MPI_Finalize. (Some versions never delete those of MPI_COMM_WORLD.)
  */
 #include "mca/coll/mscclpp/native/gate.h"
 
@@ -20,7 +21,7 @@
 #include "mca/common/setup/setup.h"
 #include "mca/common/task/collective.h"
 
-/* How long MPI_Finalize waits for peers that have not given up this process's memory yet. */
+/* How long MPI_Finalize waits for peers that still map this process's memory. */
 #define FINALIZE_SECONDS 5.0
 
 void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
@@ -62,7 +63,7 @@ static bool keeps_comm(const mca_coll_mscclpp_module_t *module)
     return module->keeps_comm;
 }
 
-/* The lock is not held while one is dealt with, which may take it. */
+/* Finds a module. The lock is released before the caller uses the module, which may take the lock. */
 static mca_coll_mscclpp_module_t *next_that(bool (*is_so)(const mca_coll_mscclpp_module_t *))
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
@@ -87,7 +88,7 @@ static void free_all(void)
     while ((module = next_that(has_team)) != NULL) {
         mca_coll_mscclpp_module_release_team(module);
     }
-    /* Open MPI does not reckon with communicators that are left once it disconnects from other jobs. */
+    /* Open MPI does not expect any communicators to be left when it disconnects from other jobs. */
     while ((module = next_that(keeps_comm)) != NULL) {
         mca_coll_mscclpp_oob_let_go(module);
     }
@@ -110,7 +111,7 @@ int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module)
     return rc;
 }
 
-/* Of the communicator's first call with device memory that is not a persistent one. */
+/* Called in the communicator's first call on device memory, persistent requests aside. */
 static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf)
 {
     mscclpp_team_t *team;
@@ -123,7 +124,7 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
     return status;
 }
 
-/* An algorithm that was asked for by name and does not come to serve is said aloud, once a process. */
+/* Warns, once in each process, if an algorithm was chosen by name but cannot serve. */
 static void report_refusal(const mca_coll_mscclpp_module_t *module)
 {
     static bool told;
@@ -137,7 +138,7 @@ static void report_refusal(const mca_coll_mscclpp_module_t *module)
     }
 }
 
-/* One after another, with commas between. */
+/* Appends a name, with a comma before it unless it is the first. */
 static void append(char *text, size_t size, const char *name)
 {
     const size_t used = strlen(text);
@@ -152,7 +153,7 @@ static void report_native(const mca_coll_mscclpp_module_t *module)
     if (0 != ompi_comm_rank(module->comm)) {
         return;
     }
-    /* Of this rank, which is rank 0, the value counts. */
+    /* This rank is rank 0, whose value counts. */
     append(0 != strcmp(mca_coll_mscclpp_state.config.algorithm, "stage") ? native : others, sizeof(native),
            "allreduce");
 #define APPEND(id_, name_, pattern_)                                                                                   \

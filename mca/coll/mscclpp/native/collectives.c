@@ -1,7 +1,7 @@
 /*
- * MPI's arguments, collective by collective. Whether a call comes to the gate is the same on all ranks: it depends on
- * what MPI wants to be equal (the amount of data of a block, type, operation, root). Types that have holes on one rank
- * only are that rank's business.
+ * Describes the arguments of each collective. All ranks decide the same way whether a call goes to the gate, as that
+ * depends only on what MPI requires to be equal: the amount of data of a block, the type, the operation, the root. If a
+ * type has holes on one rank only, that rank alone handles them.
  */
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/coll/mscclpp/native/native.h"
@@ -160,8 +160,8 @@ static char *element(const void *buffer, ptrdiff_t index, type_t *type)
 }
 
 /*
- * In place, with the data of this rank among what it receives, behind so many elements. Where the output is packed the
- * own data is packed for itself, and the call is not in place any more.
+ * In place: this rank's data lies in its receive buffer, behind so many elements. If the output is packed, this rank's
+ * data is packed separately, and the call is no longer in place.
  */
 static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
 {

@@ -5,23 +5,27 @@
 #include "mca/coll/mscclpp/oob/oob.h"
 #include "mca/coll/mscclpp/ompi/module.h"
 
-/* allreduce.c: with the parameter mixed_buffers: true on all ranks if any of them passed device memory. An MPI error
- * code. */
+/*
+ * allreduce.c: with the parameter mixed_buffers. Yields true on all ranks if any of them passed device memory. Returns
+ * an MPI error code.
+ */
 int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *device_p);
 
-/* bind.c: makes the team if this is the communicator's first call on device buffers. True if there is one to serve the
- * call. */
+/*
+ * bind.c: makes the team if this is the communicator's first call on device buffers. True if there is a team to serve
+ * the call.
+ */
 bool mca_coll_mscclpp_have_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                 mscclpp_status_t *status_p);
 
 /*
- * make.c: a team of the communicator, another one each time. Collective; ends with MSCCLPP_ERR_NOT_SUPPORTED on all
- * ranks. `port`: see mca/coll/mscclpp/oob/oob.h.
+ * make.c: makes a new team of the communicator in each call. Collective. MSCCLPP_ERR_NOT_SUPPORTED is returned on all
+ * ranks or none. `port`: see mca/coll/mscclpp/oob/oob.h.
  */
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p);
 
-/* A call that waits counts, and is carried out at once. */
+/* Counts a blocking call, which is carried out at once. */
 static inline void mca_coll_mscclpp_take_in_hand(mca_coll_mscclpp_module_t *module)
 {
     const uint64_t call = module->calls + 1;
@@ -30,16 +34,16 @@ static inline void mca_coll_mscclpp_take_in_hand(mca_coll_mscclpp_module_t *modu
     __atomic_store_n(&module->in_hand, call, __ATOMIC_RELAXED);
 }
 
-/* The error of a call on a communicator that an earlier call has broken. */
+/* The error for a call on a communicator that an earlier call has broken. */
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective);
 
-/* Local and never blocking; the communicator need not be usable any more. */
+/* Local, and never waits for other ranks. The communicator need no longer be usable. */
 void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
 
-/* Sees to it that MPI_Finalize frees the teams that are left. An Open MPI error code, logged. */
+/* Makes MPI_Finalize free the teams that are left. Returns an Open MPI error code, which is logged. */
 int mca_coll_mscclpp_bind_self(void);
 
-/* The same, and that MPI_Comm_free frees the module's team. */
+/* The same, and makes MPI_Comm_free free the module's team. */
 int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module);
 
 #endif

@@ -6,7 +6,7 @@
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/common/base/log.h"
 
-/* Of one communicator. Each has scratch of its own in device memory. */
+/* Most lanes of one communicator. Each has its own scratch in device memory. */
 #define LANES 32
 
 static int count(const mca_coll_mscclpp_module_t *module)
@@ -30,7 +30,7 @@ static void insert(mca_coll_mscclpp_lane_t *lane)
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
 }
 
-/* The maxima of all ranks. */
+/* Replaces the values by their maxima over all ranks. */
 static int agree(mca_coll_mscclpp_module_t *module, uint64_t *values, int number)
 {
     uint64_t mine[3];
@@ -67,7 +67,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     lane->port.number = ++module->lanes_made;
     status = mca_coll_mscclpp_make_team(module, buffers[0], buffers[1], &lane->port, &lane->team);
     if (MSCCLPP_OK == status && mscclpp_team_spans_nodes(lane->team)) {
-        module->no_lanes = true; /* their control messages go one way, whichever team they are for */
+        module->no_lanes = true; /* control messages between nodes do not tell teams apart */
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     } else if (MSCCLPP_OK == status) {
         status = prepare(lane->team, context);
@@ -85,7 +85,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     return OMPI_SUCCESS;
 }
 
-/* Of a request that is inactive. Local. */
+/* Called when the request is inactive. Local. */
 static void lane_free(mca_coll_mscclpp_lane_t *lane)
 {
     mca_coll_mscclpp_lane_t **link = &lane->module->lanes;

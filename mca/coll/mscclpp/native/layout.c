@@ -200,8 +200,8 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
 }
 
 /*
- * Blocks without holes are used where they lie, as distances from the lowest. Where any has holes, all of them are
- * packed one behind the other, unless all ranks can do without.
+ * Blocks without holes are used where they lie, at distances from the lowest one. If any block has holes, all blocks
+ * are packed one behind the other, unless all ranks can do without packing.
  */
 static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks,
                              described_t *described)

@@ -1,4 +1,4 @@
-/* How a team comes about: which ranks of the communicator are on this node, and which device this one uses. */
+/* Makes a team: finds which ranks of the communicator are on this node, and which device this rank uses. */
 #include "mca/coll/mscclpp/native/gate.h"
 
 #include "mca/coll/mscclpp/oob/oob.h"
@@ -6,8 +6,9 @@
 #include "mca/common/setup/setup.h"
 
 /*
- * Which ranks are on this node. What Open MPI knows of its own job is the same on all ranks. Of processes of other
- * jobs, which joined later, each side may know something else; the team compares their machines by itself.
+ * Finds the first rank on this node, among processes of the same job. What Open MPI knows of its own job is the same on
+ * all ranks. What it knows of processes of other jobs, which joined later, may differ on the two sides, so the team
+ * itself compares their machines.
  */
 static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
 {
@@ -45,8 +46,8 @@ static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, 
 }
 
 /*
- * All ranks are here, or will be, and have chosen their devices. Every decision before the first exchange is one that
- * all ranks make alike.
+ * All ranks have called this function, or will, and have chosen their devices. Until the first exchange every decision
+ * has to be the same on all ranks.
  */
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p)
@@ -71,7 +72,7 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
     }
     find_locality(comm, &params);
     if (MSCCLPP_OK != choose_device(sendbuf, recvbuf, &params.device)) {
-        /* No device will do; the team's own exchange tells the peers, which are on their way into it. */
+        /* No device can be used. The peers will enter the team's exchange, which tells them. */
         params.device = -1;
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_state.bind(module) ||

@@ -1,7 +1,8 @@
 /*
- * Device buffers on some ranks and host buffers on others, in one call, would leave the latter in the previous
- * component's all-reduce for ever: the former never join it. This callback of opal_progress, which runs in there, looks
- * for such peers, names them and ends the job, as nothing else can end that call.
+ * Finds calls in which some ranks pass device buffers and others pass host buffers. The ranks with host buffers would
+ * wait for ever in the previous component's all-reduce, as the ranks with device buffers never join it. This callback
+ * of opal_progress runs while they wait. It looks for peers with device buffers, names them, and ends the job, since
+ * nothing else can end that call.
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/native/native.h"
@@ -9,16 +10,16 @@
 
 #include "mca/common/base/log.h"
 
-/* opal_progress calls this callback now and then; only each so many of these calls look at anything. */
+/* Only one in so many calls of this callback looks at anything. */
 #define LOOK_INTERVAL 64u
 
-/* Nor are the modules, of which there may be thousands, looked at more often than this. */
+/* The least time between two looks at the modules, of which there may be thousands. */
 #define PERIOD_SECONDS 0.01
 
-/* Nor is a call suspected before it has lasted so long, so that ordinary calls cost nothing more. */
+/* A call is suspected only after this time, so that ordinary calls cost nothing more. */
 #define PATIENCE_SECONDS 0.05
 
-/* Time for the peers to print what they know, before this rank ends the job. */
+/* Before this rank ends the job, peers have this time to print what they know. */
 #define GRACE_SECONDS 1.0
 
 static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
@@ -27,13 +28,13 @@ static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
            call == __atomic_load_n(&module->calls, __ATOMIC_RELAXED);
 }
 
-/* One that has been in one host call for long, pinned by its watchers; NULL if there is none. */
+/* A module that has been in the same host call for long; NULL if there is none. `watchers` keeps it alive. */
 static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mca_coll_mscclpp_module_t *module;
 
-    /* Other threads watch as well as this one does; and this one may hold the lock, below in its stack. */
+    /* Never waits for the lock: another thread can look instead, or this thread holds it further down its stack. */
     if (0 != pthread_mutex_trylock(&state->lock)) {
         return NULL;
     }
@@ -46,7 +47,7 @@ static mca_coll_mscclpp_module_t *suspect(double time, uint64_t *call_p)
             module->suspect_call = call;
             module->suspect_since = time;
         } else if (time - module->suspect_since > PATIENCE_SECONDS) {
-            module->suspect_since = time; /* another one's turn */
+            module->suspect_since = time; /* so that other modules have a turn */
             (void)__atomic_add_fetch(&module->watchers, 1, __ATOMIC_ACQ_REL);
             *call_p = call;
             break;
@@ -81,19 +82,19 @@ static int find_mixture(void)
 {
     static unsigned calls;
     static int looking;
-    static double looked; /* of whoever looks */
+    static double looked; /* guarded by `looking` */
     mca_coll_mscclpp_module_t *module;
     double time;
     uint64_t call = 0;
     int none = 0;
     int peer;
 
-    /* A count that threads now and then lose is good enough, and cheaper than one that they do not. */
+    /* Threads may lose a count now and then: an exact count would cost more and is not needed. */
     unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
     if (0 != count % LOOK_INTERVAL ||
         !__atomic_compare_exchange_n(&looking, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        return 0; /* a look itself runs opal_progress and comes back here */
+        return 0; /* a look runs opal_progress, which calls this function again */
     }
     time = mscclpp_now();
     module = NULL;
@@ -103,7 +104,7 @@ static int find_mixture(void)
     }
     if (module != NULL) {
         peer = find_device_rank(module, call);
-        /* Only a rank that is in the same call still is stuck; one that went on met a message that was early. */
+        /* This rank is stuck only if it is still in that call. If it went on, the message had come early. */
         if (peer >= 0 && in_host_call(module, call)) {
             end_job(module, call, peer);
         }

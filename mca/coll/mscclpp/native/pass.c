@@ -1,7 +1,7 @@
 /*
- * Nonblocking calls that no kernel serves. Open MPI's own component tells them apart by counting, so all ranks have to
- * hand them over in one order: after those that are under way here, of which some may turn out to be handed over, too.
- * Persistent ones are counted when they are made, which may wait.
+ * Nonblocking calls that no kernel serves. Open MPI's own component tells calls apart by counting them, so all ranks
+ * have to hand them over in the same order. A call is therefore handed over after the calls in progress here, some of
+ * which may be handed over, too. Persistent requests are counted when they are made, and that function may wait.
  */
 #include "mca/coll/mscclpp/native/native.h"
 #include "mca/coll/mscclpp/stage/stage.h"

@@ -10,7 +10,7 @@ typedef struct {
     mscclpp_coll_piece_t piece[];
 } list_t;
 
-/* Of the attribute that a type carries its list in. The lock keeps two threads from attaching a list each. */
+/* The key of the attribute that holds a type's list. The lock keeps two threads from attaching a list each. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID;
 
@@ -32,7 +32,7 @@ static int make_key(void)
     if (MPI_KEYVAL_INVALID != key) {
         return OMPI_SUCCESS;
     }
-    mca_coll_mscclpp_attr_type_copy_none(&copy); /* a duplicate finds out by itself */
+    mca_coll_mscclpp_attr_type_copy_none(&copy); /* a duplicate of the type makes its own list */
     mca_coll_mscclpp_attr_type_delete(&delete, list_deleted);
     return ompi_attr_create_keyval(TYPE_ATTR, copy, delete, &key, NULL, 0, NULL);
 }

@@ -1,4 +1,4 @@
-/* Where the data of one element of a type lies, found out once for each type. */
+/* Where the data of one element of a type lies. This is determined once for each type. */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_PIECES_H
 #define MCA_COLL_MSCCLPP_NATIVE_PIECES_H
 
@@ -7,8 +7,8 @@
 #include "mca/common/algo/coll.h"
 
 /*
- * The pieces of one element in the order of its type map, in which they are packed. The list belongs to the type and
- * lives as long as it. An MPI error code, which is logged.
+ * The pieces of one element in the order of its type map, which is also the order in which they are packed. The type
+ * owns the list. Returns an MPI error code, which is logged.
  */
 int mca_coll_mscclpp_pieces_of(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
                                size_t *count_p);

@@ -4,17 +4,17 @@
 
 #include "mca/common/base/log.h"
 
-/* Their memory is never given back: Open MPI reads a request after its own free function has run. */
+/* The memory of requests is never freed: Open MPI reads a request after the request's free function has run. */
 static opal_free_list_t requests;
 static bool ready;
 
-/* Guards the queues and the list of those that hold calls. */
+/* Guards the queues, and `active`, the list of queues that hold calls. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mca_coll_mscclpp_queue_t *active;
 
-/* Of whoever goes on with calls, one thread at a time. */
+/* Held by the one thread that runs calls. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
-static mca_coll_mscclpp_request_t *handed_over; /* other components end these */
+static mca_coll_mscclpp_request_t *handed_over; /* requests that other components complete */
 
 static atomic_int under_way;
 
@@ -22,7 +22,7 @@ static void append(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
 
-    /* Counted first, so that the count is never 0 while there is something to be done. */
+    /* Incremented first, so that the count is never 0 while there is work. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
     request->next = NULL;
     pthread_mutex_lock(&lock);
@@ -37,7 +37,7 @@ static void append(mca_coll_mscclpp_request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
-/* The oldest call, which is over. */
+/* Removes the oldest call, which is over. */
 static void take_first(mca_coll_mscclpp_queue_t *queue)
 {
     pthread_mutex_lock(&lock);
@@ -64,7 +64,7 @@ static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queu
     return request;
 }
 
-/* Its owner may free it, in another thread, before this returns. */
+/* The owner may free the request in another thread before this function returns. */
 static void complete(mca_coll_mscclpp_request_t *request)
 {
     request->super.super.req_status.MPI_ERROR = request->result;
@@ -96,7 +96,7 @@ static bool go_on(mca_coll_mscclpp_request_t *request)
     return !mscclpp_fiber_resume(request->fiber);
 }
 
-/* The number of calls that ended. */
+/* Returns the number of calls that ended. */
 static int advance(mca_coll_mscclpp_queue_t *queue)
 {
     mca_coll_mscclpp_request_t *request;
@@ -135,7 +135,7 @@ static int advance_handed_over(void)
     return ended;
 }
 
-/* One that waits in another function of the component, in a fiber, is below in the stack. */
+/* False in a fiber: the call that runs there has its turn, below on the stack. */
 static bool begin_turn(void)
 {
     return !mscclpp_fiber_inside() && !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
@@ -146,7 +146,7 @@ static void end_turn(void)
     atomic_flag_clear_explicit(&busy, memory_order_release);
 }
 
-/* The one after `queue`, NULL for the first one; queues leave the list in their own turn only. */
+/* The queue after `queue`, or the first one for NULL. A queue leaves the list only while calls of it are run. */
 static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
 {
     mca_coll_mscclpp_queue_t *next;
@@ -176,7 +176,7 @@ static int progress(void)
 
 void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue)
 {
-    /* What is called in a fiber serves a call that has its turn. */
+    /* Code in a fiber serves a call that has its turn, so it must not wait for the queue. */
     while (0 != __atomic_load_n(&queue->count, __ATOMIC_ACQUIRE) && !mscclpp_fiber_inside()) {
         opal_progress();
     }
@@ -213,7 +213,7 @@ static int free_request(ompi_request_t **outer)
     return OMPI_SUCCESS;
 }
 
-/* Part of MPI_Start and MPI_Startall, which hands over runs of requests that have this function, so all are ours. */
+/* req_start. MPI_Startall passes runs of requests that share this function, so all of them are this component's. */
 static int start(size_t count, ompi_request_t **outers)
 {
     for (size_t index = 0; index < count; ++index) {

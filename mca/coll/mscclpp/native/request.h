@@ -1,15 +1,15 @@
 /*
- * Nonblocking calls. A call becomes a request in its communicator's queue; the oldest one of each queue is carried out,
- * in a fiber, by the functions that serve blocking calls. Where these would wait the fiber goes back to MPI, whose
- * progress engine goes on with it. All ranks start the calls of a communicator in one order, so all carry out the same
- * one at a time; calls of other communicators go on beside it.
+ * Nonblocking calls. Each call becomes a request in the queue of its communicator. The oldest request of each queue
+ * runs in a fiber, in the functions that serve blocking calls. Where these would wait, the fiber yields to MPI, whose
+ * progress engine resumes it later. All ranks start the calls of a communicator in the same order, so they all carry
+ * out the same call at a time. Calls of other communicators run independently.
  */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_REQUEST_H
 #define MCA_COLL_MSCCLPP_NATIVE_REQUEST_H
 
 #include "mca/coll/mscclpp/ompi/module.h"
 
-/* What MPI passed to the call, by the names that the functions of all collectives give it. */
+/* The call's arguments, under the names that the functions of all collectives use. */
 typedef struct {
     const void *sbuf;
     void *rbuf;
@@ -37,17 +37,17 @@ struct mca_coll_mscclpp_request_t {
     ompi_coll_base_nbc_request_t super;
     mca_coll_mscclpp_request_t *next;
     mca_coll_mscclpp_module_t *module;
-    mca_coll_mscclpp_queue_t *queue;                /* which it is, or is to be, in */
+    mca_coll_mscclpp_queue_t *queue;                /* the request's queue, also while it is not in it */
     mca_coll_mscclpp_lane_t *lane;                  /* of a persistent request; else NULL */
-    void (*give_up)(mca_coll_mscclpp_lane_t *lane); /* what the request's end does with it */
+    void (*give_up)(mca_coll_mscclpp_lane_t *lane); /* called with the lane when the request is freed */
     /*
-     * Carries the call out, in a fiber, and returns an MPI error code. What another component is to end is left in
-     * `inner`.
+     * Carries out the call, in a fiber, and returns an MPI error code. If another component has to complete the call,
+     * `serve` leaves that component's request in `inner`.
      */
     int (*serve)(mca_coll_mscclpp_request_t *request);
     mca_coll_mscclpp_passed_t passed;
-    uint64_t call; /* its number on the communicator; 0: it has none */
-    uint64_t most; /* of a persistent request: the size of the largest block of all ranks */
+    uint64_t call; /* number of the call on the communicator; 0: it has none */
+    uint64_t most; /* for a persistent request: the size of the largest block of all ranks */
     mscclpp_fiber_t *fiber;
     ompi_request_t *inner;
     int result;
@@ -56,8 +56,8 @@ struct mca_coll_mscclpp_request_t {
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_request_t);
 
 /*
- * For a list of up to eight arguments in parentheses: keeps them in `passed`, by their names; and yields what was kept,
- * as a list of arguments.
+ * Both take the names of up to eight arguments, in parentheses. KEEP stores the arguments in `passed`. KEPT yields the
+ * stored ones as a list of arguments.
  */
 #define MCA_COLL_MSCCLPP_KEEP(request_, names_) (EACH(KEEP_ONE, request_, EACH_NAME names_))
 #define MCA_COLL_MSCCLPP_KEPT(request_, names_) EACH(KEPT_ONE, request_, EACH_NAME names_)
@@ -78,24 +78,24 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_request_t);
 #define EACH_8(do_, request_, name_, ...) do_(request_, name_), EACH_7(do_, request_, __VA_ARGS__)
 
 /*
- * A request of the communicator, in which everything but `passed` is set; it is the caller's until it is submitted.
- * NULL, logged, without memory. `number`: the call counts among those of the communicator that kernels may serve.
+ * Makes a request, with everything set but `passed`. The caller owns it until it is submitted. Without memory it
+ * returns NULL, which is logged. `number`: the call is numbered as one that kernels may serve.
  */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module_t *module,
                                                          int (*serve)(mca_coll_mscclpp_request_t *request),
                                                          bool number);
 
-/* A persistent one, inactive, with a queue of its own. */
+/* Makes a persistent request, inactive, in its own queue. */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module,
                                                                     mca_coll_mscclpp_queue_t *queue,
                                                                     int (*serve)(mca_coll_mscclpp_request_t *request));
 
-/* Starts it, or has it follow those that are under way. An MPI error code. */
+/* Starts the request, or queues it behind those in progress. Returns an MPI error code. */
 int mca_coll_mscclpp_request_submit(mca_coll_mscclpp_request_t *request, ompi_request_t **request_p);
 
 /*
- * No call of the communicator is under way, so one that is for other components may go there at once. Else it has to
- * take its turn, since all ranks have to hand them over in the same order.
+ * True if no call of the communicator is in progress. A call for another component may then go there at once. Otherwise
+ * it has to take its turn, since all ranks have to hand over calls in the same order.
  */
 static inline bool mca_coll_mscclpp_request_none(const mca_coll_mscclpp_module_t *module)
 {
@@ -105,7 +105,7 @@ static inline bool mca_coll_mscclpp_request_none(const mca_coll_mscclpp_module_t
 /* Waits until a queue is empty. */
 void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue);
 
-/* A call that waits comes after all nonblocking ones that have been started. */
+/* Used by blocking calls, which run after all nonblocking calls that have been started. */
 static inline void mca_coll_mscclpp_request_await(mca_coll_mscclpp_module_t *module)
 {
     if (OPAL_UNLIKELY(!mca_coll_mscclpp_request_none(module))) {
@@ -113,7 +113,7 @@ static inline void mca_coll_mscclpp_request_await(mca_coll_mscclpp_module_t *mod
     }
 }
 
-/* The callback of opal_progress. */
+/* Registers and removes the callback of opal_progress. */
 int mca_coll_mscclpp_request_init(void);
 void mca_coll_mscclpp_request_fini(void);
 

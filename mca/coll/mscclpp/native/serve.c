@@ -1,22 +1,22 @@
-/* The gate: which calls kernels serve, and what their failures become. */
+/* The gate: decides which calls kernels serve, and turns their failures into MPI errors. */
 #include "mca/coll/mscclpp/native/native.h"
 
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/common/base/log.h"
 
-#define AGREE_ALWAYS 16 /* calls in which ranks may pass no data, and that all agree upon, before there is a team */
-#define AGREE_EVERY 64  /* and then of so many calls one */
+#define AGREE_ALWAYS 16 /* before there is a team, ranks agree in so many calls in which some may pass no data */
+#define AGREE_EVERY 64  /* and then in one of so many such calls */
 
-/* Ranks of this node can agree on the way of a call once one on device buffers has made them a team. */
+/* True if there is a team. Its ranks of one node can then agree, through its board, on who serves a call. */
 static bool have_board(const mca_coll_mscclpp_module_t *module)
 {
     return module->team != NULL && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
 }
 
 /*
- * A rank that sends and receives nothing does what its peers do, as they may wait for it. Those that pass nothing
- * either decide nothing: if all do, the call takes the way of host buffers.
+ * For a rank that sends and receives nothing. It does what its peers do, since they may wait for it. Peers that pass
+ * nothing either do not decide. If no rank decides, the call is served as one on host buffers.
  */
 static bool follow(mca_coll_mscclpp_module_t *module)
 {
@@ -28,12 +28,12 @@ static bool follow(mca_coll_mscclpp_module_t *module)
            mscclpp_team_awaits_announcements(team, module->in_hand)) {
         mca_coll_mscclpp_progress();
     }
-    /* Who announces has decided before, but perhaps after the look above. */
+    /* A peer decides before it announces, but perhaps after the look above. */
     (void)mscclpp_team_is_decided(team, module->in_hand, &device);
     return device;
 }
 
-/* The maxima of all ranks, of a nonblocking call by one that does not block either. */
+/* Yields the maxima over all ranks. In a fiber this uses a nonblocking all-reduce. */
 static int agree(mca_coll_mscclpp_module_t *module, const uint64_t *mine, uint64_t *all, int count)
 {
     ompi_request_t *request;
@@ -70,15 +70,14 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     return rc;
 }
 
-/* Of a rank that passes some data only the buffers count that have any: another one may be any pointer. */
+/* If this rank passes data, only buffers with data count: a buffer without data may be any pointer. */
 static bool is_device(const mca_coll_mscclpp_native_t *call)
 {
     return call->touches ? mca_coll_mscclpp_is_device(call->args.out) || mca_coll_mscclpp_is_device(call->args.in)
                          : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
 }
 
-/* True if every rank passes some data in each of its buffers, which all ranks know, so that each sees what kind it is.
- */
+/* True if every rank passes data in each of its buffers, and so sees their kind. Equal on all ranks. */
 static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
 {
     const mscclpp_dev_block_t *blocks = MSCCLPP_COLL_ALLGATHERV == call->args.coll ? call->recv : call->send;
@@ -91,10 +90,11 @@ static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
 }
 
 /*
- * A rank that passes no data, or none in one of its buffers, cannot tell whether its peers pass device memory. On one
- * node it looks at the team's board. But ranks of other nodes do not see it, and to make the team takes all ranks. A
- * program that passes host memory only, and so never has a team, would pay in every call: after the first few, only
- * some are agreed upon, and in the others device memory is staged.
+ * True if the ranks have to agree on the kind of memory first. A rank that passes no data, or none in one of its
+ * buffers, cannot tell whether its peers pass device memory. On one node it looks at the team's board. Ranks of other
+ * nodes do not see that board, and making a team takes all ranks. A program that passes only host memory never has a
+ * team, and would pay for an agreement in every call. So after the first few calls the ranks agree only in some, and in
+ * the others they stage device memory.
  */
 static bool agrees_first(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
@@ -124,11 +124,11 @@ static void announce_host(mca_coll_mscclpp_module_t *module)
     }
 }
 
-/* Tells peers, and whoever looks for mixtures, that this rank is about to be in the host call of another component. */
+/* Tells the peers, and native/mixture.c, that this rank is about to enter a host call of another component. */
 static void begin_host_call(mca_coll_mscclpp_module_t *module)
 {
     announce_host(module);
-    /* The number of the call is written before: whoever looks for mixtures and sees the flag sees its number. */
+    /* The call's number has been written before, so native/mixture.c sees it if it sees this flag. */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
 }
 
@@ -167,7 +167,7 @@ static bool on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native
     return true;
 }
 
-/* What a rank passes itself, or, where ranks can tell one another, what the first one that comes passes. */
+/* True if the call is on device memory. The first rank in the call decides; without a board, each for itself. */
 static bool takes_device(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
 {
     const bool device = is_device(call);
@@ -248,7 +248,7 @@ bool mca_coll_mscclpp_native_goes_at_once(mca_coll_mscclpp_module_t *module, con
         return false;
     }
     if (call->ranks > 1 && MCA_COLL_MSCCLPP_TEAM_NONE == module->team_state && !all_pass_data(call)) {
-        return false; /* others may pass device memory, and ask this rank */
+        return false; /* peers may pass device memory and ask this rank to agree */
     }
     mca_coll_mscclpp_take_in_hand(module);
     return true;

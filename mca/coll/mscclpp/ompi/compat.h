@@ -1,7 +1,7 @@
 /*
- * Every difference between Open MPI 4.1, 5.0 and what follows them that this component meets, so that no other file
- * tests a version. Open MPI's headers are included here and nowhere else, in the one order that all series accept:
- * ompi_config.h undefines macros of other packages and so has to come before everything.
+ * Hides the differences between Open MPI 4.1, 5.0 and later versions, so that no other file tests a version. No other
+ * file includes Open MPI's headers. Their order here is the only one that all series accept: ompi_config.h comes before
+ * everything, as it undefines macros of other packages.
  */
 #ifndef MCA_COLL_MSCCLPP_OMPI_COMPAT_H
 #define MCA_COLL_MSCCLPP_OMPI_COMPAT_H
@@ -44,8 +44,8 @@
 #include "opal/util/output.h"
 
 /*
- * The version that the component structure carries. Open MPI silently ignores a collective component whose version is
- * not its own, so the newest macro that its header defines is the one.
+ * The version in the component structure. Open MPI silently ignores a collective component whose version differs from
+ * its own, so this is the newest version that its header defines.
  */
 #if defined(MCA_COLL_BASE_VERSION_3_0_0)
 #define MCA_COLL_MSCCLPP_BASE_VERSION MCA_COLL_BASE_VERSION_3_0_0
@@ -58,8 +58,8 @@
 #endif
 
 /*
- * The type of the function in a slot, taken from the slot itself: not every slot has a type of its own name. The types
- * of counts and of arrays of counts and displacements follow the interface's version.
+ * The type of the function in a slot, taken from the slot itself, since not every slot has a type of the same name. The
+ * types of counts, and of arrays of counts and displacements, depend on the version of the interface.
  */
 #define mca_coll_mscclpp_fn_t(slot_) __typeof__(((mca_coll_base_comm_coll_t *)NULL)->coll_##slot_)
 
@@ -78,9 +78,9 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #endif
 
 /*
- * Who puts a function into the communicator's table. Up to 5.0 it is Open MPI, which copies the module's slots once
- * `enable` has returned, and which gives up the table's references to the modules that were there before; later it is
- * the component. UNINSTALL has to put the previous function back only in the second case.
+ * Up to 5.0 Open MPI fills in the communicator's table: it copies the module's slots after `enable` has returned, and
+ * drops the table's references to the previous modules. This module then needs references of its own. In later versions
+ * the component fills in the table, and has to put the previous functions back (UNINSTALL).
  */
 #if defined(MCA_COLL_INSTALL_API)
 #define MCA_COLL_MSCCLPP_SLOT_INSTALL(module_, comm_, slot_, function_)                                                \
@@ -104,7 +104,10 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #define MCA_COLL_MSCCLPP_PREVIOUS_RELEASE(previous_) OBJ_RELEASE(previous_)
 #endif
 
-/* Components linked into Open MPI itself: an array of pointers, or an array of pointers to pointers. */
+/*
+ * The list of components linked into Open MPI is an array of pointers, or, where this macro exists, of pointers to
+ * them.
+ */
 #if defined(MCA_BASE_COMPONENT_INIT)
 #define mca_coll_mscclpp_static_component(framework_, index_) (*(framework_)->framework_static_components[index_])
 #else
@@ -112,8 +115,8 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #endif
 
 /*
- * Attribute callbacks sit in a union whose member types changed their names, and once the arguments of the null copy
- * function besides; Open MPI itself casts it so.
+ * Attribute callbacks are members of a union. The names of the members' types differ between versions, and so do the
+ * arguments of the null copy function. Open MPI itself uses the same cast for that function.
  */
 #define mca_coll_mscclpp_attr_copy_none(union_p_)                                                                      \
     ((union_p_)->attr_communicator_copy_fn =                                                                           \
@@ -127,7 +130,7 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #define mca_coll_mscclpp_attr_type_delete(union_p_, function_)                                                         \
     ((union_p_)->attr_datatype_delete_fn = (__typeof__((union_p_)->attr_datatype_delete_fn))(function_))
 
-/* What ranks tell one another in MPI_Init. Programs of Open MPI's own load components without such an exchange. */
+/* The exchange among ranks in MPI_Init (modex). Open MPI's own programs load components without one. */
 #if __has_include("opal/mca/pmix/pmix-internal.h")
 #define MCA_COLL_MSCCLPP_MODEX_GLOBAL PMIX_GLOBAL
 #define MCA_COLL_MSCCLPP_HAVE_MODEX (PMIx_Initialized())
@@ -137,9 +140,10 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #endif
 
 /*
- * A tag of our own, since receives are from any source. The one set aside for UCC, which has done with it before this
- * component is asked; but where that one does not fit the 24 bits which pml/ucx has for tags (4.1) it would be taken
- * for one of the tags that nonblocking collectives count through, and -2 to -9 are free there.
+ * The component receives from any source, so it needs a tag that nobody else uses at the same time. This is the tag
+ * reserved for UCC, which no longer uses it by the time this component is asked. In 4.1 that tag does not fit the 24
+ * bits that pml/ucx has for tags, and would be mistaken for one of those that nonblocking collectives count through.
+ * There tags -2 to -9 are free.
  */
 #if MCA_COLL_BASE_TAG_UCC >= -0x800000
 #define MCA_COLL_MSCCLPP_TAG MCA_COLL_BASE_TAG_UCC
@@ -147,7 +151,7 @@ typedef const int *mca_coll_mscclpp_displs_t;
 #define MCA_COLL_MSCCLPP_TAG (-5)
 #endif
 
-/* ULFM: true once the communicator cannot finish a collective any more. */
+/* ULFM: true once the communicator can no longer finish a collective. */
 #if defined(OPAL_ENABLE_FT_MPI) && OPAL_ENABLE_FT_MPI
 #define MCA_COLL_MSCCLPP_ERR_REVOKED MPI_ERR_REVOKED
 static inline bool mca_coll_mscclpp_comm_revoked(struct ompi_communicator_t *comm)

@@ -17,9 +17,9 @@
                     : MSCCLPP_DTYPE_UINT64)
 
 /*
- * By what an element is in memory. Open MPI gives MPI_BYTE, MPI_CHAR, Fortran's integers, logicals, reals and complexes
- * of all sizes the number of the C type that they are. Not here, and so staged: 128-bit integers, MPI_WCHAR, complex
- * long double, floats of 12 bytes.
+ * Types by their representation in memory. Open MPI gives MPI_BYTE, MPI_CHAR and Fortran's integers, logicals, reals
+ * and complexes of all sizes the number of the equivalent C type. Types that are missing here are staged: 128-bit
+ * integers, MPI_WCHAR, complex long double, floats of 12 bytes.
  */
 static const unsigned char basic_rows[] = {
     [OPAL_DATATYPE_INT1] = ROW(MSCCLPP_DTYPE_INT8),

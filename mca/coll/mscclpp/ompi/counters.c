@@ -1,4 +1,4 @@
-/* What a tool, or a test, can read of this process through MPI_T: who served its calls. */
+/* Counters that tools and tests read through MPI_T: who served the calls of this process. */
 #include "mca/coll/mscclpp/ompi/module.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "opal/mca/base/mca_base_pvar.h"
 
-/* Who served a call. Of those by kernels some are rung. */
+/* Who served a call. RUNG calls are also counted as BY_KERNELS. */
 typedef enum { BY_KERNELS, BY_ENGINES, RUNG, STAGED, PASSED, WAYS } way_t;
 
 static const struct {
@@ -78,7 +78,7 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module)
     module->rung = mscclpp_team_lingered(module->team);
 }
 
-/* `rung`: the calls of that team that have been counted as rung for. */
+/* `rung`: the calls of the team that have been counted as RUNG. */
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung)
 {

@@ -94,7 +94,7 @@
     MCA_COLL_MSCCLPP_COLLECTIVES(X)                                                                                    \
     X(reduce_local)
 
-/* All slots that a module may fill; those of the barrier for the order of calls alone. */
+/* All slots that a module may fill. It fills those of the barrier only to keep calls in order. */
 #define MCA_COLL_MSCCLPP_SLOTS(X)                                                                                      \
     MCA_COLL_MSCCLPP_ALL(X)                                                                                            \
     X(ibarrier)                                                                                                        \
@@ -109,7 +109,7 @@ typedef struct {
 #undef MCA_COLL_MSCCLPP_PREVIOUS
 } mca_coll_mscclpp_previous_t;
 
-/* The functions of this module; NULL for what it leaves to those before it. */
+/* The functions of this module; NULL where it leaves the slot to the previous module. */
 typedef struct {
 #define MCA_COLL_MSCCLPP_OWN(name_) mca_coll_mscclpp_fn_t(name_) name_;
     MCA_COLL_MSCCLPP_SLOTS(MCA_COLL_MSCCLPP_OWN)
@@ -119,8 +119,8 @@ typedef struct {
 typedef enum {
     MCA_COLL_MSCCLPP_TEAM_NONE,    /* no device buffer was passed yet */
     MCA_COLL_MSCCLPP_TEAM_READY,   /* all ranks take part */
-    MCA_COLL_MSCCLPP_TEAM_REFUSED, /* agreed by all: device buffers are staged */
-    MCA_COLL_MSCCLPP_TEAM_BROKEN   /* an error was returned to the application; each further call fails */
+    MCA_COLL_MSCCLPP_TEAM_REFUSED, /* all ranks agreed to stage device buffers */
+    MCA_COLL_MSCCLPP_TEAM_BROKEN   /* a call returned an error to the application, and every later call fails */
 } mca_coll_mscclpp_team_state_t;
 
 typedef struct mca_coll_mscclpp_oob mca_coll_mscclpp_oob_t;
@@ -128,77 +128,77 @@ typedef struct mca_coll_mscclpp_request_t mca_coll_mscclpp_request_t;
 
 typedef struct mca_coll_mscclpp_lane mca_coll_mscclpp_lane_t;
 
-/* Calls that are carried out one after the other and are not over, the oldest first: native/request.c's own. */
+/* Calls in progress that run one after the other, oldest first. Private to native/request.c. */
 typedef struct mca_coll_mscclpp_queue {
     mca_coll_mscclpp_request_t *first;
     mca_coll_mscclpp_request_t **end;
-    struct mca_coll_mscclpp_queue *next; /* the next one that holds some */
+    struct mca_coll_mscclpp_queue *next; /* the next queue that holds calls */
     int count;                           /* atomic */
 } mca_coll_mscclpp_queue_t;
 
 /*
- * A module belongs to one communicator. Its fields are used by the one thread that is in a collective of the
- * communicator, except those marked "shared": the look for mixtures reads them from any thread's opal_progress.
+ * A module belongs to one communicator. Only the thread that is in a collective of the communicator uses its fields.
+ * The exceptions are marked "shared": native/mixture.c reads them in the opal_progress of any thread.
  */
 typedef struct mca_coll_mscclpp_module_t {
     mca_coll_base_module_t super;
-    struct mca_coll_mscclpp_module_t *next; /* list of enabled modules; guarded by the component's lock */
+    struct mca_coll_mscclpp_module_t *next; /* in the list of enabled modules; guarded by the component's lock */
     struct mca_coll_mscclpp_module_t **link;
     struct ompi_communicator_t *comm;
     mca_coll_mscclpp_previous_t previous;
-    mca_coll_mscclpp_own_t own; /* what is behind the functions that compare calls, if calls are compared */
+    mca_coll_mscclpp_own_t own; /* with check_calls, called by the functions that compare calls */
     uint64_t checked;           /* calls compared */
     bool check_failed;          /* one could not be: no further one is, and each call fails */
     bool comparing;             /* a call has been compared: those that serve it may call other collectives */
     bool inner;                 /* one of Open MPI's own is being served, which is not compared */
     bool enabled;
-    bool told_broken; /* that team_state is BROKEN */
+    bool told_broken; /* the BROKEN state has been reported */
     mca_coll_mscclpp_team_state_t team_state;
-    unsigned calls_of_some;      /* made before there was a team, and in which some ranks may have passed no data */
-    mscclpp_team_t *team;        /* shared, atomic */
-    mca_coll_mscclpp_oob_t *oob; /* oob.c's state, made when first needed; guarded by the component's lock */
-    bool keeps_comm;             /* oob/message.c's */
-    uint64_t calls;              /* shared, atomic: calls that kernels may serve, host and device buffers alike */
-    uint64_t in_hand;            /* number of the one that is carried out, for messages; calls may be started ahead */
+    unsigned calls_of_some;         /* calls before there was a team in which some ranks may have passed no data */
+    mscclpp_team_t *team;           /* shared, atomic */
+    mca_coll_mscclpp_oob_t *oob;    /* oob.c's state, made when first needed; guarded by the component's lock */
+    bool keeps_comm;                /* oob/message.c holds a reference to the communicator */
+    uint64_t calls;                 /* shared, atomic: calls that kernels may serve, on host or device buffers */
+    uint64_t in_hand;               /* number of the call that runs now; calls may be started ahead of it */
     mca_coll_mscclpp_queue_t queue; /* of nonblocking calls */
     mca_coll_mscclpp_lane_t *lanes; /* of persistent requests; guarded by the component's lock */
     uint64_t lanes_made;            /* so far, equal on all ranks */
-    bool no_lanes;                  /* agreed by all: this communicator's persistent requests have none */
-    bool bound;                     /* MPI_Comm_free is seen to */
+    bool no_lanes;                  /* all ranks agreed that this communicator's persistent requests get no lane */
+    bool bound;                     /* MPI_Comm_free will free the team */
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
-    int watchers;          /* shared, atomic: not 0 while another thread may look at the fields above */
-    uint64_t suspect_call; /* native/mixture.c: the host call it last met, and when */
+    int watchers;          /* shared, atomic: not 0 while another thread may read the fields above */
+    uint64_t suspect_call; /* the host call that native/mixture.c last saw, and the start of its patience */
     double suspect_since;
-    uint64_t served; /* device calls served by a kernel */
-    uint64_t rung;   /* of those, without a launch */
+    uint64_t served; /* device calls served by kernels or copy engines */
+    uint64_t rung;   /* the team's calls without a kernel launch that have been counted */
     uint64_t staged; /* calls of any collective staged through host memory */
 } mca_coll_mscclpp_module_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
 
 typedef struct {
-    const mca_base_component_t *version; /* Open MPI's record of the component, which its variables belong to */
+    const mca_base_component_t *version; /* Open MPI's record of the component, which owns the variables */
     mscclpp_config_t config;             /* in force */
-    mscclpp_config_t own;                /* as this rank's user has set it */
+    mscclpp_config_t own;                /* as set by this rank's user */
     mscclpp_rules_t *rules;              /* NULL: none; from component_init_query to component_close */
-    const mscclpp_gpu_ops_t *gpu;        /* NULL where there is no device to use: no module is created then */
+    const mscclpp_gpu_ops_t *gpu;        /* NULL: no usable device, and no module is created */
     int output;                          /* opal_output stream */
-    bool stage_others;    /* collectives without kernels stage device buffers (Open MPI cannot take them) */
-    bool finalizing;      /* MPI_Finalize has begun: no team is made any more */
-    pthread_mutex_t lock; /* never held over a call that may wait or run opal_progress */
-    int (*bind)(mca_coll_mscclpp_module_t *module); /* native/bind.c: sees to it that MPI_Comm_free ends its affairs */
+    bool stage_others;    /* collectives without kernels stage device buffers, as Open MPI cannot take them */
+    bool finalizing;      /* MPI_Finalize has begun, and no more teams are made */
+    pthread_mutex_t lock; /* never held during a call that may wait or run opal_progress */
+    int (*bind)(mca_coll_mscclpp_module_t *module); /* native/bind.c: makes MPI_Comm_free free the module's team */
     mca_coll_mscclpp_module_t *modules;             /* the enabled ones; guarded by the lock */
 } mca_coll_mscclpp_state_t;
 
 extern mca_coll_mscclpp_state_t mca_coll_mscclpp_state;
 
-/* True for device memory; MPI_IN_PLACE, MPI_BOTTOM and NULL are not. */
+/* True for device memory; false for MPI_IN_PLACE, MPI_BOTTOM and NULL. */
 static inline bool mca_coll_mscclpp_is_device(const void *buffer)
 {
     return buffer != MPI_IN_PLACE && buffer != NULL && mca_coll_mscclpp_state.gpu->is_device(buffer);
 }
 
-/* For messages: the name that MPI or the application gave the communicator, or what says that it has none. */
+/* For messages: the communicator's name, or a text saying that it has none. */
 static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communicator_t *comm)
 {
     const char *name = comm->c_name;
@@ -206,7 +206,7 @@ static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communica
     return name != NULL && '\0' != name[0] ? name : "an unnamed communicator";
 }
 
-/* Open MPI's progress, or, in a fiber, that of whoever runs it: what a wait does over and over. */
+/* One turn of a waiting loop. Runs Open MPI's progress, or, in a fiber, goes back to the code that runs the fiber. */
 static inline void mca_coll_mscclpp_progress(void)
 {
     if (!mscclpp_fiber_yield()) {
@@ -219,50 +219,53 @@ void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module);
 
 /*
- * Another thread's look at the module, begun before the caller hid what it looks at, ends soon: it never waits. The
- * caller must have hidden that under the lock, under which a look begins.
+ * Waits until no other thread reads the module (`watchers`). Readers never wait, so this takes a short time only. The
+ * caller must first unlink, under the lock, what readers use: they begin under the lock, so no new one can come.
  */
 void mca_coll_mscclpp_wait_for_watchers(const mca_coll_mscclpp_module_t *module);
 
-/* attribute.c: `deleted` is called with `value` at the start of MPI_Comm_free. An Open MPI error code, logged. */
+/*
+ * attribute.c: `deleted` is called with `value` at the start of MPI_Comm_free. Returns an Open MPI error code, which is
+ * logged.
+ */
 typedef int (*mca_coll_mscclpp_deleted_fn_t)(MPI_Comm comm, int key, void *value, void *context);
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value);
 
 /*
- * `ended` is called at the start of MPI_Finalize. Attach it as MPI_COMM_SELF comes to be, before anybody else can
- * attach an attribute: those that are attached later are deleted earlier, so whatever their callbacks do finds the
- * teams on every rank. Does nothing if it is attached already, or with sessions alone, which have no MPI_COMM_SELF. An
- * Open MPI error code, logged.
+ * `ended` is called at the start of MPI_Finalize. Call this function when MPI_COMM_SELF is created, before anybody else
+ * can attach an attribute. Attributes that are attached later are deleted earlier, so their callbacks still find the
+ * teams on every rank. Does nothing if `ended` is attached already, or if there are only sessions, which have no
+ * MPI_COMM_SELF. Returns an Open MPI error code, which is logged.
  */
 int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void));
 
-/* What calls are counted as: the collective, whichever of its three variants it is. */
+/* What a call is counted as: its collective, the same for all three variants. */
 typedef enum {
 #define MCA_COLL_MSCCLPP_COUNTED(name_) MCA_COLL_MSCCLPP_COUNTED_##name_,
     MCA_COLL_MSCCLPP_BLOCKING(MCA_COLL_MSCCLPP_COUNTED)
 #undef MCA_COLL_MSCCLPP_COUNTED
-        MCA_COLL_MSCCLPP_COUNTED_LAST /* none: in the sums over all collectives alone */
+        MCA_COLL_MSCCLPP_COUNTED_LAST /* no collective: counted only in the sums over all collectives */
 } mca_coll_mscclpp_counted_t;
 
 /*
- * counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung, and of each
+ * counters.c: performance variables coll_mscclpp_served, coll_mscclpp_staged and coll_mscclpp_rung, and for each
  * collective coll_mscclpp_<collective>_kernels, _engines, _rung, _staged and _passed.
  */
 void mca_coll_mscclpp_register_counters(void);
-void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* its team may have served another one */
+void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* the team may have served another module */
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll);
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung);
 uint64_t mca_coll_mscclpp_served_calls(void); /* of this process */
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted);
-void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted); /* left to what served before */
+void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted); /* left to the previous component */
 
-/* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST for what has no counterpart. */
+/* convert.c: MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST if there is no counterpart. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);
 mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op);
 
-/* convert.c: the error of MPI, or of Open MPI, for a status. */
+/* convert.c: the error code of MPI or Open MPI for a status. */
 int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the process has of this component: its settings, its runtime, and the list of modules. */
+/* The component's state in this process: its settings, its GPU runtime, and the list of modules. */
 #include "mca/coll/mscclpp/ompi/module.h"
 
 #include <sched.h>

@@ -21,7 +21,7 @@ static void queue_append(mca_coll_mscclpp_oob_queue_t *queue, mca_coll_mscclpp_o
     queue->end = &message->next;
 }
 
-/* `link` is what points to the message. Returns the message. */
+/* `link` points to the pointer to the message. Returns the message. */
 static mca_coll_mscclpp_oob_message_t *queue_unlink(mca_coll_mscclpp_oob_queue_t *queue,
                                                     mca_coll_mscclpp_oob_message_t **link)
 {
@@ -50,8 +50,8 @@ static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
 }
 
 /*
- * Point-to-point has no way to take a message back. What a dead peer never accepts keeps its memory, which the
- * transport may still read.
+ * A sent message cannot be cancelled. If a dead peer never receives it, its memory is not freed, because the transport
+ * may still read it.
  */
 static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
 {
@@ -126,7 +126,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_
     mscclpp_status_t status = MSCCLPP_OK;
 
     queue_init(&ready);
-    /* Each rank begins with the peer behind it, so that not all of them send to the same one at a time. */
+    /* Each rank begins with the next rank, so that not all of them send to the same peer at once. */
     for (int i = 1; i < size && MSCCLPP_OK == status; ++i) {
         mca_coll_mscclpp_oob_message_t *message = create_sent(oob, (rank + i) % size, &header, data);
         if (message == NULL) {
@@ -165,7 +165,7 @@ void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t nu
     mca_coll_mscclpp_oob_header_t header = {
         .magic = OOB_MAGIC, .kind = MCA_COLL_MSCCLPP_OOB_ABSTAIN, .number = number, .call = module->in_hand};
 
-    /* From the stack, and so short that it leaves at once, whether or not the peer is there to receive it. */
+    /* The message is on the stack, and so short that the send ends at once, even if the peer does not receive yet. */
     for (int peer = 0; peer < ompi_comm_size(module->comm); ++peer) {
         if (peer != ompi_comm_rank(module->comm)) {
             (void)MCA_PML_CALL(send(&header, sizeof(header), &ompi_mpi_byte.dt, peer, MCA_COLL_MSCCLPP_TAG,
@@ -175,7 +175,7 @@ void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t nu
     mca_coll_mscclpp_oob_break_off(module);
 }
 
-/* True for a complete request, which is freed then; *rc_p is how it ended. */
+/* True if the request is complete. It is then freed, and *rc_p is its error code. */
 static bool finish(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
 {
     if (!REQUEST_COMPLETE(message->request)) {
@@ -208,8 +208,8 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 }
 
 /*
- * Begins to receive what has arrived, `most` messages of it. To look for one more than there are costs a turn of Open
- * MPI's progress, which gives the processor away where ranks outnumber processors.
+ * Begins to receive up to `most` messages that have arrived. Looking for a message that is not there costs a turn of
+ * Open MPI's progress, which yields the processor where ranks outnumber processors.
  */
 static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
 {
@@ -228,7 +228,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
         }
         message = message_create(status.MPI_SOURCE, status._ucount);
         if (message == NULL) {
-            /* It can wait where it is; its sender cannot be told to send it again. */
+            /* Leave the message where it is: its sender cannot be asked to send it again. */
             if (!oob->starved) {
                 mscclpp_error("%s: no memory to receive %zu bytes", oob->label, (size_t)status._ucount);
             }
@@ -236,8 +236,8 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int most)
             return MSCCLPP_OK;
         }
         /*
-         * Nobody else receives under this tag, so this is the one that was seen. Not by matched probes, which some
-         * libraries below (libfabric 1.17's provider net) cannot do while messages go both ways.
+         * This receives the message that the probe found, as nobody else receives under this tag. Matched probes are
+         * not used: some libraries (libfabric 1.17's provider net) fail with them while messages go both ways.
          */
         rc = MCA_PML_CALL(irecv(&message->header, message->size, &ompi_mpi_byte.dt, message->peer, MCA_COLL_MSCCLPP_TAG,
                                 oob->comm, &message->request));
@@ -257,7 +257,7 @@ static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
            message->header.length == message->size - sizeof(mca_coll_mscclpp_oob_header_t);
 }
 
-/* Moves what has been received into the inbox, in the order in which each peer sent it. */
+/* Moves received messages into the inbox, those of each peer in the order of sending. */
 static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
 {
     mscclpp_status_t status = MSCCLPP_OK;

@@ -1,7 +1,7 @@
 /*
  * Messages over a communicator's point-to-point, under one tag that no other collective component uses at the same
- * time. Every message begins with a header that says what it is; what arrives early is kept until it is asked for.
- * Shared by oob.c and message.c alone.
+ * time. Every message begins with a header that says what kind it is. A message that arrives early is kept until
+ * somebody asks for it. Private to oob.c, message.c and the comparison of calls.
  */
 #ifndef MCA_COLL_MSCCLPP_OOB_MESSAGE_H
 #define MCA_COLL_MSCCLPP_OOB_MESSAGE_H
@@ -11,12 +11,12 @@
 #include "mca/coll/mscclpp/oob/oob.h"
 
 typedef enum {
-    MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* one rank's part of an all-gather; `number` counts these */
-    MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a message of the host library's; `number` is that of its team's port */
+    MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* one rank's part of all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a control message of the host library; `number` is that of its team's port */
     MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in all-reduce call `call` */
     MCA_COLL_MSCCLPP_OOB_ABSTAIN =
-        4,                          /* the sender has no memory for all-gather `number`, and sends nothing else of it */
-    MCA_COLL_MSCCLPP_OOB_CHECK = 5, /* what the sender passes to its compared call `number` */
+        4, /* the sender has no memory for all-gather `number`, and sends no other message of it */
+    MCA_COLL_MSCCLPP_OOB_CHECK = 5,       /* the sender's arguments of compared call `number` */
     MCA_COLL_MSCCLPP_OOB_CHECK_FAILED = 6 /* the sender has given up comparing call `number` */
 } mca_coll_mscclpp_oob_kind_t;
 
@@ -28,13 +28,13 @@ typedef struct {
     uint64_t length; /* bytes that follow */
 } mca_coll_mscclpp_oob_header_t;
 
-/* On its way out, on its way in, or waiting to be asked for. */
+/* A message that is being sent, is being received, or waits in the inbox. */
 typedef struct mca_coll_mscclpp_oob_message {
     struct mca_coll_mscclpp_oob_message *next;
-    ompi_request_t *request; /* NULL once it is complete */
+    ompi_request_t *request; /* NULL once complete */
     int peer;
-    size_t size;  /* header and what follows it */
-    bool refused; /* of OOB_GATHER: has been answered by OOB_REFUSE */
+    size_t size;  /* of the header and the data */
+    bool refused; /* for OOB_GATHER: has been answered by OOB_REFUSE */
     mca_coll_mscclpp_oob_header_t header;
     unsigned char data[];
 } mca_coll_mscclpp_oob_message_t;
@@ -47,63 +47,67 @@ typedef struct {
 struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_module_t *module;
     struct ompi_communicator_t *comm;
-    pthread_mutex_t lock; /* guards what follows; held over point-to-point calls, none of which waits */
+    pthread_mutex_t lock; /* guards the fields below; held during point-to-point calls, none of which waits */
     mca_coll_mscclpp_oob_queue_t sends;
     mca_coll_mscclpp_oob_queue_t receives;
     mca_coll_mscclpp_oob_queue_t inbox;
     uint64_t gathers;                 /* all-gathers begun on this rank */
     mca_coll_mscclpp_oob_port_t port; /* of the communicator's own team */
-    bool revoked;                     /* has been reported */
-    bool starved;                     /* likewise: what has arrived waits for memory to receive it into */
+    bool revoked;                     /* it has been reported that the communicator was revoked */
+    bool starved;                     /* it has been reported that there is no memory to receive a message into */
     char label[MPI_MAX_OBJECT_NAME];
 };
 
-/* The module's, made if there is none yet, by any thread; NULL, reported, without memory. */
+/*
+ * The module's state, which is made if it does not exist. Any thread. Without memory it returns NULL, which is logged.
+ */
 mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *module);
 
-/* Of an object that is all zeros; and the reverse, once no other thread can look at it. */
+/* Initializes the queues of a zeroed object. Frees them once no other thread can use the object. */
 void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob);
 void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
 
 /*
- * Messages of an exchange that ends badly may still come, and not every point-to-point layer forgets them with the
- * communicator: the next one with the same context id would receive them. Open MPI gives the id to no other while
- * somebody holds the communicator, so from now on this module does, until MPI_Finalize begins. A rank that never came
- * to the exchange does not know of it: only its own communicators can then meet what it was sent.
+ * Keeps the communicator alive until MPI_Finalize begins. It is called when an exchange has failed. Messages of that
+ * exchange may still arrive, and not every point-to-point layer drops them when the communicator is freed: the next
+ * communicator with the same context id would receive them. Open MPI does not reuse the id while somebody holds a
+ * reference to the communicator. A rank that never began the exchange does not hold one, so its own later communicators
+ * can receive what was sent to it.
  *
- * _let_go ends that, and frees a communicator that nobody else holds, module included.
+ * _let_go drops the reference. If it was the last one, this frees the communicator and the module.
  */
 void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module);
 
 /*
- * Takes the lock. Looking for messages runs Open MPI's progress, which goes on with nonblocking calls: the one that
- * asks may stand above the holder on the stack of the same thread, so it lets that go on.
+ * Takes the lock, and makes progress while it is taken. Looking for messages, under the lock, runs Open MPI's progress,
+ * which resumes nonblocking calls. So the holder may be below the caller on the stack of the same thread, and a caller
+ * that only blocked would never get the lock.
  */
 void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
 
 /*
- * The functions below are called with the lock held and never wait.
+ * The functions below must be called with the lock held. They never wait.
  */
 
-/* Starts to send; the data are copied. */
+/* Starts to send a copy of the data. */
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length);
 
-/* The same to all other ranks, or, without memory, to none. */
+/* The same to all other ranks. If there is no memory for all of them, nothing is sent. */
 mscclpp_status_t mca_coll_mscclpp_oob_post_all(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                uint64_t number, uint64_t call, const void *data, size_t length);
 
 /*
- * Frees what has been sent, and moves what has come into the inbox, in the order in which each peer sent it; `most`
- * messages of it, MCA_COLL_MSCCLPP_OOB_ANY for all.
+ * Frees messages that have been sent. Moves up to `most` messages that have arrived into the inbox, those of each peer
+ * in the order of sending. MCA_COLL_MSCCLPP_OOB_ANY: all of them.
  */
 #define MCA_COLL_MSCCLPP_OOB_ANY INT_MAX
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int most);
 
 /*
- * Takes the first message of a kind out of the inbox whose number, or call (OOB_REFUSE), is `which`; NULL if there is
- * none. To be freed by free().
+ * Takes out of the inbox the first message of `kind` whose number (for OOB_REFUSE: whose call) is `which`. NULL if
+ * there is none. The caller frees it by free().
  */
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                           uint64_t which);

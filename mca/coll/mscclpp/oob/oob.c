@@ -1,7 +1,7 @@
 /*
- * The table that the host library talks to the other ranks through while it sets up a team. It does not use the
- * previous component's collectives: a rank that is in one of these for another reason (it passed host buffers) would
- * answer, and the two would be mixed up.
+ * The table of functions through which the host library talks to other ranks while it sets up a team. It does not use
+ * the previous component's collectives. A rank that passed host buffers may be in one of these, and the two calls would
+ * be taken for one.
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/oob/message.h"
@@ -16,7 +16,7 @@
 
 #define OOB_RANKS_SHOWN 8
 
-/* An all-gather in hand. */
+/* An all-gather in progress. */
 typedef struct {
     mca_coll_mscclpp_oob_t *oob;
     char *recvbuf;
@@ -49,7 +49,7 @@ static void list_missing(const oob_gather_t *gather, char *text, size_t size)
     }
 }
 
-/* Names the ranks that have not come, as a warning first and then as the error that ends the wait. */
+/* Names the missing ranks: first in a warning, and later in the error that ends the wait. */
 static mscclpp_status_t check_clock(oob_gather_t *gather)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
@@ -102,7 +102,7 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
     mscclpp_report_mixed(mca_coll_mscclpp_comm_name(module->comm), text, host_rank, device_rank);
 }
 
-/* Called with the lock held. MSCCLPP_IN_PROGRESS until everything has come and gone. */
+/* Called with the lock held. MSCCLPP_IN_PROGRESS until everything has been received and sent. */
 static mscclpp_status_t gather_step(oob_gather_t *gather)
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;
@@ -168,7 +168,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
                                            sendbuf, length);
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_ERR_NO_MEMORY == status) {
-        /* Nobody has anything of this rank, so nobody comes through this all-gather: all end it alike. */
+        /* Nobody has received this rank's part, so no rank completes this all-gather. All end it with this error. */
         mca_coll_mscclpp_oob_abstain(oob->module, gather.number);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -307,7 +307,7 @@ void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
     if (oob == NULL) {
         return;
     }
-    /* A watcher in another thread may have taken it up before it was hidden. */
+    /* A watcher in another thread may have read the pointer before it was cleared. */
     while (0 != __atomic_load_n(&module->watchers, __ATOMIC_ACQUIRE)) {
         sched_yield();
     }
@@ -325,7 +325,7 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     oob = module->oob;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     if (oob == NULL) {
-        /* A program that never passes device buffers allocates nothing: without a message there is nothing to keep. */
+        /* Without a message there is nothing to keep, so a program that passes no device buffers allocates nothing. */
         ompi_status_public_t status;
         int arrived = 0;
         int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, module->comm, &arrived, &status));

@@ -1,6 +1,6 @@
 /*
- * Makes a collective's three functions from one description. The functions differ in nothing but their names, their
- * arguments and the request, so they are written once, here; what a collective means is in ordinary functions.
+ * Generates the three functions of a collective from one description. These functions differ only in their names, their
+ * arguments and the request, so they are written once, here. What a collective means is in ordinary functions.
  *
  * `params_` and `args_` are the parameters that the three variants share and their names, in parentheses; the buffers
  * are named sbuf and rbuf. `use_` replaces them by their copies; `is_` is one of the names below. The description is
@@ -24,7 +24,7 @@
 
 #define STAGE_PREVIOUS(slot_, ...) (module->previous.slot_(__VA_ARGS__, module->previous.slot_##_module))
 
-/* What a collective is to a comparison of calls; the names are those of the parameters. */
+/* What a comparison of calls has to know of a collective. The macros use the names of the functions' parameters. */
 #define STAGE_IS(view_, pattern_) (view_).pattern = MCA_COLL_MSCCLPP_STAGE_##pattern_
 #define STAGE_IS_ALLGATHER(view_) STAGE_IS(view_, TO_ALL)
 #define STAGE_IS_ALLTOALL(view_) STAGE_IS(view_, TO_EACH)
@@ -48,11 +48,11 @@
 #define STAGE_IS_GATHER(view_) STAGE_HAS_ROOT(view_, TO_ROOT)
 #define STAGE_IS_SCATTER(view_) STAGE_HAS_ROOT(view_, FROM_ROOT)
 
-/* The module's own function, or the one before it, for the checked ones. */
+/* For the functions that compare calls: calls the module's own function, or the previous one. */
 #define STAGE_SERVE(slot_, ...)                                                                                        \
     (module->own.slot_ != NULL ? module->own.slot_(__VA_ARGS__, base) : STAGE_PREVIOUS(slot_, __VA_ARGS__))
 
-/* The body of a function that compares a call of the application's before it is served. */
+/* The body of a function that compares calls of the application before they are served. */
 #define STAGE_CHECKED(slot_, name_, args_, is_, ...)                                                                   \
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                             \
     mca_coll_mscclpp_stage_call_t call = {0};                                                                          \

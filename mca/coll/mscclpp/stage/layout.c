@@ -193,8 +193,9 @@ static bool join(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last, const
 }
 
 /*
- * Appends a piece, or makes it one with the last. One that reaches from an allocation into the next becomes several: a
- * type of absolute addresses may call neighbours what the GPU's runtime refuses to copy at once.
+ * Appends a piece, or merges it with the last one. A piece that reaches from one allocation into the next becomes
+ * several pieces. In a type of absolute addresses neighbouring bytes may belong to two allocations, and the GPU's
+ * runtime refuses to copy these at once.
  */
 static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
                       const mca_coll_mscclpp_stage_piece_t *piece)
@@ -222,8 +223,8 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
 }
 
 /*
- * Asks Open MPI for up to *used_p segments of one element, whose bases are then offsets from the element's address.
- * True if these are all, and *length_p is then what they hold together.
+ * Asks Open MPI for up to *used_p segments of one element. Their bases are offsets from the element's address. True if
+ * these are all segments; *length_p is then their total length.
  */
 static bool segments_read(const struct ompi_datatype_t *type, struct iovec *segments, uint32_t *used_p,
                           size_t *length_p)
@@ -452,7 +453,8 @@ static bool elements_find(const block_t *block, element_t *element, uintptr_t ad
     return false;
 }
 
-/* MPI lets only MPI_BOTTOM reach several allocations; but blocks with displacements in bytes are used like that, too.
+/*
+ * MPI lets only MPI_BOTTOM reach several allocations; but blocks with displacements in bytes are used like that, too.
  */
 static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
                         const mca_coll_mscclpp_stage_layout_t *layout)

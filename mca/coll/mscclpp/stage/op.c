@@ -1,15 +1,15 @@
 /*
- * Sums of small integers on the copies. Kernels let what overflows wrap around, and so do Open MPI's plain functions.
- * Its component op/avx lets elements of 8 and 16 bits saturate, but for the last ones, which fill no vector. The result
- * of a call is not to depend on what serves it.
+ * Sums of small integers on the copies. The result of a call must not depend on who serves it. In kernels and in Open
+ * MPI's plain functions a sum that overflows wraps around. In Open MPI's component op/avx elements of 8 and 16 bits
+ * saturate, except the last ones, which do not fill a vector.
  */
 #include "mca/coll/mscclpp/stage/stage.h"
 
 #include <string.h>
 
 /*
- * MPI_SUM in all that Open MPI looks at, so that every component treats it as it treats the sum of a rank which passed
- * host memory to the same call.
+ * This operation looks like MPI_SUM in everything that Open MPI examines. Components then treat it as they treat the
+ * sum of a rank that passed host memory to the same call.
  */
 static struct ompi_op_t wrapping_sum;
 

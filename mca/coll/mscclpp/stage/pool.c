@@ -33,9 +33,9 @@ static int class_of(size_t size)
 }
 
 /*
- * Freeing pinned memory may wait for every running kernel, and a staged operation may end in the very progress loop
- * that waits for one of ours; so what the pool does not keep is freed at the end of a blocking call, or by the next one
- * that takes a block.
+ * Freeing pinned memory may wait for every running kernel. A staged operation may end within a progress loop that
+ * itself waits for one of this component's kernels, so it must not free memory there. Memory that the pool does not
+ * keep is freed at the end of a blocking call, or by the next call that takes a block.
  */
 void mca_coll_mscclpp_stage_pool_trim(void)
 {

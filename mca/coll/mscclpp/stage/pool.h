@@ -1,4 +1,4 @@
-/* The process's pool of pinned host memory for staging. Pinning costs far more than a short collective. */
+/* A pool of pinned host memory for staging, one for each process. Pinning costs far more than a short collective. */
 #ifndef MCA_COLL_MSCCLPP_STAGE_POOL_H
 #define MCA_COLL_MSCCLPP_STAGE_POOL_H
 
@@ -6,20 +6,23 @@
 
 #include "mca/common/base/status.h"
 
-/* Blocks are powers of two between these; a larger one is pinned for its call alone. */
+/* Block sizes are powers of two between these. A larger block is pinned for one call only. */
 #define MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN ((size_t)4096)
 #define MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX ((size_t)64 << 20)
 
-/* Unused bytes that the pool keeps at most. */
+/* Most unused bytes that the pool keeps. */
 #define MCA_COLL_MSCCLPP_STAGE_POOL_KEEP ((size_t)256 << 20)
 
-/* At least `size` bytes, aligned to a page, of no defined content. Any thread. */
+/* Yields at least `size` bytes of undefined content, aligned to a page. Any thread. */
 mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p);
 
-/* Gives a block back; `size` as it was asked for. NULL is allowed. */
+/* Gives a block back. `size` is the size that was asked for. NULL is allowed. */
 void mca_coll_mscclpp_stage_pool_put(void *block, size_t size);
 
-/* Frees what was given back and is not kept. May wait for kernels: not for progress loops, which these may wait for. */
+/*
+ * Frees what was given back and is not kept. This may wait for kernels, so a progress loop must not call it: kernels
+ * may wait for that loop.
+ */
 void mca_coll_mscclpp_stage_pool_trim(void);
 
 /* Frees what the pool keeps. */

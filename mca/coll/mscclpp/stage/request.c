@@ -7,8 +7,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * Questions after which a copy back is waited for. A device's staging stream is shared, so copies of other threads
- * could keep it from ever being found idle.
+ * After so many polls, wait for the copy back. All calls share a device's staging stream, so copies of other threads
+ * could keep a poll from ever finding it idle.
  */
 #define POLLS_MAX 1000
 
@@ -29,7 +29,7 @@ static void submit(mca_coll_mscclpp_stage_request_t *request)
 {
     request->copying = false;
     request->polls = 0;
-    /* Counted first, so that the count is never 0 while a request is in a list. */
+    /* Incremented first, so that the count is never 0 while a request is in a list. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
     request->next = atomic_load_explicit(&arrived, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&arrived, &request->next, request, memory_order_release,
@@ -120,7 +120,8 @@ static int progress(void)
     return ended;
 }
 
-/* Part of MPI_Start and MPI_Startall; the latter hands over runs of requests that have this function, so all are ours.
+/*
+ * Part of MPI_Start and MPI_Startall; the latter hands over runs of requests that have this function, so all are ours.
  */
 static int start(size_t count, ompi_request_t **outers)
 {

@@ -16,7 +16,7 @@
 /* Parts that lie closer together share a window. */
 #define NEAR ((ptrdiff_t)1 << 30)
 
-/* Where windows are tried to be had: above what programs are linked to, below the end of what a process has. */
+/* The addresses at which windows are tried: above those of programs, and below the end of the address space. */
 #define LOWEST ((uintptr_t)1 << 33)
 #define END ((uintptr_t)1 << 47)
 #define TRIES 100
@@ -101,7 +101,7 @@ static char *map(char *address, size_t size)
         munmap(found, size);
         return NULL;
     }
-    /* Where the system makes huge pages by itself, each part would take one. */
+    /* With transparent huge pages each part would take a huge page. */
     (void)madvise(found, size, MADV_NOHUGEPAGE);
     return found;
 }

@@ -109,7 +109,7 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
         buffer->block_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX && buffer->block_size / SPARSE > buffer->plan.bytes;
     low = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
     status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
-    /* The peers are on their way into the call, so slow memory is better than none. */
+    /* The peers will be in the call, so slow memory is better than an error. */
     buffer->reserved = buffer->reserved || MSCCLPP_OK != status;
     if (buffer->reserved) {
         status = mca_coll_mscclpp_stage_reserve(&buffer->plan, low % ALIGNMENT, PLACES * ALIGNMENT, &buffer->room,
@@ -137,9 +137,9 @@ static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
 }
 
 /*
- * What the previous component gets is as far before the copy as the user's pointer is before the data, and so may
- * happen to be anything. Two equal pointers mean MPI_IN_PLACE to libnbc. Of the constants at most one is among the
- * places.
+ * The pointer for the previous component lies as far before the copy as the user's pointer lies before the data, so it
+ * can have any value. It must not equal one of MPI's constants, or the other buffer's pointer: to libnbc two equal
+ * pointers mean MPI_IN_PLACE. At most one of the constants is among the possible places.
  */
 static void buffer_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other)
 {
@@ -292,7 +292,7 @@ static int end_both(mca_coll_mscclpp_stage_t *stage, bool out, bool wait, bool *
     return OMPI_SUCCESS;
 }
 
-/* Starts the copies of both buffers. After a failure none is under way any more, so that the memory can be given up. */
+/* Starts the copies of both buffers. After a failure no copy is in progress, so the memory can be freed. */
 static int start_both(mca_coll_mscclpp_stage_t *stage, bool out)
 {
     mscclpp_status_t status = start_copies(&stage->send, out);

@@ -1,7 +1,8 @@
 /*
- * Staging: a collective on device buffers, served by the previous component on copies in pinned host memory. Each
- * collective describes which bytes of its two buffers it reads and writes on this rank; everything else is common to
- * all of them. Staging is local: nothing on the wire changes, so a rank may stage a call that its peers do not.
+ * Staging: the previous component serves a collective on device buffers, on copies in pinned host memory. Each
+ * collective describes which bytes of its two buffers it reads and writes on this rank. Everything else is common to
+ * all collectives. Staging is local: nothing on the wire changes, so a rank may stage a call that its peers do not
+ * stage.
  */
 #ifndef MCA_COLL_MSCCLPP_STAGE_STAGE_H
 #define MCA_COLL_MSCCLPP_STAGE_STAGE_H
@@ -12,7 +13,7 @@
 #include "mca/coll/mscclpp/check/check.h"
 #include "mca/coll/mscclpp/ompi/module.h"
 
-/* How a layout's blocks follow one another. */
+/* How a layout describes its blocks. */
 typedef enum {
     MCA_COLL_MSCCLPP_STAGE_NOTHING, /* no block */
     MCA_COLL_MSCCLPP_STAGE_REGULAR, /* `count` elements each, one behind the other */
@@ -22,8 +23,8 @@ typedef enum {
 } mca_coll_mscclpp_stage_kind_t;
 
 /*
- * Bytes that a collective touches, as its arguments say it: blocks first .. first + blocks - 1. Points into the
- * arguments, which are not needed once a plan has been made.
+ * Bytes that a collective touches, in terms of its arguments: blocks first .. first + blocks - 1. It points into the
+ * arguments, which are no longer needed once a plan has been made.
  */
 typedef struct {
     mca_coll_mscclpp_stage_kind_t kind;
@@ -41,7 +42,7 @@ typedef struct {
     };
 } mca_coll_mscclpp_stage_layout_t;
 
-/* One buffer of a call. Both layouts are empty for a buffer that is MPI_IN_PLACE or not significant on this rank. */
+/* One buffer of a call. Both layouts are empty if the buffer is MPI_IN_PLACE or not significant on this rank. */
 typedef struct {
     const void *address;
     mca_coll_mscclpp_stage_layout_t read;
@@ -56,9 +57,9 @@ typedef struct {
 } mca_coll_mscclpp_stage_call_t;
 
 /*
- * `count` runs of `length` bytes, the first at `offset` from the buffer's address and each `stride` bytes behind the
- * one before; and all of that `repeats` times, `extent` bytes apart. Distances may be negative. So what a regular
- * layout takes does not grow with its elements.
+ * `count` runs of `length` bytes. The first run is at `offset` from the buffer's address, and each next one `stride`
+ * bytes further. All of this repeats `repeats` times, `extent` bytes apart. Distances may be negative. The size of this
+ * description does not depend on the number of elements.
  */
 typedef struct {
     ptrdiff_t offset;
@@ -67,7 +68,7 @@ typedef struct {
     ptrdiff_t stride;
     size_t repeats;
     ptrdiff_t extent;
-    bool together; /* all of that is known to be in one allocation */
+    bool together; /* all of it is known to be in one allocation */
 } mca_coll_mscclpp_stage_piece_t;
 
 /* A list of pieces. It may point into itself and so must stay where it was made. */
@@ -79,20 +80,20 @@ typedef struct {
 } mca_coll_mscclpp_stage_pieces_t;
 
 /*
- * What is copied for one argument: all touched bytes lie in low .. high - 1, counted from the buffer's address. Exactly
- * the bytes that the collective writes are written back, however fine the layout is: the application may use what lies
- * between them even while the operation is under way, be it the interior of a grid whose halo is exchanged or the
- * blocks of another operation. What is read may include the holes between.
+ * What is copied for one argument. All touched bytes lie in low .. high - 1, counted from the buffer's address. The
+ * copy back writes exactly the bytes that the collective writes, however fine the layout is. The application may use
+ * the bytes between them while the operation is in progress: they may be the interior of a grid whose halo is
+ * exchanged, or blocks of another operation. The copy in may include the holes.
  */
 typedef struct {
     ptrdiff_t low;
     ptrdiff_t high;
     mca_coll_mscclpp_stage_pieces_t in;  /* to the host before the call */
     mca_coll_mscclpp_stage_pieces_t out; /* to the device after it */
-    size_t bytes;                        /* of both */
+    size_t bytes;                        /* of both lists together */
 } mca_coll_mscclpp_stage_plan_t;
 
-/* Windows of the address space for an argument whose parts lie far apart. */
+/* Most windows of address space for an argument whose parts lie far apart. */
 #define MCA_COLL_MSCCLPP_STAGE_WINDOWS 16
 
 typedef struct {
@@ -103,19 +104,21 @@ typedef struct {
     } windows[MCA_COLL_MSCCLPP_STAGE_WINDOWS];
 } mca_coll_mscclpp_stage_room_t;
 
-/* One argument under way. `block` is NULL where the buffer is no device memory: `host` is then its own address. */
+/*
+ * One argument of a call in progress. `block` is NULL if the buffer is not device memory; `host` is then its address.
+ */
 typedef struct {
     char *user;
-    void *host; /* what the previous component gets */
+    void *host; /* the address passed to the previous component */
     void *block;
     size_t block_size;
-    bool reserved; /* `block` is the beginning of `room`, of which not all need be there */
+    bool reserved; /* `block` is the beginning of `room`, which need not be mapped as a whole */
     mca_coll_mscclpp_stage_room_t room;
     mscclpp_gpu_stream_t *stream; /* of the device that owns the buffer; shared by all calls */
     mca_coll_mscclpp_stage_plan_t plan;
 } mca_coll_mscclpp_stage_buffer_t;
 
-/* One call under way; stays where it was begun. */
+/* One call in progress. It must not be moved. */
 typedef struct {
     mca_coll_mscclpp_stage_buffer_t send;
     mca_coll_mscclpp_stage_buffer_t recv;
@@ -124,36 +127,36 @@ typedef struct {
 /* ---- layout.c ---- */
 
 /*
- * Looks for a byte that the call touches and that `matches`. One byte is asked about where all bytes are in one
- * allocation, several where MPI lets them be in many: the call is on the path of host buffers. *address_p is where the
- * answer was true.
+ * Looks for a touched byte for which `matches` is true, and yields its address in *address_p. It asks about one byte
+ * where all bytes are in one allocation, and about several where MPI allows many allocations. It asks no more than
+ * that, because calls on host buffers come here, too.
  */
 bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
                                  const char **address_p);
 
-/* For an argument of which at least one byte is touched. An MPI error code; *plan is to be released if it is none. */
+/* For an argument with at least one touched byte. Returns an MPI error code; on success *plan has to be released. */
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
                                      const mca_coll_mscclpp_stage_argument_t *argument);
 void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan);
 
 /*
- * The pieces of one element of a type in the order of its type map, with offsets from the element. An MPI error code;
- * the list is to be released if it is none, and stays where it was made.
+ * The pieces of one element of a type in the order of its type map, with offsets from the element. Returns an MPI error
+ * code; on success the list has to be released. It must not be moved.
  */
 int mca_coll_mscclpp_stage_element_pieces(mca_coll_mscclpp_stage_pieces_t *list, const struct ompi_datatype_t *type);
 void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *list);
 
-/* All that a piece touches, holes included: *low_p .. *high_p - 1. */
+/* The bytes from the first to the last that a piece touches, holes included: *low_p .. *high_p - 1. */
 void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *piece, ptrdiff_t *low_p,
                                          ptrdiff_t *high_p);
 
 /* ---- reserve.c ---- */
 
 /*
- * Room for copies that lie as far apart as the parts of the argument: pageable memory, so that only pages that are
- * touched take any. What lies at plan->low comes to lie `in_page` bytes behind *block_p, which is aligned to a page,
- * and up to `slack` bytes behind each part may be used, too. All the address space between, or, where that is much
- * and the parts are few, windows for the parts alone. Any thread. To be given back after the call that it is for.
+ * Reserves room for copies that lie as far apart as the parts of the argument. It is pageable memory, so only touched
+ * pages take memory. *block_p is aligned to a page, and the copy of plan->low lies `in_page` bytes behind it. Up to
+ * `slack` bytes behind each part may be used, too. The room is all the address space from low to high; if that is large
+ * and the parts are few, it is only windows for the parts. Any thread. The caller gives it back after the call.
  */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_room_t *room, void **block_p);
@@ -161,54 +164,57 @@ void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room);
 
 /* ---- op.c ---- */
 
-/* The operation to call the previous component with. After stage_op_init. */
+/* The operation to pass to the previous component. Call stage_op_init first. */
 struct ompi_op_t *mca_coll_mscclpp_stage_op(struct ompi_op_t *op);
 void mca_coll_mscclpp_stage_op_init(void);
 
 /* ---- stage.c ---- */
 
-/* True if a byte that the call touches is device memory, so that the call has to be staged. */
+/* True if the call touches device memory and so has to be staged. */
 bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call);
 
-/* Plans the call and takes its pinned memory. An MPI error code; on success to be undone by stage_release. */
+/* Plans the call and takes its pinned memory. Returns an MPI error code; on success stage_release undoes it. */
 int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call);
 void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage);
 
 /*
- * Copies what the collective reads to the host, and waits for it; both, and the copy out, come after what synchronous
- * calls of the GPU's runtime have left under way. An MPI error code.
+ * Copies to the host what the collective reads, and waits for the copy. Both this copy and the copy out come after the
+ * work that synchronous calls of the GPU's runtime have left in progress. Returns an MPI error code.
  */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
 
-/* Starts to copy what the collective wrote to the device; stage_copied tells when it is there. */
+/* Starts to copy to the device what the collective wrote. stage_copied tells when the copies have ended. */
 int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 
-/* OMPI_SUCCESS and *done_p once all copies have ended; never waits, or else always, as `wait` says. */
+/* Returns OMPI_SUCCESS with *done_p true once all copies have ended. If `wait` is false, never waits. */
 int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
-/* A blocking call: prepare, copy in and count; and, with the result of the previous component, copy out and release. */
+/*
+ * For a blocking call. _begin prepares, copies in and counts. _end takes the previous component's result, copies out
+ * and releases.
+ */
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module);
 int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result);
 
-/* Makes the device's stream now, not in the first call; a failure is tried again then. */
+/* Makes the device's stream before the first call needs it. If this fails, the first call tries again. */
 void mca_coll_mscclpp_stage_open(int device);
 
-/* Gives up the streams and the pinned memory that are kept between calls. */
+/* Frees the streams and the pinned memory that are kept between calls. */
 void mca_coll_mscclpp_stage_close(void);
 
 /* ---- request.c ---- */
 
 /*
- * A staged nonblocking or persistent operation: the request that the application holds. `inner` is the previous
- * component's request on the copies.
+ * The request that the application holds for a staged nonblocking or persistent operation. `inner` is the previous
+ * component's request, which works on the copies.
  */
 typedef struct mca_coll_mscclpp_stage_request_t {
     ompi_coll_base_nbc_request_t super;
     mca_coll_mscclpp_stage_t stage;
     ompi_request_t *inner;
-    mca_coll_mscclpp_module_t *module;  /* retained by a persistent operation, else NULL */
-    mca_coll_mscclpp_counted_t counted; /* of that operation */
+    mca_coll_mscclpp_module_t *module;  /* retained by a persistent operation; else NULL */
+    mca_coll_mscclpp_counted_t counted; /* of a persistent operation */
     struct mca_coll_mscclpp_stage_request_t *next;
     bool copying; /* the inner request has ended and the copy back is under way */
     int polls;
@@ -216,34 +222,35 @@ typedef struct mca_coll_mscclpp_stage_request_t {
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
 
-/* A request whose stage is prepared and, unless it is persistent, copied in. An MPI error code. */
+/* Makes a request with its stage prepared and, unless it is persistent, copied in. Returns an MPI error code. */
 int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call, mca_coll_mscclpp_module_t *module,
                                        struct ompi_communicator_t *comm, bool persistent,
                                        mca_coll_mscclpp_stage_request_t **request_p);
 
 /*
- * Takes what the previous component returned for the inner request. Hands the outer one to the application on
- * success, under way unless it is persistent, and frees it otherwise. Returns `result` or an error of its own.
+ * `result` is what the previous component returned for the inner request. On success this passes the outer request to
+ * the application, started unless it is persistent. On failure this frees the outer request. Returns `result` or an
+ * error of its own.
  */
 int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
                                         ompi_request_t **request_p);
 
 /* ---- check.c ---- */
 
-/* Who sends what to whom, which together with the description tells what each two ranks exchange. */
+/* Who sends what to whom. Together with the description this determines what any two ranks exchange. */
 typedef enum {
-    MCA_COLL_MSCCLPP_STAGE_REDUCTION,          /* all contribute as much */
-    MCA_COLL_MSCCLPP_STAGE_REDUCTION_OF_PARTS, /* likewise, and each gets a part */
-    MCA_COLL_MSCCLPP_STAGE_TO_ALL,             /* the same to all */
-    MCA_COLL_MSCCLPP_STAGE_TO_EACH,            /* a block to each */
+    MCA_COLL_MSCCLPP_STAGE_REDUCTION,          /* all ranks contribute equally many elements */
+    MCA_COLL_MSCCLPP_STAGE_REDUCTION_OF_PARTS, /* the same, and each rank gets a part of the result */
+    MCA_COLL_MSCCLPP_STAGE_TO_ALL,             /* each rank sends the same to all */
+    MCA_COLL_MSCCLPP_STAGE_TO_EACH,            /* each rank sends a block to each */
     MCA_COLL_MSCCLPP_STAGE_TO_ROOT,
-    MCA_COLL_MSCCLPP_STAGE_FROM_ROOT, /* a block to each */
+    MCA_COLL_MSCCLPP_STAGE_FROM_ROOT, /* the root sends a block to each */
     MCA_COLL_MSCCLPP_STAGE_FROM_ROOT_TO_ALL,
     MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_ALL,
     MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_EACH
 } mca_coll_mscclpp_stage_pattern_t;
 
-/* What the description leaves out and a comparison of calls needs. */
+/* What a comparison of calls needs besides the description. */
 typedef struct {
     mca_coll_mscclpp_stage_pattern_t pattern;
     struct ompi_op_t *op; /* NULL: none */
@@ -252,18 +259,18 @@ typedef struct {
     mca_coll_mscclpp_counts_t counts; /* of the parts */
 } mca_coll_mscclpp_stage_view_t;
 
-/* Compares the call on all ranks. An MPI error code. */
+/* Compares the call on all ranks. Returns an MPI error code. */
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
                                  const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view);
 
-/* neighbor.c: the edges that lead to this rank and from it, absent neighbours included. */
+/* neighbor.c: the number of edges to this rank and from it, including those of absent neighbours. */
 void mca_coll_mscclpp_stage_degrees(struct ompi_communicator_t *comm, int *in_p, int *out_p);
 
 /* ---- layouts, for the descriptions of the collectives ---- */
 
 /*
- * They are written in place: this happens in every call, on host buffers, too, and a structure that is put together and
- * then copied costs more than all else that such a call pays for.
+ * These functions write the layout in place. They run in every call, also on host buffers, where building a structure
+ * and then copying it would cost more than everything else that this component does for the call.
  */
 static inline void mca_coll_mscclpp_stage_elements(mca_coll_mscclpp_stage_layout_t *layout, size_t count,
                                                    struct ompi_datatype_t *type)
@@ -314,7 +321,7 @@ static inline void mca_coll_mscclpp_stage_only(mca_coll_mscclpp_stage_layout_t *
     layout->blocks = 1;
 }
 
-/* stage_*.c: every slot's function, which copies device buffers to pinned host memory and calls the previous one. */
+/* For every slot, a function that copies device buffers to pinned host memory and calls the previous function. */
 #define MCA_COLL_MSCCLPP_STAGE_DECLARE(name_) extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_stage_##name_;
 MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
 #undef MCA_COLL_MSCCLPP_STAGE_DECLARE
