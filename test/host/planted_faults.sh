@@ -521,7 +521,7 @@ plant linger-quit-over-words linger $linger $launcher 's/ && mscclpp_dev_linger_
 plant linger-rung-at-once linger $linger $launcher 's/own->args.rung = 0;/own->args.rung = 1;/'
 plant linger-epoch-of-all linger $linger $launcher 's/mine\.block == 0 && mine\.tid == 0/mine.tid == 0/'
 plant linger-bystander-sync storms $linger $launcher \
-    '/What is known of this operation may be overwritten/{n;s/.*//}'
+    '/The data about this operation may be overwritten/{n;s/.*//}'
 plant linger-set-unknown linger mca/common/run/linger.c mca/common/run/linger.c \
     's/\(linger->new_sets >> variant & 1\) == 0/true/'
 plant linger-few-blocks linger mca/common/run/linger.c mca/common/run/linger.c \

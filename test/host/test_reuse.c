@@ -60,6 +60,21 @@ static void use(rank_t *rank, mscclpp_team_t *team, const uint64_t *counts, int 
     meet(rank);
 }
 
+/* What ranks have decided in a call of an ended communicator says nothing about the call of that number in the next. */
+static void decide(rank_t *rank, mscclpp_team_t *team, bool device)
+{
+    enum { CALL = 3 };
+
+    if (rank->rank == rank->size - 1) {
+        CHECK_EQ(mscclpp_team_decide(team, CALL, device), device);
+    }
+    meet(rank);
+    CHECK_EQ(mscclpp_team_decide(team, CALL, !device), device);
+    mscclpp_team_announce(team, CALL, device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
+    meet(rank);
+    CHECK(mscclpp_team_find_announced(team, CALL, device ? MSCCLPP_CALL_HOST : MSCCLPP_CALL_DEVICE) < 0);
+}
+
 /* One life after another: of those that grow the memory is given back, others are taken over as they are. */
 static void live(rank_t *rank)
 {
@@ -67,7 +82,10 @@ static void live(rank_t *rank)
     int life;
 
     for (life = 0; life < LIVES; ++life) {
-        use(rank, open_team(rank, true), life == LIVES - 2 ? large : small, life == LIVES - 2 ? 4 : 3);
+        mscclpp_team_t *team = open_team(rank, true);
+
+        decide(rank, team, life % 2 == 0);
+        use(rank, team, life == LIVES - 2 ? large : small, life == LIVES - 2 ? 4 : 3);
     }
 }
 

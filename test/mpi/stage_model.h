@@ -54,6 +54,7 @@ typedef struct {
     MPI_Comm comm;
     bool inter;
     bool topology;
+    bool spans_nodes;
     int rank; /* in the own group */
     int own_size;
     int own[RANKS_MAX];

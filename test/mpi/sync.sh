@@ -17,6 +17,9 @@ sync_copies() {
 sync_collectives=(bcast allgather alltoall reduce_scatter_block)
 sync_ways=(packets zerocopy engines scratch)
 
+# Paths of calls that `algorithm` = `stage` leads to. The blocking all-reduce has its own case.
+sync_staged=(bcast allgather alltoall stage_iallreduce stage_iallgather stage_allreduce_init stage_allgather_init)
+
 # sync_way COLLECTIVE WAY: true if there is such a path, whose parameters are then in `way`.
 sync_way() {
     way=(--mca coll_mscclpp_linger off --mca "coll_mscclpp_$1_algorithm" "$2")
@@ -32,7 +35,7 @@ sync_copies_on_twin() {
     for path in launch iallreduce iallgather allreduce_init allgather_init; do
         run "sync_copies:$path:twin" 60 -n 3 "${forced[@]}" "${off[@]}" "$bindir/test_sync_copies" "$path" 260
     done
-    for path in bcast allgather alltoall; do
+    for path in "${sync_staged[@]}"; do
         run "sync_copies:$path:twin" 60 -n 3 "${forced[@]}" "${off[@]}" --mca coll_mscclpp_algorithm stage \
             "$bindir/test_sync_copies" "$path" 260
     done
@@ -56,6 +59,8 @@ sync_copies_on_twin() {
         run_failing "sync_copies:$path:seen" "wrong: path $path, before" 60 -n 2 "${forced[@]}" "${off[@]}" \
             "$bindir/test_sync_copies" "$path" 52 --late
     done
+    run_failing sync_copies:stage_iallreduce:seen "wrong: path stage_iallreduce, before" 60 -n 2 "${forced[@]}" \
+        "${off[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_sync_copies" stage_iallreduce 52 --late
     skip "sync_copies:PATH:RANKS" "copies return before their end on a GPU only"
 }
 
@@ -79,7 +84,7 @@ cases_sync_copies() {
         for path in iallreduce iallgather allreduce_init allgather_init; do
             sync_copies "$path" "$n"
         done
-        for path in bcast allgather alltoall; do
+        for path in "${sync_staged[@]}"; do
             sync_copies "$path" "$n" --mca coll_mscclpp_algorithm stage
         done
         for coll in "${sync_collectives[@]}"; do

@@ -45,10 +45,14 @@ const path_t sy_paths[] = {
      "zerocopy", false},
     {"reduce_scatter_block_scratch", REDUCE_SCATTER, BLOCKING, BY_LAUNCHES, "reduce_scatter_block_algorithm", "scratch",
      false},
-    {"iallreduce", ALLREDUCE, NONBLOCKING, BY_STAGING, NULL, NULL, false},
-    {"iallgather", ALLGATHER, NONBLOCKING, BY_STAGING, NULL, NULL, false},
-    {"allreduce_init", ALLREDUCE, PERSISTENT, BY_STAGING, NULL, NULL, false},
-    {"allgather_init", ALLGATHER, PERSISTENT, BY_STAGING, NULL, NULL, false},
+    {"iallreduce", ALLREDUCE, NONBLOCKING, BY_KERNELS, NULL, NULL, false},
+    {"stage_iallreduce", ALLREDUCE, NONBLOCKING, BY_STAGING, "algorithm", "stage", false},
+    {"iallgather", ALLGATHER, NONBLOCKING, BY_KERNELS, NULL, NULL, false},
+    {"stage_iallgather", ALLGATHER, NONBLOCKING, BY_STAGING, "algorithm", "stage", false},
+    {"allreduce_init", ALLREDUCE, PERSISTENT, BY_KERNELS, NULL, NULL, false},
+    {"stage_allreduce_init", ALLREDUCE, PERSISTENT, BY_STAGING, "algorithm", "stage", false},
+    {"allgather_init", ALLGATHER, PERSISTENT, BY_KERNELS, NULL, NULL, false},
+    {"stage_allgather_init", ALLGATHER, PERSISTENT, BY_STAGING, "algorithm", "stage", false},
 };
 const int sy_path_count = (int)(sizeof(sy_paths) / sizeof(sy_paths[0]));
 

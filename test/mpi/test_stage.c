@@ -147,7 +147,7 @@ static bool touches(const call_t *call)
 /* A nonblocking or persistent call of several nodes. */
 static bool is_staged_between_nodes(const call_t *call)
 {
-    return BLOCKING != call->variant && call->group->own_size > 1 && !mt_parameter_is("ranks_per_node", "0");
+    return BLOCKING != call->variant && call->group->spans_nodes;
 }
 
 static bool kernels_may_serve(const call_t *call)
@@ -328,6 +328,19 @@ static void run_group(const group_t *group, variant_t variant, int send_kind, in
 
 /* ---- Groups ---- */
 
+/* Whether these ranks are on several nodes, real ones or imitated ones. */
+static bool spans_nodes(MPI_Comm comm)
+{
+    MPI_Comm node;
+    int size, node_size;
+
+    MPI_Comm_size(comm, &size);
+    MT_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+    MPI_Comm_size(node, &node_size);
+    MPI_Comm_free(&node);
+    return size > 1 && (!mt_parameter_is("ranks_per_node", "0") || node_size < size);
+}
+
 static void intra(group_t *group, const char *name, MPI_Comm comm)
 {
     memset(group, 0, sizeof(*group));
@@ -336,6 +349,7 @@ static void intra(group_t *group, const char *name, MPI_Comm comm)
     MPI_Comm_rank(comm, &group->rank);
     MPI_Comm_size(comm, &group->own_size);
     mt_allgather(comm, &mt_rank, group->own, sizeof(int));
+    group->spans_nodes = spans_nodes(comm);
     group->peers = group->own_size;
     memcpy(group->peer, group->own, sizeof(group->own));
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);

@@ -6,12 +6,35 @@ const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64
     return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->board));
 }
 
+/* More than a communicator ever has. */
+#define CALLS_OF_A_LIFE (UINT64_C(1) << 40)
+
+/*
+ * Communicators that take over a team one after the other count their calls from 0, and the board keeps words of the
+ * last calls of ended ones. These have to be older than any word of the current one. Nobody could clear them: some rank
+ * may still be in the last call of the old communicator, or already in the first one of the new.
+ */
+static uint64_t on_board(const mscclpp_group_t *group, uint64_t call)
+{
+    return group->calls_before + call;
+}
+
+uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
+{
+    return on_board(group, call) * 4 + (uint64_t)kind;
+}
+
+void mscclpp_group_renumber(mscclpp_group_t *group)
+{
+    group->calls_before += CALLS_OF_A_LIFE;
+}
+
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
     if (kind == MSCCLPP_CALL_DEVICE) {
         mscclpp_board_store(&group->board[group->rank].asked[call % 2], group->asked);
     }
-    mscclpp_board_store(&group->board[group->rank].call, call * 4 + (uint64_t)kind);
+    mscclpp_board_store(&group->board[group->rank].call, mscclpp_group_call_word(group, call, kind));
 }
 
 int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
@@ -19,7 +42,7 @@ int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, ms
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
-        if (mscclpp_board_load(&group->board[rank].call) == call * 4 + (uint64_t)kind) {
+        if (mscclpp_board_load(&group->board[rank].call) == mscclpp_group_call_word(group, call, kind)) {
             return group->members[rank];
         }
     }
@@ -34,10 +57,11 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
     for (rank = 0; rank < group->size; ++rank) {
         const uint64_t word = mscclpp_board_load(&group->board[rank].call);
 
-        if (word == call * 4 + MSCCLPP_CALL_DEVICE || word == call * 4 + MSCCLPP_CALL_HOST) {
+        if (word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE) ||
+            word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_HOST)) {
             return false;
         }
-        late = late || word / 4 < call;
+        late = late || word / 4 < on_board(group, call);
     }
     return late;
 }
@@ -46,29 +70,29 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
  * True if the word says that call `call` is on device buffers. A word of a later call means that a rank has left this
  * call without waiting for this rank. That is possible only on host buffers.
  */
-static bool decided_on(uint64_t word, uint64_t call)
+static bool decided_on(const mscclpp_group_t *group, uint64_t word, uint64_t call)
 {
-    return word / 4 == call && word % 4 == MSCCLPP_CALL_DEVICE;
+    return word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_DEVICE);
 }
 
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p)
 {
     const uint64_t word = mscclpp_board_load(&group->board[0].decided);
 
-    *device_p = decided_on(word, call);
-    return word / 4 >= call;
+    *device_p = decided_on(group, word, call);
+    return word / 4 >= on_board(group, call);
 }
 
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
 {
     uint64_t *word = &group->board[0].decided;
-    const uint64_t mine = call * 4 + (device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
+    const uint64_t mine = mscclpp_group_call_word(group, call, device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
     uint64_t seen = mscclpp_board_load(word);
 
-    while (seen / 4 < call) {
+    while (seen / 4 < on_board(group, call)) {
         if (__atomic_compare_exchange_n(word, &seen, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             return device;
         }
     }
-    return decided_on(seen, call);
+    return decided_on(group, seen, call);
 }

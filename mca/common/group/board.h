@@ -56,14 +56,14 @@ typedef struct {
  * written while a peer reads it.
  */
 typedef struct {
-    uint64_t call; /* 4 * the number of the current call + mscclpp_call_kind_t */
+    uint64_t call; /* the current call, as mscclpp_group_call_word describes it */
     /*
      * Arguments of the current call, if it is on device buffers, at index `call % 2`. The other element belongs to the
      * call before: a rank that waits in a call compares arguments with peers that may be in the next call already.
      */
     mscclpp_board_asked_t asked[2];
     /*
-     * Used in rank 0's line only, and written by any rank: number and kind, as in `call`, of the last call that a rank
+     * Used in rank 0's line only, and written by any rank: such a word of the last call that a rank
      * has decided on; see mscclpp_team_decide.
      */
     uint64_t decided;

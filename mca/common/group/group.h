@@ -52,6 +52,7 @@ typedef struct {
     mscclpp_board_line_t *board; /* one line per rank */
     bool broken;
     bool peer_failed;            /* a peer caused the failure, and has told all other ranks */
+    uint64_t calls_before;       /* those that the board may have seen of ended communicators; see board.c */
     uint64_t call;               /* the number of the current call, for messages */
     const char *collective;      /* the name of its collective, for messages */
     mscclpp_board_asked_t asked; /* the arguments of the current call */
@@ -91,6 +92,13 @@ typedef struct {
 } mscclpp_group_wait_t;
 
 /* board.c: see mca/common/team/team.h. */
+
+/* The word of a rank whose call `call` has arguments of this kind. */
+uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
+
+/* For a team that another communicator takes over, whose calls are counted from 0 again. */
+void mscclpp_group_renumber(mscclpp_group_t *group);
+
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call);

@@ -161,7 +161,7 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
 static mscclpp_status_t look_for_differences(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
-    const uint64_t call = group->call * 4 + (uint64_t)MSCCLPP_CALL_DEVICE;
+    const uint64_t call = mscclpp_group_call_word(group, group->call, MSCCLPP_CALL_DEVICE);
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {

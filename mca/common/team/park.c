@@ -100,8 +100,6 @@ bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
     }
     mscclpp_runner_give_stream(&team->runner);
     mscclpp_runner_release_mappings(&team->runner, true);
-    /* Calls are counted from 0 again. Nobody reads this rank's word before the team is taken over. */
-    mscclpp_board_store(&team->group.board[team->group.rank].call, 0);
     team->group.oob = nobody;
     if (team->group.ctrl != NULL) {
         mscclpp_ctrl_rebind(team->group.ctrl, &nobody);
@@ -128,6 +126,7 @@ mscclpp_team_t *mscclpp_park_drain(void)
 void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob)
 {
     team->group.oob = *oob;
+    mscclpp_group_renumber(&team->group);
     team->group.call = 0;
     team->group.asked = 0;
     team->last_algorithm = "none";
