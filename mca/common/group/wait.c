@@ -24,6 +24,12 @@
 /* Seconds of a wait before it asks the GPU runtime about kernels, if that may deadlock; see mscclpp_group_may_ask. */
 #define PATIENT_SECONDS 5.0
 
+/*
+ * Seconds of a wait before the failure of a peer in a later call ends it. That peer has completed this call, so what it
+ * owes this rank has been sent, and this rank can mostly complete the call, too.
+ */
+#define LATER_PATIENCE 1.0
+
 /* Seconds of a wait after which other nodes are told about it, so that ordinary delays cost no messages. */
 #define TELL_AFTER 0.5
 
@@ -189,19 +195,21 @@ static mscclpp_status_t report_peer(const mscclpp_group_wait_t *wait, int rank, 
     return status == MSCCLPP_ERR_MIXED && call == wait->group->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
 
-static mscclpp_status_t look_for_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed)
+static mscclpp_status_t look_for_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed,
+                                          double now)
 {
     const mscclpp_group_t *group = wait->group;
+    const uint64_t last = now - wait->started < LATER_PATIENCE ? group->call : UINT64_MAX;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
         uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
 
-        if (rank != group->rank && failure != 0) {
+        if (rank != group->rank && failure != 0 && failure / 256 <= last) {
             return report_peer(wait, group->members[rank], failure / 256, (mscclpp_status_t) - (int)(failure % 256));
         }
     }
-    return failed->rank < 0 ? MSCCLPP_OK : report_peer(wait, failed->rank, failed->call, failed->status);
+    return failed->rank < 0 || failed->call > last ? MSCCLPP_OK : report_peer(wait, failed->rank, failed->call, failed->status);
 }
 
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
@@ -291,7 +299,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         status = look_for_differences(wait);
     }
     if (status == MSCCLPP_OK) {
-        status = look_for_failures(wait, &failed);
+        status = look_for_failures(wait, &failed, now);
     }
     if (status == MSCCLPP_OK) {
         status = group->oob.check(group->oob.context);
