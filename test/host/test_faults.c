@@ -532,72 +532,6 @@ static void test_faults_in_call(const char *algorithm, int ranks, bool queued, u
     CHECK(reached >= 1);
 }
 
-#define TURNS_BEFORE 3 /* of a wait, which looks for failures in none of the first ones */
-
-static __thread int turns_left; /* after which this thread waits for `failed_ahead`; 0: it does not */
-static bool is_within, failed_ahead;
-static void (*progress_of_oob)(void *context);
-
-static void hold_back(void *context)
-{
-    progress_of_oob(context);
-    if (turns_left > 0 && --turns_left == 0) {
-        __atomic_store_n(&is_within, true, __ATOMIC_RELEASE);
-        while (!__atomic_load_n(&failed_ahead, __ATOMIC_ACQUIRE)) {
-            wait_for(1e-3);
-        }
-        wait_for(10e-3); /* so that it is time to look for failures */
-    }
-}
-
-/* Rank 1 ends call 2 and fails in call 3, before rank 0 sees that call 2 has ended. */
-static void fail_ahead(rank_t *rank)
-{
-    traffic_t traffic;
-    bool right = false;
-
-    rank->gpu = &faulty_gpu_ops;
-    if (rank->rank == 0) {
-        progress_of_oob = rank->oob.progress;
-        rank->oob.progress = hold_back;
-    }
-    traffic_open(&traffic, create_team(rank), 3000, USER_DEVICE);
-    CHECK_EQ(traffic_call(&traffic, 100, &right), MSCCLPP_OK);
-    meet(rank);
-    turns_left = rank->rank == 0 ? TURNS_BEFORE : 0;
-    while (rank->rank == 1 && !__atomic_load_n(&is_within, __ATOMIC_ACQUIRE)) {
-        wait_for(1e-3);
-    }
-    CHECK_EQ(traffic_call(&traffic, 100, &right), MSCCLPP_OK);
-    CHECK(right);
-    if (rank->rank == 1) {
-        faulty_arm(FAULTY_LAUNCH, 1, MSCCLPP_ERR_DEVICE);
-        CHECK_EQ(traffic_call(&traffic, 100, &right), MSCCLPP_ERR_DEVICE);
-        CHECK(faulty_disarm());
-        __atomic_store_n(&failed_ahead, true, __ATOMIC_RELEASE);
-    } else {
-        CHECK_EQ(traffic_call(&traffic, 100, &right), MSCCLPP_ERR_PEER);
-    }
-    meet(rank);
-    traffic_close(&traffic);
-}
-
-/* A rank may fail in a call while a peer is still in the one before, which succeeds on both. */
-static void test_failure_ahead(void)
-{
-    int failed_before = unit_failed;
-    mscclpp_config_t config;
-
-    configure(&config, "oneshot", 1, 1);
-    config.timeout = 20;
-    config.warn_after = 0;
-    log_record_clear();
-    CHECK_EQ(run_ranks(2, &config, fail_ahead, NULL), 0);
-    mscclpp_team_finalize(1.0);
-    CHECK_EQ(faulty_held(), 0);
-    explain("a failure ahead", failed_before);
-}
-
 /* The table with faults has every function that the twin's has. */
 static void test_table(void)
 {
@@ -634,7 +568,6 @@ int main(void)
         test_revocation(algorithms[i]);
     }
     test_different_parameters();
-    test_failure_ahead();
     test_faults_in_bringup("auto", 3);
     test_faults_in_call("oneshot", 3, false, USER_DEVICE);
     test_faults_in_call("scratch", 3, true, USER_HOST);
