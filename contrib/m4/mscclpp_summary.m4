@@ -18,7 +18,7 @@ AC_DEFUN([MSCCLPP_SUMMARY], [
         [mscclpp_say_verbs="yes: the transport verbs, where libibverbs and an HCA are at run time"],
         [mscclpp_say_verbs="no: no transport verbs"])
     AS_IF([test "x$mscclpp_have_yajl" = xyes],
-        [mscclpp_say_yajl="yes: mscclpp_plan reads and checks execution plans"],
+        [mscclpp_say_yajl="yes: execution plans serve calls, and mscclpp_plan checks them"],
         [mscclpp_say_yajl="no: no execution plans, no mscclpp_plan (Debian, Ubuntu: libyajl-dev)"])
     AS_IF([test "x$mscclpp_have_cadical" = xyes],
         [mscclpp_say_cadical="yes: mscclpp_synth searches for algorithms"],
