@@ -44,9 +44,6 @@
 #include "device/lib/unit.h"
 #include "device/lib/wait.h"
 
-#define MSCCLPP_DEV_LL16 16
-#define MSCCLPP_DEV_LL8 8
-
 /* Bytes from one unit of a row to the next one. */
 #define MSCCLPP_DEV_PACKET_STEP 16
 

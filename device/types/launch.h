@@ -19,6 +19,10 @@
 #define MSCCLPP_DEV_UNIT 16
 #define MSCCLPP_DEV_PACKET_UNIT 32
 
+/* Formats of packets (device/lib/packet.h), by their size. */
+#define MSCCLPP_DEV_LL16 16
+#define MSCCLPP_DEV_LL8 8
+
 /* Where an operation continues from. */
 typedef struct {
     uint64_t launches; /* operations that have ended */

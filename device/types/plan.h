@@ -58,19 +58,20 @@ typedef struct {
 } mscclpp_dev_plan_state_t;
 
 typedef struct {
-    mscclpp_dev_args_t common; /* `in`, `out` and the scratch are not used: `bases` has them */
+    mscclpp_dev_args_t common; /* `in`, `out` and the team's scratch are not used: `bases` has their places */
     const mscclpp_dev_plan_step_t *steps;
     const mscclpp_dev_plan_item_t *items;
     const mscclpp_dev_plan_link_t *links;
     const uint32_t *starts; /* first step of each block */
-    char *const *bases;
+    char *bases[3 * MSCCLPP_DEV_MAX_RANKS];
     uint64_t *const *arrived;               /* of every rank: signals received over each channel */
     uint64_t *expected;                     /* this rank's: signals waited for */
     mscclpp_dev_plan_counter_t *semaphores; /* this rank's; `given` begins with the initial value */
     mscclpp_dev_plan_counter_t *barriers;   /* this rank's */
     mscclpp_dev_plan_state_t *plan_state;
     uint64_t chunk;       /* bytes, a multiple of MSCCLPP_DEV_UNIT */
-    uint64_t block_bytes; /* size of a rank's block of input and output */
+    uint64_t block_bytes; /* data of a rank's block of input and output */
+    uint64_t stride;      /* bytes from one such block to the next, at least `block_bytes` */
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint32_t alignment;   /* of the parts of a group, bytes */
     uint32_t width;       /* MSCCLPP_DEV_LL16 or _LL8 */

@@ -45,6 +45,7 @@ typedef struct {
     uint64_t *arrived, *expected;
     mscclpp_dev_plan_counter_t *semaphores, *barriers;
     mscclpp_dev_plan_state_t state;
+    mscclpp_dev_state_t *team_state;
     mscclpp_dev_mailbox_t *mailbox;
     mscclpp_plan_program_t program;
     mscclpp_dev_twin_queue_t *queue;
@@ -171,11 +172,12 @@ static bool start(rank_t *rank)
     args.common.nranks = job->plan->rank_count;
     args.common.timeout_ns = 120000000000u;
     args.common.mailbox = rank->mailbox;
+    args.common.state = rank->team_state;
     args.steps = rank->program.steps;
     args.items = rank->program.items;
     args.links = rank->program.links;
     args.starts = rank->program.starts;
-    args.bases = job->bases;
+    memcpy(args.bases, job->bases, 3 * job->plan->rank_count * sizeof(args.bases[0]));
     args.arrived = job->arrived;
     args.expected = rank->expected;
     args.semaphores = rank->semaphores;
@@ -183,6 +185,7 @@ static bool start(rank_t *rank)
     args.plan_state = &rank->state;
     args.chunk = job->chunk;
     args.block_bytes = job->block_bytes;
+    args.stride = job->block_bytes;
     args.half = job->half;
     args.alignment = job->plan->alignment;
     args.width = job->width;
@@ -294,6 +297,7 @@ static const char *set_up(job_t *job, rank_t *rank)
     }
     rank->barriers = zeroed(rank->program.barriers * sizeof(*rank->barriers));
     rank->mailbox = zeroed(sizeof(*rank->mailbox));
+    rank->team_state = zeroed(sizeof(*rank->team_state));
     job->bases[3 * rank->rank] = rank->in;
     job->bases[3 * rank->rank + 1] = rank->out;
     job->bases[3 * rank->rank + 2] = rank->scratch;
@@ -312,6 +316,7 @@ static void tear_down(rank_t *rank)
     free(rank->semaphores);
     free(rank->barriers);
     free(rank->mailbox);
+    free(rank->team_state);
 }
 
 /* 0 right, 1 wrong, SKIPPED. */

@@ -69,7 +69,7 @@ static void test_table(void)
         begin = end + 1;
     }
     CHECK(total <= sizeof(mscclpp_config_t));
-    CHECK_EQ(mscclpp_param_count, 85);
+    CHECK_EQ(mscclpp_param_count, 87);
     CHECK(mscclpp_param_find("no_such") == NULL);
     CHECK(mscclpp_param_find("") == NULL);
 }
@@ -116,6 +116,8 @@ static void test_defaults(void)
     CHECK_EQ(config.nodes_ring_min, 0);
     CHECK_TEXT(config.proxy, "progress");
     CHECK_EQ(config.fifo_size, 512);
+    CHECK_TEXT(config.plans, "");
+    CHECK_TEXT(config.plan_check, "static");
     CHECK(config.widen_selection);
     CHECK_TEXT(config.widen_list, "tuned,libnbc,basic,inter,self,sm,sync,ftagree,han,adapt");
     CHECK_EQ(config.twin_blocks, 1);
@@ -317,6 +319,7 @@ static void test_settings(void)
         CHECK(param->type != MSCCLPP_PARAM_DOUBLE && (param->type != MSCCLPP_PARAM_STRING || word != NULL));
         mscclpp_settings_text(param, settings.values[i], text, sizeof(text));
         CHECK_EQ(mscclpp_config_set(&config, param, text), MSCCLPP_OK);
+        mscclpp_config_init(&config); /* it must not point to the text, which changes */
         for (number = 0; word != NULL; ++number) {
             const size_t length = strcspn(word, "|");
 

@@ -6,6 +6,7 @@
 #ifndef MSCCLPP_DEVICE_KERN_PLAN_RUN_H
 #define MSCCLPP_DEVICE_KERN_PLAN_RUN_H
 
+#include "device/lib/barrier.h"
 #include "device/lib/packet.h"
 #include "device/lib/reduce.h"
 #include "device/types/plan.h"
@@ -58,7 +59,7 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
         span.bytes = UINT64_MAX / 2;
     } else {
         /* Chunks behind the end of a rank's block are empty: they read as 0 and are not written. */
-        span.p += item->block * args->block_bytes + at;
+        span.p += item->block * args->stride + at;
         span.bytes = at < args->block_bytes ? args->block_bytes - at : 0;
     }
     return span;
@@ -176,14 +177,14 @@ MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_
 {
     mscclpp_dev_plan_counter_t *barrier = &args->barriers[step->links];
 
-    mscclpp_dev_block_sync(ctx);
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     if (ctx->tid == 0 && !ctx->failed) {
         const uint64_t ticket = mscclpp_dev_atom_relaxed_gpu_add_u64(&barrier->drawn, 1);
 
         mscclpp_dev_red_release_sys_add_u64(&barrier->given, 1);
         mscclpp_dev_plan_await(ctx, args, &barrier->given, (ticket / step->count + 1) * step->count, args->common.rank);
     }
-    mscclpp_dev_block_sync(ctx);
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
 /* The last block to end counts the launch. All blocks have read the count before. */
@@ -201,6 +202,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, int dtype, int op)
 {
     mscclpp_dev_plan_run_t run = {0, 0, 0};
+    const uint64_t launches = mscclpp_dev_last_launch(ctx, &args->common);
+    const uint32_t epoch = mscclpp_dev_last_epoch(ctx, &args->common);
     uint64_t unit = 0;
     uint32_t at = args->starts[ctx->block];
 
@@ -210,7 +213,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 
         switch (step->code) {
         case MSCCLPP_DEV_PLAN_NOP:
-            mscclpp_dev_block_sync(ctx);
+            /* No thread signals for one that gave up. */
+            ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
             break;
         case MSCCLPP_DEV_PLAN_BARRIER:
             mscclpp_dev_plan_barrier(ctx, args, step);
@@ -232,6 +236,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             break;
         case MSCCLPP_DEV_PLAN_END:
             mscclpp_dev_plan_leave(ctx, args, run.flag);
+            mscclpp_dev_finish_packets(ctx, &args->common, launches, epoch); /* those of other kernels */
             return;
         default:
             mscclpp_dev_plan_sync(ctx, args, step);

@@ -143,6 +143,8 @@ static int component_close(void)
         mscclpp_team_finalize(0);
         mscclpp_rules_destroy(mca_coll_mscclpp_state.rules);
         mca_coll_mscclpp_state.rules = NULL;
+        mscclpp_plan_library_destroy(mca_coll_mscclpp_state.plans);
+        mca_coll_mscclpp_state.plans = NULL;
         mca_coll_mscclpp_state.gpu = NULL;
     }
     /* The sink's code is about to be unloaded, and the host library with it; its default writes to stderr. */
@@ -224,6 +226,9 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     }
     if ('\0' != state->config.rules[0]) {
         (void)mscclpp_rules_read(state->config.rules, &state->rules); /* reported; else the built-in table */
+    }
+    if ('\0' != state->config.plans[0]) {
+        state->plans = mscclpp_plan_library_create(state->config.plans); /* the first communicator reads them */
     }
     /* An application that will have threads is not likely to have them yet. */
     mscclpp_setup_prepare(wants_ucx(&state->config));

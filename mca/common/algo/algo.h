@@ -16,8 +16,11 @@
 
 typedef struct {
     uint64_t bytes;    /* size of the largest message that the rule is for */
-    int64_t algorithm; /* index in the registry */
+    int64_t algorithm; /* index in the registry, or mscclpp_rule_by_plan */
 } mscclpp_rule_t;
+
+/* From here on, an algorithm of a rule stands for the name of an execution plan. */
+#define MSCCLPP_RULE_PLANS ((int64_t)1 << 62)
 
 /* The rules for one number of ranks on one kind of device. Plain bytes without padding; unused entries are 0. */
 typedef struct {
@@ -30,8 +33,8 @@ typedef struct {
 
 typedef struct {
     uint64_t bytes;    /* of the largest block that it is for */
-    int32_t coll;      /* mscclpp_coll_t */
-    int32_t algorithm; /* mscclpp_coll_algo_t */
+    int64_t coll;      /* mscclpp_coll_t */
+    int64_t algorithm; /* mscclpp_coll_algo_t, or mscclpp_rule_by_plan */
 } mscclpp_coll_rule_t;
 
 typedef struct {

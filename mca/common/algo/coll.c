@@ -241,14 +241,14 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
     }
 }
 
-/* The rules' choice for blocks of this size, or -1. */
+/* The rules' choice for blocks of this size, or -1: there is none, or it is a plan, which does not serve the call. */
 static int find_by_rules(const mscclpp_coll_rule_set_t *rules, mscclpp_coll_t coll, uint64_t most)
 {
     uint64_t i;
 
     for (i = 0; i < rules->count; ++i) {
-        if (rules->rule[i].coll == (int32_t)coll && most <= rules->rule[i].bytes) {
-            return rules->rule[i].algorithm;
+        if (rules->rule[i].coll == (int64_t)coll && most <= rules->rule[i].bytes) {
+            return rules->rule[i].algorithm < MSCCLPP_COLL_BY_LAST ? (int)rules->rule[i].algorithm : -1;
         }
     }
     return -1;

@@ -17,7 +17,14 @@
 #define LINE_MAX_LENGTH 500
 #define BYTES_MAX ((uint64_t)1 << 40)
 
+/* The most names of plans in a file. */
+#define PLANS_MAX 256
+
+#define PLAN_PREFIX "plan:"
+#define PLAN_NAME_MAX 128
+
 struct mscclpp_rules {
+    char plan[PLANS_MAX][PLAN_NAME_MAX];                  /* names of plans; "": no more */
     mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* by on_twin and ranks */
     mscclpp_coll_rule_set_t coll_set[2][MSCCLPP_DEV_MAX_RANKS + 1];
 };
@@ -86,6 +93,54 @@ static bool is_choosable(const mscclpp_algo_t *algo)
     return !algo->spans_nodes;
 }
 
+int64_t mscclpp_rule_by_plan(const char *name)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+
+    for (; '\0' != *name; ++name) {
+        digest = (digest ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    }
+    return MSCCLPP_RULE_PLANS | (int64_t)((digest ^ digest >> 2) & (uint64_t)(MSCCLPP_RULE_PLANS - 1));
+}
+
+/* False if the text does not name a plan; *ok_p is false if it does so, but cannot be kept. */
+static bool parse_plan(const place_t *place, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule, bool *ok_p)
+{
+    const char *name = text + strlen(PLAN_PREFIX);
+    int i;
+
+    if (0 != strncmp(text, PLAN_PREFIX, strlen(PLAN_PREFIX))) {
+        return false;
+    }
+    *ok_p = '\0' != *name && strlen(name) < PLAN_NAME_MAX;
+    if (!*ok_p) {
+        (void)refuse(place, "algorithm", text, "plan: and a plan's name of 1 to 127 characters");
+        return true;
+    }
+    for (i = 0; i < PLANS_MAX && '\0' != rules->plan[i][0] && 0 != strcmp(rules->plan[i], name); ++i) {
+    }
+    *ok_p = i < PLANS_MAX;
+    if (!*ok_p) {
+        (void)refuse_line(place, "one more plan", "at most 256 plans");
+        return true;
+    }
+    (void)snprintf(rules->plan[i], sizeof(rules->plan[i]), "%s", name);
+    rule->algorithm = mscclpp_rule_by_plan(name);
+    return true;
+}
+
+static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
+{
+    int i;
+
+    for (i = 0; i < PLANS_MAX && '\0' != rules->plan[i][0]; ++i) {
+        if (mscclpp_rule_by_plan(rules->plan[i]) == algorithm) {
+            return rules->plan[i];
+        }
+    }
+    return "?";
+}
+
 static bool parse_algorithm(const place_t *place, const char *text, mscclpp_rule_t *rule)
 {
     char allowed[256] = "";
@@ -102,6 +157,7 @@ static bool parse_algorithm(const place_t *place, const char *text, mscclpp_rule
                            mscclpp_algos[i]->name);
         }
     }
+    (void)strncat(allowed, "|plan:NAME", sizeof(allowed) - strlen(allowed) - 1);
     return refuse(place, "algorithm", text, allowed);
 }
 
@@ -114,7 +170,8 @@ static bool parse_coll_algorithm(const place_t *place, const char *text, mscclpp
         return true;
     }
     return refuse(place, "algorithm", text,
-                  moves ? "one of packets|zerocopy|engines|scratch" : "one of packets|zerocopy|scratch");
+                  moves ? "one of packets|zerocopy|engines|scratch|plan:NAME"
+                        : "one of packets|zerocopy|scratch|plan:NAME");
 }
 
 static bool parse_collective(const place_t *place, const char *text, mscclpp_coll_t *coll_p)
@@ -189,7 +246,7 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
     uint64_t i;
 
     for (i = 0; i < set->count; ++i) {
-        if (set->rule[i].coll == (int32_t)line->coll && line->rule.bytes <= set->rule[i].bytes) {
+        if (set->rule[i].coll == (int64_t)line->coll && line->rule.bytes <= set->rule[i].bytes) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of a rule before it",
                            set->rule[i].bytes);
@@ -203,7 +260,7 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
         return refuse_line(place, value, allowed);
     }
     set->rule[set->count++] = (mscclpp_coll_rule_t){
-        .bytes = line->rule.bytes, .coll = (int32_t)line->coll, .algorithm = (int32_t)line->rule.algorithm};
+        .bytes = line->rule.bytes, .coll = (int64_t)line->coll, .algorithm = line->rule.algorithm};
     return true;
 }
 
@@ -234,7 +291,7 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
     line_t line;
     char *rest = NULL, *word;
     char fault[32];
-    bool any = false;
+    bool any = false, ok = true;
     int key;
 
     memset(&line, 0, sizeof(line));
@@ -254,6 +311,9 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
     }
     if (!any) {
         return true;
+    }
+    if (parse_plan(place, line.algorithm, rules, &line.rule, &ok)) {
+        return ok && (line.coll != MSCCLPP_COLL_LAST ? add_coll(place, &line, rules) : add(place, &line, rules));
     }
     if (line.coll != MSCCLPP_COLL_LAST) {
         return parse_coll_algorithm(place, line.algorithm, line.coll, &line.rule) && add_coll(place, &line, rules);
@@ -343,15 +403,21 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
             const mscclpp_coll_rule_set_t *colls = &rules->coll_set[on_twin][nranks];
 
             for (i = 0; i < set->count; ++i) {
-                (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s\n", nranks,
-                              on_twin ? "host" : "cuda", set->rule[i].bytes,
-                              mscclpp_algos[set->rule[i].algorithm]->name);
+                const bool plan = set->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
+
+                (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s%s\n", nranks,
+                              on_twin ? "host" : "cuda", set->rule[i].bytes, plan ? PLAN_PREFIX : "",
+                              plan ? plan_name(rules, set->rule[i].algorithm)
+                                   : mscclpp_algos[set->rule[i].algorithm]->name);
             }
             for (i = 0; i < colls->count; ++i) {
-                (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s\n",
+                const bool plan = colls->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
+
+                (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s%s\n",
                               mscclpp_coll_name((mscclpp_coll_t)colls->rule[i].coll), nranks, on_twin ? "host" : "cuda",
-                              colls->rule[i].bytes,
-                              mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));
+                              colls->rule[i].bytes, plan ? PLAN_PREFIX : "",
+                              plan ? plan_name(rules, colls->rule[i].algorithm)
+                                   : mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));
             }
         }
     }

@@ -4,6 +4,10 @@
  *
  *     ranks=4 device=cuda bytes<=128k algorithm=oneshot
  *     collective=bcast ranks=4 device=cuda bytes<=64k algorithm=packets
+ *     collective=allgather ranks=4 device=cuda bytes<=1m algorithm=plan:my_ring
+ *
+ * A plan is named by its own name, not by its file's (mca/common/plan/library.h). If there is none of that name that
+ * serves the call, the built-in table chooses.
  *
  * Without a collective it is of all-reduces. Of the others `bytes` are those of one block, the largest if they differ:
  * what a rank has for another one, or the whole message of a broadcast, a reduction or a scan.
@@ -43,6 +47,9 @@ const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint3
 
 /* The same of the other collectives. */
 const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
+
+/* What stands for a plan's name in rules, at least MSCCLPP_RULE_PLANS. Names that differ have other numbers. */
+int64_t mscclpp_rule_by_plan(const char *name);
 
 /* Takes a set, whose sizes ascend, for 2 to MSCCLPP_DEV_MAX_RANKS ranks in place of the one there is. */
 void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);

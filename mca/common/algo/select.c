@@ -15,6 +15,9 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
         return NULL;
     }
     for (i = 0; i < rules->count; ++i) {
+        if (input->bytes <= rules->rule[i].bytes && rules->rule[i].algorithm >= MSCCLPP_RULE_PLANS) {
+            return NULL; /* a plan that does not serve the call */
+        }
         if (input->bytes <= rules->rule[i].bytes) {
             algo = mscclpp_algos[rules->rule[i].algorithm];
             while (algo->maps_buffers && (protocol->zerocopy == 0 || input->early)) {

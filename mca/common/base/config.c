@@ -60,6 +60,14 @@ const mscclpp_param_t mscclpp_params[] = {
             "File of rules, as mscclpp_tune writes it, that choose among algorithms where ranks are on one node; "
             "it wins over the built-in table, and algorithm and the sizes below win over it. One with an error in "
             "it is refused whole. Rank 0's counts."),
+    CONFIG_STRING(plans, "", 3, NULL,
+                  "Execution plans that serve calls on one node: files of MSCCL++, and folders whose .json files are "
+                  "all taken, separated by commas or colons. A plan serves the messages of its own range, or those "
+                  "that rules name it for. One that a rank lacks, or that is refused, is used by none."),
+    CONFIG_STRING(plan_check, "static", 4, "static|full|off",
+                  "What is done with a plan, besides the checks without simulation that each has to pass, before it is "
+                  "used: static (where its packets may have to order other stores, whether they do), full (it is "
+                  "simulated by rank 0 of the first communicator that uses it) or off (nothing)."),
     CONFIG_SIZE(oneshot_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses one-shot packets; 0 takes the built-in table."),
     CONFIG_SIZE(twophase_max, "0", 5, 0, GIB,

@@ -20,6 +20,8 @@ typedef struct {
 #define MSCCLPP_CONFIG_COLL(id_, name_, pattern_) const char *name_##_algorithm;
     MSCCLPP_COLLS(MSCCLPP_CONFIG_COLL)
 #undef MSCCLPP_CONFIG_COLL
+    const char *plans; /* files and folders (mca/common/plan/library.h); "": none */
+    const char *plan_check;
     const char *rules;   /* a file (mca/common/algo/rules.h); "": none */
     size_t oneshot_max;  /* bytes; 0: the built-in table */
     size_t twophase_max; /* bytes; 0: the built-in table */

@@ -9,14 +9,15 @@
 
 /*
  * Parameters that each rank may set for itself: what it prints, how long it waits, what concerns only its own memory,
- * device or network, and texts, which do not fit a number. Rules are compared by their contents, not by file name.
+ * device or network, and texts, which do not fit a number. Rules and plans are compared by their contents, not by
+ * file name.
  */
 static const char *const own_names[] = {
     "verbose",          "rules",      "mapping_cache_size", "mapping_cache_bytes",
     "timeout",          "warn_after", "linger_idle",        "ucx",
     "linger_window",    "proxy",      "fifo_size",          "ucx_bounce",
     "bounce_size",      "widen_list", "widen_selection",    "twin_host_ranks",
-    "twin_shared_only",
+    "twin_shared_only", "plans",
 };
 
 /* Of a network's adapters each node has others. */

@@ -320,7 +320,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, m
     const mscclpp_plan_rank_t *code = &plan->ranks[rank];
 
     memset(program, 0, sizeof(*program));
-    program->block_count = code->block_count;
+    program->block_count = code->block_count > 0 ? code->block_count : 1;
     program->channels = code->channel_count[MSCCLPP_PLAN_MEMORY] + code->channel_count[MSCCLPP_PLAN_PORT];
     program->starts = calloc(code->block_count + 1, sizeof(*program->starts));
     state.no_memory = program->starts == NULL;
@@ -330,6 +330,9 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, m
     for (uint32_t b = 0; b < code->block_count && !state.no_memory && state.why == NULL; ++b) {
         program->starts[b] = state.block_start = program->step_count;
         lower_block(&state, &code->blocks[b]);
+    }
+    if (code->block_count == 0 && !state.no_memory) {
+        add_step(&state, MSCCLPP_DEV_PLAN_END);
     }
     if (state.no_memory || state.why != NULL) {
         mscclpp_plan_program_destroy(program);

@@ -11,9 +11,10 @@ typedef struct {
     mscclpp_dev_plan_item_t *items;
     mscclpp_dev_plan_link_t *links;
     uint32_t *starts; /* of each block */
-    uint32_t step_count, item_count, link_count, block_count;
-    uint32_t channels; /* channels that signals arrive over */
-    uint32_t barriers; /* barrier numbers in use, from 0 on */
+    uint32_t step_count, item_count, link_count;
+    uint32_t block_count; /* at least 1; the only block of a rank without any does nothing */
+    uint32_t channels;    /* channels that signals arrive over */
+    uint32_t barriers;    /* barrier numbers in use, from 0 on */
 } mscclpp_plan_program_t;
 
 /*

@@ -6,11 +6,11 @@
 #include "mca/common/run/runner.h"
 
 /* This rank's handles, or a note that it has none. */
-static void fill(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out)
+static void fill(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out, bool willing)
 {
     mine->asked = runner->group->asked;
     mine->in_place = in == out;
-    mine->exportable = runner->gpu->export_memory(out, &mine->out) == MSCCLPP_OK &&
+    mine->exportable = willing && runner->gpu->export_memory(out, &mine->out) == MSCCLPP_OK &&
                        (in == out || runner->gpu->export_memory(in, &mine->in) == MSCCLPP_OK);
     if (mine->in_place) {
         mine->in = mine->out;
@@ -33,14 +33,14 @@ static mscclpp_status_t map(mscclpp_runner_t *runner, const mscclpp_gpu_handle_t
 }
 
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                         const char **peer_in, char **peer_out, bool *mapped_p)
+                                         bool willing, const char **peer_in, char **peer_out, bool *mapped_p)
 {
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
     mscclpp_status_t status, mapping = MSCCLPP_OK;
     bool exportable = true, mapped = false;
     int rank, count = 0;
 
-    fill(runner, mscclpp_group_begin_exchange(runner->group), in, out);
+    fill(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing);
     status = mscclpp_group_meet_exchange(runner->group, "exchange of buffers", bytes);
     if (status == MSCCLPP_OK) {
         status = mscclpp_group_compare_asked(runner->group);

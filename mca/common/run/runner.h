@@ -97,11 +97,12 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
 void mscclpp_runner_close_peers(mscclpp_runner_t *runner);
 
 /*
- * buffers.c: maps the buffers of all ranks. All ranks agree on *mapped_p: it is false if any buffer cannot be mapped.
- * Also compares the arguments of all ranks: if they differ, logs it and returns MSCCLPP_ERR_INVALID on all ranks.
+ * buffers.c: maps the buffers of all ranks. All ranks agree on *mapped_p: it is false if any buffer cannot be mapped,
+ * or a rank is not `willing`. Also compares the arguments of all ranks: if they differ, logs it and returns
+ * MSCCLPP_ERR_INVALID on all ranks.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
-                                         const char **peer_in, char **peer_out, bool *mapped_p);
+                                         bool willing, const char **peer_in, char **peer_out, bool *mapped_p);
 
 /* Keeps the mappings of the last exchange until the next launch has ended. */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count);

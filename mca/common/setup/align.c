@@ -12,7 +12,7 @@
 #include "mca/common/setup/internal.h"
 
 /* Must change whenever the data that ranks of different nodes exchange change. */
-#define PROTOCOL_VERSION 9u
+#define PROTOCOL_VERSION 10u
 
 /* What must be equal on all nodes, and what only one node knows so far. */
 typedef struct {

@@ -29,6 +29,13 @@ mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t 
                                      mscclpp_dev_args_t *args, int rounds, double *seconds_p);
 
 /*
+ * plans.c: finds the execution plans that all ranks have. `any`: some rank has been given plans; equal on all ranks,
+ * which all call it. *own_p is this rank's own error.
+ */
+mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool any,
+                                     mscclpp_status_t *own_p);
+
+/*
  * ll128.c: finds out whether two-phase packets may be LL128. The last step for one node; all ranks call it. `uuids` are
  * those of the ranks' GPUs, `stride` bytes apart. `shared`: ranks may have to take turns on a GPU. It is no failure if
  * a link cannot carry LL128. *own_p is this rank's own error.

@@ -18,7 +18,7 @@
 #include "mca/common/setup/internal.h"
 
 /* Must change whenever the data that ranks exchange change, in memory or in messages. */
-#define PROTOCOL_VERSION 13u
+#define PROTOCOL_VERSION 14u
 
 /*
  * If a meeting of kernels takes more seconds than this, staging is faster. The shortest of several meetings counts,
@@ -40,6 +40,8 @@ typedef struct {
     uint32_t sm_count;
     uint32_t users;     /* processes on the same GPU that the sender knows of, of any team */
     uint32_t strangers; /* how many of these processes use another server */
+    uint32_t plans;     /* the sender has been given execution plans */
+    uint32_t reserved;  /* 0 */
     mscclpp_protocol_t protocol;
     mscclpp_gpu_handle_t scratch;
     mscclpp_shmseg_descriptor_t board; /* rank 0's counts */
@@ -356,6 +358,17 @@ static bool is_threaded(const mscclpp_team_t *team, const hello_t *hellos)
     return threaded;
 }
 
+static bool any_has_plans(const mscclpp_team_t *team, const hello_t *hellos)
+{
+    bool any = false;
+    int rank;
+
+    for (rank = 0; rank < team->group.size; ++rank) {
+        any = any || hellos[rank].plans != 0;
+    }
+    return any;
+}
+
 static bool launches_block(const mscclpp_team_t *team, const hello_t *hellos)
 {
     bool blocking = false;
@@ -446,6 +459,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     /* Kernels of the twin run in their callers' threads and block nobody, so they count only if a test asks for it. */
     hellos[oob->size].concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
     hellos[oob->size].threaded = params->concurrent;
+    hellos[oob->size].plans = params->plans != NULL;
     hellos[oob->size].blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
     if (getrandom(&hellos[oob->size].team_id, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
         hellos[oob->size].team_id = (uint64_t)(uintptr_t)team;
@@ -483,6 +497,9 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     }
     if (status == MSCCLPP_OK && nodes == NULL) {
         status = mscclpp_setup_ll128(team, hellos[0].uuid, sizeof(*hellos), team->runner.crowded, own_p);
+    }
+    if (status == MSCCLPP_OK && nodes == NULL && team->group.size > 1) {
+        status = mscclpp_setup_plans(team, params, any_has_plans(team, hellos), own_p);
     }
     if (status != MSCCLPP_OK) {
         goto err_close;

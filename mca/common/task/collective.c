@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/task/by_plan.h"
 #include "mca/common/task/coll_task.h"
 #include "mca/common/team/grow.h"
+#include "mca/common/team/plans.h"
 
 /* Calls after which a team that spans nodes reads its control messages. */
 #define NOTICE_CALLS 256u
@@ -317,13 +319,37 @@ static mscclpp_status_t launch_early(mscclpp_coll_task_t *task)
     return status;
 }
 
+/* Serves the call by an execution plan, if there is one for it. */
+static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p)
+{
+    const mscclpp_coll_args_t *args = task->args;
+    mscclpp_by_plan_t call = {.in = task->in,
+                              .out = task->out,
+                              .bytes = task->bytes,
+                              .stride = task->stride,
+                              .dtype = args->dtype,
+                              .op = args->op,
+                              .call = args->call};
+
+    *served_p = false;
+    if (args->varied || args->early) {
+        return MSCCLPP_OK;
+    }
+    call.plan = mscclpp_plans_choose(task->team, args->coll, task->bytes, args->dtype, args->op);
+    return call.plan != NULL ? mscclpp_by_plan(task->team, &call, served_p) : MSCCLPP_OK;
+}
+
 /* Does everything after the choice. Any error breaks the team, since peers may have started. */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    mscclpp_status_t status = MSCCLPP_OK;
-    bool mapped = true;
+    mscclpp_status_t status;
+    bool mapped = true, served;
 
+    status = try_plan(task, &served);
+    if (status != MSCCLPP_OK || served) {
+        return status;
+    }
     /* After the exchange, peers' engines may access these buffers in streams of their own. */
     if (task->choice.algo == MSCCLPP_COLL_BY_ENGINES && task->stream != NULL) {
         status = mscclpp_runner_await_stream(&team->runner);

@@ -6,8 +6,10 @@
 #include "mca/common/algo/coll.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/base/log.h"
+#include "mca/common/task/by_plan.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/team/parts.h"
+#include "mca/common/team/plans.h"
 
 /*
  * Calls after which a team that spans nodes reads its control messages, so that they do not pile up on a rank that
@@ -184,7 +186,7 @@ static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_selec
 static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input_t *input)
 {
     bool usable = false;
-    mscclpp_status_t status = mscclpp_runner_exchange(&task->team->runner, task->out, task->out, task->bytes,
+    mscclpp_status_t status = mscclpp_runner_exchange(&task->team->runner, task->out, task->out, task->bytes, true,
                                                       task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
 
     if (status == MSCCLPP_OK && usable) {
@@ -208,8 +210,8 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
     if (status != MSCCLPP_OK || !task->choice.algo->maps_buffers || task->choice.algo->engines) {
         return status;
     }
-    status = mscclpp_runner_exchange(&task->team->runner, task->in, task->out, task->bytes, task->kernel_args.peer_in,
-                                     task->kernel_args.peer_out, &mapped);
+    status = mscclpp_runner_exchange(&task->team->runner, task->in, task->out, task->bytes, true,
+                                     task->kernel_args.peer_in, task->kernel_args.peer_out, &mapped);
     while (status == MSCCLPP_OK && !mapped && task->choice.algo->maps_buffers) {
         status = mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
     }
@@ -298,11 +300,31 @@ static void report_choice(const task_t *task, const char *served_by)
     }
 }
 
+/* Serves the call by an execution plan, if there is one for it. */
+static mscclpp_status_t try_plan(task_t *task, bool *served_p)
+{
+    const mscclpp_allreduce_args_t *args = task->args;
+    mscclpp_by_plan_t call = {.in = task->in,
+                              .out = task->out,
+                              .bytes = task->bytes,
+                              .stride = args->count * mscclpp_dev_dtype_extent(args->dtype),
+                              .dtype = args->dtype,
+                              .op = args->op,
+                              .call = args->call};
+
+    *served_p = false;
+    if (args->early) {
+        return MSCCLPP_OK;
+    }
+    call.plan = mscclpp_plans_choose(task->team, MSCCLPP_COLL_LAST, task->bytes, args->dtype, args->op);
+    return call.plan != NULL ? mscclpp_by_plan(task->team, &call, served_p) : MSCCLPP_OK;
+}
+
 /* Does everything after the choice. Any error breaks the team, since peers may have started. */
 static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    bool wait = task->app_stream == NULL;
+    bool wait = task->app_stream == NULL, served = false;
     mscclpp_status_t status;
 
     team->group.call = task->args->call;
@@ -324,6 +346,14 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     }
     if (status == MSCCLPP_OK && wait) {
         status = replace_buffers(task);
+        if (status == MSCCLPP_OK) {
+            status = try_plan(task, &served);
+        }
+    }
+    if (served) {
+        status = restore_buffers(task, status);
+        mscclpp_runner_release_mappings(&team->runner, false);
+        return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
     }
     if (status == MSCCLPP_OK) {
         status = exchange(task, input);

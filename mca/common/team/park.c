@@ -5,6 +5,7 @@
 
 #include "mca/common/run/linger.h"
 #include "mca/common/team/parts.h"
+#include "mca/common/team/plans.h"
 
 /* Teams that a process keeps at most. Each holds as much as a communicator that has sent only small messages. */
 #define PARKED_MAX 8
@@ -46,6 +47,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
     /* Strings are compared by address. Equal strings at different addresses only cost a set-up. */
     digest = add(digest, params->config, sizeof(*params->config));
     digest = add(digest, &params->rules, sizeof(params->rules));
+    digest = add(digest, &params->plans, sizeof(params->plans));
     digest = add(digest, &params->gpu, sizeof(params->gpu));
     digest = add(digest, &params->device, sizeof(params->device));
     digest = add(digest, &params->concurrent, sizeof(params->concurrent));
@@ -85,9 +87,10 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 /* True if no operation is in flight, nothing has failed, and the team holds no more than a small one. */
 static bool is_fit(mscclpp_team_t *team)
 {
-    return team->park_key != 0 && team->runner.layout.total <= PARKED_BYTES && team->fabric == NULL &&
-           team->engine == NULL && !team->group.broken && !team->runner.stuck && team->runner.mailbox != NULL &&
-           team->group.board != NULL && __atomic_load_n(&team->runner.mailbox->failed, __ATOMIC_RELAXED) == 0 &&
+    return team->park_key != 0 && team->runner.layout.total + mscclpp_plans_bytes(team) <= PARKED_BYTES &&
+           team->fabric == NULL && team->engine == NULL && !team->group.broken && !team->runner.stuck &&
+           team->runner.mailbox != NULL && team->group.board != NULL &&
+           __atomic_load_n(&team->runner.mailbox->failed, __ATOMIC_RELAXED) == 0 &&
            __atomic_load_n(&team->runner.mailbox->abort, __ATOMIC_RELAXED) == 0 &&
            (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));
 }

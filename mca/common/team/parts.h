@@ -9,6 +9,8 @@
 #include "mca/common/run/runner.h"
 #include "mca/common/team/team.h"
 
+typedef struct mscclpp_team_plan mscclpp_team_plan_t;
+
 struct mscclpp_team {
     mscclpp_group_t group;
     mscclpp_runner_t runner;
@@ -26,9 +28,11 @@ struct mscclpp_team {
 
     const char *last_algorithm;
 
-    bool engines;             /* copy engines may serve blocking calls; equal on all ranks */
-    mscclpp_engine_t *engine; /* NULL before the first call that copy engines serve */
-    uint64_t park_key;        /* see team/park.h; 0: the team is never taken over */
+    bool engines;               /* copy engines may serve blocking calls; equal on all ranks */
+    mscclpp_engine_t *engine;   /* NULL before the first call that copy engines serve */
+    mscclpp_team_plan_t *plans; /* see team/plans.h */
+    int plan_count;
+    uint64_t park_key; /* see team/park.h; 0: the team is never taken over */
 
     /* Used by team.c once the team has ended. */
     mscclpp_team_t *next_remains;

@@ -10,6 +10,7 @@
 #include "mca/common/gpu/streams.h"
 #include "mca/common/team/park.h"
 #include "mca/common/team/parts.h"
+#include "mca/common/team/plans.h"
 
 /*
  * Ended teams whose scratch peers may still map. Freeing exported memory before its importers have closed it is
@@ -56,6 +57,7 @@ static bool reap(bool all)
         remains->runner.gpu->device_free(remains->runner.device, remains->runner.scratch);
         remains->runner.gpu->device_free(remains->runner.device, remains->engine_memory);
         remains->runner.gpu->device_free(remains->runner.device, remains->given_up);
+        mscclpp_plans_free(remains);
         mscclpp_shmseg_detach(remains->group.board_segment);
         free(remains);
     }
@@ -97,6 +99,7 @@ static void destroy(mscclpp_team_t *team)
     mscclpp_ctrl_destroy(team->group.ctrl);
     mscclpp_group_notices_fini(&team->group);
     mscclpp_runner_close_peers(&team->runner);
+    mscclpp_plans_close(team);
     team->engine_memory = mscclpp_engine_close(team->engine);
     if (team->group.board != NULL) {
         mscclpp_board_store(&team->group.board[team->group.rank].closed, 1);
@@ -111,6 +114,7 @@ static void destroy(mscclpp_team_t *team)
         if (team->runner.scratch != NULL) {
             team->runner.gpu->device_free(team->runner.device, team->runner.scratch);
         }
+        mscclpp_plans_free(team);
         mscclpp_shmseg_detach(team->group.board_segment);
         free(team);
     }

@@ -14,6 +14,7 @@
 #include "mca/common/oob/oob.h"
 #include "mca/common/group/admission.h"
 #include "mca/common/algo/rules.h"
+#include "mca/common/plan/library.h"
 #include "mca/common/base/status.h"
 
 typedef struct mscclpp_team mscclpp_team_t;
@@ -22,6 +23,7 @@ typedef struct {
     const mscclpp_config_t *config; /* copied; all ranks use rank 0's values of the parameters that must be equal */
     const mscclpp_config_t *own;    /* what the user has set on this rank, for messages; NULL: `config` */
     const mscclpp_rules_t *rules;   /* NULL: none; all ranks use rank 0's */
+    mscclpp_plan_library_t *plans;  /* NULL: none; only plans that all ranks have are used */
     const mscclpp_gpu_ops_t *gpu;
     int device;
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */

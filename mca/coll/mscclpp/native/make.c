@@ -58,6 +58,7 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
         .config = &state->config,
         .own = &state->own,
         .rules = state->rules,
+        .plans = state->plans,
         .gpu = state->gpu,
         .concurrent = ompi_mpi_thread_multiple,
         .reuse = state->config.reuse,

@@ -6,8 +6,8 @@
 
 #include "opal/mca/base/mca_base_pvar.h"
 
-/* Who served a call. RUNG calls are also counted as BY_KERNELS. */
-typedef enum { BY_KERNELS, BY_ENGINES, RUNG, STAGED, PASSED, WAYS } way_t;
+/* Who served a call. RUNG calls and those BY_PLANS are also counted as BY_KERNELS. */
+typedef enum { BY_KERNELS, BY_ENGINES, BY_PLANS, RUNG, STAGED, PASSED, WAYS } way_t;
 
 static const struct {
     const char *name;
@@ -15,6 +15,7 @@ static const struct {
 } ways[WAYS] = {
     [BY_KERNELS] = {"kernels", "served by kernels"},
     [BY_ENGINES] = {"engines", "served by copy engines"},
+    [BY_PLANS] = {"plans", "served by execution plans"},
     [RUNG] = {"rung", "served by a lingering kernel, without a launch"},
     [STAGED] = {"staged", "staged through pinned host memory"},
     [PASSED] = {"passed", "left to the component before this one, as they were"},
@@ -36,6 +37,7 @@ static const mca_coll_mscclpp_counted_t counted_as[MSCCLPP_COLL_LAST + 1] = {
 static unsigned long long served_calls;
 static unsigned long long staged_calls;
 static unsigned long long rung_calls;
+static unsigned long long planned_calls;
 static unsigned long long calls[MCA_COLL_MSCCLPP_COUNTED_LAST][WAYS];
 
 static void register_counter(const char *name, const char *description, unsigned long long *counter)
@@ -56,6 +58,7 @@ void mca_coll_mscclpp_register_counters(void)
                      &staged_calls);
     register_counter("rung", "Collective calls of this process that a lingering kernel served, without a launch",
                      &rung_calls);
+    register_counter("planned", "Collective calls of this process that execution plans served", &planned_calls);
     for (int i = 0; i < MCA_COLL_MSCCLPP_COUNTED_LAST; ++i) {
         for (int way = 0; way < WAYS; ++way) {
             (void)snprintf(name, sizeof(name), "%s_%s", collectives[i], ways[way].name);
@@ -92,6 +95,10 @@ void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp
         *rung = rings;
     }
     count(counted, 0 == strcmp(mscclpp_team_last_algorithm(team), "engines") ? BY_ENGINES : BY_KERNELS, 1);
+    if (0 == strncmp(mscclpp_team_last_algorithm(team), "plan:", strlen("plan:"))) {
+        count(counted, BY_PLANS, 1);
+        __atomic_fetch_add(&planned_calls, 1, __ATOMIC_RELAXED);
+    }
     __atomic_fetch_add(&served_calls, 1, __ATOMIC_RELAXED);
 }
 

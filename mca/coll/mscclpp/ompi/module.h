@@ -181,6 +181,7 @@ typedef struct {
     mscclpp_config_t config;             /* in force */
     mscclpp_config_t own;                /* as set by this rank's user */
     mscclpp_rules_t *rules;              /* NULL: none; from component_init_query to component_close */
+    mscclpp_plan_library_t *plans;       /* likewise */
     const mscclpp_gpu_ops_t *gpu;        /* NULL: no usable device, and no module is created */
     int output;                          /* opal_output stream */
     bool stage_others;    /* collectives without kernels stage device buffers, as Open MPI cannot take them */

@@ -1,0 +1,406 @@
+#include "mca/common/plan/library.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/plan/check.h"
+#include "mca/common/plan/lower.h"
+#include "mca/common/plan/simulate.h"
+#include "mca/common/plan/visit.h"
+#include "mca/common/plan/words.h"
+
+#define FILES_MAX 1024
+
+struct mscclpp_plan_library {
+    char *places;
+    bool loaded;
+    mscclpp_plan_file_t *files; /* FILES_MAX of them, once loaded */
+    int count;
+};
+
+/* Guards what is read and proven. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
+{
+    mscclpp_plan_library_t *library = calloc(1, sizeof(*library));
+
+    if (library != NULL) {
+        library->places = strdup(places);
+    }
+    if (library == NULL || library->places == NULL) {
+        free(library);
+        mscclpp_error("no memory for execution plans");
+        return NULL;
+    }
+    return library;
+}
+
+void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library)
+{
+    if (library == NULL) {
+        return;
+    }
+    for (int i = 0; i < library->count; ++i) {
+        mscclpp_plan_free(library->files[i].plan);
+        free(library->files[i].path);
+        free(library->files[i].refusal);
+        free(library->files[i].label);
+    }
+    free(library->files);
+    free(library->places);
+    free(library);
+}
+
+static void refuse(mscclpp_plan_file_t *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    free(file->refusal);
+    file->refusal = strdup(text);
+    if (file->refusal == NULL) {
+        mscclpp_plan_free(file->plan); /* so that it is not used */
+        file->plan = NULL;
+    }
+}
+
+/* Takes over the worst finding as the reason. */
+static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *report)
+{
+    const mscclpp_plan_finding_t *worst = NULL;
+    char place[160];
+
+    for (int i = 0; i < report->count; ++i) {
+        if (report->finding[i].kind != MSCCLPP_PLAN_NOTE && (worst == NULL || report->finding[i].kind > worst->kind)) {
+            worst = &report->finding[i];
+        }
+    }
+    if (worst == NULL || report->no_memory) {
+        refuse(file, "%s", report->no_memory ? "no memory to check it" : "it cannot be read");
+        return;
+    }
+    refuse(file, "%s: %s: %s [%s]", mscclpp_plan_kind_name(worst->kind),
+           mscclpp_plan_place_text(worst->place, place, sizeof(place)), worst->text != NULL ? worst->text : "",
+           worst->rule);
+}
+
+/* Who touches a chunk without packets. */
+typedef struct {
+    uint32_t who; /* 1 + the first block, numbered over all ranks */
+    bool several, written;
+} touched_t;
+
+typedef struct {
+    mscclpp_plan_file_t *file;
+    touched_t *touched;    /* NULL: no memory, or not asked for */
+    uint64_t starts[3];    /* of the buffers of a rank */
+    uint64_t rank_chunks;  /* of all buffers of a rank */
+    bool packets, scratch; /* there are packets; there are other data in the scratch */
+} survey_t;
+
+static void touch(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
+                  bool written)
+{
+    const mscclpp_plan_t *plan = survey->file->plan;
+    const uint64_t own =
+        (uint64_t)rank * survey->file->chunks; /* this rank's block in a buffer with one of each rank */
+    uint64_t first = (uint64_t)rank * survey->rank_chunks + survey->starts[item->type] + item->index;
+    const uint32_t who = 1 + (uint32_t)place.rank * (MSCCLPP_DEV_MAX_BLOCKS + 1) + (uint32_t)place.block;
+
+    /* In place, input and output are one buffer. */
+    if (plan->in_place && item->type != MSCCLPP_PLAN_SCRATCH) {
+        first += survey->starts[MSCCLPP_PLAN_INPUT] - survey->starts[item->type];
+        if (plan->collective ==
+            (item->type == MSCCLPP_PLAN_INPUT ? MSCCLPP_PLAN_ALLGATHER : MSCCLPP_PLAN_REDUCESCATTER)) {
+            first += own;
+        }
+    }
+    for (uint64_t i = first; i < first + item->size && survey->touched != NULL; ++i) {
+        survey->touched[i].several =
+            survey->touched[i].several || (survey->touched[i].who != 0 && survey->touched[i].who != who);
+        survey->touched[i].who = who;
+        survey->touched[i].written = survey->touched[i].written || written;
+    }
+}
+
+static void look_at_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool packets,
+                         bool written)
+{
+    mscclpp_plan_file_t *file = survey->file;
+    const mscclpp_plan_group_t *group;
+
+    survey->packets = survey->packets || packets;
+    survey->scratch = survey->scratch || (!packets && item->type == MSCCLPP_PLAN_SCRATCH);
+    if (item->type != MSCCLPP_PLAN_SCRATCH) {
+        file->shares = file->shares || item->where != MSCCLPP_PLAN_LOCAL;
+        file->writes_input = file->writes_input || (written && item->type == MSCCLPP_PLAN_INPUT);
+        file->crosses = file->crosses || item->index % file->chunks + item->size > file->chunks;
+    }
+    if (packets) {
+        return;
+    }
+    if (item->where != MSCCLPP_PLAN_MULTICAST) {
+        touch(survey, place, item, item->where == MSCCLPP_PLAN_LOCAL ? (uint32_t)place.rank : item->rank, written);
+        return;
+    }
+    group = &file->plan->ranks[place.rank].groups[item->group];
+    for (uint32_t i = 0; i < group->count; ++i) {
+        touch(survey, place, item, group->ranks[i], written);
+    }
+}
+
+static void look(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+{
+    survey_t *survey = context;
+    const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
+
+    (void)pipeline;
+    if (op->reduce != MSCCLPP_PLAN_SUM) {
+        survey->file->extreme = true;
+        survey->file->reduce = op->reduce;
+    }
+    for (uint32_t i = 0; shape != NULL && i < op->src_count; ++i) {
+        look_at_item(survey, place, &op->src[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)), false);
+    }
+    for (uint32_t i = 0; shape != NULL && i < op->dst_count; ++i) {
+        look_at_item(survey, place, &op->dst[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)), true);
+    }
+}
+
+/* Finds what a call has to know of the plan. */
+static void survey_plan(mscclpp_plan_file_t *file)
+{
+    const mscclpp_plan_t *plan = file->plan;
+    survey_t survey = {.file = file};
+    uint64_t most[3] = {0, 0, 0}, all;
+
+    for (uint32_t r = 0; r < plan->rank_count; ++r) {
+        const mscclpp_plan_rank_t *rank = &plan->ranks[r];
+        const uint32_t channels = rank->channel_count[MSCCLPP_PLAN_MEMORY] + rank->channel_count[MSCCLPP_PLAN_PORT];
+
+        file->blocks = rank->block_count > file->blocks ? rank->block_count : file->blocks;
+        file->channels = channels > file->channels ? channels : file->channels;
+        for (int type = 0; type < 3; ++type) {
+            most[type] = rank->chunks[type] > most[type] ? rank->chunks[type] : most[type];
+        }
+    }
+    /* One buffer may lie within the other, so both count as having the larger one's chunks. */
+    file->chunks = mscclpp_plan_block_chunks(plan);
+    most[0] = most[0] > most[1] ? most[0] : most[1];
+    if ((uint64_t)file->chunks * plan->rank_count > most[0]) {
+        most[0] = (uint64_t)file->chunks * plan->rank_count;
+    }
+    most[1] = most[0];
+    for (int type = 0; type < 3; ++type) {
+        survey.starts[type] = survey.rank_chunks;
+        survey.rank_chunks += most[type];
+    }
+    all = survey.rank_chunks * plan->rank_count;
+    file->unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT;
+    if (file->chunks == 0) {
+        refuse(file, "it has neither input nor output");
+        return;
+    }
+    survey.touched = all < ((uint64_t)64 << 20) ? calloc(all + 1, sizeof(*survey.touched)) : NULL;
+    mscclpp_plan_visit(plan, look, &survey);
+    file->mixes = survey.packets && survey.scratch;
+    file->may_order = survey.packets && survey.touched == NULL;
+    for (uint64_t i = 0; survey.packets && survey.touched != NULL && i < all && !file->may_order; ++i) {
+        file->may_order = survey.touched[i].several && survey.touched[i].written;
+    }
+    file->writes_input = file->writes_input && !plan->in_place;
+    free(survey.touched);
+}
+
+static void name(mscclpp_plan_file_t *file)
+{
+    char label[80];
+
+    (void)snprintf(label, sizeof(label), "plan:%s", file->plan->name);
+    for (char *c = label; *c != '\0'; ++c) {
+        *c = isgraph((unsigned char)*c) ? *c : '?';
+    }
+    file->label = strdup(label);
+    if (file->label == NULL) {
+        refuse(file, "no memory");
+    }
+}
+
+static void read_file(mscclpp_plan_file_t *file)
+{
+    mscclpp_plan_report_t report;
+    mscclpp_status_t status;
+
+    mscclpp_plan_report_init(&report);
+    status = mscclpp_plan_read(file->path, &report, &file->plan);
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        refuse(file, "this component was built without yajl, which reads plans");
+    } else if (status != MSCCLPP_OK) {
+        file->plan = NULL;
+        refuse_for(file, &report);
+    } else {
+        file->digest = file->plan->digest;
+        if (!mscclpp_plan_check(file->plan, &report)) {
+            refuse_for(file, &report);
+        }
+    }
+    mscclpp_plan_report_destroy(&report);
+    if (file->plan == NULL) {
+        return;
+    }
+    name(file);
+    if (file->refusal != NULL) {
+        return;
+    }
+    if (file->plan->collective > MSCCLPP_PLAN_ALLTOALL) {
+        refuse(file, "plans of the collective %s serve no MPI call",
+               mscclpp_plan_collective_name(file->plan->collective));
+        return;
+    }
+    survey_plan(file);
+    if (file->refusal == NULL &&
+        (file->blocks > MSCCLPP_DEV_MAX_BLOCKS || file->plan->rank_count > MSCCLPP_DEV_MAX_RANKS)) {
+        refuse(file, "more than the %d blocks or %d ranks that kernels have", MSCCLPP_DEV_MAX_BLOCKS,
+               MSCCLPP_DEV_MAX_RANKS);
+    }
+}
+
+static void add(mscclpp_plan_library_t *library, const char *path)
+{
+    mscclpp_plan_file_t *file = &library->files[library->count];
+
+    if (library->count == FILES_MAX) {
+        mscclpp_warn("more than %d execution plans: %s is not read", FILES_MAX, path);
+        return;
+    }
+    memset(file, 0, sizeof(*file));
+    file->path = strdup(path);
+    if (file->path == NULL) {
+        mscclpp_error("no memory for the execution plan %s", path);
+        return;
+    }
+    read_file(file);
+    for (int i = 0; i < library->count; ++i) {
+        if (library->files[i].digest == file->digest && file->digest != 0) {
+            mscclpp_plan_free(file->plan);
+            free(file->path);
+            free(file->refusal);
+            free(file->label);
+            return; /* the same file once more */
+        }
+    }
+    ++library->count;
+}
+
+static int is_plan(const struct dirent *entry)
+{
+    const size_t length = strlen(entry->d_name);
+
+    return entry->d_name[0] != '.' && length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
+}
+
+static int in_order(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* False if `path` is no folder. */
+static bool add_folder(mscclpp_plan_library_t *library, const char *path)
+{
+    struct dirent **entries = NULL;
+    struct stat status;
+    int count;
+    char file[4096];
+
+    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
+        return false;
+    }
+    count = scandir(path, &entries, is_plan, in_order);
+    for (int i = 0; i < count; ++i) {
+        if (snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name) < (int)sizeof(file)) {
+            add(library, file);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return count >= 0;
+}
+
+int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p)
+{
+    char *rest = NULL;
+
+    *files_p = NULL;
+    if (library == NULL) {
+        return 0;
+    }
+    pthread_mutex_lock(&lock);
+    if (!library->loaded) {
+        library->loaded = true;
+        library->files = calloc(FILES_MAX, sizeof(*library->files));
+        if (library->files == NULL) {
+            mscclpp_error("no memory for execution plans");
+        }
+        for (char *path = strtok_r(library->places, ",:", &rest); path != NULL && library->files != NULL;
+             path = strtok_r(NULL, ",:", &rest)) {
+            if (!add_folder(library, path)) {
+                add(library, path);
+            }
+        }
+    }
+    *files_p = library->files;
+    pthread_mutex_unlock(&lock);
+    return library->count;
+}
+
+static bool says(const mscclpp_plan_report_t *report, const char *rule)
+{
+    for (int i = 0; i < report->count; ++i) {
+        if (strcmp(report->finding[i].rule, rule) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void simulate(mscclpp_plan_file_t *file, bool all)
+{
+    const mscclpp_plan_sim_options_t options = {all ? MSCCLPP_PLAN_LAUNCHES : 1, 1};
+    mscclpp_plan_sim_stats_t stats;
+    mscclpp_plan_report_t report;
+
+    mscclpp_plan_report_init(&report);
+    if (!mscclpp_plan_simulate(file->plan, &options, &report, &stats) && all) {
+        refuse_for(file, &report);
+    } else if (report.no_memory) {
+        refuse(file, "no memory to simulate it");
+    } else if (says(&report, "packet-order") || says(&report, "size-limit")) {
+        refuse(file, "its packets may have to order other stores, which those of these kernels do not [packet-order]");
+    }
+    mscclpp_plan_report_destroy(&report);
+}
+
+void mscclpp_plan_library_prove(mscclpp_plan_file_t *file, mscclpp_plan_prove_t prove)
+{
+    pthread_mutex_lock(&lock);
+    if (file->refusal == NULL && file->plan != NULL && prove > file->proven) {
+        if (prove == MSCCLPP_PLAN_PROVE_ALL || file->may_order) {
+            simulate(file, prove == MSCCLPP_PLAN_PROVE_ALL);
+        }
+        file->proven = prove;
+    }
+    pthread_mutex_unlock(&lock);
+}

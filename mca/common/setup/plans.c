@@ -1,0 +1,212 @@
+/*
+ * Which execution plans a team uses: those that all its ranks have, byte by byte. What one rank lacks is left out by
+ * all, so that all ranks choose alike. One line says so, on one rank, once in a process.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/algo/rules.h"
+#include "mca/common/base/log.h"
+#include "mca/common/oob/vote.h"
+#include "mca/common/setup/internal.h"
+#include "mca/common/team/plans.h"
+
+/* Plans of one team at most. */
+#define PLANS_MAX 256
+
+typedef struct {
+    uint64_t count;
+    uint64_t digests[PLANS_MAX];
+} list_t;
+
+/* Says something of a file once in this process. */
+static bool may_tell(mscclpp_plan_file_t *file)
+{
+    return !__atomic_exchange_n(&file->told, true, __ATOMIC_RELAXED);
+}
+
+/* Why a plan does not fit a team at all, or NULL. Equal on all ranks that have the plan. */
+static const char *misfit(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
+{
+    if (file->plan->rank_count != (uint32_t)team->group.size) {
+        return "it is for another number of ranks";
+    }
+    if (team->runner.block_limit != 0 && file->blocks > team->runner.block_limit) {
+        return "it has more blocks than surely run at once on these GPUs";
+    }
+    return NULL;
+}
+
+static mscclpp_plan_prove_t how_much(const mscclpp_config_t *config)
+{
+    return strcmp(config->plan_check, "full") == 0  ? MSCCLPP_PLAN_PROVE_ALL
+           : strcmp(config->plan_check, "off") == 0 ? MSCCLPP_PLAN_PROVE_NONE
+                                                    : MSCCLPP_PLAN_PROVE_PACKETS;
+}
+
+/* This rank's files that a team could use. Rank 0 simulates for all. */
+static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_plan_file_t *files, int count,
+                      list_t *list)
+{
+    for (int i = 0; i < count; ++i) {
+        mscclpp_plan_file_t *file = &files[i];
+        const char *why = file->plan != NULL && file->refusal == NULL ? misfit(team, file) : NULL;
+
+        if (why == NULL && team->group.rank == 0) {
+            mscclpp_plan_library_prove(file, how_much(config));
+        }
+        if (file->refusal != NULL || file->plan == NULL) {
+            mscclpp_log(team->group.rank == 0 && may_tell(file) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_DEBUG,
+                        "%s: execution plan %s: %s: not used", team->group.oob.label, file->path,
+                        file->refusal != NULL ? file->refusal : "no memory");
+        } else if (why != NULL) {
+            mscclpp_log(team->group.rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
+                        "%s: execution plan %s (%s): %s (%u ranks, %u blocks): not used", team->group.oob.label,
+                        file->path, file->label, why, file->plan->rank_count, file->blocks);
+        } else if (list->count == PLANS_MAX) {
+            mscclpp_warn("%s: execution plan %s: more than %d plans for one communicator: not used",
+                         team->group.oob.label, file->path, PLANS_MAX);
+        } else {
+            list->digests[list->count++] = file->digest;
+        }
+    }
+}
+
+static bool has(const list_t *list, uint64_t digest)
+{
+    for (uint64_t i = 0; i < list->count; ++i) {
+        if (list->digests[i] == digest) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static mscclpp_plan_file_t *find(mscclpp_plan_file_t *files, int count, uint64_t digest)
+{
+    for (int i = 0; i < count; ++i) {
+        if (files[i].digest == digest && files[i].plan != NULL && files[i].refusal == NULL) {
+            return &files[i];
+        }
+    }
+    return NULL;
+}
+
+/* The first rank that lacks a file; -1: none does. */
+static int who_lacks(const list_t *lists, int size, uint64_t digest)
+{
+    for (int rank = 0; rank < size; ++rank) {
+        if (!has(&lists[rank], digest)) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+/* The first rank that has a file which another one lacks says so. */
+static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
+{
+    const list_t *mine = &lists[team->group.rank];
+
+    for (uint64_t i = 0; i < mine->count; ++i) {
+        const uint64_t digest = mine->digests[i];
+        mscclpp_plan_file_t *file = find(files, count, digest);
+        const int without = who_lacks(lists, team->group.size, digest);
+        int first = 0;
+
+        while (!has(&lists[first], digest)) {
+            ++first;
+        }
+        /* What rank 0 has refused after a simulation, it has told of. */
+        if (without >= 0 && first == team->group.rank && file != NULL && may_tell(file)) {
+            mscclpp_warn("%s: execution plan %s (%s): rank %d lacks this file, has another one or refuses it: not used",
+                         team->group.oob.label, file->path, file->label, team->group.members[without]);
+        }
+    }
+}
+
+/* Rank 0's order counts. */
+static mscclpp_status_t take(mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
+{
+    const list_t *first = &lists[0];
+
+    team->plans = first->count > 0 ? calloc(first->count, sizeof(*team->plans)) : NULL;
+    if (first->count > 0 && team->plans == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    for (uint64_t i = 0; i < first->count; ++i) {
+        mscclpp_plan_file_t *file = find(files, count, first->digests[i]);
+        mscclpp_team_plan_t *plan = &team->plans[team->plan_count];
+
+        if (who_lacks(lists, team->group.size, first->digests[i]) < 0 && file != NULL) {
+            plan->file = file;
+            plan->rule = mscclpp_rule_by_plan(file->plan->name);
+            plan->refused = UINT64_MAX;
+            ++team->plan_count;
+        }
+    }
+    if (team->group.rank == 0) {
+        for (int i = 0; i < team->plan_count; ++i) {
+            mscclpp_info("%s: %s from %s", team->group.oob.label, team->plans[i].file->label,
+                         team->plans[i].file->path);
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+/* Says which rules name a plan that is not there. */
+static void report_rules(const mscclpp_team_t *team)
+{
+    const mscclpp_protocol_t *protocol = &team->protocol;
+    static bool told;
+    uint64_t missing = 0;
+
+    for (uint64_t i = 0; i < protocol->rules.count + protocol->coll_rules.count; ++i) {
+        const int64_t algorithm = i < protocol->rules.count
+                                      ? protocol->rules.rule[i].algorithm
+                                      : protocol->coll_rules.rule[i - protocol->rules.count].algorithm;
+        bool there = algorithm < MSCCLPP_RULE_PLANS;
+
+        for (int k = 0; k < team->plan_count && !there; ++k) {
+            there = team->plans[k].rule == algorithm;
+        }
+        missing += !there;
+    }
+    if (missing > 0 && team->group.rank == 0 && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
+        mscclpp_warn("%s: coll_mscclpp_rules: %llu rules for %d ranks name an execution plan that these ranks do not "
+                     "have: other algorithms serve such calls",
+                     team->group.oob.label, (unsigned long long)missing, team->group.size);
+    }
+}
+
+mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool any,
+                                     mscclpp_status_t *own_p)
+{
+    mscclpp_plan_file_t *files = NULL;
+    const mscclpp_oob_t *oob = &team->group.oob;
+    list_t *lists = NULL;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int count = 0;
+
+    *own_p = MSCCLPP_OK;
+    if (any) {
+        lists = calloc((size_t)team->group.size + 1, sizeof(*lists));
+        *own_p = lists != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+        status = mscclpp_agree(oob, team->group.members, *own_p, "memory for execution plans");
+    }
+    if (any && status == MSCCLPP_OK) {
+        count = mscclpp_plan_library_load(params->plans, &files);
+        fill_list(team, params->config, files, count, &lists[team->group.size]);
+        status = oob->allgather(oob->context, &lists[team->group.size], lists, sizeof(*lists));
+    }
+    if (any && status == MSCCLPP_OK) {
+        report_missing(team, lists, files, count);
+        *own_p = take(team, lists, files, count);
+        status = mscclpp_agree(oob, team->group.members, *own_p, "memory for execution plans");
+    }
+    if (status == MSCCLPP_OK) {
+        report_rules(team);
+    }
+    free(lists);
+    return status;
+}

@@ -1,0 +1,255 @@
+/*
+ * A call by a plan takes one of two ways.
+ *
+ * Directly: the plan works on the buffers of the call. If peers use them, the hosts exchange and map them. A plan that
+ * works in place serves a call that does not after a copy of the input to the output.
+ *
+ * By the plan's own memory: the input is copied there, each block to a multiple of the chunk, and the output back. It
+ * is for sizes that the chunks of a plan do not divide where they have to, for buffers that cannot be mapped, and for
+ * plans that would change what the call must leave alone. All ranks take the same way.
+ */
+#include "mca/common/task/by_plan.h"
+
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/team/plans.h"
+
+typedef struct {
+    mscclpp_team_t *team;
+    const mscclpp_by_plan_t *call;
+    mscclpp_team_plan_t *plan;
+    mscclpp_plan_collective_t collective;
+    uint64_t n;
+    uint64_t in_blocks, out_blocks; /* of a rank's size each */
+    uint64_t chunk, padded;         /* bytes of a chunk, and of a block that consists of whole chunks */
+    char *in, *out;                 /* what the plan works on */
+    void *copy;                     /* a copy of the input; NULL: none */
+    const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
+    char *peer_out[MSCCLPP_DEV_MAX_RANKS];
+} by_plan_t;
+
+static bool is_dense(const by_plan_t *by)
+{
+    return by->call->dtype < MSCCLPP_DTYPE_SHORT_INT;
+}
+
+static mscclpp_gpu_stream_t *stream_of(const by_plan_t *by)
+{
+    return by->team->runner.stream;
+}
+
+static mscclpp_status_t copy(const by_plan_t *by, void *to, const void *from, uint64_t bytes)
+{
+    return to != from && bytes > 0 ? by->team->runner.gpu->copy(stream_of(by), to, from, bytes) : MSCCLPP_OK;
+}
+
+/* Where this rank's own block is in a buffer with one block of each rank. */
+static uint64_t own_block(const by_plan_t *by, uint64_t stride)
+{
+    return (uint64_t)by->team->group.rank * stride;
+}
+
+static bool is_in_place(const by_plan_t *by)
+{
+    const mscclpp_by_plan_t *call = by->call;
+
+    return call->in == call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? own_block(by, call->stride) : 0);
+}
+
+/* Copies blocks from one distance to another. */
+static mscclpp_status_t copy_blocks(const by_plan_t *by, char *to, uint64_t to_stride, const char *from,
+                                    uint64_t from_stride, uint64_t blocks)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (to_stride == from_stride && blocks > 0) {
+        return copy(by, to, from, (blocks - 1) * to_stride + by->call->bytes);
+    }
+    for (uint64_t b = 0; b < blocks && status == MSCCLPP_OK; ++b) {
+        status = copy(by, to + b * to_stride, from + b * from_stride, by->call->bytes);
+    }
+    return status;
+}
+
+static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
+{
+    mscclpp_team_plan_t *plan = by->plan;
+    mscclpp_team_t *team = by->team;
+    const mscclpp_plan_t *text = plan->file->plan;
+    const mscclpp_plan_room_t *room = &plan->room;
+    mscclpp_dev_plan_args_t *args = &plan->args;
+    mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_PLAN, plan->program.block_count, 0, args};
+
+    mscclpp_runner_fill_args(&team->runner, &args->common);
+    args->common.in = by->in;
+    args->common.out = by->out;
+    args->common.bytes = by->call->bytes;
+    args->common.dtype = (uint32_t)by->call->dtype;
+    args->common.op = (uint32_t)by->call->op;
+    for (int r = 0; r < team->group.size; ++r) {
+        args->bases[3 * r] = (char *)(uintptr_t)by->peer_in[r];
+        args->bases[3 * r + 1] = by->peer_out[r];
+        args->bases[3 * r + 2] = room->peers[r] + room->scratch;
+    }
+    args->chunk = by->chunk;
+    args->block_bytes = bytes;
+    args->stride = stride;
+    args->half = room->half;
+    args->alignment = plan->file->unit;
+    args->width = MSCCLPP_DEV_LL16;
+    launch.nthreads = team->group.on_twin                       ? team->protocol.twin_threads
+                      : text->threads < MSCCLPP_DEV_MAX_THREADS ? text->threads
+                                                                : MSCCLPP_DEV_MAX_THREADS;
+    ++plan->launches;
+    mscclpp_debug("%s: %s call %llu: %s, %llu bytes, type %u, op %u, chunks of %llu bytes, %u blocks of %u threads",
+                  team->group.oob.label, team->group.collective, (unsigned long long)by->call->call, plan->file->label,
+                  (unsigned long long)by->call->bytes, args->common.dtype, args->common.op,
+                  (unsigned long long)by->chunk, launch.nblocks, launch.nthreads);
+    return mscclpp_runner_launch(&team->runner, NULL, &launch, plan->file->label);
+}
+
+static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
+{
+    mscclpp_status_t status = mscclpp_group_meet(&by->team->group, by->call->bytes, false);
+
+    if (status == MSCCLPP_OK) {
+        status = launch(by, stride, bytes);
+    }
+    mscclpp_group_give_room(&by->team->group);
+    return status;
+}
+
+/* By the plan's own memory. */
+static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
+{
+    const mscclpp_plan_t *text = by->plan->file->plan;
+    mscclpp_plan_room_t *room = &by->plan->room;
+    mscclpp_team_t *team = by->team;
+    const mscclpp_by_plan_t *call = by->call;
+    uint64_t in_at, out_at;
+    mscclpp_status_t status;
+
+    *served_p = false;
+    if (!is_dense(by)) {
+        return MSCCLPP_OK; /* copies would overwrite the padding within elements */
+    }
+    status = mscclpp_plans_make_room(team, by->plan, by->chunk, true, served_p);
+    if (status != MSCCLPP_OK || !*served_p) {
+        return status;
+    }
+    for (int r = 0; r < team->group.size; ++r) {
+        in_at = room->in;
+        out_at = text->in_place ? room->in : room->out;
+        if (text->in_place && by->collective == MSCCLPP_PLAN_ALLGATHER) {
+            in_at += (uint64_t)r * by->padded;
+        } else if (text->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER) {
+            out_at += (uint64_t)r * by->padded;
+        }
+        by->peer_in[r] = room->peers[r] + in_at;
+        by->peer_out[r] = room->peers[r] + out_at;
+    }
+    by->in = (char *)(uintptr_t)by->peer_in[team->group.rank];
+    by->out = by->peer_out[team->group.rank];
+    status = mscclpp_runner_take_stream(&team->runner);
+    if (status == MSCCLPP_OK) {
+        status = copy_blocks(by, by->in, by->padded, call->in, call->stride, by->in_blocks);
+    }
+    if (status == MSCCLPP_OK) {
+        status = meet_and_launch(by, by->padded, by->padded);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_runner_take_stream(&team->runner);
+    }
+    if (status == MSCCLPP_OK) {
+        status = copy_blocks(by, call->out, call->stride, by->out, by->padded, by->out_blocks);
+    }
+    return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&team->runner) : status;
+}
+
+/*
+ * Finds the buffers for the direct way. *apart_p is set if this rank cannot take it. That may be so on this rank alone.
+ */
+static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
+{
+    const mscclpp_plan_file_t *file = by->plan->file;
+    const mscclpp_by_plan_t *call = by->call;
+    const uint64_t input = (by->in_blocks - 1) * call->stride + call->bytes;
+    mscclpp_team_t *team = by->team;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    by->in = (char *)(uintptr_t)call->in;
+    by->out = call->out;
+    *apart_p = false;
+    if (file->plan->in_place && !is_in_place(by)) {
+        by->in = call->out + (by->collective == MSCCLPP_PLAN_ALLGATHER ? own_block(by, call->stride) : 0);
+        status = mscclpp_runner_take_stream(&team->runner);
+        return status == MSCCLPP_OK ? copy(by, by->in, call->in, input) : status;
+    }
+    if (!file->plan->in_place && (is_in_place(by) || file->writes_input)) {
+        if (file->shares) {
+            *apart_p = true;
+            return MSCCLPP_OK;
+        }
+        status = mscclpp_runner_take_stream(&team->runner);
+        if (status == MSCCLPP_OK) {
+            status = team->runner.gpu->temp_alloc(stream_of(by), input, &by->copy);
+        }
+        by->in = by->copy;
+        return status == MSCCLPP_OK ? copy(by, by->in, call->in, input) : status;
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
+{
+    const mscclpp_plan_file_t *file = by->plan->file;
+    mscclpp_team_t *team = by->team;
+    bool apart = false, mapped = false;
+    mscclpp_status_t status;
+
+    if ((file->crosses && by->padded != by->call->stride) ||
+        (file->plan->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER)) {
+        return serve_apart(by, served_p);
+    }
+    status = mscclpp_plans_make_room(team, by->plan, by->chunk, false, served_p);
+    if (status != MSCCLPP_OK || !*served_p) {
+        return status;
+    }
+    status = find_buffers(by, &apart);
+    if (status == MSCCLPP_OK && file->shares) {
+        status = mscclpp_runner_exchange(&team->runner, by->in, by->out, by->call->bytes, !apart, by->peer_in,
+                                         by->peer_out, &mapped);
+        if (status == MSCCLPP_OK && !mapped) {
+            return serve_apart(by, served_p);
+        }
+    }
+    by->peer_in[team->group.rank] = by->in;
+    by->peer_out[team->group.rank] = by->out;
+    if (status == MSCCLPP_OK) {
+        status = meet_and_launch(by, by->call->stride, by->call->bytes);
+    }
+    if (by->copy != NULL && !team->runner.stuck) {
+        team->runner.gpu->temp_free(stream_of(by), by->copy);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p)
+{
+    const mscclpp_plan_file_t *file = call->plan->file;
+    by_plan_t by = {.team = team, .call = call, .plan = call->plan, .collective = file->plan->collective};
+    mscclpp_status_t status;
+
+    by.n = (uint64_t)team->group.size;
+    by.in_blocks = by.collective == MSCCLPP_PLAN_REDUCESCATTER || by.collective == MSCCLPP_PLAN_ALLTOALL ? by.n : 1;
+    by.out_blocks = by.collective == MSCCLPP_PLAN_ALLGATHER || by.collective == MSCCLPP_PLAN_ALLTOALL ? by.n : 1;
+    by.chunk = (call->stride + file->chunks - 1) / file->chunks;
+    by.chunk = (by.chunk + file->unit - 1) / file->unit * file->unit;
+    by.padded = by.chunk * file->chunks;
+    status = serve(&by, served_p);
+    if (status == MSCCLPP_OK && *served_p) {
+        team->last_algorithm = file->label;
+    }
+    return status;
+}

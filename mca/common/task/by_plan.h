@@ -1,0 +1,25 @@
+/* One call by an execution plan (mca/common/team/plans.h). */
+#ifndef MCA_COMMON_TASK_BY_PLAN_H
+#define MCA_COMMON_TASK_BY_PLAN_H
+
+#include "mca/common/team/parts.h"
+
+typedef struct {
+    mscclpp_team_plan_t *plan;
+    const char *in; /* memory that kernels can access; of an all-gather in place, this rank's block of `out` */
+    char *out;
+    uint64_t bytes;  /* data of a rank's block; of an all-reduce, of the whole message */
+    uint64_t stride; /* from one block to the next */
+    mscclpp_dtype_t dtype;
+    mscclpp_op_t op;
+    uint64_t call; /* its number, for messages */
+} mscclpp_by_plan_t;
+
+/*
+ * Carries out a call. All ranks call it alike, at the same point of a call. Returns when the output is complete.
+ * *served_p, equal on all ranks, is false if there is no memory for it; then nothing has happened to the buffers, and
+ * another algorithm serves the call. An error breaks the team.
+ */
+mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p);
+
+#endif

@@ -1,0 +1,374 @@
+#include "mca/common/team/plans.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/algo/coll.h"
+#include "mca/common/algo/rules.h"
+#include "mca/common/base/log.h"
+
+/* Rooms for larger chunks than this are only as large as they have to be. */
+#define ROUND_MAX ((uint64_t)1 << 20)
+
+static const mscclpp_coll_t collectives[] = {
+    [MSCCLPP_PLAN_ALLREDUCE] = MSCCLPP_COLL_LAST,
+    [MSCCLPP_PLAN_ALLGATHER] = MSCCLPP_COLL_ALLGATHER,
+    [MSCCLPP_PLAN_REDUCESCATTER] = MSCCLPP_COLL_REDUCE_SCATTER_BLOCK,
+    [MSCCLPP_PLAN_ALLTOALL] = MSCCLPP_COLL_ALLTOALL,
+};
+
+static bool serves(const mscclpp_team_plan_t *plan, mscclpp_coll_t coll, mscclpp_op_t op)
+{
+    const mscclpp_plan_file_t *file = plan->file;
+
+    return collectives[file->plan->collective] == coll &&
+           (!file->extreme || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN));
+}
+
+/* What the first rule for such a message says; false: there is none. */
+static bool find_rule(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll, uint64_t bytes, int64_t *algorithm_p)
+{
+    for (uint64_t i = 0; coll == MSCCLPP_COLL_LAST && i < protocol->rules.count; ++i) {
+        if (bytes <= protocol->rules.rule[i].bytes) {
+            *algorithm_p = protocol->rules.rule[i].algorithm;
+            return true;
+        }
+    }
+    for (uint64_t i = 0; coll != MSCCLPP_COLL_LAST && i < protocol->coll_rules.count; ++i) {
+        if (protocol->coll_rules.rule[i].coll == (int64_t)coll && bytes <= protocol->coll_rules.rule[i].bytes) {
+            *algorithm_p = protocol->coll_rules.rule[i].algorithm;
+            return true;
+        }
+    }
+    return false;
+}
+
+mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, mscclpp_coll_t coll, uint64_t bytes,
+                                          mscclpp_dtype_t dtype, mscclpp_op_t op)
+{
+    const mscclpp_protocol_t *protocol = &team->protocol;
+    const uint64_t message = coll == MSCCLPP_COLL_LAST ? bytes : bytes * (uint64_t)team->group.size;
+    mscclpp_team_plan_t *best = NULL;
+    int64_t algorithm = 0;
+    bool ruled;
+
+    /* Parameters that name an algorithm or its sizes win. */
+    if (team->plan_count == 0 ||
+        (coll == MSCCLPP_COLL_LAST &&
+         (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0) ||
+        protocol->algorithm == MSCCLPP_COLL_STAGE ||
+        (coll == MSCCLPP_COLL_LAST ? protocol->algorithm : protocol->coll_algorithm[coll]) != MSCCLPP_COLL_AUTO) {
+        return NULL;
+    }
+    ruled = find_rule(protocol, coll, bytes, &algorithm);
+    for (int i = 0; i < team->plan_count; ++i) {
+        mscclpp_team_plan_t *plan = &team->plans[i];
+        const mscclpp_plan_t *text = plan->file->plan;
+
+        if (!serves(plan, coll, op) || (dtype >= MSCCLPP_DTYPE_SHORT_INT && text->in_place)) {
+            continue;
+        }
+        if (ruled ? plan->rule == algorithm
+                  : message >= text->min_bytes && message <= text->max_bytes &&
+                        (best == NULL || text->max_bytes < best->file->plan->max_bytes)) {
+            best = plan;
+            if (ruled) {
+                break;
+            }
+        }
+    }
+    return best;
+}
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/* Chunks of equal rooms differ less, so that rooms are made less often. */
+static uint64_t room_for(const mscclpp_plan_file_t *file, uint64_t chunk)
+{
+    uint64_t room = 4096;
+
+    if (file->mixes) {
+        return chunk; /* what was data must not be taken for packets of another size */
+    }
+    while (room < chunk && room < ROUND_MAX) {
+        room *= 2;
+    }
+    return round_up(room > chunk ? room : chunk, file->unit);
+}
+
+/* Where things are in a room. `local` is the offset of what only this rank uses. */
+static void lay_out(const mscclpp_team_plan_t *plan, int ranks, mscclpp_plan_room_t *room, uint64_t *local_p)
+{
+    const mscclpp_plan_file_t *file = plan->file;
+    const uint64_t blocks = file->plan->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : (uint64_t)ranks;
+    const uint64_t area = room->areas ? round_up(blocks * file->chunks * room->chunk, 256) : 0;
+
+    room->scratch = round_up((uint64_t)file->channels * sizeof(uint64_t), 256);
+    room->in = room->scratch + round_up(mscclpp_plan_scratch_bytes(file->plan, room->chunk, &room->half), 256);
+    room->out = room->in + area;
+    *local_p = room->out + area;
+}
+
+/* What only this rank uses, as it is copied to the device. */
+typedef struct {
+    char *bytes; /* NULL: the sizes are counted */
+    uint64_t size;
+} image_t;
+
+static uint64_t append(image_t *image, const void *from, uint64_t size)
+{
+    const uint64_t at = image->size;
+
+    if (image->bytes != NULL && size > 0 && from != NULL) {
+        memcpy(image->bytes + at, from, size);
+    }
+    image->size = round_up(at + size, 64);
+    return at;
+}
+
+static void *place(char *base, uint64_t offset)
+{
+    return (void *)((uintptr_t)base + offset);
+}
+
+/* Fills in an image, and the arguments that point into it at `base`. */
+static void fill(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
+{
+    const mscclpp_plan_program_t *program = &plan->program;
+    const mscclpp_plan_rank_t *rank = &plan->file->plan->ranks[team->group.rank];
+    uint64_t *arrived[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_plan_args_t *args = &plan->args;
+    uint64_t at;
+
+    for (int r = 0; r < team->group.size; ++r) {
+        arrived[r] = (uint64_t *)(void *)plan->room.peers[r];
+    }
+    args->arrived = place(base, append(image, arrived, (uint64_t)team->group.size * sizeof(arrived[0])));
+    args->plan_state = place(base, append(image, NULL, sizeof(*args->plan_state)));
+    args->expected = place(base, append(image, NULL, program->channels * sizeof(*args->expected)));
+    args->barriers = place(base, append(image, NULL, program->barriers * sizeof(*args->barriers)));
+    at = append(image, NULL, rank->semaphore_count * sizeof(*args->semaphores));
+    args->semaphores = place(base, at);
+    for (uint32_t i = 0; i < rank->semaphore_count && image->bytes != NULL; ++i) {
+        const mscclpp_dev_plan_counter_t first = {0, rank->semaphores[i]};
+
+        memcpy(image->bytes + at + i * sizeof(first), &first, sizeof(first));
+    }
+    args->steps = place(base, append(image, program->steps, program->step_count * sizeof(*program->steps)));
+    args->items = place(base, append(image, program->items, program->item_count * sizeof(*program->items)));
+    args->links = place(base, append(image, program->links, program->link_count * sizeof(*program->links)));
+    args->starts = place(base, append(image, program->starts, program->block_count * sizeof(*program->starts)));
+}
+
+/* Copies to the device what only this rank uses. The peers' memory is mapped. */
+static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base, uint64_t local)
+{
+    image_t image = {NULL, 0};
+    mscclpp_status_t status;
+
+    fill(plan, team, &image, base + local);
+    image.bytes = calloc(1, image.size + 1);
+    if (image.bytes == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    image.size = 0;
+    fill(plan, team, &image, base + local);
+    status = mscclpp_runner_take_stream(&team->runner);
+    if (status == MSCCLPP_OK) {
+        status = team->runner.gpu->copy(team->runner.stream, base + local, image.bytes, image.size);
+    }
+    if (status == MSCCLPP_OK) {
+        status = team->runner.gpu->stream_sync(team->runner.stream);
+    }
+    free(image.bytes);
+    return status;
+}
+
+static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
+                                 uint64_t *local_p)
+{
+    const char *why = NULL;
+    image_t image = {NULL, 0};
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (plan->program.starts == NULL) {
+        status = mscclpp_plan_lower(plan->file->plan, (uint32_t)team->group.rank, &plan->program, &why);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    fill(plan, team, &image, NULL); /* the size alone */
+    lay_out(plan, team->group.size, room, local_p);
+    room->bytes = *local_p + image.size;
+    status = team->runner.gpu->device_alloc(team->runner.device, room->bytes, (void **)&room->base);
+    if (status != MSCCLPP_OK) {
+        room->base = NULL;
+    }
+    return status;
+}
+
+static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
+{
+    for (int rank = 0; rank < team->group.size; ++rank) {
+        if (rank != team->group.rank && room->peers[rank] != NULL) {
+            team->runner.gpu->close_memory(team->runner.device, &room->handles[rank],
+                                           room->peers[rank] - room->handles[rank].offset);
+        }
+        room->peers[rank] = NULL;
+    }
+}
+
+/* Maps the rooms that the ranks have exchanged. Stops at the first failure. */
+static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    void *base;
+
+    for (int rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
+        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+
+        if (theirs->exportable == 0) {
+            status = MSCCLPP_ERR_PEER;
+        } else if (rank == team->group.rank) {
+            room->peers[rank] = room->base;
+        } else if ((status = team->runner.gpu->import_memory(team->runner.device, &theirs->out, &base)) == MSCCLPP_OK) {
+            room->handles[rank] = theirs->out;
+            room->peers[rank] = (char *)base + theirs->out.offset;
+        }
+    }
+    return status;
+}
+
+/* Waits until all ranks have come to this point. */
+static mscclpp_status_t meet(mscclpp_team_t *team, uint64_t bytes)
+{
+    uint64_t *mine = &team->group.board[team->group.rank].met;
+
+    mscclpp_board_store(mine, ++team->group.meetings);
+    return mscclpp_group_wait_words(&team->group, "memory of a plan, given up by all", bytes, mine,
+                                    team->group.meetings);
+}
+
+/* Takes the new room in place of the old one, which becomes the one given up. */
+static void take(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t local,
+                 mscclpp_status_t *status)
+{
+    mscclpp_plan_room_t old = plan->room;
+
+    plan->room = *room;
+    *status = upload(team, plan, plan->room.base, local);
+    if (*status == MSCCLPP_OK) {
+        *room = old;
+        plan->launches = 0;
+        return;
+    }
+    /* The old room's arguments hold no longer either, so the plan starts anew the next time. */
+    *room = plan->room;
+    plan->room = old;
+}
+
+mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
+                                         bool *there_p)
+{
+    const uint64_t limit = team->protocol.epoch_limit < UINT32_MAX ? team->protocol.epoch_limit : UINT32_MAX - 1;
+    mscclpp_plan_room_t room;
+    mscclpp_board_buffers_t *mine;
+    mscclpp_status_t status, own;
+    uint64_t local = 0;
+    bool all = false;
+
+    *there_p = true;
+    if (plan->room.base != NULL && (plan->file->mixes ? chunk == plan->room.chunk : chunk <= plan->room.chunk) &&
+        (plan->room.areas || !areas) && plan->launches < limit) {
+        return MSCCLPP_OK;
+    }
+    *there_p = false;
+    if (chunk >= plan->refused) {
+        return MSCCLPP_OK;
+    }
+    /* Its blocks keep processors that memory may have to wait for. */
+    if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    memset(&room, 0, sizeof(room));
+    room.chunk = room_for(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
+    room.areas = areas || plan->room.areas;
+    own = allocate(team, plan, &room, &local);
+    plan->given_up = room.base; /* after an error peers may still map it */
+    mine = mscclpp_group_begin_exchange(&team->group);
+    mine->asked = team->group.asked;
+    mine->in_place = 0;
+    if (own == MSCCLPP_OK) {
+        own = team->runner.gpu->export_memory(room.base, &mine->out);
+    }
+    mine->exportable = own == MSCCLPP_OK;
+    status = mscclpp_group_meet_exchange(&team->group, "memory of a plan", chunk);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (own == MSCCLPP_OK) {
+        own = map_all(team, &room);
+    }
+    if (own == MSCCLPP_OK) {
+        take(team, plan, &room, local, &own);
+    }
+    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, own == MSCCLPP_OK, &all);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    if (!all) {
+        /* No rank uses a room now: the old one's counters may be ahead on some ranks. */
+        plan->refused = chunk < plan->refused ? chunk : plan->refused;
+        close_peers(team, &plan->room);
+    }
+    close_peers(team, &room);
+    plan->given_up = room.base;
+    status = meet(team, chunk);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    team->runner.gpu->device_free(team->runner.device, room.base);
+    plan->given_up = NULL;
+    if (!all) {
+        team->runner.gpu->device_free(team->runner.device, plan->room.base);
+        memset(&plan->room, 0, sizeof(plan->room));
+        mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                    "%s: rank %d: memory of %s for chunks of %llu bytes: %s: such calls are served without it",
+                    team->group.oob.label, team->group.members[team->group.rank], plan->file->label,
+                    (unsigned long long)chunk, own != MSCCLPP_OK ? mscclpp_status_string(own) : "a peer has none");
+    }
+    *there_p = all;
+    return MSCCLPP_OK;
+}
+
+uint64_t mscclpp_plans_bytes(const mscclpp_team_t *team)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < team->plan_count; ++i) {
+        bytes += team->plans[i].room.base != NULL ? team->plans[i].room.bytes : 0;
+    }
+    return bytes;
+}
+
+void mscclpp_plans_close(mscclpp_team_t *team)
+{
+    for (int i = 0; i < team->plan_count; ++i) {
+        close_peers(team, &team->plans[i].room);
+    }
+}
+
+void mscclpp_plans_free(mscclpp_team_t *team)
+{
+    for (int i = 0; i < team->plan_count; ++i) {
+        team->runner.gpu->device_free(team->runner.device, team->plans[i].room.base);
+        team->runner.gpu->device_free(team->runner.device, team->plans[i].given_up);
+        mscclpp_plan_program_destroy(&team->plans[i].program);
+    }
+    free(team->plans);
+    team->plans = NULL;
+    team->plan_count = 0;
+}
