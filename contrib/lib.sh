@@ -79,17 +79,18 @@ missing_build_packages() {
     fi
 }
 
-# What the build can do without, but then nothing carries all-reduces between nodes that have no HCA, or no execution
-# plan can be read. Tried once for a build folder, by root where apt-get is.
+# What the build can do without, but then nothing carries all-reduces between nodes that have no HCA, no execution
+# plan can be read, or mscclpp_synth does not search. Tried once for a build folder, by root where apt-get is.
 install_optional_packages() {
     local -a missing=()
     [ ! -e "$1/Makefile" ] || return 0
     [ -e /usr/include/ucp/api/ucp.h ] || pkg-config --exists ucx 2>/dev/null || missing+=(libucx-dev)
     [ -e /usr/include/yajl/yajl_parse.h ] || pkg-config --exists yajl 2>/dev/null || missing+=(libyajl-dev)
+    [ -e /usr/include/ccadical.h ] || missing+=(libcadical-dev)
     [ ${#missing[@]} -gt 0 ] || return 0
     if ! have apt-get || [ "$(id -u)" -ne 0 ]; then
-        say "Building without what the headers are missing for (Debian: ${missing[*]}): UCX between nodes, or plans."
-    elif ! install_packages "transports between nodes and execution plans" "${missing[@]}"; then
+        say "Building without what the headers are missing for (Debian: ${missing[*]}): UCX, plans, or synthesis."
+    elif ! install_packages "transports between nodes, execution plans and synthesis" "${missing[@]}"; then
         say "Going on without ${missing[*]}."
     fi
 }

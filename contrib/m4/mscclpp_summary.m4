@@ -20,6 +20,9 @@ AC_DEFUN([MSCCLPP_SUMMARY], [
     AS_IF([test "x$mscclpp_have_yajl" = xyes],
         [mscclpp_say_yajl="yes: execution plans serve calls, and mscclpp_plan checks them"],
         [mscclpp_say_yajl="no: no execution plans, no mscclpp_plan (Debian, Ubuntu: libyajl-dev)"])
+    AS_IF([test "x$mscclpp_have_cadical" = xyes],
+        [mscclpp_say_cadical="yes: mscclpp_synth searches for algorithms"],
+        [mscclpp_say_cadical="no: mscclpp_synth has polynomial methods only (Debian, Ubuntu: libcadical-dev)"])
     AS_IF([test "x$enable_debug" = xyes],
         [mscclpp_say_debug="debug, with assertions"],
         [mscclpp_say_debug="optimised, without assertions"])
@@ -34,6 +37,7 @@ coll/mscclpp $PACKAGE_VERSION
   UCX           $mscclpp_say_ucx
   verbs         $mscclpp_say_verbs
   yajl          $mscclpp_say_yajl
+  CaDiCaL       $mscclpp_say_cadical
   sanitizers    $enable_sanitizers
   build         $mscclpp_say_debug ($CC)
 

@@ -1,0 +1,116 @@
+/* Schedules that are right, and the same with a fault planted: the replay has to name each. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/synth/lib/direct.h"
+
+static int passed, failed;
+
+static void check(bool fine, const char *what, const char *topology, const char *collective, const synth_fault_t *fault)
+{
+    if (fine) {
+        ++passed;
+    } else {
+        ++failed;
+        printf("FAIL  %s, %s on %s: %s %s\n", what, collective, topology,
+               fault->name != NULL ? fault->name : "no fault", fault->text);
+    }
+}
+
+static bool is(const synth_fault_t *fault, const char *one, const char *other)
+{
+    return fault->name != NULL && (strcmp(fault->name, one) == 0 || strcmp(fault->name, other) == 0);
+}
+
+/* Each send left out, each made twice over another way, and each step with a round too few. */
+static void plant(const synth_topology_t *topology, const synth_schedule_t *right)
+{
+    const char *collective = synth_collective_names[right->collective];
+    synth_fault_t fault;
+
+    check(synth_schedule_verify(topology, right, &fault), "a right schedule", topology->name, collective, &fault);
+    for (int i = 0; i < right->send_count; ++i) {
+        synth_schedule_t *wrong = synth_schedule_copy(right);
+
+        memmove(&wrong->sends[i], &wrong->sends[i + 1], sizeof(wrong->sends[0]) * (size_t)(wrong->send_count - i - 1));
+        --wrong->send_count;
+        check(!synth_schedule_verify(topology, wrong, &fault) && is(&fault, "lost", "absent"), "a lost send",
+              topology->name, collective, &fault);
+        synth_schedule_free(wrong);
+    }
+    for (int i = 0; i < right->send_count; ++i) {
+        synth_schedule_t *wrong = synth_schedule_copy(right);
+        synth_send_t again = right->sends[i];
+
+        /* In a step of its own with many rounds, so that nothing else is wrong. */
+        again.step = wrong->steps++;
+        wrong->rounds[again.step] = 9;
+        synth_schedule_add(wrong, again.chunk, again.from, again.to, again.step, again.adds);
+        check(!synth_schedule_verify(topology, wrong, &fault) && is(&fault, "doubled", "doubled"),
+              "a doubled contribution", topology->name, collective, &fault);
+        synth_schedule_free(wrong);
+    }
+    for (int s = 0; s < right->steps; ++s) {
+        if (right->rounds[s] > 1) {
+            synth_schedule_t *wrong = synth_schedule_copy(right);
+
+            --wrong->rounds[s];
+            check(!synth_schedule_verify(topology, wrong, &fault) && is(&fault, "overfull", "overfull"),
+                  "an overfull link", topology->name, collective, &fault);
+            synth_schedule_free(wrong);
+        }
+    }
+    for (int from = 0; from < topology->ranks; ++from) {
+        for (int to = 0; to < topology->ranks; ++to) {
+            if (from != to && topology->at[from][to] < 0) {
+                synth_schedule_t *wrong = synth_schedule_copy(right);
+
+                synth_schedule_add(wrong, 0, from, to, wrong->steps - 1, false);
+                check(!synth_schedule_verify(topology, wrong, &fault) && is(&fault, "link", "link"),
+                      "a link that is not there", topology->name, collective, &fault);
+                synth_schedule_free(wrong);
+            }
+        }
+    }
+}
+
+static void plant_all(const char *name)
+{
+    static const synth_collective_t collectives[] = {SYNTH_ALLGATHER, SYNTH_BROADCAST, SYNTH_GATHER, SYNTH_SCATTER,
+                                                     SYNTH_ALLTOALL};
+    synth_topology_t *topology = NULL;
+    synth_schedule_t *gather, *scatter, *joined;
+    char why[SYNTH_WHY];
+
+    if (synth_topology_named(name, why, sizeof(why), &topology) != MSCCLPP_OK) {
+        printf("FAIL  %s: %s\n", name, why);
+        ++failed;
+        return;
+    }
+    for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); ++i) {
+        int chunks = 2 * synth_least_chunks(collectives[i], topology->ranks);
+        synth_schedule_t *schedule = synth_shortest(topology, collectives[i], 1, chunks);
+
+        plant(topology, schedule);
+        synth_schedule_free(schedule);
+    }
+    gather = synth_shortest(topology, SYNTH_ALLGATHER, 0, 2); /* the topologies are the same both ways */
+    scatter = synth_schedule_invert(gather, SYNTH_REDUCESCATTER);
+    plant(topology, scatter);
+    joined = synth_schedule_join(scatter, gather);
+    plant(topology, joined);
+    synth_schedule_free(joined);
+    synth_schedule_free(scatter);
+    synth_schedule_free(gather);
+    synth_topology_free(topology);
+}
+
+int main(void)
+{
+    plant_all("ring:5");
+    plant_all("dgx1");
+    plant_all("switch:4");
+    plant_all("nodes:2x3");
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed > 0;
+}

@@ -1,0 +1,137 @@
+/* The front of all-reduce: the best of several ways to put it together. */
+#include "tools/synth/lib/allreduce.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/common/base/clock.h"
+#include "tools/synth/lib/bounds.h"
+#include "tools/synth/lib/direct.h"
+
+typedef struct {
+    const synth_topology_t *topology;
+    const synth_options_t *options;
+    synth_front_t *front;
+    double start;
+} composer_t;
+
+static void offer(composer_t *composer, synth_schedule_t *schedule, const char *by, synth_label_t label)
+{
+    synth_fault_t fault;
+
+    if (schedule == NULL) {
+        return;
+    }
+    if (!synth_schedule_verify(composer->topology, schedule, &fault) ||
+        (composer->options->steps != 0 && composer->options->steps != schedule->steps) ||
+        (composer->options->chunks != 0 && composer->options->chunks != schedule->chunks)) {
+        synth_schedule_free(schedule);
+        return;
+    }
+    synth_front_add(composer->front, schedule, by, label, mscclpp_now() - composer->start);
+}
+
+/* As heuristic as the worse of both parts. */
+static synth_label_t worse(synth_label_t a, synth_label_t b)
+{
+    return a == SYNTH_HEURISTIC || b == SYNTH_HEURISTIC ? SYNTH_HEURISTIC : SYNTH_BEST;
+}
+
+static mscclpp_status_t join(composer_t *composer, synth_collective_t first, synth_collective_t second, int root,
+                             double seconds, const char *by, char *why, size_t why_size)
+{
+    synth_options_t options = *composer->options;
+    synth_front_t left, right;
+    mscclpp_status_t status;
+
+    options.root = root;
+    options.steps = 0;
+    options.chunks = 0;
+    options.seconds = seconds / 2;
+    status = synth_front_find(composer->topology, first, &options, &left, why, why_size);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    status = synth_front_find(composer->topology, second, &options, &right, why, why_size);
+    if (status != MSCCLPP_OK) {
+        synth_front_free(&left);
+        return status;
+    }
+    composer->front->stopped = composer->front->stopped || left.stopped || right.stopped;
+    for (int i = 0; i < left.count; ++i) {
+        for (int j = 0; j < right.count; ++j) {
+            offer(composer, synth_schedule_join(left.point[i].schedule, right.point[j].schedule), by,
+                  worse(left.point[i].label, right.point[j].label));
+        }
+    }
+    for (int j = 0; second == SYNTH_ALLGATHER && j < right.count; ++j) {
+        offer(composer, synth_schedule_oneshot(right.point[j].schedule), "all-gather of whole inputs",
+              worse(right.point[j].label, SYNTH_BEST));
+    }
+    synth_front_free(&left);
+    synth_front_free(&right);
+    return MSCCLPP_OK;
+}
+
+/* The rank from which the farthest is nearest, both ways. */
+static int middle(const synth_topology_t *topology)
+{
+    int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], best = 0, least = 1 << 30;
+
+    synth_topology_distances(topology, distance);
+    for (int r = 0; r < topology->ranks; ++r) {
+        int out = 0, in = 0;
+
+        for (int other = 0; other < topology->ranks; ++other) {
+            out = distance[r][other] > out ? distance[r][other] : out;
+            in = distance[other][r] > in ? distance[other][r] : in;
+        }
+        if (out + in < least) {
+            least = out + in;
+            best = r;
+        }
+    }
+    return best;
+}
+
+/* The whole vector, reduced, has to leave each set of ranks and to come into it. */
+static synth_rational_t bound_of(const synth_topology_t *topology)
+{
+    synth_rational_t ratio = {0, 1};
+    synth_bound_t bound;
+
+    for (int root = 0; root < topology->ranks; ++root) {
+        if (synth_bound_cut(topology, SYNTH_BROADCAST, root, &bound) == MSCCLPP_OK) {
+            ratio = synth_larger(ratio, bound.ratio);
+        }
+    }
+    return ratio;
+}
+
+mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
+                                      synth_front_t *front, char *why, size_t why_size)
+{
+    composer_t composer = {topology, options, front, mscclpp_now()};
+    mscclpp_status_t status;
+
+    memset(front, 0, sizeof(*front));
+    front->least_steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
+    front->least_ratio = bound_of(topology);
+    front->least_by = "cut";
+    offer(&composer, synth_two_level(topology), "two levels", SYNTH_BEST);
+    status = join(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * 0.7,
+                  "reduce-scatter and all-gather", why, why_size);
+    if (status == MSCCLPP_OK) {
+        status = join(&composer, SYNTH_REDUCE, SYNTH_BROADCAST, middle(topology), options->seconds * 0.3,
+                      "reduce and broadcast", why, why_size);
+    }
+    for (int i = 0; i < front->count; ++i) {
+        synth_point_t *point = &front->point[i];
+
+        point->bound = front->least_ratio;
+        if (synth_compare(point->ratio, point->bound) <= 0) {
+            point->label = SYNTH_PROVEN;
+        }
+    }
+    return status;
+}

@@ -1,0 +1,29 @@
+/* What no schedule can do better, and what proves it. */
+#ifndef TOOLS_SYNTH_LIB_BOUNDS_H
+#define TOOLS_SYNTH_LIB_BOUNDS_H
+
+#include "tools/synth/lib/demand.h"
+#include "tools/synth/lib/rational.h"
+#include "tools/synth/lib/topology.h"
+
+/* The longest of the shortest ways that a chunk has to go. */
+int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root);
+
+typedef struct {
+    synth_rational_t ratio; /* rounds for each chunk, whatever the number of steps */
+    uint64_t set;           /* of ranks: the cut that proves it; 0 if the program of slp.h does */
+    const char *by;         /* "cut" or "linear program" */
+} synth_bound_t;
+
+/*
+ * By maximum flows in whole numbers. Links that lead out of one rank or into one rank and share a limit go through a
+ * vertex of their own; other groups are left out, which makes the bound lower but no less true.
+ */
+mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
+                                 synth_bound_t *bound);
+
+/* The larger one of that and of the linear program, if it is small enough and ends within `seconds`. */
+mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
+                                    double seconds, synth_bound_t *bound);
+
+#endif

@@ -1,0 +1,48 @@
+/* What a collective asks for: which rank has each chunk, and which ranks want it. */
+#ifndef TOOLS_SYNTH_LIB_DEMAND_H
+#define TOOLS_SYNTH_LIB_DEMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    SYNTH_ALLGATHER,
+    SYNTH_BROADCAST,
+    SYNTH_GATHER,
+    SYNTH_SCATTER,
+    SYNTH_ALLTOALL,
+    SYNTH_REDUCESCATTER,
+    SYNTH_REDUCE,
+    SYNTH_ALLREDUCE,
+    SYNTH_COLLECTIVES
+} synth_collective_t;
+
+extern const char *const synth_collective_names[SYNTH_COLLECTIVES];
+
+/* False for an unknown name. */
+bool synth_collective_find(const char *name, synth_collective_t *collective_p);
+
+/* Whether chunks are added up on the way. */
+bool synth_combines(synth_collective_t collective);
+
+/* The collective whose schedule, turned round, serves this one: all-gather for reduce-scatter, broadcast for reduce. */
+synth_collective_t synth_dual(synth_collective_t collective);
+
+typedef struct {
+    synth_collective_t collective;
+    int ranks, root;
+    int chunks; /* C: of one rank, or of the whole vector; for alltoall of what one rank sends */
+    int count;  /* in all */
+    int *source;
+    uint64_t *wanted; /* a set of ranks; the source is not in it */
+} synth_demand_t;
+
+/* A collective that does not combine. NULL without memory. */
+synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int root, int chunks);
+void synth_demand_free(synth_demand_t *demand);
+
+/* The least that `chunks` of a collective may be, of which every other is a multiple. */
+int synth_least_chunks(synth_collective_t collective, int ranks);
+
+#endif

@@ -1,0 +1,33 @@
+/* Maximum flow in whole numbers, by levels and blocking flows. */
+#ifndef TOOLS_SYNTH_LIB_FLOW_H
+#define TOOLS_SYNTH_LIB_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SYNTH_FLOW_FULL (INT64_MAX / 4)
+
+typedef struct synth_flow synth_flow_t;
+
+/* NULL without memory. */
+synth_flow_t *synth_flow_new(int nodes, int arcs);
+void synth_flow_free(synth_flow_t *flow);
+
+/* Adds an arc and returns its position: 0, 1, ... At most as many as synth_flow_new was told of. */
+int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity);
+
+/* Gives an arc another capacity, and takes all flow away from it. */
+void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity);
+
+/* Pushes as much as goes, at most `most`. Goes on from the flow that is there. */
+int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t most);
+
+int64_t synth_flow_on(const synth_flow_t *flow, int arc);
+
+/* Takes flow away from an arc, for one who splits a flow into paths. */
+void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount);
+
+/* After a run that ended below `most`: whether a node lies on the source's side of the least cut. */
+bool synth_flow_near(const synth_flow_t *flow, int node);
+
+#endif

@@ -1,0 +1,392 @@
+/* The search along the front: for each number of steps, the bound first, then schedules that come closer and closer. */
+#include "tools/synth/lib/front.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/clock.h"
+#include "tools/synth/lib/bounds.h"
+#include "tools/synth/lib/direct.h"
+#include "tools/synth/lib/sat.h"
+#include "tools/synth/lib/slp.h"
+
+const char *const synth_label_names[SYNTH_LABELS] = {"proven", "best found", "heuristic"};
+
+enum { MOST_TRIES = 400, MOST_LITERALS = 3000000, STEPS_BEYOND = 8, PASSES = 5, FIRST_TRIES = 12 };
+
+typedef struct {
+    const synth_topology_t *topology; /* as the collective sees it: turned round if it combines */
+    const synth_topology_t *real;
+    synth_collective_t collective, dual;
+    const synth_options_t *options;
+    synth_front_t *front;
+    synth_symmetry_t symmetry;
+    double start, end;
+} search_t;
+
+typedef struct {
+    int chunks, rounds;
+    bool none; /* proven that there is none */
+} try_t;
+
+static void say(const search_t *search, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(const search_t *search, const char *format, ...)
+{
+    char text[SYNTH_WHY];
+    va_list arguments;
+
+    if (search->options->progress != NULL) {
+        va_start(arguments, format);
+        vsnprintf(text, sizeof(text), format, arguments);
+        va_end(arguments);
+        search->options->progress(search->options->context, text);
+    }
+}
+
+static bool over(search_t *search)
+{
+    bool over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
+
+    search->front->stopped = search->front->stopped || over;
+    return over;
+}
+
+void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
+                     double seconds)
+{
+    synth_rational_t ratio = synth_schedule_ratio(schedule);
+    int kept = 0, at = 0;
+
+    for (int i = 0; i < front->count; ++i) {
+        if (front->point[i].schedule->steps <= schedule->steps && synth_compare(front->point[i].ratio, ratio) <= 0) {
+            synth_schedule_free(schedule);
+            return;
+        }
+    }
+    for (int i = 0; i < front->count; ++i) {
+        if (front->point[i].schedule->steps >= schedule->steps && synth_compare(front->point[i].ratio, ratio) >= 0) {
+            synth_schedule_free(front->point[i].schedule);
+        } else {
+            front->point[kept++] = front->point[i];
+        }
+    }
+    front->count = kept;
+    if (front->count == SYNTH_MAX_POINTS) {
+        synth_schedule_free(schedule);
+        return;
+    }
+    while (at < front->count && front->point[at].schedule->steps < schedule->steps) {
+        ++at;
+    }
+    memmove(&front->point[at + 1], &front->point[at], sizeof(front->point[0]) * (size_t)(front->count - at));
+    front->point[at] = (synth_point_t){schedule, ratio, {0, 1}, label, by, seconds};
+    ++front->count;
+}
+
+void synth_front_free(synth_front_t *front)
+{
+    for (int i = 0; i < front->count; ++i) {
+        synth_schedule_free(front->point[i].schedule);
+    }
+    front->count = 0;
+}
+
+/* The least rounds for each chunk of the points with at most so many steps; false if there is none. */
+static bool best_of(const search_t *search, int steps, synth_rational_t *ratio_p)
+{
+    bool any = false;
+
+    for (int i = 0; i < search->front->count && search->front->point[i].schedule->steps <= steps; ++i) {
+        *ratio_p = search->front->point[i].ratio; /* later points have fewer */
+        any = true;
+    }
+    return any;
+}
+
+static bool meets(const search_t *search, int steps, synth_rational_t bound)
+{
+    synth_rational_t best;
+
+    return best_of(search, steps, &best) && synth_compare(best, bound) <= 0;
+}
+
+/* Takes a schedule of the dual over: turns it round if need be, replays it, and adds it if it is right. */
+static void offer(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label)
+{
+    synth_fault_t fault;
+
+    if (schedule == NULL) {
+        return;
+    }
+    if (search->dual != search->collective) {
+        synth_schedule_t *turned = synth_schedule_invert(schedule, search->collective);
+
+        synth_schedule_free(schedule);
+        schedule = turned;
+    }
+    if (schedule == NULL) {
+        return;
+    }
+    if (search->options->steps != 0 && schedule->steps != search->options->steps) {
+        synth_schedule_free(schedule);
+        return;
+    }
+    if (!synth_schedule_verify(search->real, schedule, &fault)) {
+        say(search, "a schedule by %s is wrong (%s): %s", by, fault.name, fault.text);
+        synth_schedule_free(schedule);
+        return;
+    }
+    synth_front_add(search->front, schedule, by, label, mscclpp_now() - search->start);
+}
+
+static int least_chunks(const search_t *search)
+{
+    return synth_least_chunks(search->dual, search->topology->ranks);
+}
+
+static bool wanted(const search_t *search, int chunks)
+{
+    return search->options->chunks == 0 || search->options->chunks == chunks;
+}
+
+/* What needs no search, from the cheapest to what takes a while. */
+static void try_direct(search_t *search, synth_rational_t bound)
+{
+    const synth_topology_t *topology = search->topology;
+    int root = search->options->root, least = least_chunks(search), most = search->options->most_chunks;
+    double size = (double)topology->link_count * topology->ranks;
+
+    for (int chunks = least;
+         chunks <= (most > least ? most : least) && !meets(search, SYNTH_MAX_STEPS, bound) && !over(search);
+         chunks += least) {
+        if (wanted(search, chunks) && (chunks == least || size * chunks < 1e6)) {
+            offer(search, synth_shortest(topology, search->dual, root, chunks), "shortest ways", SYNTH_HEURISTIC);
+        }
+    }
+    for (int chunks = least; chunks <= 6 * least && !meets(search, search->front->least_steps, bound) && !over(search);
+         chunks += least) {
+        for (int rounds = 1; rounds <= 6 && wanted(search, chunks) && size * chunks < 4e5 && !over(search); ++rounds) {
+            offer(search, synth_greedy(topology, search->dual, root, chunks, rounds), "greedy choice", SYNTH_HEURISTIC);
+        }
+    }
+}
+
+static int by_ratio(const void *left, const void *right)
+{
+    const try_t *a = left, *b = right;
+    long first = (long)a->rounds * b->chunks, second = (long)b->rounds * a->chunks;
+
+    return first != second ? (first > second) - (first < second) : a->chunks - b->chunks;
+}
+
+/* Everything with fewer rounds for each chunk than what is known, and not fewer than the bound. */
+static int list_tries(const search_t *search, int steps, synth_rational_t bound, try_t *tries)
+{
+    int least = least_chunks(search), count = 0;
+    synth_rational_t best = {0, 1};
+    bool any = best_of(search, steps, &best);
+
+    for (int chunks = least; chunks <= search->options->most_chunks || chunks == search->options->chunks;
+         chunks += least) {
+        int64_t from = synth_ceiling(bound, chunks);
+
+        from = from < steps ? steps : from;
+        for (int64_t rounds = from; wanted(search, chunks) && rounds < from + 4 && count < MOST_TRIES; ++rounds) {
+            if (!any || synth_compare(synth_fraction(rounds, chunks), best) < 0) {
+                tries[count++] = (try_t){chunks, (int)rounds, false};
+            }
+        }
+    }
+    qsort(tries, (size_t)count, sizeof(*tries), by_ratio);
+    return count;
+}
+
+/* One instance: with all symmetries, then without. The first look leaves most of the time to the former. */
+static void search_one(search_t *search, int steps, try_t *try, size_t pass)
+{
+    static const double limits[PASSES] = {1, 2, 6, 30, 200};
+    double seconds = limits[pass];
+    bool optimistic = pass % 2 == 1;
+    synth_demand_t *demand =
+        synth_demand_new(search->dual, search->topology->ranks, search->options->root, try->chunks);
+    synth_symmetry_t *one = calloc(1, sizeof(*one));
+    synth_schedule_t *schedule = NULL;
+    synth_sat_answer_t answer = SYNTH_SAT_UNKNOWN;
+
+    if (demand != NULL && one != NULL) {
+        double rest = search->end - mscclpp_now();
+
+        one->count = 1;
+        memcpy(one->map[0], search->symmetry.map[0], sizeof(one->map[0]));
+        seconds = seconds < rest ? seconds : rest;
+        if (search->symmetry.count > 1) {
+            answer = synth_sat_search(search->topology, demand, steps, try->rounds, &search->symmetry, optimistic,
+                                      seconds, search->options->stop, &schedule);
+            seconds = pass == 0 ? seconds / 4 : seconds;
+        }
+        if (answer != SYNTH_SAT_FOUND) {
+            answer = synth_sat_search(search->topology, demand, steps, try->rounds, one, optimistic, seconds,
+                                      search->options->stop, &schedule);
+            try->none = answer == SYNTH_SAT_NONE;
+        }
+        say(search, "%d steps, %d rounds, %d chunks: %s", steps, try->rounds, try->chunks,
+            answer == SYNTH_SAT_FOUND  ? "found"
+            : answer == SYNTH_SAT_NONE ? "there is none"
+                                       : "not decided in time");
+        if (answer == SYNTH_SAT_FOUND) {
+            offer(search, schedule, "search", SYNTH_BEST);
+        }
+    }
+    free(one);
+    synth_demand_free(demand);
+}
+
+/* Ever longer looks at what could be better, from the least ratio up. */
+static void search_steps(search_t *search, int steps, synth_rational_t bound)
+{
+    try_t *tries = malloc(sizeof(*tries) * MOST_TRIES);
+    int count = tries != NULL ? list_tries(search, steps, bound, tries) : 0;
+    size_t literals = (size_t)search->topology->link_count * (size_t)steps * (size_t)search->topology->ranks;
+    bool found = false;
+
+    for (size_t pass = 0; pass < PASSES; ++pass) {
+        int open = 0;
+
+        for (int i = 0; i < (pass == 0 && count > FIRST_TRIES ? FIRST_TRIES : count) && !over(search) &&
+                        !meets(search, steps, bound);
+             ++i) {
+            synth_rational_t best = {0, 1}, ratio = synth_fraction(tries[i].rounds, tries[i].chunks);
+            bool known = best_of(search, steps, &best);
+
+            if (tries[i].none || (known && synth_compare(ratio, best) >= 0) ||
+                literals * (size_t)tries[i].chunks > MOST_LITERALS) {
+                continue;
+            }
+            search_one(search, steps, &tries[i], pass);
+            open += !tries[i].none;
+            found = meets(search, steps, bound);
+        }
+        if (found || (open == 0 && (pass > 0 || count <= FIRST_TRIES)) || over(search)) {
+            break;
+        }
+    }
+    free(tries);
+}
+
+/* Gather and scatter: the least chunks of which a flow meets the bound, or the best up to the most chunks. */
+static void try_flows(search_t *search, int steps, synth_rational_t bound)
+{
+    int most = search->options->chunks != 0 ? search->options->chunks : search->options->most_chunks;
+
+    for (int chunks = 1; chunks <= most && !over(search) && !meets(search, steps, bound); ++chunks) {
+        int64_t rounds = synth_ceiling(bound, chunks);
+
+        rounds = rounds < steps ? steps : rounds;
+        for (int64_t most_rounds = rounds + 2; wanted(search, chunks) && rounds <= most_rounds; ++rounds) {
+            synth_rational_t best;
+            synth_schedule_t *schedule;
+
+            if (best_of(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
+                break;
+            }
+            schedule = synth_by_flow(search->topology, search->dual, search->options->root, chunks, steps, (int)rounds);
+            if (schedule != NULL) {
+                offer(search, schedule, "flow", SYNTH_BEST);
+                break;
+            }
+        }
+    }
+}
+
+/* Says of each point whether the bound of its number of steps is met. */
+static void judge(search_t *search, int steps, synth_rational_t bound)
+{
+    for (int i = 0; i < search->front->count; ++i) {
+        synth_point_t *point = &search->front->point[i];
+
+        if (point->schedule->steps == steps) {
+            point->bound = bound;
+            if (synth_compare(point->ratio, bound) <= 0) {
+                point->label = SYNTH_PROVEN;
+            }
+        }
+    }
+}
+
+static void walk(search_t *search, synth_rational_t least)
+{
+    bool flows = search->dual == SYNTH_GATHER || search->dual == SYNTH_SCATTER, given = search->options->steps != 0;
+    int first = given ? search->options->steps : search->front->least_steps;
+    int last = given ? first : first + STEPS_BEYOND;
+
+    for (int steps = first; steps <= last && !over(search); ++steps) {
+        synth_rational_t bound = least;
+        double rest = search->end - mscclpp_now();
+        synth_slp_t slp;
+
+        if (!meets(search, steps, least) && synth_slp_solve(search->topology, search->dual, search->options->root,
+                                                            steps, rest < 20 ? rest / 2 : 10, &slp) == MSCCLPP_OK) {
+            bound = synth_larger(bound, slp.bound);
+        }
+        say(search, "%d steps: at least %lld/%lld rounds for each chunk", steps, (long long)bound.num,
+            (long long)bound.den);
+        if (flows && !meets(search, steps, bound)) {
+            try_flows(search, steps, bound);
+        }
+        if (search->options->search && synth_sat_available() && !meets(search, steps, bound)) {
+            search_steps(search, steps, bound);
+        }
+        judge(search, steps, bound);
+        if (meets(search, steps, least)) {
+            search->front->complete = true;
+            break;
+        }
+    }
+}
+
+mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collective_t collective,
+                                  const synth_options_t *options, synth_front_t *front, char *why, size_t why_size)
+{
+    search_t search = {topology, topology, collective, synth_dual(collective), options, front, {0}, 0, 0};
+    synth_topology_t *turned = NULL;
+    synth_bound_t bound;
+    mscclpp_status_t status;
+
+    memset(front, 0, sizeof(*front));
+    search.start = mscclpp_now();
+    search.end = search.start + options->seconds;
+    front->least_steps = synth_bound_steps(topology, collective, options->root);
+    if (options->chunks % synth_least_chunks(collective, topology->ranks) != 0) {
+        snprintf(why, why_size, "the number of chunks is %d; allowed for %s on %d ranks are multiples of %d",
+                 options->chunks, synth_collective_names[collective], topology->ranks,
+                 synth_least_chunks(collective, topology->ranks));
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (options->steps != 0 && options->steps < front->least_steps) {
+        snprintf(why, why_size, "the number of steps is %d; %s on this topology takes at least %d", options->steps,
+                 synth_collective_names[collective], front->least_steps);
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (search.dual != collective) {
+        turned = synth_topology_transposed(topology);
+        if (turned == NULL) {
+            return MSCCLPP_ERR_NO_MEMORY;
+        }
+        search.topology = turned;
+    }
+    status = synth_bound_rounds(topology, collective, options->root, options->seconds / 4, &bound);
+    if (status == MSCCLPP_OK) {
+        bool rooted = search.dual != SYNTH_ALLGATHER && search.dual != SYNTH_ALLTOALL;
+
+        front->least_ratio = bound.ratio;
+        front->least_by = bound.by;
+        synth_symmetry_find(search.topology, rooted ? options->root : -1, &search.symmetry);
+        try_direct(&search, bound.ratio);
+        walk(&search, bound.ratio);
+    }
+    synth_topology_free(turned);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* The schedules of a collective that no other beats in both steps and rounds for each chunk. */
+#ifndef TOOLS_SYNTH_LIB_FRONT_H
+#define TOOLS_SYNTH_LIB_FRONT_H
+
+#include "tools/synth/lib/schedule.h"
+
+typedef enum {
+    SYNTH_PROVEN,    /* a bound says that no schedule of so many steps has fewer rounds for each chunk */
+    SYNTH_BEST,      /* the best that a search found */
+    SYNTH_HEURISTIC, /* from a method that does not search */
+    SYNTH_LABELS
+} synth_label_t;
+
+extern const char *const synth_label_names[SYNTH_LABELS];
+
+typedef struct {
+    synth_schedule_t *schedule;
+    synth_rational_t ratio;
+    synth_rational_t bound; /* of that many steps; 0/1 if there is none */
+    synth_label_t label;
+    const char *by; /* what found it */
+    double seconds; /* since the search began */
+} synth_point_t;
+
+enum { SYNTH_MAX_POINTS = 64 };
+
+typedef struct {
+    synth_point_t point[SYNTH_MAX_POINTS]; /* by steps */
+    int count;
+    int least_steps;
+    synth_rational_t least_ratio; /* 0/1 if not known */
+    const char *least_by;
+    bool complete; /* the last point meets the bound that holds for every number of steps */
+    bool stopped;  /* out of time, or told to stop */
+} synth_front_t;
+
+typedef struct {
+    int root;
+    int steps;  /* 0: all */
+    int chunks; /* 0: up to most_chunks */
+    int most_chunks;
+    double seconds;
+    bool search; /* false: polynomial methods only */
+    const volatile int *stop;
+    void (*progress)(void *context, const char *text); /* may be NULL */
+    void *context;
+} synth_options_t;
+
+/* Adds a point, unless one that is there is as good; takes out those that it beats. Takes the schedule over. */
+void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
+                     double seconds);
+
+void synth_front_free(synth_front_t *front);
+
+/* Fills the front. Every schedule in it has passed synth_schedule_verify. */
+mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collective_t collective,
+                                  const synth_options_t *options, synth_front_t *front, char *why, size_t why_size);
+
+#endif

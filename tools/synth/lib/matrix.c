@@ -1,0 +1,113 @@
+/* What nvidia-smi topo -m prints: a row for each GPU, with NV and a number where so many NVLinks join two. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/synth/lib/topology.h"
+
+/* The word at the cursor, which moves behind it; 0 at the end of the line. */
+static size_t word_at(const char **cursor, const char *end, char *word, size_t size)
+{
+    size_t length = 0;
+
+    while (*cursor < end && (**cursor == ' ' || **cursor == '\t' || **cursor == '\r')) {
+        ++*cursor;
+    }
+    while (*cursor < end && !isspace((unsigned char)**cursor)) {
+        if (**cursor == '\x1b') { /* a change of the type face: up to the letter that ends it */
+            while (*cursor < end && !isalpha((unsigned char)**cursor)) {
+                ++*cursor;
+            }
+        } else if (length + 1 < size) {
+            word[length++] = **cursor;
+        }
+        *cursor += *cursor < end;
+    }
+    word[length] = '\0';
+    return length;
+}
+
+static bool numbered(const char *word, const char *prefix, int *number_p)
+{
+    size_t length = strlen(prefix);
+    char *end;
+    long number;
+
+    if (strncmp(word, prefix, length) != 0 || !isdigit((unsigned char)word[length])) {
+        return false;
+    }
+    number = strtol(word + length, &end, 10);
+    if (*end != '\0' || number < 0 || number > SYNTH_MAX_CAPACITY) {
+        return false;
+    }
+    *number_p = (int)number;
+    return true;
+}
+
+static int count_gpus(const char *line, const char *end)
+{
+    char word[32];
+    int count = 0, number;
+
+    while (word_at(&line, end, word, sizeof(word)) > 0 && numbered(word, "GPU", &number) && number == count) {
+        ++count;
+    }
+    return count;
+}
+
+mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,
+                                       synth_topology_t **topology_p)
+{
+    const char *end = text + size, *next;
+    synth_topology_t *topology = NULL;
+    int ranks = 0, rows = 0;
+
+    for (const char *line = text; line < end && (ranks == 0 || rows < ranks); line = next + 1) {
+        char word[32];
+        const char *cursor = line;
+        int rank, capacity;
+
+        next = memchr(line, '\n', end - line);
+        next = next != NULL ? next : end;
+        if (ranks == 0) {
+            ranks = count_gpus(line, next);
+            if (ranks == 1 || ranks > SYNTH_MAX_RANKS) {
+                snprintf(why, why_size, "a table of %d GPUs; allowed are 2 to %d", ranks, SYNTH_MAX_RANKS);
+                return MSCCLPP_ERR_INVALID;
+            }
+            topology = ranks > 0 ? synth_topology_new("nvidia-smi", ranks) : NULL;
+            if (ranks > 0 && topology == NULL) {
+                return MSCCLPP_ERR_NO_MEMORY;
+            }
+            continue;
+        }
+        if (word_at(&cursor, next, word, sizeof(word)) == 0 || !numbered(word, "GPU", &rank) || rank != rows) {
+            continue;
+        }
+        for (int peer = 0; peer < ranks; ++peer) {
+            if (word_at(&cursor, next, word, sizeof(word)) == 0) {
+                snprintf(why, why_size, "the row of GPU%d is too short", rank);
+                synth_topology_free(topology);
+                return MSCCLPP_ERR_INVALID;
+            }
+            if (peer != rank && numbered(word, "NV", &capacity) && capacity > 0) {
+                synth_topology_link(topology, rank, peer, capacity);
+            }
+        }
+        ++rows;
+    }
+    if (ranks == 0 || rows < ranks) {
+        snprintf(why, why_size,
+                 ranks == 0 ? "neither JSON nor a table of nvidia-smi topo -m"
+                            : "the table names more GPUs than it has rows for");
+        synth_topology_free(topology);
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (!synth_topology_connected(topology, why, why_size)) {
+        synth_topology_free(topology);
+        return MSCCLPP_ERR_INVALID;
+    }
+    *topology_p = topology;
+    return MSCCLPP_OK;
+}

@@ -1,0 +1,200 @@
+/* Machines that have a name. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/synth/lib/topology.h"
+
+const char synth_topology_names[] = "ring:N, line:N, mesh:N, switch:N, torus:AxB, nodes:NxG, dgx1";
+
+static void both(synth_topology_t *topology, int a, int b, int capacity)
+{
+    synth_topology_link(topology, a, b, capacity);
+    synth_topology_link(topology, b, a, capacity);
+}
+
+/* The links of one rank, out or in, to those ranks that `others` names, as a group. */
+static bool port(synth_topology_t *topology, const char *what, int rank, bool out, uint64_t others, int capacity)
+{
+    int links[SYNTH_MAX_RANKS], count = 0;
+    char name[SYNTH_NAME];
+
+    for (int i = 0; i < topology->ranks; ++i) {
+        int at = out ? topology->at[rank][i] : topology->at[i][rank];
+
+        if (at >= 0 && (others >> i & 1) != 0) {
+            links[count++] = at;
+        }
+    }
+    snprintf(name, sizeof(name), "%s %s %d", what, out ? "out of" : "into", rank);
+    return count == 0 || synth_topology_group(topology, name, capacity, links, count);
+}
+
+static bool ring(synth_topology_t *topology, int n, int unused)
+{
+    (void)unused;
+    for (int i = 0; i < n; ++i) {
+        if (n > 2 || i == 0) {
+            both(topology, i, (i + 1) % n, 1);
+        }
+    }
+    return true;
+}
+
+static bool line(synth_topology_t *topology, int n, int unused)
+{
+    (void)unused;
+    for (int i = 0; i + 1 < n; ++i) {
+        both(topology, i, i + 1, 1);
+    }
+    return true;
+}
+
+static bool mesh(synth_topology_t *topology, int n, int unused)
+{
+    (void)unused;
+    for (int i = 0; i < n; ++i) {
+        for (int j = i + 1; j < n; ++j) {
+            both(topology, i, j, 1);
+        }
+    }
+    return true;
+}
+
+static bool switched(synth_topology_t *topology, int n, int unused)
+{
+    mesh(topology, n, unused);
+    for (int i = 0; i < n; ++i) {
+        if (!port(topology, "port", i, true, UINT64_MAX, 1) || !port(topology, "port", i, false, UINT64_MAX, 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool torus(synth_topology_t *topology, int rows, int columns)
+{
+    for (int i = 0; i < rows; ++i) {
+        for (int j = 0; j < columns; ++j) {
+            if (columns > 2 || j == 0) {
+                both(topology, i * columns + j, i * columns + (j + 1) % columns, 1);
+            }
+            if (rows > 2 || i == 0) {
+                both(topology, i * columns + j, (i + 1) % rows * columns + j, 1);
+            }
+        }
+    }
+    return true;
+}
+
+/* Full meshes of links four times as fast as the NICs, which join GPUs of one position. */
+static bool nodes(synth_topology_t *topology, int count, int gpus)
+{
+    enum { INSIDE = 4 };
+    int n = count * gpus;
+
+    for (int a = 0; a < n; ++a) {
+        for (int b = a + 1; b < n; ++b) {
+            if (a / gpus == b / gpus) {
+                both(topology, a, b, INSIDE);
+            } else if (a % gpus == b % gpus) {
+                both(topology, a, b, 1);
+            }
+        }
+    }
+    topology->node_count = count;
+    for (int a = 0; a < n; ++a) {
+        uint64_t far = 0;
+
+        topology->node_of[a] = a / gpus;
+        for (int b = a % gpus; b < n; b += gpus) {
+            far |= b != a ? UINT64_C(1) << b : 0;
+        }
+        if (!port(topology, "NIC", a, true, far, 1) || !port(topology, "NIC", a, false, far, 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Two rings of eight GPUs: one of double links, one of single ones, and four more single ones. */
+static bool dgx1(synth_topology_t *topology, int unused, int unused_too)
+{
+    static const int pairs[][3] = {{0, 1, 2}, {0, 2, 1}, {0, 3, 1}, {0, 4, 2}, {1, 2, 1}, {1, 3, 2},
+                                   {1, 5, 1}, {2, 3, 2}, {2, 6, 2}, {3, 7, 1}, {4, 5, 2}, {4, 6, 1},
+                                   {4, 7, 1}, {5, 6, 1}, {5, 7, 2}, {6, 7, 2}};
+
+    (void)unused, (void)unused_too;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); ++i) {
+        both(topology, pairs[i][0], pairs[i][1], pairs[i][2]);
+    }
+    topology->unit_gbps = 25;
+    return true;
+}
+
+static const struct {
+    const char *name;
+    int numbers; /* behind the colon */
+    bool (*build)(synth_topology_t *topology, int a, int b);
+} kinds[] = {{"ring", 1, ring},   {"line", 1, line},   {"mesh", 1, mesh}, {"switch", 1, switched},
+             {"torus", 2, torus}, {"nodes", 2, nodes}, {"dgx1", 0, dgx1}};
+
+/* Whole numbers from 1, one or two with an x between; 0 if the text is something else. */
+static int numbers_of(const char *text, int *a, int *b)
+{
+    long number[2] = {1, 1};
+    int count = 0;
+
+    for (;;) {
+        char *end;
+
+        if (!isdigit((unsigned char)*text) || count == 2) {
+            return 0;
+        }
+        number[count] = strtol(text, &end, 10);
+        if (number[count] < 1 || number[count] > SYNTH_MAX_RANKS) {
+            return 0;
+        }
+        ++count;
+        if (*end == '\0') {
+            break;
+        }
+        if (*end != 'x') {
+            return 0;
+        }
+        text = end + 1;
+    }
+    *a = (int)number[0];
+    *b = (int)number[1];
+    return count;
+}
+
+mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_size, synth_topology_t **topology_p)
+{
+    const char *colon = strchr(text, ':');
+    size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
+        int a = 8, b = 1;
+        synth_topology_t *topology;
+
+        if (strlen(kinds[i].name) != length || strncmp(kinds[i].name, text, length) != 0) {
+            continue;
+        }
+        if ((colon != NULL ? numbers_of(colon + 1, &a, &b) : 0) != kinds[i].numbers || a * b < 2 ||
+            a * b > SYNTH_MAX_RANKS) {
+            snprintf(why, why_size, "the topology is \"%.80s\"; allowed are %s, with 2 to %d ranks", text,
+                     synth_topology_names, SYNTH_MAX_RANKS);
+            return MSCCLPP_ERR_INVALID;
+        }
+        topology = synth_topology_new(text, kinds[i].numbers == 0 ? 8 : a * b);
+        if (topology == NULL || !kinds[i].build(topology, a, b)) {
+            synth_topology_free(topology);
+            return MSCCLPP_ERR_NO_MEMORY;
+        }
+        *topology_p = topology;
+        return MSCCLPP_OK;
+    }
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+}

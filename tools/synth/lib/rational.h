@@ -1,0 +1,55 @@
+/* Exact fractions. Numerators and denominators stay small here: they are counts of chunks and of link capacities. */
+#ifndef TOOLS_SYNTH_LIB_RATIONAL_H
+#define TOOLS_SYNTH_LIB_RATIONAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+    int64_t num, den; /* den > 0, no common factor */
+} synth_rational_t;
+
+static inline int64_t synth_gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+static inline synth_rational_t synth_fraction(int64_t num, int64_t den)
+{
+    int64_t factor = synth_gcd(num, den);
+    synth_rational_t fraction = {factor != 0 ? num / factor : 0, factor != 0 ? den / factor : 1};
+
+    return fraction;
+}
+
+/* Negative, 0 or positive, as a is less than, equal to or greater than b. */
+static inline int synth_compare(synth_rational_t a, synth_rational_t b)
+{
+    __int128 left = (__int128)a.num * b.den, right = (__int128)b.num * a.den;
+
+    return left < right ? -1 : left > right;
+}
+
+static inline synth_rational_t synth_larger(synth_rational_t a, synth_rational_t b)
+{
+    return synth_compare(a, b) < 0 ? b : a;
+}
+
+/* The least whole number that is at least a * factor. */
+static inline int64_t synth_ceiling(synth_rational_t a, int64_t factor)
+{
+    return (int64_t)(((__int128)a.num * factor + a.den - 1) / a.den);
+}
+
+static inline double synth_value(synth_rational_t a)
+{
+    return (double)a.num / (double)a.den;
+}
+
+#endif

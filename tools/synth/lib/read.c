@@ -1,0 +1,547 @@
+/* Topologies in files: JSON of our own, JSON of msccl-tools, and what nvidia-smi topo -m prints. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/json.h"
+#include "tools/synth/lib/topology.h"
+
+typedef struct {
+    char *why;
+    size_t why_size;
+    synth_topology_t *topology;
+    const mscclpp_json_t *groups;
+    signed char state[SYNTH_MAX_GROUPS]; /* 1: being resolved, 2: done */
+    int links[SYNTH_MAX_LINKS];          /* of the group being resolved */
+    int link_count;
+} reader_t;
+
+static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static bool refuse(reader_t *reader, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(reader->why, reader->why_size, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* The value as the message shows it. */
+static const char *shown(const mscclpp_json_t *value, char *text, size_t size)
+{
+    if (value == NULL) {
+        return "missing";
+    }
+    if (value->type == MSCCLPP_JSON_UNSIGNED) {
+        snprintf(text, size, "%llu", (unsigned long long)value->number);
+    } else if (value->type == MSCCLPP_JSON_NUMBER) {
+        snprintf(text, size, "%.40s", value->text);
+    } else {
+        snprintf(text, size, "%s", mscclpp_json_type_name(value->type));
+    }
+    return text;
+}
+
+static bool whole(reader_t *reader, const mscclpp_json_t *value, const char *what, int least, int most, int *number_p)
+{
+    char text[64];
+
+    if (value == NULL || value->type != MSCCLPP_JSON_UNSIGNED || value->number < (uint64_t)least ||
+        value->number > (uint64_t)most) {
+        return refuse(reader, "%s is %s; allowed are whole numbers from %d to %d", what,
+                      shown(value, text, sizeof(text)), least, most);
+    }
+    *number_p = (int)value->number;
+    return true;
+}
+
+static bool array(reader_t *reader, const mscclpp_json_t *value, const char *what)
+{
+    char text[64];
+
+    if (value == NULL || value->type != MSCCLPP_JSON_ARRAY) {
+        return refuse(reader, "%s is %s; it has to be an array", what, shown(value, text, sizeof(text)));
+    }
+    return true;
+}
+
+static bool known_keys(reader_t *reader, const mscclpp_json_t *object, const char *what, const char *const *keys)
+{
+    for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
+        size_t i = 0;
+
+        while (keys[i] != NULL && strcmp(keys[i], member->key) != 0) {
+            ++i;
+        }
+        if (keys[i] == NULL) {
+            return refuse(reader, "%s has the unknown key \"%.40s\"", what, member->key);
+        }
+    }
+    return true;
+}
+
+/* A link [from, to] or [from, to, capacity]. */
+static bool ends(reader_t *reader, const mscclpp_json_t *value, const char *what, int *from, int *to)
+{
+    int most = reader->topology->ranks - 1;
+
+    if (!array(reader, value, what)) {
+        return false;
+    }
+    if (value->count < 2 || value->count > 3) {
+        return refuse(reader, "%s has %u numbers; a link is [from, to] or [from, to, count]", what, value->count);
+    }
+    if (!whole(reader, value->first, what, 0, most, from) || !whole(reader, value->first->next, what, 0, most, to)) {
+        return false;
+    }
+    return *from != *to || refuse(reader, "%s joins rank %d to itself", what, *from);
+}
+
+static bool add(reader_t *reader, const char *what, int from, int to, int capacity)
+{
+    synth_topology_link(reader->topology, from, to, capacity);
+    return reader->topology->links[reader->topology->at[from][to]].capacity <= SYNTH_MAX_CAPACITY ||
+           refuse(reader, "%s makes the link %d to %d larger than %d", what, from, to, SYNTH_MAX_CAPACITY);
+}
+
+static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
+{
+    int i = 0;
+
+    if (links == NULL) {
+        return true;
+    }
+    if (!array(reader, links, "\"links\"")) {
+        return false;
+    }
+    for (const mscclpp_json_t *link = links->first; link != NULL; link = link->next, ++i) {
+        char what[32];
+        int from, to, capacity = 1;
+
+        snprintf(what, sizeof(what), "link %d", i);
+        if (!ends(reader, link, what, &from, &to) ||
+            (link->count == 3 && !whole(reader, link->last, what, 1, SYNTH_MAX_CAPACITY, &capacity))) {
+            return false;
+        }
+        if (reader->topology->at[from][to] >= 0 || (both && reader->topology->at[to][from] >= 0)) {
+            return refuse(reader, "%s joins %d to %d a second time", what, from, to);
+        }
+        if (!add(reader, what, from, to, capacity) || (both && !add(reader, what, to, from, capacity))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_set(reader_t *reader, const mscclpp_json_t *value, const char *what, uint64_t *set_p)
+{
+    *set_p = 0;
+    if (!array(reader, value, what)) {
+        return false;
+    }
+    for (const mscclpp_json_t *item = value->first; item != NULL; item = item->next) {
+        int rank;
+
+        if (!whole(reader, item, what, 0, reader->topology->ranks - 1, &rank)) {
+            return false;
+        }
+        if ((*set_p >> rank & 1) != 0) {
+            return refuse(reader, "%s names rank %d twice", what, rank);
+        }
+        *set_p |= UINT64_C(1) << rank;
+    }
+    return *set_p != 0 || refuse(reader, "%s is empty", what);
+}
+
+static void collect(reader_t *reader, int link)
+{
+    for (int i = 0; i < reader->link_count; ++i) {
+        if (reader->links[i] == link) {
+            return;
+        }
+    }
+    reader->links[reader->link_count++] = link;
+}
+
+static const mscclpp_json_t *group_at(const reader_t *reader, const char *name, int *position_p)
+{
+    int i = 0;
+
+    for (const mscclpp_json_t *group = reader->groups->first; group != NULL; group = group->next, ++i) {
+        const mscclpp_json_t *said = mscclpp_json_get(group, "name");
+
+        if (said != NULL && said->type == MSCCLPP_JSON_STRING && strcmp(said->text, name) == 0) {
+            *position_p = i;
+            return group;
+        }
+    }
+    return NULL;
+}
+
+/* Links from each rank of one set to each of another. Those that are not there are made, as wide as the group. */
+static bool collect_product(reader_t *reader, const mscclpp_json_t *group, const char *what, int capacity)
+{
+    uint64_t from, to;
+
+    if (!read_set(reader, mscclpp_json_get(group, "from"), what, &from) ||
+        !read_set(reader, mscclpp_json_get(group, "to"), what, &to)) {
+        return false;
+    }
+    for (int a = 0; a < reader->topology->ranks; ++a) {
+        for (int b = 0; b < reader->topology->ranks; ++b) {
+            if (a != b && (from >> a & 1) != 0 && (to >> b & 1) != 0) {
+                if (reader->topology->at[a][b] < 0) {
+                    synth_topology_link(reader->topology, a, b, capacity);
+                }
+                collect(reader, reader->topology->at[a][b]);
+            }
+        }
+    }
+    return true;
+}
+
+/* Adds the links of a group, and of the groups that it holds, to the list. */
+static bool resolve(reader_t *reader, const mscclpp_json_t *group, int position)
+{
+    const mscclpp_json_t *links = mscclpp_json_get(group, "links"), *inner = mscclpp_json_get(group, "groups");
+    char what[SYNTH_NAME + 16];
+    int from, to, capacity;
+
+    snprintf(what, sizeof(what), "group \"%.60s\"", mscclpp_json_get(group, "name")->text);
+    if (reader->state[position] == 1) {
+        return refuse(reader, "%s holds itself, directly or through other groups", what);
+    }
+    reader->state[position] = 1;
+    if (!whole(reader, mscclpp_json_get(group, "cap"), what, 1, SYNTH_MAX_CAPACITY, &capacity)) {
+        return false;
+    }
+    if (links != NULL && !array(reader, links, what)) {
+        return false;
+    }
+    for (const mscclpp_json_t *link = links != NULL ? links->first : NULL; link != NULL; link = link->next) {
+        if (!ends(reader, link, what, &from, &to)) {
+            return false;
+        }
+        if (reader->topology->at[from][to] < 0) {
+            return refuse(reader, "%s names a link %d to %d, which is not in \"links\"", what, from, to);
+        }
+        collect(reader, reader->topology->at[from][to]);
+    }
+    if ((mscclpp_json_get(group, "from") != NULL || mscclpp_json_get(group, "to") != NULL) &&
+        !collect_product(reader, group, what, capacity)) {
+        return false;
+    }
+    if (inner != NULL && !array(reader, inner, what)) {
+        return false;
+    }
+    for (const mscclpp_json_t *name = inner != NULL ? inner->first : NULL; name != NULL; name = name->next) {
+        const mscclpp_json_t *other;
+        int at = 0;
+
+        other = name->type == MSCCLPP_JSON_STRING ? group_at(reader, name->text, &at) : NULL;
+        if (other == NULL) {
+            return refuse(reader, "%s holds a group that is not there", what);
+        }
+        if (!resolve(reader, other, at)) {
+            return false;
+        }
+    }
+    reader->state[position] = 2;
+    return true;
+}
+
+static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
+{
+    static const char *const keys[] = {"name", "links", "from", "to", "groups", "cap", NULL};
+    int position = 0, capacity = 0, at = 0;
+
+    if (groups == NULL) {
+        return true;
+    }
+    if (!array(reader, groups, "\"groups\"")) {
+        return false;
+    }
+    if (groups->count > SYNTH_MAX_GROUPS) {
+        return refuse(reader, "\"groups\" has %u groups; %d are allowed", groups->count, SYNTH_MAX_GROUPS);
+    }
+    reader->groups = groups;
+    for (const mscclpp_json_t *group = groups->first; group != NULL; group = group->next) {
+        const mscclpp_json_t *name;
+
+        if (group->type != MSCCLPP_JSON_OBJECT) {
+            return refuse(reader, "a group is %s; it has to be an object", mscclpp_json_type_name(group->type));
+        }
+        name = mscclpp_json_get(group, "name");
+        if (!known_keys(reader, group, "a group", keys)) {
+            return false;
+        }
+        if (name == NULL || name->type != MSCCLPP_JSON_STRING || strlen(name->text) >= SYNTH_NAME) {
+            return refuse(reader, "a group has no \"name\" of at most %d letters", SYNTH_NAME - 1);
+        }
+    }
+    for (const mscclpp_json_t *group = groups->first; group != NULL; group = group->next, ++position) {
+        const char *name = mscclpp_json_get(group, "name")->text;
+
+        group_at(reader, name, &at);
+        if (at != position) {
+            return refuse(reader, "there are two groups \"%.60s\"", name);
+        }
+        memset(reader->state, 0, sizeof(reader->state));
+        reader->link_count = 0;
+        if (!resolve(reader, group, position)) {
+            return false;
+        }
+        if (reader->link_count == 0) {
+            return refuse(reader, "group \"%.60s\" has no links", name);
+        }
+        capacity = (int)mscclpp_json_get(group, "cap")->number;
+        if (!synth_topology_group(reader->topology, name, capacity, reader->links, reader->link_count)) {
+            return refuse(reader, "no memory");
+        }
+    }
+    return true;
+}
+
+static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
+{
+    uint64_t all = 0, set;
+    int node = 0;
+
+    if (nodes == NULL) {
+        return true;
+    }
+    if (!array(reader, nodes, "\"nodes\"")) {
+        return false;
+    }
+    for (const mscclpp_json_t *item = nodes->first; item != NULL; item = item->next, ++node) {
+        if (!read_set(reader, item, "a node", &set)) {
+            return false;
+        }
+        if ((all & set) != 0) {
+            return refuse(reader, "a rank stands in two nodes");
+        }
+        all |= set;
+        for (int rank = 0; rank < reader->topology->ranks; ++rank) {
+            if ((set >> rank & 1) != 0) {
+                reader->topology->node_of[rank] = node;
+            }
+        }
+    }
+    reader->topology->node_count = node;
+    return all == UINT64_MAX >> (64 - reader->topology->ranks) || refuse(reader, "a rank stands in no node");
+}
+
+static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char *what, double *rate_p)
+{
+    char text[64];
+
+    if (value == NULL) {
+        return true;
+    }
+    if (value->type == MSCCLPP_JSON_UNSIGNED) {
+        *rate_p = (double)value->number;
+    } else if (value->type == MSCCLPP_JSON_NUMBER) {
+        *rate_p = strtod(value->text, NULL);
+    }
+    return (*rate_p > 0 && *rate_p < 1e6) || refuse(reader, "%s is %s; allowed are numbers above 0 and below 1000000",
+                                                    what, shown(value, text, sizeof(text)));
+}
+
+static bool start(reader_t *reader, const mscclpp_json_t *root, int ranks)
+{
+    const mscclpp_json_t *name = mscclpp_json_get(root, "name");
+
+    if (name == NULL || name->type != MSCCLPP_JSON_STRING || name->text[0] == '\0' ||
+        strlen(name->text) >= SYNTH_NAME) {
+        return refuse(reader, "\"name\" has to be a text of 1 to %d letters", SYNTH_NAME - 1);
+    }
+    reader->topology = synth_topology_new(name->text, ranks);
+    return reader->topology != NULL || refuse(reader, "no memory");
+}
+
+static bool read_own(reader_t *reader, const mscclpp_json_t *root)
+{
+    static const char *const keys[] = {"version", "name",          "ranks",  "unit_GBps", "alpha_us",
+                                       "links",   "bidirectional", "groups", "nodes",     NULL};
+    const mscclpp_json_t *both = mscclpp_json_get(root, "bidirectional");
+    int version, ranks;
+
+    if (!known_keys(reader, root, "the topology", keys) ||
+        !whole(reader, mscclpp_json_get(root, "version"), "\"version\"", 1, 1, &version) ||
+        !whole(reader, mscclpp_json_get(root, "ranks"), "\"ranks\"", 2, SYNTH_MAX_RANKS, &ranks) ||
+        !start(reader, root, ranks)) {
+        return false;
+    }
+    if (both != NULL && both->type != MSCCLPP_JSON_BOOL) {
+        return refuse(reader, "\"bidirectional\" is %s; allowed are true and false",
+                      mscclpp_json_type_name(both->type));
+    }
+    return read_links(reader, mscclpp_json_get(root, "links"), both != NULL && both->number != 0) &&
+           read_groups(reader, mscclpp_json_get(root, "groups")) &&
+           read_nodes(reader, mscclpp_json_get(root, "nodes")) &&
+           read_rate(reader, mscclpp_json_get(root, "unit_GBps"), "\"unit_GBps\"", &reader->topology->unit_gbps) &&
+           read_rate(reader, mscclpp_json_get(root, "alpha_us"), "\"alpha_us\"", &reader->topology->alpha_us);
+}
+
+/* A switch of msccl-tools: [sources, targets, capacity, name]. */
+static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
+{
+    uint64_t from, to;
+    int capacity, links[SYNTH_MAX_LINKS], count = 0;
+    char name[SYNTH_NAME];
+
+    if (!array(reader, item, "a switch")) {
+        return false;
+    }
+    if (item->count != 4 || item->last->type != MSCCLPP_JSON_STRING) {
+        return refuse(reader, "a switch has to be [sources, targets, capacity, name]");
+    }
+    if (!read_set(reader, item->first, "the sources of a switch", &from) ||
+        !read_set(reader, item->first->next, "the targets of a switch", &to) ||
+        !whole(reader, item->first->next->next, "the capacity of a switch", 1, SYNTH_MAX_CAPACITY, &capacity)) {
+        return false;
+    }
+    for (int i = 0; i < reader->topology->link_count; ++i) {
+        const synth_link_t *link = &reader->topology->links[i];
+
+        if ((from >> link->from & 1) != 0 && (to >> link->to & 1) != 0) {
+            links[count++] = i;
+        }
+    }
+    snprintf(name, sizeof(name), "%.60s", item->last->text);
+    if (reader->topology->group_count == SYNTH_MAX_GROUPS) {
+        return refuse(reader, "more than %d switches", SYNTH_MAX_GROUPS);
+    }
+    return count == 0 || synth_topology_group(reader->topology, name, capacity, links, count) ||
+           refuse(reader, "no memory");
+}
+
+/* Row i of "links" holds what comes to rank i. */
+static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
+{
+    static const char *const keys[] = {"msccl_type", "name", "links", "switches", NULL};
+    const mscclpp_json_t *links = mscclpp_json_get(root, "links"), *switches = mscclpp_json_get(root, "switches");
+    int to = 0;
+
+    if (!known_keys(reader, root, "the topology", keys) || !array(reader, links, "\"links\"")) {
+        return false;
+    }
+    if (links->count < 2 || links->count > SYNTH_MAX_RANKS) {
+        return refuse(reader, "\"links\" has %u rows; allowed are 2 to %d", links->count, SYNTH_MAX_RANKS);
+    }
+    if (!start(reader, root, (int)links->count)) {
+        return false;
+    }
+    for (const mscclpp_json_t *row = links->first; row != NULL; row = row->next, ++to) {
+        int from = 0, capacity;
+
+        if (!array(reader, row, "a row of \"links\"")) {
+            return false;
+        }
+        if (row->count != links->count) {
+            return refuse(reader, "row %d of \"links\" has %u numbers; it has to have %u", to, row->count,
+                          links->count);
+        }
+        for (const mscclpp_json_t *item = row->first; item != NULL; item = item->next, ++from) {
+            if (!whole(reader, item, "a number of \"links\"", 0, SYNTH_MAX_CAPACITY, &capacity)) {
+                return false;
+            }
+            if (capacity > 0 && from == to) {
+                return refuse(reader, "\"links\" joins rank %d to itself", to);
+            }
+            if (capacity > 0) {
+                synth_topology_link(reader->topology, from, to, capacity);
+            }
+        }
+    }
+    if (switches != NULL && !array(reader, switches, "\"switches\"")) {
+        return false;
+    }
+    for (const mscclpp_json_t *item = switches != NULL ? switches->first : NULL; item != NULL; item = item->next) {
+        if (!read_switch(reader, item)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
+                                      synth_topology_t **topology_p)
+{
+    mscclpp_plan_arena_t *arena = mscclpp_plan_arena_new();
+    reader_t *reader = calloc(1, sizeof(*reader));
+    mscclpp_json_t *root = NULL;
+    mscclpp_status_t status = arena != NULL && reader != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    bool fine = false;
+
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_json_parse(arena, text, size, why, why_size, &root);
+    }
+    if (status == MSCCLPP_OK) {
+        reader->why = why;
+        reader->why_size = why_size;
+        if (root->type != MSCCLPP_JSON_OBJECT) {
+            fine = refuse(reader, "a topology is %s; it has to be an object", mscclpp_json_type_name(root->type));
+        } else if (mscclpp_json_get(root, "msccl_type") != NULL) {
+            fine = read_msccl(reader, root);
+        } else {
+            fine = read_own(reader, root);
+        }
+        fine = fine && synth_topology_connected(reader->topology, why, why_size);
+        status = fine ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
+    }
+    if (status == MSCCLPP_OK) {
+        *topology_p = reader->topology;
+    } else if (reader != NULL) {
+        synth_topology_free(reader->topology);
+    }
+    free(reader);
+    mscclpp_plan_arena_free(arena);
+    return status;
+}
+
+static mscclpp_status_t parse_any(const char *text, size_t size, char *why, size_t why_size,
+                                  synth_topology_t **topology_p)
+{
+    for (size_t i = 0; i < size; ++i) {
+        if (strchr(" \t\r\n", text[i]) == NULL || text[i] == '\0') {
+            return text[i] == '{' || text[i] == '[' ? synth_topology_parse(text, size, why, why_size, topology_p)
+                                                    : synth_topology_matrix(text, size, why, why_size, topology_p);
+        }
+    }
+    snprintf(why, why_size, "the file is empty");
+    return MSCCLPP_ERR_INVALID;
+}
+
+mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p)
+{
+    FILE *file = fopen(path, "r");
+    char *text = file != NULL ? malloc(SYNTH_MAX_BYTES + 1) : NULL;
+    mscclpp_status_t status = MSCCLPP_ERR_SYSTEM;
+    size_t size;
+
+    if (file == NULL) {
+        snprintf(why, why_size, "%s", strerror(errno));
+        return status;
+    }
+    if (text == NULL) {
+        fclose(file);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    size = fread(text, 1, SYNTH_MAX_BYTES + 1, file);
+    if (ferror(file)) {
+        snprintf(why, why_size, "%s", strerror(errno));
+    } else if (size > SYNTH_MAX_BYTES) {
+        snprintf(why, why_size, "larger than %d bytes", SYNTH_MAX_BYTES);
+        status = MSCCLPP_ERR_INVALID;
+    } else {
+        status = parse_any(text, size, why, why_size, topology_p);
+    }
+    fclose(file);
+    free(text);
+    return status;
+}

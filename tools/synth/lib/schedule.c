@@ -1,0 +1,240 @@
+/* Schedules, and how one is made from another. */
+#include "tools/synth/lib/schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+synth_schedule_t *synth_schedule_new(synth_collective_t collective, int ranks, int root, int chunks)
+{
+    synth_schedule_t *schedule = calloc(1, sizeof(*schedule));
+
+    if (schedule == NULL) {
+        return NULL;
+    }
+    schedule->collective = collective;
+    schedule->ranks = ranks;
+    schedule->root = root;
+    schedule->chunks = chunks;
+    schedule->count = collective == SYNTH_BROADCAST || collective == SYNTH_REDUCE || collective == SYNTH_ALLREDUCE
+                          ? chunks
+                          : ranks * chunks;
+    return schedule;
+}
+
+void synth_schedule_free(synth_schedule_t *schedule)
+{
+    if (schedule != NULL) {
+        free(schedule->sends);
+        free(schedule);
+    }
+}
+
+synth_schedule_t *synth_schedule_copy(const synth_schedule_t *schedule)
+{
+    synth_schedule_t *copy = malloc(sizeof(*copy));
+
+    if (copy == NULL) {
+        return NULL;
+    }
+    *copy = *schedule;
+    copy->send_room = schedule->send_count > 0 ? schedule->send_count : 1;
+    copy->sends = malloc(sizeof(*copy->sends) * copy->send_room);
+    if (copy->sends == NULL) {
+        free(copy);
+        return NULL;
+    }
+    memcpy(copy->sends, schedule->sends, sizeof(*copy->sends) * schedule->send_count);
+    return copy;
+}
+
+bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to, int step, bool adds)
+{
+    if (schedule->send_count == schedule->send_room) {
+        int room = schedule->send_room > 0 ? 2 * schedule->send_room : 64;
+        synth_send_t *sends = room <= SYNTH_MAX_SENDS ? realloc(schedule->sends, sizeof(*sends) * room) : NULL;
+
+        if (sends == NULL) {
+            return false;
+        }
+        schedule->sends = sends;
+        schedule->send_room = room;
+    }
+    schedule->sends[schedule->send_count++] = (synth_send_t){chunk, from, to, step, adds};
+    return true;
+}
+
+static int order(const void *left, const void *right)
+{
+    const synth_send_t *a = left, *b = right;
+
+    return a->step != b->step     ? a->step - b->step
+           : a->from != b->from   ? a->from - b->from
+           : a->to != b->to       ? a->to - b->to
+           : a->chunk != b->chunk ? a->chunk - b->chunk
+                                  : a->adds - b->adds;
+}
+
+void synth_schedule_sort(synth_schedule_t *schedule)
+{
+    if (schedule->send_count > 0) {
+        qsort(schedule->sends, schedule->send_count, sizeof(*schedule->sends), order);
+    }
+}
+
+int synth_schedule_rounds(const synth_schedule_t *schedule)
+{
+    int rounds = 0;
+
+    for (int s = 0; s < schedule->steps; ++s) {
+        rounds += schedule->rounds[s];
+    }
+    return rounds;
+}
+
+synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule)
+{
+    return synth_fraction(synth_schedule_rounds(schedule), schedule->chunks);
+}
+
+void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule)
+{
+    int load[SYNTH_MAX_LINKS];
+
+    for (int s = 0; s < schedule->steps; ++s) {
+        int rounds = 1;
+
+        memset(load, 0, sizeof(load));
+        for (int i = 0; i < schedule->send_count; ++i) {
+            if (schedule->sends[i].step == s) {
+                ++load[topology->at[schedule->sends[i].from][schedule->sends[i].to]];
+            }
+        }
+        for (int i = 0; i < topology->link_count; ++i) {
+            int capacity = topology->links[i].capacity, need = (load[i] + capacity - 1) / capacity;
+
+            rounds = need > rounds ? need : rounds;
+        }
+        for (int i = 0; i < topology->group_count; ++i) {
+            const synth_group_t *group = &topology->groups[i];
+            int sum = 0;
+
+            for (int j = 0; j < group->count; ++j) {
+                sum += load[group->links[j]];
+            }
+            sum = (sum + group->capacity - 1) / group->capacity;
+            rounds = sum > rounds ? sum : rounds;
+        }
+        schedule->rounds[s] = rounds;
+    }
+}
+
+bool synth_schedule_prune(synth_schedule_t *schedule)
+{
+    synth_demand_t *demand = synth_demand_new(schedule->collective, schedule->ranks, schedule->root, schedule->chunks);
+    uint64_t *needed = malloc(sizeof(*needed) * schedule->count), *has = calloc(schedule->count, sizeof(*has));
+    bool *keep = calloc(schedule->send_count + 1, sizeof(*keep));
+    int kept = 0;
+    bool fine = demand != NULL && needed != NULL && has != NULL && keep != NULL;
+
+    synth_schedule_sort(schedule);
+    for (int i = 0; fine && i < schedule->send_count; ++i) { /* the first to bring a chunk is the one that counts */
+        const synth_send_t *send = &schedule->sends[i];
+        uint64_t to = UINT64_C(1) << send->to;
+
+        keep[i] = (has[send->chunk] & to) == 0 && demand->source[send->chunk] != send->to;
+        has[send->chunk] |= to;
+    }
+    for (int c = 0; fine && c < schedule->count; ++c) {
+        needed[c] = demand->wanted[c];
+    }
+    for (int i = schedule->send_count - 1; fine && i >= 0; --i) {
+        const synth_send_t *send = &schedule->sends[i];
+
+        keep[i] = keep[i] && (needed[send->chunk] >> send->to & 1) != 0;
+        if (keep[i]) {
+            needed[send->chunk] |= UINT64_C(1) << send->from;
+        }
+    }
+    for (int i = 0; fine && i < schedule->send_count; ++i) {
+        if (keep[i]) {
+            schedule->sends[kept++] = schedule->sends[i];
+        }
+    }
+    schedule->send_count = fine ? kept : schedule->send_count;
+    synth_demand_free(demand);
+    free(needed);
+    free(has);
+    free(keep);
+    return fine;
+}
+
+synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_collective_t collective)
+{
+    synth_schedule_t *turned = synth_schedule_new(collective, dual->ranks, dual->root, dual->chunks);
+    bool fine = turned != NULL;
+
+    for (int i = 0; fine && i < dual->send_count; ++i) {
+        const synth_send_t *send = &dual->sends[i];
+
+        fine = synth_schedule_add(turned, send->chunk, send->to, send->from, dual->steps - 1 - send->step, true);
+    }
+    if (!fine) {
+        synth_schedule_free(turned);
+        return NULL;
+    }
+    turned->steps = dual->steps;
+    for (int s = 0; s < dual->steps; ++s) {
+        turned->rounds[s] = dual->rounds[dual->steps - 1 - s];
+    }
+    synth_schedule_sort(turned);
+    return turned;
+}
+
+/* Each chunk of `part` becomes `times` chunks, and each round as many rounds. */
+static bool append(synth_schedule_t *whole, const synth_schedule_t *part, int times, bool adds)
+{
+    for (int i = 0; i < part->send_count; ++i) {
+        const synth_send_t *send = &part->sends[i];
+
+        for (int k = 0; k < times; ++k) {
+            if (!synth_schedule_add(whole, send->chunk * times + k, send->from, send->to, whole->steps + send->step,
+                                    adds)) {
+                return false;
+            }
+        }
+    }
+    for (int s = 0; s < part->steps; ++s) {
+        whole->rounds[whole->steps++] = part->rounds[s] * times;
+    }
+    return true;
+}
+
+synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth_schedule_t *second)
+{
+    int common = first->chunks / (int)synth_gcd(first->chunks, second->chunks) * second->chunks;
+    int blocks = first->collective == SYNTH_REDUCE ? 1 : first->ranks;
+    synth_schedule_t *whole;
+
+    if (first->steps + second->steps > SYNTH_MAX_STEPS || blocks * common > SYNTH_MAX_CHUNKS * SYNTH_MAX_RANKS) {
+        return NULL;
+    }
+    whole = synth_schedule_new(SYNTH_ALLREDUCE, first->ranks, 0, blocks * common);
+    if (whole == NULL || !append(whole, first, common / first->chunks, true) ||
+        !append(whole, second, common / second->chunks, false)) {
+        synth_schedule_free(whole);
+        return NULL;
+    }
+    synth_schedule_sort(whole);
+    return whole;
+}
+
+synth_schedule_t *synth_schedule_oneshot(const synth_schedule_t *gather)
+{
+    synth_schedule_t *whole = synth_schedule_copy(gather);
+
+    if (whole != NULL) {
+        whole->collective = SYNTH_ALLREDUCE;
+        whole->whole = true;
+    }
+    return whole;
+}

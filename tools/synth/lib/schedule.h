@@ -1,0 +1,71 @@
+/* A schedule: which chunk crosses which link in which step, and how many rounds each step has. */
+#ifndef TOOLS_SYNTH_LIB_SCHEDULE_H
+#define TOOLS_SYNTH_LIB_SCHEDULE_H
+
+#include "tools/synth/lib/demand.h"
+#include "tools/synth/lib/rational.h"
+#include "tools/synth/lib/topology.h"
+
+enum { SYNTH_MAX_STEPS = 128, SYNTH_MAX_CHUNKS = 1024, SYNTH_MAX_SENDS = 1 << 20 };
+
+typedef struct {
+    int chunk, from, to, step;
+    bool adds; /* the receiver adds it to what it has of the chunk; otherwise it takes its place */
+} synth_send_t;
+
+typedef struct {
+    synth_collective_t collective;
+    int ranks, root, chunks, count; /* as in a demand */
+    bool whole;                     /* all-reduce: ranks exchange inputs as they are, and add up at the end */
+    int steps;
+    int rounds[SYNTH_MAX_STEPS];
+    synth_send_t *sends; /* by step */
+    int send_count, send_room;
+} synth_schedule_t;
+
+/* NULL without memory. */
+synth_schedule_t *synth_schedule_new(synth_collective_t collective, int ranks, int root, int chunks);
+void synth_schedule_free(synth_schedule_t *schedule);
+synth_schedule_t *synth_schedule_copy(const synth_schedule_t *schedule);
+bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to, int step, bool adds);
+void synth_schedule_sort(synth_schedule_t *schedule);
+
+int synth_schedule_rounds(const synth_schedule_t *schedule);
+
+/* Rounds for each chunk. */
+synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule);
+
+/* Gives each step as many rounds as its links need. */
+void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule);
+
+/* Takes out what no rank needs, so that the sends of each chunk form a tree. Not for schedules that add. */
+bool synth_schedule_prune(synth_schedule_t *schedule);
+
+/*
+ * The schedule of the collective whose dual the given one serves, on the transposed topology: reduce-scatter from
+ * all-gather, reduce from broadcast. NULL without memory.
+ */
+synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_collective_t collective);
+
+/*
+ * All-reduce from a reduce-scatter and an all-gather, or a reduce and a broadcast of one root. Chunks are cut so that
+ * both have the same. NULL without memory.
+ */
+synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth_schedule_t *second);
+
+/* All-reduce from an all-gather of whole inputs. NULL without memory. */
+synth_schedule_t *synth_schedule_oneshot(const synth_schedule_t *gather);
+
+typedef struct {
+    const char *name; /* of the rule that is broken: "link", "overfull", "absent", "doubled", "lost", "range" */
+    char text[SYNTH_WHY];
+} synth_fault_t;
+
+/*
+ * Replays a schedule and counts, for each chunk at each rank, how often each rank's contribution is in it. False, and
+ * the first fault, unless every rank ends up with what the collective asks for, each contribution exactly once, and no
+ * link or group carries more than it can.
+ */
+bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_fault_t *fault);
+
+#endif

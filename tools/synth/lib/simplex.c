@@ -1,0 +1,189 @@
+/*
+ * The tableau method. Many right sides are 0, so that most pivots would change nothing and could go in circles: the
+ * rows are moved a little apart, each by another amount, and the true right sides are carried along.
+ */
+#include "tools/synth/lib/simplex.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct synth_simplex {
+    int rows, columns, room; /* columns: slacks first, then those that were added */
+    double **column;         /* each with an entry a row, and the reduced cost behind them */
+    double *moved, *right;   /* right sides, moved and true; the objective behind them */
+    int *basis;              /* of each row: the column that is in it */
+    int pivots;
+};
+
+synth_simplex_t *synth_simplex_new(int rows, const double *most)
+{
+    synth_simplex_t *simplex = calloc(1, sizeof(*simplex));
+    uint64_t state = 88172645463325252u;
+
+    if (simplex == NULL) {
+        return NULL;
+    }
+    simplex->rows = rows;
+    simplex->room = 2 * rows + 64;
+    simplex->column = calloc((size_t)simplex->room, sizeof(*simplex->column));
+    simplex->moved = calloc((size_t)rows + 1, sizeof(double));
+    simplex->right = calloc((size_t)rows + 1, sizeof(double));
+    simplex->basis = malloc(sizeof(int) * (size_t)rows);
+    if (simplex->column == NULL || simplex->moved == NULL || simplex->right == NULL || simplex->basis == NULL) {
+        synth_simplex_free(simplex);
+        return NULL;
+    }
+    for (int i = 0; i < rows; ++i) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        simplex->right[i] = most[i];
+        simplex->moved[i] = most[i] + 1e-6 * (1.0 + (double)(state >> 40) / (1 << 24));
+        simplex->basis[i] = i;
+        simplex->column[i] = calloc((size_t)rows + 1, sizeof(double));
+        if (simplex->column[i] == NULL) {
+            synth_simplex_free(simplex);
+            return NULL;
+        }
+        simplex->column[i][i] = 1;
+    }
+    simplex->columns = rows;
+    return simplex;
+}
+
+void synth_simplex_free(synth_simplex_t *simplex)
+{
+    if (simplex == NULL) {
+        return;
+    }
+    for (int i = 0; simplex->column != NULL && i < simplex->room; ++i) {
+        free(simplex->column[i]);
+    }
+    free(simplex->column);
+    free(simplex->moved);
+    free(simplex->right);
+    free(simplex->basis);
+    free(simplex);
+}
+
+int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const int *rows, const double *values)
+{
+    double *column;
+
+    if (simplex->columns == simplex->room) {
+        double **larger = realloc(simplex->column, sizeof(*larger) * (size_t)(2 * simplex->room));
+
+        if (larger == NULL) {
+            return -1;
+        }
+        memset(larger + simplex->room, 0, sizeof(*larger) * (size_t)simplex->room);
+        simplex->column = larger;
+        simplex->room *= 2;
+    }
+    column = calloc((size_t)simplex->rows + 1, sizeof(double));
+    if (column == NULL) {
+        return -1;
+    }
+    /* The columns of the slacks are what the rows have become. */
+    for (int k = 0; k < count; ++k) {
+        const double *slack = simplex->column[rows[k]];
+
+        for (int i = 0; i <= simplex->rows; ++i) {
+            column[i] += values[k] * slack[i];
+        }
+    }
+    column[simplex->rows] += gain;
+    simplex->column[simplex->columns] = column;
+    return simplex->columns++ - simplex->rows;
+}
+
+static void eliminate(double *column, const double *entering, int row, int rows)
+{
+    double at = column[row] / entering[row];
+
+    if (at == 0) {
+        return;
+    }
+    for (int i = 0; i <= rows; ++i) {
+        column[i] -= at * entering[i];
+    }
+    column[row] = at;
+}
+
+static void pivot(synth_simplex_t *simplex, int entering, int row)
+{
+    double *column = simplex->column[entering];
+    int rows = simplex->rows;
+
+    for (int j = 0; j < simplex->columns; ++j) {
+        if (j != entering) {
+            eliminate(simplex->column[j], column, row, rows);
+        }
+    }
+    eliminate(simplex->moved, column, row, rows);
+    eliminate(simplex->right, column, row, rows);
+    memset(column, 0, sizeof(double) * ((size_t)rows + 1));
+    column[row] = 1;
+    simplex->basis[row] = entering;
+    ++simplex->pivots;
+}
+
+bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots)
+{
+    int rows = simplex->rows;
+
+    for (int turn = 0; turn < most_pivots; ++turn) {
+        double best = 1e-9, least = INFINITY;
+        int entering = -1, leaving = -1;
+
+        for (int j = 0; j < simplex->columns; ++j) {
+            if (simplex->column[j][rows] > best) {
+                best = simplex->column[j][rows];
+                entering = j;
+            }
+        }
+        if (entering < 0) {
+            return true;
+        }
+        for (int i = 0; i < rows; ++i) {
+            double value = simplex->column[entering][i];
+
+            if (value > 1e-9 && simplex->moved[i] / value < least) {
+                least = simplex->moved[i] / value;
+                leaving = i;
+            }
+        }
+        if (leaving < 0) {
+            return false;
+        }
+        pivot(simplex, entering, leaving);
+    }
+    return false;
+}
+
+double synth_simplex_objective(const synth_simplex_t *simplex)
+{
+    return -simplex->right[simplex->rows];
+}
+
+double synth_simplex_variable(const synth_simplex_t *simplex, int column)
+{
+    for (int i = 0; i < simplex->rows; ++i) {
+        if (simplex->basis[i] == simplex->rows + column) {
+            return simplex->right[i];
+        }
+    }
+    return 0;
+}
+
+double synth_simplex_price(const synth_simplex_t *simplex, int row)
+{
+    return -simplex->column[row][simplex->rows];
+}
+
+int synth_simplex_pivots(const synth_simplex_t *simplex)
+{
+    return simplex->pivots;
+}

@@ -1,0 +1,26 @@
+/*
+ * The linear program that says how few rounds for each chunk a number of steps takes, whatever the number of chunks:
+ * flows in a graph that has every rank once for each step. Its value in floating point is no proof. The dual solution
+ * is rounded to whole numbers and evaluated exactly; what that gives is a bound, whatever the rounding.
+ */
+#ifndef TOOLS_SYNTH_LIB_SLP_H
+#define TOOLS_SYNTH_LIB_SLP_H
+
+#include "tools/synth/lib/demand.h"
+#include "tools/synth/lib/rational.h"
+#include "tools/synth/lib/topology.h"
+
+typedef struct {
+    synth_rational_t bound; /* proven: no schedule has fewer rounds for each chunk */
+    double value;           /* of the program; the same as the bound unless rounding lost something */
+    int cuts, pivots;
+} synth_slp_t;
+
+/*
+ * For a collective that does not combine. steps 0: any number of steps. MSCCLPP_ERR_NOT_SUPPORTED if the program is too
+ * large, MSCCLPP_ERR_TIMEOUT if `seconds` were not enough, MSCCLPP_ERR_INVALID if so few steps do not suffice.
+ */
+mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
+                                 double seconds, synth_slp_t *slp);
+
+#endif

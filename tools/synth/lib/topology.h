@@ -1,0 +1,90 @@
+/*
+ * The machine: ranks, directed links, and groups of links that share a limit (switch ports, NICs, buses). A link of
+ * capacity b carries at most b chunks in one round.
+ */
+#ifndef TOOLS_SYNTH_LIB_TOPOLOGY_H
+#define TOOLS_SYNTH_LIB_TOPOLOGY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/common/base/status.h"
+
+enum {
+    SYNTH_MAX_RANKS = 64, /* a set of ranks is a 64-bit word */
+    SYNTH_MAX_LINKS = SYNTH_MAX_RANKS * (SYNTH_MAX_RANKS - 1),
+    SYNTH_MAX_GROUPS = 1024,
+    SYNTH_MAX_CAPACITY = 100000,
+    SYNTH_MAX_BYTES = 4 << 20, /* of a file */
+    SYNTH_NAME = 64,
+    SYNTH_WHY = 256 /* of a message about a fault */
+};
+
+typedef struct {
+    int from, to, capacity;
+} synth_link_t;
+
+typedef struct {
+    char name[SYNTH_NAME];
+    int capacity;
+    int *links; /* positions in the list of links */
+    int count;
+} synth_group_t;
+
+typedef struct {
+    char name[SYNTH_NAME];
+    int ranks;
+    synth_link_t *links;
+    int link_count;
+    int (*at)[SYNTH_MAX_RANKS]; /* at[from][to]: the link's position, or -1 */
+    synth_group_t *groups;
+    int group_count;
+    int node_of[SYNTH_MAX_RANKS]; /* all 0 unless the file says more */
+    int node_count;
+    double unit_gbps; /* of one unit of capacity, 0: not known */
+    double alpha_us;  /* of one step, 0: not known */
+} synth_topology_t;
+
+/* An empty one. NULL without memory. */
+synth_topology_t *synth_topology_new(const char *name, int ranks);
+void synth_topology_free(synth_topology_t *topology);
+
+/* Adds a link, or capacity to one that is there. */
+void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity);
+
+/* Adds a group of links. False without memory. */
+bool synth_topology_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count);
+
+/* Every link and group the other way round, for collectives that combine. NULL without memory. */
+synth_topology_t *synth_topology_transposed(const synth_topology_t *topology);
+
+/* False, and why, if not every rank can reach every other. */
+bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size);
+
+/* Steps from each rank to each. */
+void synth_topology_distances(const synth_topology_t *topology, int distance[][SYNTH_MAX_RANKS]);
+int synth_topology_diameter(const synth_topology_t *topology);
+
+/* How many pairs of ranks have another capacity in one direction than in the other. */
+int synth_topology_asymmetry(const synth_topology_t *topology);
+
+/*
+ * The machine that a name such as "ring:8" stands for. MSCCLPP_ERR_NOT_SUPPORTED if the text does not begin like one of
+ * them, MSCCLPP_ERR_INVALID and why if its numbers are not allowed.
+ */
+mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_size, synth_topology_t **topology_p);
+
+/* For messages. */
+extern const char synth_topology_names[];
+
+/* A file in the format of docs/synthesis.md, of msccl-tools, or what nvidia-smi topo -m prints. */
+mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
+
+/* The same from memory. */
+mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
+                                      synth_topology_t **topology_p);
+mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,
+                                       synth_topology_t **topology_p);
+
+#endif

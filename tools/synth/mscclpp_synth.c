@@ -1,0 +1,271 @@
+/* mscclpp_synth: finds algorithms for a topology. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/common/base/clock.h"
+#include "tools/synth/lib/allreduce.h"
+#include "tools/synth/synth_tool.h"
+
+static const char help[] =
+    "Usage: mscclpp_synth --topology FILE|NAME [--collective NAME] [OPTION]...\n"
+    "Finds the algorithms of a collective that no other beats in both steps and rounds for each chunk, and says of "
+    "each\n"
+    "whether that is proven.\n"
+    "\n"
+    "  -t, --topology FILE|NAME  a file (docs/synthesis.md), or one of ring:N, line:N, mesh:N, switch:N, torus:AxB,\n"
+    "                            nodes:NxG, dgx1\n"
+    "  -c, --collective NAME     allgather (default), broadcast, gather, scatter, alltoall, reducescatter, reduce or\n"
+    "                            allreduce\n"
+    "      --root RANK           of the collectives that have one (default 0)\n"
+    "      --steps S             algorithms of so many steps only\n"
+    "      --chunks K            with so many chunks only\n"
+    "      --most-chunks K       with at most so many chunks (default 25, or the number of ranks if that is more)\n"
+    "      --time-limit T        seconds that the search may take (default 60)\n"
+    "      --no-search           polynomial methods only\n"
+    "      --bounds              what no algorithm can do better, for every collective, and nothing else\n"
+    "      --json                as JSON, with the schedules\n"
+    "  -v, --verbose             say what is tried\n"
+    "  -h, --help                this text\n"
+    "      --version\n"
+    "\n"
+    "Interrupted, it prints what it has. Exit status: 0, 1 if nothing was found or a file cannot be read, 2 for wrong\n"
+    "usage.\n";
+
+enum { ROOT = 256, STEPS, CHUNKS, MOST_CHUNKS, TIME_LIMIT, NO_SEARCH, BOUNDS, JSON, VERSION };
+
+static const struct option table[] = {{"topology", required_argument, NULL, 't'},
+                                      {"collective", required_argument, NULL, 'c'},
+                                      {"root", required_argument, NULL, ROOT},
+                                      {"steps", required_argument, NULL, STEPS},
+                                      {"chunks", required_argument, NULL, CHUNKS},
+                                      {"most-chunks", required_argument, NULL, MOST_CHUNKS},
+                                      {"time-limit", required_argument, NULL, TIME_LIMIT},
+                                      {"no-search", no_argument, NULL, NO_SEARCH},
+                                      {"bounds", no_argument, NULL, BOUNDS},
+                                      {"json", no_argument, NULL, JSON},
+                                      {"verbose", no_argument, NULL, 'v'},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {"version", no_argument, NULL, VERSION},
+                                      {NULL, 0, NULL, 0}};
+
+typedef struct {
+    const char *topology;
+    synth_collective_t collective;
+    synth_options_t options;
+    bool bounds, json, verbose;
+} arguments_t;
+
+static volatile int interrupted;
+
+static void interrupt(int number)
+{
+    interrupted = 1;
+    signal(number, SIG_DFL); /* the second time it ends at once */
+}
+
+static bool number_of(const char *option, const char *text, long least, long most, int *number_p)
+{
+    char *end = NULL;
+    long number;
+
+    errno = 0;
+    number = strtol(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < least || number > most) {
+        fprintf(stderr, "mscclpp_synth: %s is \"%s\"; allowed are whole numbers from %ld to %ld\n", option, text, least,
+                most);
+        return false;
+    }
+    *number_p = (int)number;
+    return true;
+}
+
+static bool seconds_of(const char *text, double *seconds_p)
+{
+    char *end = NULL;
+    double seconds = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !(seconds > 0 && seconds <= 1e6)) {
+        fprintf(stderr, "mscclpp_synth: --time-limit is \"%s\"; allowed are seconds above 0, at most 1000000\n", text);
+        return false;
+    }
+    *seconds_p = seconds;
+    return true;
+}
+
+static bool collective_of(const char *text, synth_collective_t *collective_p)
+{
+    if (!synth_collective_find(text, collective_p)) {
+        fprintf(stderr, "mscclpp_synth: --collective is \"%s\"; allowed are", text);
+        for (int i = 0; i < SYNTH_COLLECTIVES; ++i) {
+            fprintf(stderr, "%s %s", i > 0 ? "," : "", synth_collective_names[i]);
+        }
+        fputc('\n', stderr);
+        return false;
+    }
+    return true;
+}
+
+/* Whether to go on; if not, `status` says how it ends. */
+static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *status)
+{
+    synth_options_t *options = &arguments->options;
+    bool fine = true;
+    int option;
+
+    *status = SYNTH_TOOL_USAGE;
+    while (fine && (option = getopt_long(argc, argv, "t:c:vh", table, NULL)) != -1) {
+        switch (option) {
+        case 't':
+            arguments->topology = optarg;
+            break;
+        case 'c':
+            fine = collective_of(optarg, &arguments->collective);
+            break;
+        case ROOT:
+            fine = number_of("--root", optarg, 0, SYNTH_MAX_RANKS - 1, &options->root);
+            break;
+        case STEPS:
+            fine = number_of("--steps", optarg, 1, SYNTH_MAX_STEPS, &options->steps);
+            break;
+        case CHUNKS:
+            fine = number_of("--chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->chunks);
+            break;
+        case MOST_CHUNKS:
+            fine = number_of("--most-chunks", optarg, 1, SYNTH_MAX_CHUNKS, &options->most_chunks);
+            break;
+        case TIME_LIMIT:
+            fine = seconds_of(optarg, &options->seconds);
+            break;
+        case NO_SEARCH:
+            options->search = false;
+            break;
+        case BOUNDS:
+            arguments->bounds = true;
+            break;
+        case JSON:
+            arguments->json = true;
+            break;
+        case 'v':
+            arguments->verbose = true;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            *status = SYNTH_TOOL_OK;
+            return false;
+        case VERSION:
+            printf("mscclpp_synth %s\n", MSCCLPP_VERSION);
+            *status = SYNTH_TOOL_OK;
+            return false;
+        default:
+            return false;
+        }
+    }
+    if (fine && optind < argc) {
+        fprintf(stderr, "mscclpp_synth: \"%s\" is no option\n", argv[optind]);
+        return false;
+    }
+    if (fine && arguments->topology == NULL) {
+        fprintf(stderr, "mscclpp_synth: no --topology; it is a file, or one of %s\n", synth_topology_names);
+        return false;
+    }
+    return fine;
+}
+
+static synth_topology_t *load(const char *said)
+{
+    char why[SYNTH_WHY] = "no memory";
+    synth_topology_t *topology = NULL;
+    mscclpp_status_t status = synth_topology_named(said, why, sizeof(why), &topology);
+
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        status = synth_topology_read(said, why, sizeof(why), &topology);
+        if (status != MSCCLPP_OK) {
+            fprintf(stderr, "mscclpp_synth: %s: %s\n", said, why);
+        }
+    } else if (status != MSCCLPP_OK) {
+        fprintf(stderr, "mscclpp_synth: %s\n", why);
+    }
+    return status == MSCCLPP_OK ? topology : NULL;
+}
+
+/* Said once a line where somebody asked for it, over and over on one line of a terminal otherwise. */
+static void progress(void *context, const char *text)
+{
+    const arguments_t *arguments = context;
+
+    if (arguments->verbose) {
+        fprintf(stderr, "mscclpp_synth: %s\n", text);
+    } else if (isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r%-79.79s\r", text);
+    }
+}
+
+static int find(arguments_t *arguments, const synth_topology_t *topology)
+{
+    char why[SYNTH_WHY] = "no memory";
+    double start = mscclpp_now();
+    synth_front_t front;
+    mscclpp_status_t status;
+    int found;
+
+    if (arguments->collective == SYNTH_ALLREDUCE) {
+        status = synth_allreduce_find(topology, &arguments->options, &front, why, sizeof(why));
+    } else {
+        status = synth_front_find(topology, arguments->collective, &arguments->options, &front, why, sizeof(why));
+    }
+    if (status != MSCCLPP_OK) {
+        fprintf(stderr, "mscclpp_synth: %s\n", why);
+        return status == MSCCLPP_ERR_INVALID ? SYNTH_TOOL_USAGE : SYNTH_TOOL_FAILED;
+    }
+    synth_tool_front(stdout, topology, arguments->collective, &arguments->options, &front, mscclpp_now() - start,
+                     arguments->json);
+    found = front.count;
+    synth_front_free(&front);
+    return found > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    arguments_t arguments = {.collective = SYNTH_ALLGATHER, .options = {.seconds = 60, .search = true}};
+    synth_topology_t *topology;
+    int status;
+
+    if (!read_arguments(argc, argv, &arguments, &status)) {
+        return status;
+    }
+    topology = load(arguments.topology);
+    if (topology == NULL) {
+        return SYNTH_TOOL_FAILED;
+    }
+    if (arguments.options.root >= topology->ranks) {
+        fprintf(stderr, "mscclpp_synth: --root is %d; the topology has ranks 0 to %d\n", arguments.options.root,
+                topology->ranks - 1);
+        synth_topology_free(topology);
+        return SYNTH_TOOL_USAGE;
+    }
+    if (arguments.options.most_chunks == 0) {
+        arguments.options.most_chunks = topology->ranks > 25 ? topology->ranks : 25;
+    }
+    arguments.options.stop = &interrupted;
+    arguments.options.progress = progress;
+    arguments.options.context = &arguments;
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    if (arguments.bounds) {
+        synth_tool_bounds(stdout, topology, arguments.options.root, arguments.options.seconds, arguments.json);
+        status = SYNTH_TOOL_OK;
+    } else {
+        status = find(&arguments, topology);
+    }
+    synth_topology_free(topology);
+    if (fflush(stdout) != 0) {
+        perror("mscclpp_synth");
+        return SYNTH_TOOL_FAILED;
+    }
+    return status;
+}

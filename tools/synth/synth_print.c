@@ -1,0 +1,210 @@
+/* What mscclpp_synth prints. */
+#include <string.h>
+
+#include "mca/common/base/clock.h"
+#include "tools/synth/lib/bounds.h"
+#include "tools/synth/lib/sat.h"
+#include "tools/synth/synth_tool.h"
+
+void synth_tool_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text != '\0'; ++text) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\') {
+            fprintf(out, "\\%c", c);
+        } else if (c < 0x20 || c == 0x7f) {
+            fprintf(out, "\\u%04x", c);
+        } else {
+            fputc(c, out);
+        }
+    }
+    fputc('"', out);
+}
+
+/* Control characters of a file stay out of the terminal. */
+static void plain(FILE *out, const char *text)
+{
+    for (; *text != '\0'; ++text) {
+        fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, out);
+    }
+}
+
+static const char *fraction(synth_rational_t value, char *text, size_t size)
+{
+    if (value.den == 1) {
+        snprintf(text, size, "%lld", (long long)value.num);
+    } else {
+        snprintf(text, size, "%lld/%lld", (long long)value.num, (long long)value.den);
+    }
+    return text;
+}
+
+static void head(FILE *out, const synth_topology_t *topology)
+{
+    int least = 1 << 30, most = 0;
+
+    for (int i = 0; i < topology->link_count; ++i) {
+        least = topology->links[i].capacity < least ? topology->links[i].capacity : least;
+        most = topology->links[i].capacity > most ? topology->links[i].capacity : most;
+    }
+    plain(out, topology->name);
+    fprintf(out, ": %d ranks on %d node%s, %d links of %d", topology->ranks, topology->node_count,
+            topology->node_count == 1 ? "" : "s", topology->link_count, least);
+    if (most > least) {
+        fprintf(out, " to %d", most);
+    }
+    fprintf(out, ", %d group%s, diameter %d\n", topology->group_count, topology->group_count == 1 ? "" : "s",
+            synth_topology_diameter(topology));
+    if (synth_topology_asymmetry(topology) > 0) {
+        fprintf(out, "  not symmetric: %d pairs of ranks have another capacity in one direction than in the other\n",
+                synth_topology_asymmetry(topology));
+    }
+}
+
+static void set_of(FILE *out, uint64_t set, bool json)
+{
+    bool first = true;
+
+    for (int rank = 0; set != 0; ++rank, set >>= 1) {
+        if ((set & 1) != 0) {
+            fprintf(out, first ? "%d" : json ? ", %d" : " %d", rank);
+            first = false;
+        }
+    }
+}
+
+void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, double seconds, bool json)
+{
+    char text[64];
+
+    if (json) {
+        fprintf(out, "{\n  \"topology\": ");
+        synth_tool_string(out, topology->name);
+        fprintf(out, ", \"ranks\": %d, \"links\": %d, \"groups\": %d, \"nodes\": %d, \"diameter\": %d,",
+                topology->ranks, topology->link_count, topology->group_count, topology->node_count,
+                synth_topology_diameter(topology));
+        fprintf(out, " \"asymmetric_pairs\": %d, \"root\": %d,\n  \"bounds\": [", synth_topology_asymmetry(topology),
+                root);
+    } else {
+        head(out, topology);
+        fprintf(out, "  %-14s %8s  %-18s\n", "collective", "steps", "rounds for each chunk");
+    }
+    for (int i = 0; i < SYNTH_ALLREDUCE; ++i) {
+        synth_bound_t bound;
+        int steps = synth_bound_steps(topology, i, root);
+
+        if (synth_bound_rounds(topology, i, root, seconds / SYNTH_ALLREDUCE, &bound) != MSCCLPP_OK) {
+            continue;
+        }
+        if (json) {
+            fprintf(
+                out,
+                "%s\n    {\"collective\": \"%s\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, \"by\": \"%s\"",
+                i > 0 ? "," : "", synth_collective_names[i], steps, (long long)bound.ratio.num,
+                (long long)bound.ratio.den, bound.by);
+            if (bound.set != 0) {
+                fprintf(out, ", \"cut\": [");
+                set_of(out, bound.set, true);
+                fputc(']', out);
+            }
+            fputc('}', out);
+            continue;
+        }
+        fprintf(out, "  %-14s %8d  %-10s by %s", synth_collective_names[i], steps,
+                fraction(bound.ratio, text, sizeof(text)), bound.by);
+        if (bound.set != 0) {
+            fprintf(out, " around ");
+            set_of(out, bound.set, false);
+        }
+        fputc('\n', out);
+    }
+    fprintf(out, json ? "\n  ]\n}\n" : "No schedule has fewer steps, or fewer rounds for each chunk.\n");
+}
+
+static void point_json(FILE *out, const synth_point_t *point)
+{
+    const synth_schedule_t *schedule = point->schedule;
+
+    fprintf(
+        out,
+        "    {\"chunks\": %d, \"steps\": %d, \"rounds\": %d, \"label\": \"%s\", \"by\": \"%s\", \"seconds\": %.3f,\n"
+        "     \"bound\": ",
+        schedule->chunks, schedule->steps, synth_schedule_rounds(schedule), synth_label_names[point->label], point->by,
+        point->seconds);
+    if (point->bound.num != 0) {
+        fprintf(out, "[%lld, %lld]", (long long)point->bound.num, (long long)point->bound.den);
+    } else {
+        fprintf(out, "null");
+    }
+    fprintf(out, ", \"rounds_of_steps\": [");
+    for (int s = 0; s < schedule->steps; ++s) {
+        fprintf(out, s > 0 ? ", %d" : "%d", schedule->rounds[s]);
+    }
+    fprintf(out, "], \"whole_inputs\": %s,\n     \"sends\": [", schedule->whole ? "true" : "false");
+    for (int i = 0; i < schedule->send_count; ++i) {
+        const synth_send_t *send = &schedule->sends[i];
+
+        fprintf(out, "%s[%d, %d, %d, %d, %d]", i > 0 ? ", " : "", send->chunk, send->from, send->to, send->step,
+                send->adds);
+    }
+    fprintf(out, "]}");
+}
+
+static void front_json(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
+                       const synth_options_t *options, const synth_front_t *front, double seconds)
+{
+    fprintf(out, "{\n  \"topology\": ");
+    synth_tool_string(out, topology->name);
+    fprintf(out, ", \"ranks\": %d, \"collective\": \"%s\", \"root\": %d,\n", topology->ranks,
+            synth_collective_names[collective], options->root);
+    fprintf(out, "  \"least_steps\": %d, \"least_ratio\": [%lld, %lld], \"least_by\": \"%s\",\n", front->least_steps,
+            (long long)front->least_ratio.num, (long long)front->least_ratio.den,
+            front->least_by != NULL ? front->least_by : "");
+    fprintf(out, "  \"seconds\": %.3f, \"stopped\": %s, \"complete\": %s,\n", seconds,
+            front->stopped ? "true" : "false", front->complete ? "true" : "false");
+    fprintf(out, "  \"send\": [\"chunk\", \"from\", \"to\", \"step\", \"adds\"],\n  \"front\": [");
+    for (int i = 0; i < front->count; ++i) {
+        fprintf(out, i > 0 ? ",\n" : "\n");
+        point_json(out, &front->point[i]);
+    }
+    fprintf(out, "\n  ]\n}\n");
+}
+
+void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
+                      const synth_options_t *options, const synth_front_t *front, double seconds, bool json)
+{
+    char ratio[64], bound[64], least[64];
+
+    if (json) {
+        front_json(out, topology, collective, options, front, seconds);
+        return;
+    }
+    head(out, topology);
+    fprintf(out, "%s: at least %d step%s, and %s rounds for each chunk (%s)\n", synth_collective_names[collective],
+            front->least_steps, front->least_steps == 1 ? "" : "s", fraction(front->least_ratio, least, sizeof(least)),
+            front->least_by != NULL ? front->least_by : "");
+    if (front->count > 0) {
+        fprintf(out, "  %6s %6s %6s  %-13s %-10s %-28s %8s\n", "chunks", "steps", "rounds", "rounds/chunks", "", "by",
+                "seconds");
+    }
+    for (int i = 0; i < front->count; ++i) {
+        const synth_point_t *point = &front->point[i];
+
+        fprintf(out, "  %6d %6d %6d  %-13s %-10s %-28s %8.3f", point->schedule->chunks, point->schedule->steps,
+                synth_schedule_rounds(point->schedule), fraction(point->ratio, ratio, sizeof(ratio)),
+                synth_label_names[point->label], point->by, point->seconds);
+        if (point->label != SYNTH_PROVEN && point->bound.num != 0) {
+            fprintf(out, "  bound %s", fraction(point->bound, bound, sizeof(bound)));
+        }
+        fputc('\n', out);
+    }
+    if (front->count == 0) {
+        fprintf(out, "  no schedule found\n");
+    }
+    fprintf(out, "%.3f seconds%s%s\n", seconds, front->stopped ? "; stopped before the search was over" : "",
+            options->search && !synth_sat_available()
+                ? "; built without CaDiCaL, so that only polynomial methods were tried (Debian: libcadical-dev)"
+                : "");
+}

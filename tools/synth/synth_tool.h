@@ -1,0 +1,21 @@
+/* The parts of mscclpp_synth. */
+#ifndef TOOLS_SYNTH_SYNTH_TOOL_H
+#define TOOLS_SYNTH_SYNTH_TOOL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "tools/synth/lib/front.h"
+
+enum { SYNTH_TOOL_OK = 0, SYNTH_TOOL_FAILED = 1, SYNTH_TOOL_USAGE = 2 };
+
+void synth_tool_string(FILE *out, const char *text); /* as JSON */
+
+/* What the topology is, and what no schedule can do better. */
+void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, double seconds, bool json);
+
+/* The front, as a table or as JSON. */
+void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
+                      const synth_options_t *options, const synth_front_t *front, double seconds, bool json);
+
+#endif
