@@ -5,7 +5,7 @@ plans.py FOLDER RANKS writes some. Those that MPI calls are served by lie in FOL
 hang, in FOLDER/bad.
 
 plans.py --usable FOLDER TOOL prints, of each plan in a folder that has to serve MPI calls of 2 to 4 ranks, the ranks,
-the collective and the file. TOOL is mscclpp_plan.
+the collective, the name and the file. TOOL is mscclpp_plan.
 """
 import copy
 import glob
@@ -139,7 +139,7 @@ def usable(folder, tool):
             plan = json.load(file)
         if 2 <= len(plan["gpus"]) <= 4 and plan["collective"] in ("allreduce", "allgather", "reducescatter",
                                                                   "alltoall"):
-            print(len(plan["gpus"]), plan["collective"], entry["file"])
+            print(len(plan["gpus"]), plan["collective"], plan["name"], entry["file"])
 
 
 def main():

@@ -126,14 +126,18 @@ cases_plans_refused() {
 
 # Plans that MSCCL++ has written, where MSCCLPP_TEST_PLANS names a folder of them.
 cases_plans_of_mscclpp() {
-    local folder=${MSCCLPP_TEST_PLANS:-} file ranks kind rest
+    local folder=${MSCCLPP_TEST_PLANS:-} file ranks kind name rest rule collective rules=$scratch/of_mscclpp
     if [ -z "$folder" ]; then
         skip "plans:of MSCCL++" "MSCCLPP_TEST_PLANS names no folder of them"
         return 0
     fi
-    while read -r ranks kind file; do
+    while read -r ranks kind name file; do
         rest=${file#"$folder"/}
+        # Whatever their own range is.
+        rule="ranks=$ranks device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=plan:$name"
+        collective=${kind/reducescatter/reduce_scatter_block}
+        echo "collective=$collective $rule" >"$rules"
         run "plans:of MSCCL++:${rest%.json}" 240 -n "$ranks" "${forced[@]}" --mca coll_mscclpp_plans "$file" --mca \
-            coll_mscclpp_plan_check full "$bindir/test_plans" "$kind" planned any 5000
+            coll_mscclpp_plan_check full --mca coll_mscclpp_rules "$rules" "$bindir/test_plans" "$kind" planned any 5000
     done < <(python3 "$(dirname "$0")/plans.py" --usable "$folder" "$bindir/../../mscclpp_plan")
 }
