@@ -60,6 +60,26 @@ typedef struct {
 /* Always runs on a thread of the queue. 0 or an errno value. */
 int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_copy_t *copy);
 
+/*
+ * For queues that applications see: launches never run in the caller's thread. Call it before anything is queued.
+ */
+void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue);
+
+/* Calls a function of the host in the queue's order, on a thread of the queue. 0 or an errno value. */
+int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void *argument), void *argument);
+
+/*
+ * Recording, as CUDA captures a stream in a graph. Between `record` and `recorded`, whatever is put into the queue is
+ * recorded and not carried out. `replay` puts a copy of all of it into a queue. All return 0 or an errno value; EBUSY
+ * if the queue is recorded already, EINVAL if it is not.
+ */
+typedef struct mscclpp_dev_twin_graph mscclpp_dev_twin_graph_t;
+int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue);
+int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p);
+int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue);
+void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph);
+bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue);
+
 /* True if all launches and copies have ended. */
 bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue);
 

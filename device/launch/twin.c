@@ -43,9 +43,11 @@ typedef struct {
 
 typedef struct job {
     struct job *next;
-    mscclpp_dev_twin_copy_t copy; /* `to` NULL: a launch */
-    mscclpp_dev_launch_t launch;  /* a copy only has one thread */
-    uint32_t started;             /* threads of the grid that workers have started */
+    mscclpp_dev_twin_copy_t copy;     /* `to` NULL: no copy */
+    void (*function)(void *argument); /* of the host; NULL: a copy or a launch */
+    void *argument;
+    mscclpp_dev_launch_t launch; /* of a copy or a function the size alone: one thread */
+    uint32_t started;            /* threads of the grid that workers have started */
     uint32_t unfinished;
     block_t *blocks; /* one for each thread */
     union {
@@ -67,6 +69,11 @@ typedef struct job {
     } args;
 } job_t;
 
+struct mscclpp_dev_twin_graph {
+    job_t *first; /* never run themselves: copies of them are */
+    job_t **end;
+};
+
 struct mscclpp_dev_twin_queue {
     pthread_mutex_t lock;
     pthread_cond_t work; /* for workers: the first job changed, or the queue closes */
@@ -78,6 +85,8 @@ struct mscclpp_dev_twin_queue {
     uint32_t busy;   /* 1 while an inline launch runs; guarded by the lock */
     uint64_t queued; /* jobs so far, without inline launches, which have ended when their call returns */
     uint64_t ended;
+    bool apart;                      /* no launch runs in the caller's thread */
+    mscclpp_dev_twin_graph_t *graph; /* what is recorded; NULL: nothing is */
 };
 
 static _Thread_local struct {
@@ -240,6 +249,12 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     }
 }
 
+static void free_job(job_t *job)
+{
+    free(job->blocks);
+    free(job);
+}
+
 static void *worker_main(void *argument)
 {
     mscclpp_dev_twin_queue_t *queue = argument;
@@ -258,7 +273,9 @@ static void *worker_main(void *argument)
         }
         index = job->started++;
         pthread_mutex_unlock(&queue->lock);
-        if (job->copy.to != NULL) {
+        if (job->function != NULL) {
+            job->function(job->argument);
+        } else if (job->copy.to != NULL) {
             memcpy(job->copy.to, job->copy.from, job->copy.size);
         } else {
             run_thread(&job->launch, index, job->blocks, false);
@@ -270,8 +287,7 @@ static void *worker_main(void *argument)
                 queue->last = NULL;
             }
             ++queue->ended;
-            free(job->blocks);
-            free(job);
+            free_job(job);
             pthread_cond_broadcast(&queue->work);
         }
     }
@@ -306,6 +322,7 @@ void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
     for (i = 0; i < queue->worker_count; ++i) {
         pthread_join(queue->workers[i], NULL);
     }
+    mscclpp_dev_twin_graph_destroy(queue->graph);
     free(queue->workers);
     pthread_cond_destroy(&queue->work);
     pthread_mutex_destroy(&queue->lock);
@@ -336,11 +353,18 @@ static int add_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
     return 0;
 }
 
-/* Queues a job of `threads` threads. The caller holds the lock. */
-static int append(mscclpp_dev_twin_queue_t *queue, job_t *job, uint32_t threads)
+/* Queues or records a job. The caller holds the lock. */
+static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
 {
-    int error = add_workers(queue, threads);
+    const uint32_t threads = job->launch.nblocks * job->launch.nthreads;
+    int error;
 
+    if (queue->graph != NULL) {
+        *queue->graph->end = job;
+        queue->graph->end = &job->next;
+        return 0;
+    }
+    error = add_workers(queue, threads);
     if (error != 0) {
         return error;
     }
@@ -362,13 +386,48 @@ static bool may_run_inline(const mscclpp_dev_launch_t *launch)
     return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;
 }
 
-int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch)
+static job_t *new_job(const mscclpp_dev_launch_t *launch)
 {
-    job_t *job;
+    job_t *job = calloc(1, sizeof(*job));
+
+    if (job == NULL) {
+        return NULL;
+    }
+    job->launch = *launch;
+    if (launch->args == NULL) {
+        return job;
+    }
+    job->blocks = calloc(launch->nblocks, sizeof(*job->blocks));
+    if (job->blocks == NULL) {
+        free(job);
+        return NULL;
+    }
+    memcpy(&job->args, launch->args, mscclpp_dev_args_size(launch->kernel));
+    job->launch.args = &job->args;
+    return job;
+}
+
+/* Takes over the job, which may be NULL: there was no memory for it. */
+static int put(mscclpp_dev_twin_queue_t *queue, job_t *job)
+{
     int error;
 
+    if (job == NULL) {
+        return ENOMEM;
+    }
     pthread_mutex_lock(&queue->lock);
-    if (may_run_inline(launch) && queue->first == NULL && !queue->busy) {
+    error = append(queue, job);
+    pthread_mutex_unlock(&queue->lock);
+    if (error != 0) {
+        free_job(job);
+    }
+    return error;
+}
+
+int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch)
+{
+    pthread_mutex_lock(&queue->lock);
+    if (may_run_inline(launch) && queue->first == NULL && !queue->busy && !queue->apart && queue->graph == NULL) {
         block_t block;
 
         memset(&block.meeting, 0, sizeof(block.meeting));
@@ -381,54 +440,107 @@ int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_l
         pthread_mutex_unlock(&queue->lock);
         return 0;
     }
-    error = ENOMEM;
-    job = calloc(1, sizeof(*job));
-    if (job == NULL) {
-        goto err_unlock;
-    }
-    job->blocks = calloc(launch->nblocks, sizeof(*job->blocks));
-    if (job->blocks == NULL) {
-        goto err_free_job;
-    }
-    memcpy(&job->args, launch->args, mscclpp_dev_args_size(launch->kernel));
-    job->launch = *launch;
-    job->launch.args = &job->args;
-    error = append(queue, job, launch->nblocks * launch->nthreads);
-    if (error != 0) {
-        goto err_free_blocks;
-    }
     pthread_mutex_unlock(&queue->lock);
-    return 0;
-
-err_free_blocks:
-    free(job->blocks);
-
-err_free_job:
-    free(job);
-
-err_unlock:
-    pthread_mutex_unlock(&queue->lock);
-    return error;
+    return put(queue, new_job(launch));
 }
+
+/* A job of one thread, without a kernel. */
+static const mscclpp_dev_launch_t single = {.kernel = MSCCLPP_KERNEL_LAST, .nblocks = 1, .nthreads = 1};
 
 int mscclpp_dev_twin_copy(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_copy_t *copy)
 {
-    job_t *job = calloc(1, sizeof(*job));
-    int error;
+    job_t *job = new_job(&single);
 
-    if (job == NULL) {
+    if (job != NULL) {
+        job->copy = *copy;
+    }
+    return put(queue, job);
+}
+
+int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void *argument), void *argument)
+{
+    job_t *job = new_job(&single);
+
+    if (job != NULL) {
+        job->function = function;
+        job->argument = argument;
+    }
+    return put(queue, job);
+}
+
+void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue)
+{
+    queue->apart = true;
+}
+
+int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
+{
+    mscclpp_dev_twin_graph_t *graph = calloc(1, sizeof(*graph));
+    int error = 0;
+
+    if (graph == NULL) {
         return ENOMEM;
     }
-    job->copy = *copy;
-    job->launch.nblocks = 1;
-    job->launch.nthreads = 1;
+    graph->end = &graph->first;
     pthread_mutex_lock(&queue->lock);
-    error = append(queue, job, 1);
+    if (queue->graph != NULL) {
+        error = EBUSY;
+    } else {
+        queue->graph = graph;
+    }
     pthread_mutex_unlock(&queue->lock);
     if (error != 0) {
-        free(job);
+        free(graph);
     }
     return error;
+}
+
+int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p)
+{
+    pthread_mutex_lock(&queue->lock);
+    *graph_p = queue->graph;
+    queue->graph = NULL;
+    pthread_mutex_unlock(&queue->lock);
+    return *graph_p != NULL ? 0 : EINVAL;
+}
+
+int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue)
+{
+    const job_t *recorded;
+    int error = 0;
+
+    for (recorded = graph->first; recorded != NULL && error == 0; recorded = recorded->next) {
+        job_t *job = new_job(&recorded->launch);
+
+        if (job != NULL) {
+            job->copy = recorded->copy;
+            job->function = recorded->function;
+            job->argument = recorded->argument;
+        }
+        error = put(queue, job);
+    }
+    return error;
+}
+
+void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph)
+{
+    job_t *job;
+
+    while (graph != NULL && (job = graph->first) != NULL) {
+        graph->first = job->next;
+        free_job(job);
+    }
+    free(graph);
+}
+
+bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue)
+{
+    bool recorded;
+
+    pthread_mutex_lock(&queue->lock);
+    recorded = queue->graph != NULL;
+    pthread_mutex_unlock(&queue->lock);
+    return recorded;
 }
 
 bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue)

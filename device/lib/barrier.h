@@ -60,11 +60,91 @@ MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclp
     ctx->failed = ctx->failed || (!ctx->lingers && mscclpp_dev_ld_relaxed_sys_u64(&args->state->failed) != 0);
 }
 
-/* The flag of the last packets. */
+/*
+ * All blocks of a queued operation meet. After it, each sees what any of them wrote before. If a thread gives up, all
+ * threads of its block count as failed.
+ */
+MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    mscclpp_dev_state_t *state = args->state;
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    mscclpp_dev_block_sync(ctx);
+    if (ctx->tid == 0 && !ctx->failed) {
+        const uint64_t turns = mscclpp_dev_ld_acquire_gpu_u64(&state->gate_turns);
+
+        if (mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->gate_count, 1) == ctx->nblocks - 1) {
+            (void)mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->gate_count, 0 - ctx->nblocks);
+            mscclpp_dev_st_release_sys_u64(&state->gate_turns, turns + 1);
+        } else {
+            while (mscclpp_dev_ld_acquire_gpu_u64(&state->gate_turns) == turns) {
+                if (!mscclpp_dev_wait_turn(ctx, args, &wait, args->rank)) {
+                    break;
+                }
+            }
+        }
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+/*
+ * Renews the packet flags: clears this rank's packets, which then begin again at 0. All ranks do so in the same queued
+ * operation, before its first packet.
+ *
+ * After the first barrier no peer sends packets of earlier operations any more, since those have ended there. After the
+ * gate all packets are cleared here, and after the second barrier on all ranks. So no packet of this operation is
+ * cleared.
+ */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    const uint64_t words = 3 * args->packet_half / sizeof(uint64_t); /* LL128 included */
+    const uint64_t before = args->state->barrier[ctx->block];
+    uint64_t *word = (uint64_t *)(void *)(args->scratch[args->rank] + MSCCLPP_DEV_PACKET_OFFSET);
+    uint64_t i;
+
+    mscclpp_dev_barrier(ctx, args, before + 1);
+    for (i = ctx->block * ctx->nthreads + ctx->tid; i < words && !ctx->failed; i += ctx->nblocks * ctx->nthreads) {
+        mscclpp_dev_st_relaxed_sys_u64(&word[i], 0);
+    }
+    mscclpp_dev_gate(ctx, args);
+    mscclpp_dev_barrier(ctx, args, before + 2);
+    if (ctx->tid == 0) {
+        args->state->barrier[ctx->block] = before + 2;
+    }
+}
+
+/* The flag of the last packets. A queued operation renews the flags if it has too few. All threads must call it. */
 MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
+    uint32_t epoch;
+
     mscclpp_dev_recall_failure(ctx, args);
-    return ctx->lingers ? args->epoch : args->state->progress[ctx->block].epoch;
+    if (ctx->lingers) {
+        return args->epoch;
+    }
+    epoch = args->state->progress[ctx->block].epoch;
+    if (args->epoch_limit != 0 && epoch + args->epochs > args->epoch_limit) {
+        mscclpp_dev_renew(ctx, args);
+        epoch = 0;
+    }
+    return epoch;
+}
+
+/*
+ * The beginning of an operation that may be queued. Two queued operations of one team must not run at the same time, as
+ * they would use the same flags and the same memory. mscclpp_dev_finish finds out whether they did.
+ */
+MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    if (args->epoch_limit != 0 && ctx->tid == 0) {
+        (void)mscclpp_dev_atom_relaxed_gpu_add_u64(&args->state->running[ctx->block], 1);
+    }
+}
+
+/* True if no other operation has run in this block since the last call of mscclpp_dev_enter. */
+MSCCLPP_DEV bool mscclpp_dev_was_alone(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    return mscclpp_dev_atom_relaxed_gpu_add_u64(&args->state->running[ctx->block], ~(uint64_t)0) == 1;
 }
 
 /* Number of barriers that the block has passed. */
@@ -121,6 +201,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     mscclpp_dev_state_t *state = args->state;
     mscclpp_dev_progress_t after;
     mscclpp_dev_ctx_t self = *ctx;
+    bool alone = true;
 
     after.launches = launches + 1;
     after.epoch = epoch;
@@ -129,10 +210,17 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
         mscclpp_dev_ctx_renew(&self); /* the caller need not keep the block's number in a register for this */
         self.nblocks = ctx->nblocks;
     }
+    if (args->epoch_limit != 0 && self.tid == 0) {
+        alone = mscclpp_dev_was_alone(&self, args);
+    }
     mscclpp_dev_advance_others(&self, state, rung, after);
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     if (self.tid != 0) {
         return;
+    }
+    if (!alone) {
+        mscclpp_dev_st_release_sys_u64(&args->mailbox->overlapped, 1);
+        mscclpp_dev_st_relaxed_sys_u64(&state->failed, 1);
     }
     if (before != barriers) {
         state->barrier[self.block] = barriers;

@@ -32,8 +32,8 @@ typedef struct {
 
 /*
  * A rank's own counters, in its device memory. Kernels advance the counters; the host writes them only when it clears
- * the packet area. Kernels of one team run one after another. Between two kernels, all fields except `failed`,
- * `expected` and `relay` are equal on all ranks.
+ * the packet area. Queued operations clear it themselves. Kernels of one team run one after another. Between two
+ * kernels, all fields except `failed`, `expected` and `relay` are equal on all ranks.
  *
  * Each block has its own copy of `progress`. A block that takes part in an operation reads and writes only its own
  * copy, and also writes the copies of blocks that take no part. Those blocks read nothing, so no block has to wait
@@ -47,6 +47,10 @@ typedef struct {
     uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS][MSCCLPP_DEV_MAX_RANKS]; /* by memory channels' semaphores */
     uint64_t relay[8]; /* between blocks, 0 without a lingering kernel: types/linger.h */
     uint32_t leavers;  /* blocks of a lingering kernel that have left */
+    /* Used by queued operations only, and 0 between two of them, except for `gate_turns`. */
+    uint32_t gate_count;                      /* blocks that have come to the gate in this turn */
+    uint64_t gate_turns;                      /* how often all blocks have met at the gate */
+    uint64_t running[MSCCLPP_DEV_MAX_BLOCKS]; /* operations that run in each block: more than one is a fault */
 } mscclpp_dev_state_t;
 
 /* Mapped host memory through which a team's kernels and its host communicate. Each use has its own cache lines. */
@@ -61,9 +65,10 @@ typedef struct {
     uint64_t ended[MSCCLPP_DEV_MAX_BLOCKS];
     uint64_t left; /* written by a lingering kernel when it leaves: its number */
     uint64_t pad1[7];
-    uint64_t failed; /* written by a kernel whose wait ended early: 1 + the rank that it waited for */
-    uint64_t torn;   /* written by the LL128 probe: 1 if a line had its flag but was not whole */
-    uint64_t pad2[6];
+    uint64_t failed;     /* written by a kernel whose wait ended early: 1 + the rank that it waited for */
+    uint64_t torn;       /* written by the LL128 probe: 1 if a line had its flag but was not whole */
+    uint64_t overlapped; /* written by a queued operation: 1 if another one ran at the same time */
+    uint64_t pad2[5];
     uint64_t bell[8]; /* written by the host: types/linger.h */
 } mscclpp_dev_mailbox_t;
 
@@ -158,6 +163,13 @@ typedef struct {
     uint64_t launches; /* lingering kernels only, like the next two: operations that have ended */
     uint32_t epoch;    /* lingering kernels only: the flag of the last packets before the operation */
     uint32_t rung;     /* not 0: the operation came by the bell */
+    /*
+     * Queued operations only. Nothing in their arguments depends on how many came before, so that a graph may repeat
+     * them. `epochs` is the number of packet flags that the operation uses. The operation that would pass `epoch_limit`
+     * renews the flags on the device. epoch_limit 0: the host counts flags and operations.
+     */
+    uint32_t epochs;
+    uint32_t epoch_limit;
     char *scratch[MSCCLPP_DEV_MAX_RANKS]; /* of every rank, including this one */
 } mscclpp_dev_args_t;
 

@@ -280,6 +280,11 @@ static void faulty_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
     mscclpp_gpu_twin_ops.prepared_destroy(prepared);
 }
 
+static bool faulty_is_capturing(mscclpp_gpu_stream_t *stream)
+{
+    return mscclpp_gpu_twin_ops.is_capturing(stream);
+}
+
 const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .name = "host",
     .twin = true,
@@ -305,6 +310,7 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .stream_create = faulty_stream_create,
     .stream_destroy = faulty_stream_destroy,
     .stream_wrap = faulty_stream_wrap,
+    .is_capturing = faulty_is_capturing,
     .stream_query = faulty_stream_query,
     .stream_sync = faulty_stream_sync,
     .copy = faulty_copy,

@@ -1,8 +1,10 @@
 /* Schedules that are right, and the same with a fault planted: the replay has to name each. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/synth/lib/direct.h"
+#include "tools/synth/lib/lower.h"
 
 static int passed, failed;
 
@@ -74,6 +76,36 @@ static void plant(const synth_topology_t *topology, const synth_schedule_t *righ
     }
 }
 
+/* A plan is proven, and is not once one of its operations is another. */
+static void plant_in_plan(const synth_topology_t *topology, const synth_schedule_t *right)
+{
+    static const char *const changes[][2] = {{"\"name\": \"wait\"", "\"name\": \"rlxwai\""},
+                                             {"\"name\": \"put\"", "\"name\": \"get\""},
+                                             {"\"name\": \"rlxsignal\"", "\"name\": \"nop\"      "},
+                                             {"\"name\": \"wait\"", "\"name\": \"nop\" "}};
+    char why[512] = "";
+    bool checked;
+    size_t size;
+    char *text = synth_lower(right, "right", 2, &size);
+    synth_fault_t fault = {NULL, ""};
+
+    check(text != NULL && synth_prove(text, size, &checked, why, sizeof(why)), "a right plan", topology->name,
+          synth_collective_names[right->collective], &fault);
+    free(text);
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); ++i) {
+        char *at;
+
+        text = synth_lower(right, "wrong", 1, &size);
+        at = text != NULL ? strstr(text, changes[i][0]) : NULL;
+        if (at != NULL) {
+            memcpy(at, changes[i][1], strlen(changes[i][1]));
+        }
+        check(at != NULL && !synth_prove(text, size, &checked, why, sizeof(why)), changes[i][1], topology->name,
+              synth_collective_names[right->collective], &fault);
+        free(text);
+    }
+}
+
 static void plant_all(const char *name)
 {
     static const synth_collective_t collectives[] = {SYNTH_ALLGATHER, SYNTH_BROADCAST, SYNTH_GATHER, SYNTH_SCATTER,
@@ -92,6 +124,7 @@ static void plant_all(const char *name)
         synth_schedule_t *schedule = synth_shortest(topology, collectives[i], 1, chunks);
 
         plant(topology, schedule);
+        plant_in_plan(topology, schedule);
         synth_schedule_free(schedule);
     }
     gather = synth_shortest(topology, SYNTH_ALLGATHER, 0, 2); /* the topologies are the same both ways */
@@ -99,6 +132,8 @@ static void plant_all(const char *name)
     plant(topology, scatter);
     joined = synth_schedule_join(scatter, gather);
     plant(topology, joined);
+    plant_in_plan(topology, scatter);
+    plant_in_plan(topology, joined);
     synth_schedule_free(joined);
     synth_schedule_free(scatter);
     synth_schedule_free(gather);

@@ -9,6 +9,7 @@
 
 #include "mca/common/base/clock.h"
 #include "tools/synth/lib/allreduce.h"
+#include "tools/synth/lib/lower.h"
 #include "tools/synth/synth_tool.h"
 
 static const char help[] =
@@ -29,6 +30,9 @@ static const char help[] =
     "      --no-search           polynomial methods only\n"
     "      --bounds              what no algorithm can do better, for every collective, and nothing else\n"
     "      --json                as JSON, with the schedules\n"
+    "  -o, --output DIR          write the front and an execution plan of each algorithm, proven before, to this "
+    "folder\n"
+    "      --instances N         blocks of each rank that share the work of a plan (default 4)\n"
     "  -v, --verbose             say what is tried\n"
     "  -h, --help                this text\n"
     "      --version\n"
@@ -36,7 +40,7 @@ static const char help[] =
     "Interrupted, it prints what it has. Exit status: 0, 1 if nothing was found or a file cannot be read, 2 for wrong\n"
     "usage.\n";
 
-enum { ROOT = 256, STEPS, CHUNKS, MOST_CHUNKS, TIME_LIMIT, NO_SEARCH, BOUNDS, JSON, VERSION };
+enum { ROOT = 256, STEPS, CHUNKS, MOST_CHUNKS, TIME_LIMIT, NO_SEARCH, BOUNDS, JSON, INSTANCES, VERSION };
 
 static const struct option table[] = {{"topology", required_argument, NULL, 't'},
                                       {"collective", required_argument, NULL, 'c'},
@@ -48,6 +52,8 @@ static const struct option table[] = {{"topology", required_argument, NULL, 't'}
                                       {"no-search", no_argument, NULL, NO_SEARCH},
                                       {"bounds", no_argument, NULL, BOUNDS},
                                       {"json", no_argument, NULL, JSON},
+                                      {"output", required_argument, NULL, 'o'},
+                                      {"instances", required_argument, NULL, INSTANCES},
                                       {"verbose", no_argument, NULL, 'v'},
                                       {"help", no_argument, NULL, 'h'},
                                       {"version", no_argument, NULL, VERSION},
@@ -58,6 +64,8 @@ typedef struct {
     synth_collective_t collective;
     synth_options_t options;
     bool bounds, json, verbose;
+    const char *folder;
+    int instances;
 } arguments_t;
 
 static volatile int interrupted;
@@ -118,7 +126,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
     int option;
 
     *status = SYNTH_TOOL_USAGE;
-    while (fine && (option = getopt_long(argc, argv, "t:c:vh", table, NULL)) != -1) {
+    while (fine && (option = getopt_long(argc, argv, "t:c:o:vh", table, NULL)) != -1) {
         switch (option) {
         case 't':
             arguments->topology = optarg;
@@ -149,6 +157,12 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
             break;
         case JSON:
             arguments->json = true;
+            break;
+        case 'o':
+            arguments->folder = optarg;
+            break;
+        case INSTANCES:
+            fine = number_of("--instances", optarg, 1, SYNTH_MAX_INSTANCES, &arguments->instances);
             break;
         case 'v':
             arguments->verbose = true;
@@ -212,6 +226,7 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
     synth_front_t front;
     mscclpp_status_t status;
     int found;
+    bool saved;
 
     if (arguments->collective == SYNTH_ALLREDUCE) {
         status = synth_allreduce_find(topology, &arguments->options, &front, why, sizeof(why));
@@ -225,13 +240,16 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
     synth_tool_front(stdout, topology, arguments->collective, &arguments->options, &front, mscclpp_now() - start,
                      arguments->json);
     found = front.count;
+    saved = arguments->folder == NULL ||
+            synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
+                            mscclpp_now() - start, arguments->instances, arguments->json ? stderr : stdout);
     synth_front_free(&front);
-    return found > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
+    return saved && found > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
 }
 
 int main(int argc, char **argv)
 {
-    arguments_t arguments = {.collective = SYNTH_ALLGATHER, .options = {.seconds = 60, .search = true}};
+    arguments_t arguments = {.collective = SYNTH_ALLGATHER, .instances = 4, .options = {.seconds = 60, .search = true}};
     synth_topology_t *topology;
     int status;
 

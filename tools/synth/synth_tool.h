@@ -18,4 +18,12 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
 void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
                       const synth_options_t *options, const synth_front_t *front, double seconds, bool json);
 
+/*
+ * Writes the front as JSON and the plan of each point to a folder, which is made if it is not there, and says so. A
+ * plan that is not proven is not written. False if anything failed, after a message.
+ */
+bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
+                     const synth_options_t *options, const synth_front_t *front, double seconds, int instances,
+                     FILE *say);
+
 #endif

@@ -301,6 +301,8 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     uint64_t count = before, first = (uint64_t)ctx->block * piece;
     bool more = first < mscclpp_dev_units(args->bytes), behind = false;
 
+    mscclpp_dev_enter(ctx, args);
+
     /* There is one turn more than there are pieces. In the last turn nothing is left to send. */
     while (more || behind) {
         if (more) {

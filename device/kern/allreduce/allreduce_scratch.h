@@ -140,6 +140,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
     uint64_t base;
     uint32_t s;
 
+    mscclpp_dev_enter(ctx, args);
     for (base = ctx->block * tile; base < shard; base += ctx->nblocks * tile) {
         const uint64_t size = shard - base < tile ? shard - base : tile;
         const uint64_t own = args->rank * shard + base;

@@ -211,6 +211,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_twophase_t epoch;
     uint64_t chunk;
 
+    mscclpp_dev_enter(ctx, args);
     epoch.args = args;
     epoch.shard = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
     epoch.capacity = args->twophase_capacity;

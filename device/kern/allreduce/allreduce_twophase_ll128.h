@@ -356,6 +356,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     mscclpp_dev_twophase_t epoch;
     uint64_t bundles, chunk, base;
 
+    mscclpp_dev_enter(ctx, args);
     epoch.args = args;
     epoch.shard = mscclpp_dev_share(mscclpp_dev_units(args->bytes), args->nranks);
     epoch.capacity = args->ll128_capacity;

@@ -103,6 +103,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
     mscclpp_dev_vec_t v;
     uint32_t i, u;
 
+    mscclpp_dev_enter(ctx, args);
     mscclpp_dev_coll_packets_begin(ctx, &p, coll, blocks);
     mscclpp_dev_coll_packets_send(ctx, &p);
     mscclpp_dev_coll_copy_own(ctx, coll, blocks);
@@ -185,6 +186,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
     mscclpp_dev_vec_t v;
     uint32_t i, u;
 
+    mscclpp_dev_enter(ctx, args);
     mscclpp_dev_coll_packets_begin(ctx, &p, coll, blocks);
     mscclpp_dev_coll_packets_send(ctx, &p);
     for (u = thread; u < units; u += threads) {

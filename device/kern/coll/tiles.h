@@ -119,6 +119,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     uint64_t barriers = before;
     mscclpp_dev_coll_turn_t turn;
 
+    mscclpp_dev_enter(ctx, common);
     turn.coll = coll;
     turn.blocks = blocks;
     turn.tile = MSCCLPP_DEV_COLL_TILE(common->bulk_size, ctx->nblocks, common->nranks);

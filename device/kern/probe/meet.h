@@ -10,6 +10,7 @@ MSCCLPP_DEV void mscclpp_dev_barrier_only(mscclpp_dev_ctx_t *ctx, const mscclpp_
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
 
+    mscclpp_dev_enter(ctx, args);
     mscclpp_dev_barrier(ctx, args, barriers);
     mscclpp_dev_finish(ctx, args, launches, epoch, barriers - 1, barriers);
 }

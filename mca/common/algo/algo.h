@@ -117,6 +117,7 @@ typedef struct {
      * the proxy. On one node it works without exchanges unless somebody asks for them.
      */
     bool early;
+    bool replayed; /* a graph may repeat the operation: nothing is exchanged between the hosts */
     uint32_t
         block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;

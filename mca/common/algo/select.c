@@ -88,6 +88,9 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     }
     if (protocol->algorithm >= 0 && !mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];
+        while (input->replayed && algo->maps_buffers) {
+            algo = algo->instead;
+        }
         /* Engines cannot serve some calls, and users cannot name those in advance. */
         if (algo->engines && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
             algo = algo->instead;

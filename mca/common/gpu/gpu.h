@@ -175,6 +175,9 @@ typedef struct {
     /* Wraps a stream that the application owns (a cudaStream_t); destroy frees only the wrapper. */
     mscclpp_status_t (*stream_wrap)(int device, void *native, mscclpp_gpu_stream_t **stream_p);
 
+    /* True if what is put into the stream is recorded in a graph and not carried out. */
+    bool (*is_capturing)(mscclpp_gpu_stream_t *stream);
+
     /* MSCCLPP_OK if all work is done, MSCCLPP_IN_PROGRESS, or the error of the failed work. */
     mscclpp_status_t (*stream_query)(mscclpp_gpu_stream_t *stream);
 

@@ -79,7 +79,7 @@ bool mscclpp_admission_enter(mscclpp_admission_t *room, uint32_t blocks, uint32_
     bool entered;
 
     pthread_mutex_lock(&room->lock);
-    entered = room->early == 0 || room->early + blocks <= limit;
+    entered = room->early == 0 || room->early + room->reserved + blocks <= limit;
     room->early += entered ? blocks : 0;
     pthread_mutex_unlock(&room->lock);
     return entered;
@@ -89,6 +89,24 @@ void mscclpp_admission_exit(mscclpp_admission_t *room, uint32_t blocks)
 {
     pthread_mutex_lock(&room->lock);
     room->early -= blocks;
+    pthread_mutex_unlock(&room->lock);
+}
+
+bool mscclpp_admission_reserve(mscclpp_admission_t *room, uint32_t blocks, uint32_t limit)
+{
+    bool reserved;
+
+    pthread_mutex_lock(&room->lock);
+    reserved = room->reserved + blocks <= limit;
+    room->reserved += reserved ? blocks : 0;
+    pthread_mutex_unlock(&room->lock);
+    return reserved;
+}
+
+void mscclpp_admission_release(mscclpp_admission_t *room, uint32_t blocks)
+{
+    pthread_mutex_lock(&room->lock);
+    room->reserved -= blocks;
     pthread_mutex_unlock(&room->lock);
 }
 

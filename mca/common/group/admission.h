@@ -25,7 +25,8 @@ typedef struct mscclpp_admission_guest {
 typedef struct {
     pthread_mutex_t lock;
     bool taken;
-    uint32_t early; /* blocks of kernels that nobody waits for yet */
+    uint32_t early;    /* blocks of kernels that nobody waits for yet */
+    uint32_t reserved; /* blocks of queued kernels, which may start at any time */
     mscclpp_admission_guest_t *guests;
 } mscclpp_admission_t;
 
@@ -56,6 +57,13 @@ bool mscclpp_admission_take(mscclpp_admission_t *room, const mscclpp_admission_g
  */
 bool mscclpp_admission_enter(mscclpp_admission_t *room, uint32_t blocks, uint32_t limit);
 void mscclpp_admission_exit(mscclpp_admission_t *room, uint32_t blocks);
+
+/*
+ * Queued kernels start without asking, so they get their room in advance: `blocks` blocks of at most `limit` for all
+ * that reserve. False if there is no room. What is reserved counts for mscclpp_admission_enter.
+ */
+bool mscclpp_admission_reserve(mscclpp_admission_t *room, uint32_t blocks, uint32_t limit);
+void mscclpp_admission_release(mscclpp_admission_t *room, uint32_t blocks);
 
 /* Gives back the room that mscclpp_admission_take has taken. */
 void mscclpp_admission_give(mscclpp_admission_t *room);

@@ -19,6 +19,8 @@ void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t
     args->ll128_capacity = (uint32_t)MSCCLPP_DEV_LL128_CAPACITY(args->packet_half, args->nranks);
     args->put_capacity = (uint32_t)MSCCLPP_DEV_PUT_CAPACITY(runner->layout.put_size, args->nranks);
     args->release = MSCCLPP_DEV_RELEASE_SYSTEM;
+    args->epochs = 0;
+    args->epoch_limit = 0;
     args->bulk_offset = runner->layout.bulk_offset;
     args->bulk_size = runner->layout.bulk_size;
     args->put_offset = runner->layout.put_offset;

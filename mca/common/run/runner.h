@@ -24,6 +24,9 @@ struct mscclpp_runner {
     bool stuck;                   /* kernels may still run or peers still write, so what they use is never freed */
     uint32_t block_limit;         /* see mscclpp_select_input_t; equal on all ranks */
     bool crowded;                 /* processes share a GPU, at the same time or by turns; equal on all ranks */
+    bool turns;                   /* by turns: their kernels may not run at the same time; equal on all ranks */
+    bool queues;                  /* the team serves queued operations only: team/queue.h */
+    uint32_t queue_blocks;        /* the most blocks of one of them; 0: there is no limit */
     mscclpp_gpu_stream_t *stream; /* of the current task, from the pool; NULL between tasks */
     char *scratch;                /* this rank's, in device memory */
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];

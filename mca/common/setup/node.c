@@ -476,6 +476,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     team->group.id = hellos[0].team_id;
     team->runner.block_limit = find_block_limit(team, hellos, nodes == NULL);
     team->runner.crowded = shares_gpu(team, hellos);
+    team->runner.turns = takes_turns(team, hellos);
     team->group.meet_first = must_meet_first(team, hellos);
     team->one_gpu = team->runner.crowded && team->group.size > 1 &&
                     count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->group.size;

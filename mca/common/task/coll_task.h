@@ -28,7 +28,8 @@ typedef struct {
     mscclpp_dev_release_t release; /* for kernels that write only to this rank's output */
     bool in_far;                   /* kernels cannot access the user's input */
     bool out_far;                  /* kernels cannot access the user's output */
-    mscclpp_gpu_stream_t *stream;  /* the team's; NULL until it is needed */
+    mscclpp_gpu_stream_t *stream;  /* the team's, NULL until it is needed; or the application's, of a queued call */
+    bool queued;                   /* nobody waits */
     mscclpp_coll_choice_t choice;
 
     /* After an exchange: the buffers of all ranks, at their addresses on this rank. NULL: the rank shares none. */
@@ -64,6 +65,19 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
 
 /* Waits until all ranks have come to this point. */
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
+
+/*
+ * coll_buffers.c: replaces buffers that kernels cannot access by device memory. Two operations need a copy if they are
+ * in place. An all-to-all would read what peers write, so it reads from a copy. The result of a reduce-scatter would
+ * overwrite blocks that peers read, so it is written elsewhere first.
+ */
+mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task);
+
+/* Copies the result back and frees the memory. Returns `status`, or the first error. */
+mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status);
+
+/* Takes the team's stream for work other than the kernel. A queued call has a stream already. */
+mscclpp_status_t mscclpp_coll_need_stream(mscclpp_coll_task_t *task);
 
 /*
  * coll_pack.c: packs data with holes in the team's stream, or unpacks it if `unpack` is set. `far`: kernels cannot

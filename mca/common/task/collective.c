@@ -7,64 +7,11 @@
 #include "mca/common/task/by_plan.h"
 #include "mca/common/task/coll_task.h"
 #include "mca/common/team/grow.h"
+#include "mca/common/team/queue.h"
 #include "mca/common/team/plans.h"
 
 /* Calls after which a team that spans nodes reads its control messages. */
 #define NOTICE_CALLS 256u
-
-static mscclpp_status_t need_stream(mscclpp_coll_task_t *task)
-{
-    mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
-
-    task->stream = task->team->runner.stream;
-    return status;
-}
-
-static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes, void **stand_in_p)
-{
-    mscclpp_status_t status = need_stream(task);
-
-    return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
-}
-
-/* Replaces the input by a copy in device memory, packed if it has holes. */
-static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
-{
-    const uint64_t span = mscclpp_coll_span(task, true);
-    mscclpp_status_t status;
-
-    if (span == 0) {
-        return MSCCLPP_OK;
-    }
-    status = make_stand_in(task, span, &task->in_stand_in);
-    if (status == MSCCLPP_OK && task->args->in_pack_count > 0) {
-        status = mscclpp_coll_pack(task, task->args->in_packs, task->args->in_pack_count, task->in_stand_in, false,
-                                   task->in_far);
-    } else if (status == MSCCLPP_OK) {
-        status = task->team->runner.gpu->copy(task->stream, task->in_stand_in, task->in, span);
-    }
-    task->in = task->in_stand_in;
-    return status;
-}
-
-/*
- * Replaces the first `span` bytes of the output by a copy in device memory. The copy preserves padding that kernels do
- * not write, since it is copied back. Data with holes has no padding, so its old contents need no copy.
- */
-static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
-{
-    mscclpp_status_t status;
-
-    if (span == 0) {
-        return MSCCLPP_OK;
-    }
-    status = make_stand_in(task, span, &task->out_stand_in);
-    if (status == MSCCLPP_OK && task->args->out_pack_count == 0) {
-        status = task->team->runner.gpu->copy(task->stream, task->out_stand_in, task->out, span);
-    }
-    task->out = task->out_stand_in;
-    return status;
-}
 
 /*
  * Finds out how kernels reach the user's buffers. Also waits for work on them that synchronous calls of the GPU runtime
@@ -85,97 +32,6 @@ static mscclpp_status_t look_at_buffers(mscclpp_coll_task_t *task)
     task->release = out == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
     task->in_far = in == MSCCLPP_REACH_NONE || task->args->in_scattered;
     task->out_far = out == MSCCLPP_REACH_NONE || task->args->out_scattered;
-    return status;
-}
-
-/*
- * Replaces buffers that kernels cannot access by device memory. Two operations need a copy if they are in place. An
- * all-to-all would read what peers write, so it reads from a copy. The result of a reduce-scatter would overwrite
- * blocks that peers read, so it is written elsewhere first.
- */
-static mscclpp_status_t prepare_buffers(mscclpp_coll_task_t *task)
-{
-    const mscclpp_coll_args_t *args = task->args;
-    const bool shared = args->in_place && args->in == NULL; /* the input lies in the output */
-    const bool exchanges = task->pattern == MSCCLPP_DEV_ALLTOALL;
-    const bool scatters = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
-    /* Offset of this rank's own block, its input, in the output. */
-    const uint64_t own =
-        shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
-            ? (uint64_t)task->rank * task->stride
-            : 0;
-    uint64_t span = mscclpp_coll_span(task, false);
-    mscclpp_status_t status = MSCCLPP_OK;
-
-    task->out = args->out;
-    if (task->strided) {
-        task->in = args->in;
-        return MSCCLPP_OK;
-    }
-    task->in_place = args->in_place && !exchanges;
-    if (shared && !exchanges && !scatters && own + mscclpp_coll_span(task, true) > span) {
-        span = own + mscclpp_coll_span(task, true);
-    }
-    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (shared && scatters))) {
-        status = replace_output(task, span);
-    }
-    if (!shared) {
-        task->in = args->in;
-    } else {
-        task->in = exchanges || scatters ? args->out : task->out + own;
-    }
-    if (status == MSCCLPP_OK && task->in != NULL &&
-        (shared ? exchanges || (scatters && task->out_far) : task->in_far || args->in_pack_count > 0)) {
-        status = replace_input(task);
-    }
-    return status;
-}
-
-/* Copies the result back, block by block. */
-static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
-{
-    mscclpp_team_t *team = task->team;
-    char *home = task->args->out;
-    mscclpp_status_t status = MSCCLPP_OK;
-    int peer;
-
-    if (task->args->out_pack_count > 0) {
-        status = mscclpp_coll_pack(task, task->args->out_packs, task->args->out_pack_count, task->out_stand_in, true,
-                                   task->out_far);
-        return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&team->runner) : status;
-    }
-    if (MSCCLPP_DEV_COMBINES(task->pattern)) {
-        const uint64_t bytes = mscclpp_coll_result_bytes(task);
-
-        status = bytes > 0 ? team->runner.gpu->copy(task->stream, home, task->out_stand_in, bytes) : MSCCLPP_OK;
-    }
-    for (peer = 0; peer < task->ranks && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
-        const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
-
-        if (block.bytes > 0 && !(peer == task->rank && task->in_place)) {
-            status = team->runner.gpu->copy(task->stream, home + block.offset,
-                                            (char *)task->out_stand_in + block.offset, block.bytes);
-        }
-    }
-    return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&team->runner) : status;
-}
-
-static mscclpp_status_t restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status)
-{
-    mscclpp_team_t *team = task->team;
-
-    if (team->runner.stuck) {
-        return status; /* the kernel may still use the stand-ins */
-    }
-    if (task->out_stand_in != NULL) {
-        if (status == MSCCLPP_OK) {
-            status = copy_home(task);
-        }
-        team->runner.gpu->temp_free(task->stream, task->out_stand_in);
-    }
-    if (task->in_stand_in != NULL) {
-        team->runner.gpu->temp_free(task->stream, task->in_stand_in);
-    }
     return status;
 }
 
@@ -205,8 +61,8 @@ static void describe(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_
 
 static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
 {
-    return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied, mapped && !is_early(task),
-                               &task->choice);
+    return mscclpp_coll_select(input, task->args->coll, task->most, task->args->varied,
+                               mapped && !is_early(task) && !task->queued, &task->choice);
 }
 
 static bool needs_mapping(const mscclpp_coll_task_t *task)
@@ -229,6 +85,11 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     blocks->coll.stride = task->stride;
     if (task->choice.algo == MSCCLPP_COLL_BY_PACKETS) {
         common->release = (uint32_t)task->release;
+    }
+    if (task->queued) {
+        common->release = MSCCLPP_DEV_RELEASE_DEVICE;
+        common->epochs = (uint32_t)task->choice.epochs;
+        common->epoch_limit = (uint32_t)task->team->protocol.epoch_limit;
     }
     blocks->coll.pattern = (uint32_t)task->pattern;
     blocks->coll.root = (uint32_t)task->root;
@@ -304,7 +165,8 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
     launch.args = &args;
-    return mscclpp_runner_launch(&task->team->runner, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
+    return mscclpp_runner_launch(&task->team->runner, task->queued ? task->stream : NULL, &launch,
+                                 mscclpp_coll_algo_name(task->choice.algo));
 }
 
 static mscclpp_status_t launch_early(mscclpp_coll_task_t *task)
@@ -362,7 +224,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     }
     if (status == MSCCLPP_OK && !mapped && task->strided) {
         task->strided = false;
-        status = prepare_buffers(task);
+        status = mscclpp_coll_prepare_buffers(task);
     }
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
     mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->group.oob.label, team->group.collective,
@@ -395,7 +257,7 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     if (args->in == NULL || args->out == NULL || bytes == 0) {
         return MSCCLPP_OK;
     }
-    status = need_stream(task);
+    status = mscclpp_coll_need_stream(task);
     if (status == MSCCLPP_OK) {
         status = task->team->runner.gpu->copy(task->stream, (char *)args->out + (combines ? 0 : to.offset),
                                               (const char *)args->in + from.offset, bytes);
@@ -474,12 +336,12 @@ static mscclpp_status_t perform(mscclpp_coll_task_t *task)
     } else if (status == MSCCLPP_OK) {
         status = settle(task, &input);
         if (status == MSCCLPP_OK) {
-            status = prepare_buffers(task);
+            status = mscclpp_coll_prepare_buffers(task);
         }
         if (status == MSCCLPP_OK && task->most > 0) {
             status = carry_out(task, &input);
         }
-        status = restore_buffers(task, status);
+        status = mscclpp_coll_restore_buffers(task, status);
     }
     mscclpp_runner_release_mappings(&team->runner, false);
     mscclpp_runner_give_stream(&team->runner);
@@ -544,14 +406,70 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     }
     mscclpp_linger_note_call(&team->runner);
     /* An enqueued call may have failed, and nobody has waited for it. */
-    status = mscclpp_runner_check_mailbox(&team->runner, team->last_algorithm);
+    status = mscclpp_team_check_kernels(team);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
     if (task.most == 0 && (args->known || !args->varied)) {
+        team->last_algorithm = "none";
         return MSCCLPP_OK;
     }
     return perform(&task);
+}
+
+/* True if the call needs memory of its own; see prepare_buffers. */
+static bool needs_stand_in(const mscclpp_coll_task_t *task)
+{
+    return task->args->in_place && task->args->in == NULL &&
+           (task->pattern == MSCCLPP_DEV_ALLTOALL || task->pattern == MSCCLPP_DEV_REDUCE_SCATTER);
+}
+
+mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
+                                            mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_coll_task_t task;
+    mscclpp_select_input_t input;
+    mscclpp_status_t status;
+
+    begin(&task, team, args);
+    task.queued = true;
+    task.stream = stream;
+    if (team->group.broken) {
+        mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
+                      team->group.collective, (unsigned long long)args->call);
+        return MSCCLPP_ERR_PEER;
+    }
+    if ((args->varied && !args->known) || args->in_pack_count + args->out_pack_count > 0 || args->in_scattered ||
+        args->out_scattered || (needs_stand_in(&task) && team->runner.gpu->is_capturing(stream)) ||
+        (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin))) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = mscclpp_team_check_kernels(team);
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status);
+    }
+    describe(team, args->dtype, &input);
+    input.early = true;
+    input.engines = false;
+    input.block_limit = team->runner.queue_blocks;
+    status = choose(&task, &input, false);
+    if (status != MSCCLPP_OK || task.most == 0) {
+        return status;
+    }
+    team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);
+    mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
+    team->last_algorithm = mscclpp_coll_algo_name(task.choice.algo);
+    mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes, queued", team->group.oob.label,
+                  team->group.collective, (unsigned long long)team->group.call, team->last_algorithm,
+                  (unsigned long long)task.most);
+    status = mscclpp_coll_prepare_buffers(&task);
+    if (status == MSCCLPP_OK) {
+        status = launch(&task);
+    }
+    status = mscclpp_coll_restore_buffers(&task, status);
+    return status == MSCCLPP_OK
+               ? status
+               : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
 bool mscclpp_collective_serves(const mscclpp_team_t *team, mscclpp_coll_t coll)

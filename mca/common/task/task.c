@@ -8,6 +8,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/task/by_plan.h"
 #include "mca/common/team/grow.h"
+#include "mca/common/team/queue.h"
 #include "mca/common/team/parts.h"
 #include "mca/common/team/plans.h"
 
@@ -163,8 +164,11 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
                      (!task->args->early || team->protocol.algorithm >= 0);
     input->ll128 = team->ll128;
     input->queued = task->app_stream != NULL;
-    input->early = task->args->early;
-    input->block_limit = task->args->early ? mscclpp_runner_early_blocks(&team->runner) : team->runner.block_limit;
+    input->early = task->args->early || team->runner.queues;
+    input->replayed = team->runner.queues;
+    input->block_limit = team->runner.queues ? team->runner.queue_blocks
+                         : task->args->early ? mscclpp_runner_early_blocks(&team->runner)
+                                             : team->runner.block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->runner.layout;
     return mscclpp_select_allreduce(input, &task->choice);
@@ -232,6 +236,10 @@ static mscclpp_status_t launch(task_t *task)
     args->bytes = task->bytes;
     args->dtype = (uint32_t)task->args->dtype;
     args->op = (uint32_t)task->args->op;
+    if (task->team->runner.queues) {
+        args->epochs = (uint32_t)task->choice.epochs;
+        args->epoch_limit = (uint32_t)task->team->protocol.epoch_limit;
+    }
     launch.kernel = task->choice.kernel;
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
@@ -360,7 +368,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
     }
     team->last_algorithm = task->choice.algo->name;
     report_choice(task, task->choice.algo->name);
-    if (status == MSCCLPP_OK && task->choice.epochs != 0) {
+    if (status == MSCCLPP_OK && task->choice.epochs != 0 && !team->runner.queues) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK && wait) {
@@ -394,12 +402,13 @@ static mscclpp_status_t run(task_t *task)
         mscclpp_linger_note_call(&team->runner);
     }
     /* An enqueued call may have failed, and nobody has waited for it. */
-    status = mscclpp_runner_check_mailbox(&team->runner, team->last_algorithm);
+    status = mscclpp_team_check_kernels(team);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
     task->bytes = span(task->args);
     if (task->bytes == 0) {
+        team->last_algorithm = "none";
         return MSCCLPP_OK;
     }
     status = choose(task, &input);
@@ -409,7 +418,8 @@ static mscclpp_status_t run(task_t *task)
         }
         return status;
     }
-    status = look_at_buffers(task);
+    /* A queued operation comes after the work in its stream, and waits for no other. */
+    status = team->runner.queues ? MSCCLPP_OK : look_at_buffers(task);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
@@ -466,7 +476,9 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
     /* If kernels of several streams share a GPU, there is room for only one kernel of each stream at a time. */
-    task.release =
-        team->group.meet_first || team->runner.crowded ? MSCCLPP_DEV_RELEASE_DEVICE : MSCCLPP_DEV_RELEASE_STREAM;
+    /* In a graph, kernels follow one another by edges of the ordinary kind. */
+    task.release = team->group.meet_first || team->runner.crowded || team->runner.gpu->is_capturing(stream)
+                       ? MSCCLPP_DEV_RELEASE_DEVICE
+                       : MSCCLPP_DEV_RELEASE_STREAM;
     return run(&task);
 }

@@ -54,6 +54,9 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
  * created with `concurrent` set. A stream under capture is not allowed. If a kernel gives up, the team's next call
  * reports it.
  *
+ * A team that serves queued operations only (mca/common/team/queue.h) has none of these limits: the host never waits,
+ * several teams need no `concurrent`, and the stream may be under capture.
+ *
  * Between nodes, the first such call starts a thread for the proxy, whatever `proxy` says. The thread carries out the
  * kernels' requests and sleeps when no call is in flight. On the twin, a grid of one thread runs in the calling thread,
  * which then waits for the peers.

@@ -9,6 +9,7 @@
 #include "mca/common/run/runner.h"
 #include "mca/common/team/team.h"
 
+typedef struct mscclpp_team_stream mscclpp_team_stream_t; /* private to queue.c */
 typedef struct mscclpp_team_plan mscclpp_team_plan_t;
 
 struct mscclpp_team {
@@ -27,6 +28,7 @@ struct mscclpp_team {
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 
     const char *last_algorithm;
+    mscclpp_team_stream_t *streams; /* of a team for queued operations: those that it has seen */
 
     bool engines;               /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine;   /* NULL before the first call that copy engines serve */

@@ -10,6 +10,7 @@
 #include "mca/common/gpu/streams.h"
 #include "mca/common/team/park.h"
 #include "mca/common/team/parts.h"
+#include "mca/common/team/queue.h"
 #include "mca/common/team/plans.h"
 
 /*
@@ -128,6 +129,7 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     if (team == NULL) {
         return;
     }
+    mscclpp_team_close_queue(team);
     if (mscclpp_park_put(team, &evicted)) {
         team = evicted;
     }

@@ -14,6 +14,7 @@
 
 #include "mca/coll/mscclpp/check/check.h"
 #include "mca/coll/mscclpp/native/lane.h"
+#include "mca/coll/mscclpp/native/queued.h"
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/coll/mscclpp/oob/message.h"
 #include "mca/coll/mscclpp/oob/oob.h"
@@ -38,6 +39,7 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
     }
     mscclpp_team_destroy(team);
     mca_coll_mscclpp_lane_end_all(module);
+    mca_coll_mscclpp_queued_end(module);
     mca_coll_mscclpp_check_forget(module);
     mca_coll_mscclpp_oob_destroy(module); /* after the team, which holds its table */
 }

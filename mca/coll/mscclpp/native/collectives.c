@@ -5,6 +5,7 @@
  */
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/coll/mscclpp/native/native.h"
+#include "mca/coll/mscclpp/native/queued.h"
 #include "mca/coll/mscclpp/stage/stage.h"
 
 typedef mca_coll_mscclpp_native_t call_t;
@@ -50,6 +51,18 @@ typedef struct ompi_datatype_t type_t;
         return rc;                                                                                                     \
     }                                                                                                                  \
     const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_ = call_##name_;                                 \
+                                                                                                                       \
+    static bool describe_##name_(call_t *call, mca_coll_mscclpp_module_t *module,                                      \
+                                 const mca_coll_mscclpp_passed_t *passed)                                              \
+    {                                                                                                                  \
+        const struct {                                                                                                 \
+            mca_coll_mscclpp_passed_t passed;                                                                          \
+        } *kept = (const void *)passed;                                                                                \
+                                                                                                                       \
+        (void)mca_coll_mscclpp_native_begin(call, module, MSCCLPP_COLL_##id_);                                         \
+        return fill_##name_(call, ompi_comm_rank(module->comm), MCA_COLL_MSCCLPP_KEPT(kept, args_));                   \
+    }                                                                                                                  \
+    const mca_coll_mscclpp_describe_fn_t mca_coll_mscclpp_native_describe_##name_ = describe_##name_;                  \
                                                                                                                        \
     static int other_i##name_(LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request_p,              \
                               mca_coll_mscclpp_module_t *module)                                                       \

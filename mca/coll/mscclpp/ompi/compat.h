@@ -69,12 +69,16 @@ typedef ompi_count_array_t mca_coll_mscclpp_counts_t;
 typedef ompi_disp_array_t mca_coll_mscclpp_displs_t;
 #define mca_coll_mscclpp_count_at(counts_, index_) ompi_count_array_get((counts_), (index_))
 #define mca_coll_mscclpp_displ_at(displs_, index_) ompi_disp_array_get((displs_), (index_))
+#define MCA_COLL_MSCCLPP_COUNTS_OF(counts_, array_) OMPI_COUNT_ARRAY_INIT(&(counts_), (array_))
+#define MCA_COLL_MSCCLPP_DISPLS_OF(displs_, array_) OMPI_DISP_ARRAY_INIT(&(displs_), (array_))
 #else
 typedef int mca_coll_mscclpp_count_t;
 typedef const int *mca_coll_mscclpp_counts_t;
 typedef const int *mca_coll_mscclpp_displs_t;
 #define mca_coll_mscclpp_count_at(counts_, index_) ((counts_)[index_])
 #define mca_coll_mscclpp_displ_at(displs_, index_) ((ptrdiff_t)(displs_)[index_])
+#define MCA_COLL_MSCCLPP_COUNTS_OF(counts_, array_) ((counts_) = (array_))
+#define MCA_COLL_MSCCLPP_DISPLS_OF(displs_, array_) ((displs_) = (array_))
 #endif
 
 /*

@@ -101,6 +101,7 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address);
 mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p);
 void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
+bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size);

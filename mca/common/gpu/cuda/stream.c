@@ -127,6 +127,21 @@ mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_
     return MSCCLPP_OK == status ? stream_new(device, native, false, stream_p) : status;
 }
 
+bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    mscclpp_cuda_scope_t scope;
+    cudaError_t error;
+
+    if (MSCCLPP_OK != mscclpp_cuda_enter(stream->device, &scope)) {
+        return false;
+    }
+    error = cudaStreamIsCapturing(stream->stream, &capture);
+    mscclpp_cuda_leave(&scope);
+    /* The default stream while another one captures: nothing may be put into it. */
+    return cudaSuccess != error || cudaStreamCaptureStatusNone != capture;
+}
+
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;

@@ -106,6 +106,11 @@ static void free_pending(mscclpp_gpu_stream_t *stream)
     }
 }
 
+bool mscclpp_twin_is_capturing(mscclpp_gpu_stream_t *stream)
+{
+    return mscclpp_dev_twin_queue_is_recorded(stream->queue);
+}
+
 mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream)
 {
     if (!mscclpp_dev_twin_queue_idle(stream->queue)) {
@@ -136,9 +141,8 @@ void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream)
     if (stream->owned) {
         mscclpp_dev_twin_queue_destroy(stream->queue);
         free_pending(stream);
-    } else {
-        mscclpp_twin_stream_sync(
-            stream); /* the application's queue lives on, but what is in it may use pending memory */
+    } else if (stream->pending != NULL) {
+        mscclpp_twin_stream_sync(stream); /* what is in the application's queue may use pending memory */
     }
     pthread_mutex_destroy(&stream->lock);
     free(stream);
@@ -161,6 +165,10 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     if (mscclpp_dev_twin_queue_idle(stream->queue)) {
         free_pending(stream);
         free(address);
+        return;
+    }
+    /* The application may destroy its queue before anybody looks here again. */
+    if (!stream->owned && mscclpp_dev_twin_call(stream->queue, free, address) == 0) {
         return;
     }
     pending = malloc(sizeof(*pending));

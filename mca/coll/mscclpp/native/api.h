@@ -1,0 +1,87 @@
+/*
+ * What the component offers to libmpix_mscclpp (mpix/), which finds the table by its name in the loaded component. Only
+ * types of mpi.h and of C, so that the library needs nothing else of the component.
+ *
+ * The table and the structure of a call may grow at their ends; `size` tells how long they are. A change of anything
+ * else takes a new version.
+ */
+#ifndef MCA_COLL_MSCCLPP_NATIVE_API_H
+#define MCA_COLL_MSCCLPP_NATIVE_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <mpi.h>
+
+#define MCA_COLL_MSCCLPP_API_VERSION 1u
+#define MCA_COLL_MSCCLPP_API_NAME "mca_coll_mscclpp_api"
+
+typedef enum {
+    MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE,
+    MCA_COLL_MSCCLPP_QUEUE_BARRIER,
+    MCA_COLL_MSCCLPP_QUEUE_ALLGATHER,
+    MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV,
+    MCA_COLL_MSCCLPP_QUEUE_ALLTOALL,
+    MCA_COLL_MSCCLPP_QUEUE_BCAST,
+    MCA_COLL_MSCCLPP_QUEUE_GATHER,
+    MCA_COLL_MSCCLPP_QUEUE_SCATTER,
+    MCA_COLL_MSCCLPP_QUEUE_REDUCE,
+    MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER,
+    MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK,
+    MCA_COLL_MSCCLPP_QUEUE_SCAN,
+    MCA_COLL_MSCCLPP_QUEUE_EXSCAN
+} mca_coll_mscclpp_queue_coll_t;
+
+/* MPI's arguments, as far as the collective has them. A broadcast's buffer is recvbuf, its type recvtype. */
+typedef struct {
+    size_t size; /* of this structure */
+    mca_coll_mscclpp_queue_coll_t coll;
+    const void *sendbuf;
+    void *recvbuf;
+    size_t sendcount;
+    size_t recvcount;
+    const int *recvcounts;
+    const int *displs;
+    MPI_Datatype sendtype;
+    MPI_Datatype recvtype;
+    MPI_Op op;
+    int root;
+    MPI_Comm comm;
+    void *stream; /* a cudaStream_t, or a queue of the twin */
+} mca_coll_mscclpp_queue_call_t;
+
+typedef enum {
+    MCA_COLL_MSCCLPP_QUEUED,
+    MCA_COLL_MSCCLPP_NOT_QUEUED, /* nothing has happened, on no rank */
+    MCA_COLL_MSCCLPP_QUEUE_TIMEOUT,
+    MCA_COLL_MSCCLPP_QUEUE_PEER, /* another rank failed */
+    MCA_COLL_MSCCLPP_QUEUE_BUSY, /* two operations of one communicator ran at once */
+    MCA_COLL_MSCCLPP_QUEUE_ERROR /* see the MPI error code */
+} mca_coll_mscclpp_queue_end_t;
+
+typedef struct {
+    uint32_t version;
+    uint32_t size; /* of this structure */
+    mca_coll_mscclpp_queue_end_t (*enqueue)(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
+
+    /* Whether the communicator's queued operations have failed. Never waits. `text` is empty if nothing is known. */
+    mca_coll_mscclpp_queue_end_t (*look)(MPI_Comm comm, char *text, size_t size);
+
+    /* Number of calls of the communicator that were queued. */
+    uint64_t (*count)(MPI_Comm comm);
+
+    /* Waits for all work in the stream. An MPI error code. */
+    int (*wait)(void *stream);
+    int (*is_capturing)(void *stream);
+
+    /* Streams of the twin, which are NULL or fail with MPI_ERR_UNSUPPORTED_OPERATION if the component runs on GPUs. */
+    int (*host_stream_create)(void **stream_p);
+    int (*host_stream_destroy)(void *stream);
+    int (*host_call)(void *stream, void (*function)(void *argument), void *argument);
+    int (*host_capture_begin)(void *stream);
+    int (*host_capture_end)(void *stream, void **graph_p);
+    int (*host_graph_launch)(void *graph, void *stream);
+    int (*host_graph_destroy)(void *graph);
+} mca_coll_mscclpp_api_t;
+
+#endif

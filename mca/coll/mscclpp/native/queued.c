@@ -1,0 +1,436 @@
+#include "mca/coll/mscclpp/native/queued.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll/mscclpp/native/api.h"
+#include "mca/coll/mscclpp/native/gate.h"
+#include "mca/coll/mscclpp/native/lane.h"
+#include "mca/common/base/log.h"
+#include "mca/common/task/task.h"
+#include "mca/common/team/queue.h"
+
+typedef mca_coll_mscclpp_queue_call_t call_t;
+typedef mca_coll_mscclpp_queue_end_t end_t;
+
+/* What a collective's description and its message need. */
+static const struct {
+    mscclpp_coll_t coll;
+    const mca_coll_mscclpp_describe_fn_t *describe;
+} collectives[] = {
+#define COLLECTIVE(id_, name_)                                                                                         \
+    [MCA_COLL_MSCCLPP_QUEUE_##id_] = {MSCCLPP_COLL_##id_, &mca_coll_mscclpp_native_describe_##name_}
+    COLLECTIVE(ALLGATHER, allgather),
+    COLLECTIVE(ALLGATHERV, allgatherv),
+    COLLECTIVE(ALLTOALL, alltoall),
+    COLLECTIVE(BCAST, bcast),
+    COLLECTIVE(GATHER, gather),
+    COLLECTIVE(SCATTER, scatter),
+    COLLECTIVE(REDUCE, reduce),
+    COLLECTIVE(REDUCE_SCATTER, reduce_scatter),
+    COLLECTIVE(REDUCE_SCATTER_BLOCK, reduce_scatter_block),
+    COLLECTIVE(SCAN, scan),
+    COLLECTIVE(EXSCAN, exscan),
+#undef COLLECTIVE
+};
+
+/* NULL if this component does not serve the communicator. */
+static mca_coll_mscclpp_module_t *module_of(MPI_Comm comm)
+{
+    mca_coll_mscclpp_module_t *module;
+
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
+    for (module = mca_coll_mscclpp_state.modules; module != NULL && (MPI_Comm)module->comm != comm;
+         module = module->next) {
+    }
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
+    return module;
+}
+
+static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
+{
+    *(bool *)context = true;
+    return mscclpp_team_open_queue(team);
+}
+
+/*
+ * Makes the communicator's queue in its first queued call, which waits for all ranks. The queue stays NULL on all ranks
+ * if calls cannot be queued, or if no rank has passed device memory yet.
+ */
+static int have_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool device)
+{
+    uint64_t most = 0;
+    bool tried = false;
+    int rc;
+
+    if (module->queued != NULL || module->never_queued || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
+        return OMPI_SUCCESS;
+    }
+    mca_coll_mscclpp_request_await(module);
+    rc = mca_coll_mscclpp_lane_make(module, buffers, device, &most, open_queue, &tried, &module->queued);
+    module->never_queued = module->queued == NULL && (tried || module->no_lanes);
+    return rc;
+}
+
+void mca_coll_mscclpp_queued_end(mca_coll_mscclpp_module_t *module)
+{
+    free(module->queued);
+    module->queued = NULL;
+}
+
+static end_t end_of(mscclpp_status_t status, int *code_p)
+{
+    *code_p = OMPI_SUCCESS;
+    switch (status) {
+    case MSCCLPP_OK:
+        return MCA_COLL_MSCCLPP_QUEUED;
+    case MSCCLPP_ERR_NOT_SUPPORTED:
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    case MSCCLPP_ERR_TIMEOUT:
+        return MCA_COLL_MSCCLPP_QUEUE_TIMEOUT;
+    case MSCCLPP_ERR_PEER:
+        return MCA_COLL_MSCCLPP_QUEUE_PEER;
+    case MSCCLPP_ERR_INVALID:
+        return MCA_COLL_MSCCLPP_QUEUE_BUSY;
+    default:
+        *code_p = mca_coll_mscclpp_status_to_ompi(status);
+        return MCA_COLL_MSCCLPP_QUEUE_ERROR;
+    }
+}
+
+/* What an earlier operation has failed with; else that another rank did. */
+static mscclpp_status_t why_broken(mscclpp_team_t *team)
+{
+    char text[320];
+    const mscclpp_status_t status = mscclpp_team_look(team, text, sizeof(text));
+
+    return MSCCLPP_OK == status ? MSCCLPP_ERR_PEER : status;
+}
+
+/* The stream of a call, and its number. */
+static mscclpp_status_t begin(mca_coll_mscclpp_lane_t *lane, void *native, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_status_t status;
+
+    if (mscclpp_team_broken(lane->team)) {
+        if (!lane->told_broken) {
+            lane->told_broken = true;
+            mscclpp_error("%s: queued call %llu: an earlier one failed; this and further ones return an error",
+                          mca_coll_mscclpp_comm_name(lane->module->comm), (unsigned long long)lane->calls + 1);
+        }
+        return why_broken(lane->team);
+    }
+    status = mscclpp_team_find_stream(lane->team, native, stream_p);
+    if (MSCCLPP_OK == status) {
+        ++lane->calls;
+    }
+    return status;
+}
+
+static bool on_device(const void *buffer)
+{
+    return buffer == NULL || MPI_IN_PLACE == buffer || mca_coll_mscclpp_is_device(buffer);
+}
+
+static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
+{
+    const void *const buffers[2] = {call->sendbuf, call->recvbuf};
+    const bool device = mca_coll_mscclpp_is_device(call->recvbuf) && on_device(call->sendbuf);
+    mscclpp_allreduce_args_t args = {
+        .sendbuf = MPI_IN_PLACE == call->sendbuf ? call->recvbuf : call->sendbuf,
+        .recvbuf = call->recvbuf,
+        .count = call->recvcount,
+    };
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status;
+
+    if (0 == call->recvcount) {
+        return MCA_COLL_MSCCLPP_QUEUED;
+    }
+    if (!ompi_datatype_is_predefined(call->recvtype)) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    args.dtype = mca_coll_mscclpp_dtype(call->recvtype);
+    args.op = mca_coll_mscclpp_op(call->op);
+    if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    *code_p = have_queue(module, buffers, device);
+    if (OMPI_SUCCESS != *code_p) {
+        return MCA_COLL_MSCCLPP_QUEUE_ERROR;
+    }
+    if (module->queued == NULL || !device) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    status = begin(module->queued, call->stream, &stream);
+    if (MSCCLPP_OK == status) {
+        args.call = module->queued->calls;
+        status = mscclpp_allreduce_enqueue(module->queued->team, &args, stream);
+    }
+    return end_of(status, code_p);
+}
+
+static end_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
+{
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status;
+
+    /* A barrier has no buffers that could say whether the application uses devices, so it makes no queue. */
+    if (module->queued == NULL) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    status = begin(module->queued, call->stream, &stream);
+    if (MSCCLPP_OK == status) {
+        status = mscclpp_team_enqueue_barrier(module->queued->team, module->queued->calls, stream);
+    }
+    return end_of(status, code_p);
+}
+
+static void keep(const call_t *call, mca_coll_mscclpp_passed_t *passed)
+{
+    memset(passed, 0, sizeof(*passed));
+    passed->sbuf = call->sendbuf;
+    passed->rbuf = call->recvbuf;
+    passed->buf = call->recvbuf;
+    passed->scount = (mca_coll_mscclpp_count_t)call->sendcount;
+    passed->rcount = (mca_coll_mscclpp_count_t)call->recvcount;
+    passed->count = (mca_coll_mscclpp_count_t)call->recvcount;
+    if (call->recvcounts != NULL) {
+        MCA_COLL_MSCCLPP_COUNTS_OF(passed->rcounts, call->recvcounts);
+    }
+    if (call->displs != NULL) {
+        MCA_COLL_MSCCLPP_DISPLS_OF(passed->displs, call->displs);
+    }
+    passed->stype = call->sendtype;
+    passed->rtype = call->recvtype;
+    passed->type = call->recvtype;
+    passed->op = call->op;
+    passed->root = call->root;
+}
+
+static bool fits(size_t count)
+{
+    return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count + 1 > 0;
+}
+
+static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
+{
+    mca_coll_mscclpp_passed_t passed;
+    mca_coll_mscclpp_native_t native;
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status;
+    bool device;
+
+    if (!fits(call->sendcount) || !fits(call->recvcount)) {
+        *code_p = MPI_ERR_COUNT;
+        return MCA_COLL_MSCCLPP_QUEUE_ERROR;
+    }
+    if (!mca_coll_mscclpp_native_begin(&native, module, collectives[call->coll].coll)) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    keep(call, &passed);
+    if (!(*collectives[call->coll].describe)(&native, module, &passed)) {
+        return MCA_COLL_MSCCLPP_QUEUED; /* nothing to do */
+    }
+    if (native.staged || OMPI_SUCCESS != native.rc) {
+        *code_p = native.rc;
+        return OMPI_SUCCESS == native.rc ? MCA_COLL_MSCCLPP_NOT_QUEUED : MCA_COLL_MSCCLPP_QUEUE_ERROR;
+    }
+    device =
+        on_device(native.args.in) && on_device(native.args.out) && (native.args.in != NULL || native.args.out != NULL);
+    *code_p = have_queue(module, native.buffers, device);
+    if (OMPI_SUCCESS != *code_p) {
+        return MCA_COLL_MSCCLPP_QUEUE_ERROR;
+    }
+    if (module->queued == NULL || !device) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    status = begin(module->queued, call->stream, &stream);
+    if (MSCCLPP_OK == status) {
+        native.args.call = module->queued->calls;
+        status = mscclpp_collective_enqueue(module->queued->team, &native.args, stream);
+    }
+    return end_of(status, code_p);
+}
+
+static end_t enqueue(const call_t *call, int *code_p)
+{
+    mca_coll_mscclpp_module_t *module = module_of(call->comm);
+    end_t end;
+
+    *code_p = OMPI_SUCCESS;
+    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
+        (mca_coll_mscclpp_state.gpu->twin && call->stream == NULL)) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    switch (call->coll) {
+    case MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE:
+        end = enqueue_allreduce(module, call, code_p);
+        break;
+    case MCA_COLL_MSCCLPP_QUEUE_BARRIER:
+        end = enqueue_barrier(module, call, code_p);
+        break;
+    default:
+        end = enqueue_other(module, call, code_p);
+        break;
+    }
+    module->queued_calls += MCA_COLL_MSCCLPP_QUEUED == end;
+    return end;
+}
+
+static end_t look(MPI_Comm comm, char *text, size_t size)
+{
+    mca_coll_mscclpp_module_t *module = module_of(comm);
+    int code;
+
+    text[0] = '\0';
+    if (module == NULL || module->queued == NULL || module->queued->team == NULL) {
+        return MCA_COLL_MSCCLPP_QUEUED;
+    }
+    return end_of(mscclpp_team_look(module->queued->team, text, size), &code);
+}
+
+static uint64_t count(MPI_Comm comm)
+{
+    const mca_coll_mscclpp_module_t *module = module_of(comm);
+
+    return module == NULL ? 0 : module->queued_calls;
+}
+
+/* Runs `use` on the application's stream. The default stream of the twin has never anything to do. */
+static int with_stream(void *native, mscclpp_status_t (*use)(mscclpp_gpu_stream_t *stream, int *answer_p),
+                       int *answer_p)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status;
+    int device;
+
+    if (gpu == NULL || (gpu->twin && native == NULL)) {
+        return OMPI_SUCCESS;
+    }
+    status = gpu->current_device(&device);
+    if (MSCCLPP_OK == status) {
+        status = gpu->stream_wrap(device, native, &stream);
+    }
+    if (MSCCLPP_OK == status) {
+        status = use(stream, answer_p);
+        gpu->stream_destroy(stream);
+    }
+    return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
+}
+
+/* Runs MPI's progress meanwhile, as other ranks may depend on it. */
+static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, int *answer_p)
+{
+    mscclpp_status_t status;
+
+    (void)answer_p;
+    while ((status = mca_coll_mscclpp_state.gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS) {
+        opal_progress();
+    }
+    return status;
+}
+
+static mscclpp_status_t ask(mscclpp_gpu_stream_t *stream, int *answer_p)
+{
+    *answer_p = mca_coll_mscclpp_state.gpu->is_capturing(stream);
+    return MSCCLPP_OK;
+}
+
+static int wait_stream(void *stream)
+{
+    return with_stream(stream, wait_for, NULL);
+}
+
+static int is_capturing(void *stream)
+{
+    int answer = 0;
+
+    (void)with_stream(stream, ask, &answer);
+    return answer;
+}
+
+static int from_errno(int error)
+{
+    return 0 == error                          ? OMPI_SUCCESS
+           : ENOMEM == error                   ? MPI_ERR_NO_MEM
+           : EINVAL == error || EBUSY == error ? MPI_ERR_ARG
+                                               : MPI_ERR_INTERN;
+}
+
+static bool has_twin(void)
+{
+    return mca_coll_mscclpp_state.gpu != NULL && mca_coll_mscclpp_state.gpu->twin;
+}
+
+static int host_stream_create(void **stream_p)
+{
+    mscclpp_dev_twin_queue_t *queue;
+    int error;
+
+    if (!has_twin()) {
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    error = mscclpp_dev_twin_queue_create(&queue);
+    if (0 == error) {
+        mscclpp_dev_twin_queue_set_apart(queue);
+        *stream_p = queue;
+    }
+    return from_errno(error);
+}
+
+static int host_stream_destroy(void *stream)
+{
+    mscclpp_dev_twin_queue_destroy(stream);
+    return OMPI_SUCCESS;
+}
+
+static int host_call(void *stream, void (*function)(void *argument), void *argument)
+{
+    return from_errno(mscclpp_dev_twin_call(stream, function, argument));
+}
+
+static int host_capture_begin(void *stream)
+{
+    return from_errno(mscclpp_dev_twin_record(stream));
+}
+
+static int host_capture_end(void *stream, void **graph_p)
+{
+    mscclpp_dev_twin_graph_t *graph = NULL;
+    const int error = mscclpp_dev_twin_recorded(stream, &graph);
+
+    *graph_p = graph;
+    return from_errno(error);
+}
+
+static int host_graph_launch(void *graph, void *stream)
+{
+    return from_errno(mscclpp_dev_twin_replay(graph, stream));
+}
+
+static int host_graph_destroy(void *graph)
+{
+    mscclpp_dev_twin_graph_destroy(graph);
+    return OMPI_SUCCESS;
+}
+
+extern const mca_coll_mscclpp_api_t mca_coll_mscclpp_api __attribute__((visibility("default")));
+const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
+    .version = MCA_COLL_MSCCLPP_API_VERSION,
+    .size = sizeof(mca_coll_mscclpp_api_t),
+    .enqueue = enqueue,
+    .look = look,
+    .count = count,
+    .wait = wait_stream,
+    .is_capturing = is_capturing,
+    .host_stream_create = host_stream_create,
+    .host_stream_destroy = host_stream_destroy,
+    .host_call = host_call,
+    .host_capture_begin = host_capture_begin,
+    .host_capture_end = host_capture_end,
+    .host_graph_launch = host_graph_launch,
+    .host_graph_destroy = host_graph_destroy,
+};

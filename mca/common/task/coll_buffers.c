@@ -1,0 +1,158 @@
+/* Device memory in place of buffers that kernels cannot access. */
+#include "mca/common/task/coll_task.h"
+
+mscclpp_status_t mscclpp_coll_need_stream(mscclpp_coll_task_t *task)
+{
+    mscclpp_status_t status;
+
+    if (task->queued) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_runner_take_stream(&task->team->runner);
+    task->stream = task->team->runner.stream;
+    return status;
+}
+
+/* Copies in the stream's order. */
+static mscclpp_status_t copy(const mscclpp_coll_task_t *task, void *to, const void *from, size_t size)
+{
+    const mscclpp_gpu_ops_t *gpu = task->team->runner.gpu;
+
+    return task->queued ? gpu->put(task->stream, to, from, size) : gpu->copy(task->stream, to, from, size);
+}
+
+/* The output is complete in the stream's order. Waits for it, unless nobody does. */
+static mscclpp_status_t await_output(const mscclpp_coll_task_t *task)
+{
+    return task->queued ? MSCCLPP_OK : mscclpp_runner_await_stream(&task->team->runner);
+}
+
+static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes, void **stand_in_p)
+{
+    mscclpp_status_t status = mscclpp_coll_need_stream(task);
+
+    return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
+}
+
+/* Replaces the input by a copy in device memory, packed if it has holes. */
+static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
+{
+    const uint64_t span = mscclpp_coll_span(task, true);
+    mscclpp_status_t status;
+
+    if (span == 0) {
+        return MSCCLPP_OK;
+    }
+    status = make_stand_in(task, span, &task->in_stand_in);
+    if (status == MSCCLPP_OK && task->args->in_pack_count > 0) {
+        status = mscclpp_coll_pack(task, task->args->in_packs, task->args->in_pack_count, task->in_stand_in, false,
+                                   task->in_far);
+    } else if (status == MSCCLPP_OK) {
+        status = copy(task, task->in_stand_in, task->in, span);
+    }
+    task->in = task->in_stand_in;
+    return status;
+}
+
+/*
+ * Replaces the first `span` bytes of the output by a copy in device memory. The copy preserves padding that kernels do
+ * not write, since it is copied back. Data with holes has no padding, so its old contents need no copy.
+ */
+static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
+{
+    mscclpp_status_t status;
+
+    if (span == 0) {
+        return MSCCLPP_OK;
+    }
+    status = make_stand_in(task, span, &task->out_stand_in);
+    if (status == MSCCLPP_OK && task->args->out_pack_count == 0) {
+        status = copy(task, task->out_stand_in, task->out, span);
+    }
+    task->out = task->out_stand_in;
+    return status;
+}
+
+mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
+{
+    const mscclpp_coll_args_t *args = task->args;
+    const bool shared = args->in_place && args->in == NULL; /* the input lies in the output */
+    const bool exchanges = task->pattern == MSCCLPP_DEV_ALLTOALL;
+    const bool scatters = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    /* Offset of this rank's own block, its input, in the output. */
+    const uint64_t own =
+        shared && !args->varied && (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
+            ? (uint64_t)task->rank * task->stride
+            : 0;
+    uint64_t span = mscclpp_coll_span(task, false);
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    task->out = args->out;
+    if (task->strided) {
+        task->in = args->in;
+        return MSCCLPP_OK;
+    }
+    task->in_place = args->in_place && !exchanges;
+    if (shared && !exchanges && !scatters && own + mscclpp_coll_span(task, true) > span) {
+        span = own + mscclpp_coll_span(task, true);
+    }
+    if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (shared && scatters))) {
+        status = replace_output(task, span);
+    }
+    if (!shared) {
+        task->in = args->in;
+    } else {
+        task->in = exchanges || scatters ? args->out : task->out + own;
+    }
+    if (status == MSCCLPP_OK && task->in != NULL &&
+        (shared ? exchanges || (scatters && task->out_far) : task->in_far || args->in_pack_count > 0)) {
+        status = replace_input(task);
+    }
+    return status;
+}
+
+/* Copies the result back, block by block. */
+static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
+{
+    char *home = task->args->out;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int peer;
+
+    if (task->args->out_pack_count > 0) {
+        status = mscclpp_coll_pack(task, task->args->out_packs, task->args->out_pack_count, task->out_stand_in, true,
+                                   task->out_far);
+        return status == MSCCLPP_OK ? await_output(task) : status;
+    }
+    if (MSCCLPP_DEV_COMBINES(task->pattern)) {
+        const uint64_t bytes = mscclpp_coll_result_bytes(task);
+
+        status = bytes > 0 ? copy(task, home, task->out_stand_in, bytes) : MSCCLPP_OK;
+    }
+    for (peer = 0; peer < task->ranks && status == MSCCLPP_OK && !MSCCLPP_DEV_COMBINES(task->pattern); ++peer) {
+        const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
+
+        if (block.bytes > 0 && !(peer == task->rank && task->in_place)) {
+            status = copy(task, home + block.offset, (char *)task->out_stand_in + block.offset, block.bytes);
+        }
+    }
+    return status == MSCCLPP_OK ? await_output(task) : status;
+}
+
+mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status)
+{
+    mscclpp_team_t *team = task->team;
+
+    if (team->runner.stuck) {
+        return status; /* the kernel may still use the stand-ins */
+    }
+    if (task->out_stand_in != NULL) {
+        if (status == MSCCLPP_OK) {
+            status = copy_home(task);
+        }
+        team->runner.gpu->temp_free(task->stream, task->out_stand_in);
+    }
+    if (task->in_stand_in != NULL) {
+        team->runner.gpu->temp_free(task->stream, task->in_stand_in);
+    }
+    return status;
+}

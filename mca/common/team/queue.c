@@ -1,0 +1,230 @@
+#include "mca/common/team/queue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mca/common/base/clock.h"
+#include "mca/common/base/log.h"
+#include "mca/common/oob/vote.h"
+#include "mca/common/team/grow.h"
+#include "mca/common/team/parts.h"
+
+/* A team gets this part of the blocks that can run at once on a GPU; all teams together get a quarter. */
+#define PART 16u
+
+/* Seconds that queued operations get at the end of a team whose calls have no deadline, and to leave once told to. */
+#define END_TIME 60.0
+#define LEAVE_TIME 10.0
+
+static uint32_t blocks_of(const mscclpp_runner_t *runner)
+{
+    return runner->block_limit == 0 ? 0 : runner->block_limit < PART ? 1 : runner->block_limit / PART;
+}
+
+mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
+{
+    mscclpp_runner_t *runner = &team->runner;
+    const uint32_t blocks = blocks_of(runner), limit = mscclpp_runner_early_blocks(runner);
+    mscclpp_status_t mine = MSCCLPP_OK, status;
+    bool reserved = true;
+
+    if (team->fabric != NULL || runner->turns) {
+        mscclpp_info("%s: queued operations are not for ranks %s", team->group.oob.label,
+                     team->fabric != NULL ? "of several nodes" : "that take turns on a GPU");
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (blocks > 0) {
+        reserved = mscclpp_admission_reserve(mscclpp_admission_process(), blocks, limit);
+    }
+    if (!reserved) {
+        mscclpp_info("%s: rank %d: queued operations of other communicators have all the room", team->group.oob.label,
+                     team->group.members[team->group.rank]);
+        mine = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = mscclpp_agree(&team->group.oob, team->group.members, mine, "room for queued operations");
+    if (status == MSCCLPP_OK && team->full_size != 0) {
+        status = mscclpp_team_grow(team, team->full_size);
+        mscclpp_runner_give_stream(runner);
+    }
+    if (status != MSCCLPP_OK) {
+        if (reserved && blocks > 0) {
+            mscclpp_admission_release(mscclpp_admission_process(), blocks);
+        }
+        return status;
+    }
+    runner->queues = true;
+    runner->queue_blocks = blocks;
+    team->park_key = 0; /* the host does not know the counts that another communicator would go on from */
+    return MSCCLPP_OK;
+}
+
+/* Of an application, as the GPU runtime sees it. The application may destroy its own stream at any time. */
+struct mscclpp_team_stream {
+    mscclpp_team_stream_t *next;
+    void *native;
+    mscclpp_gpu_stream_t *stream;
+};
+
+mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_team_stream_t *known;
+    mscclpp_status_t status;
+
+    for (known = team->streams; known != NULL; known = known->next) {
+        if (known->native == native) {
+            *stream_p = known->stream;
+            return MSCCLPP_OK;
+        }
+    }
+    known = calloc(1, sizeof(*known));
+    if (known == NULL) {
+        mscclpp_error("%s: no memory for a stream", team->group.oob.label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    status = team->runner.gpu->stream_wrap(team->runner.device, native, &known->stream);
+    if (status != MSCCLPP_OK) {
+        free(known);
+        return status;
+    }
+    known->native = native;
+    known->next = team->streams;
+    team->streams = known;
+    *stream_p = known->stream;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t call, mscclpp_gpu_stream_t *stream)
+{
+    mscclpp_dev_launch_t launch = {.kernel = MSCCLPP_KERNEL_BARRIER, .nblocks = 1};
+    mscclpp_dev_args_t args;
+    mscclpp_status_t status;
+
+    team->group.call = call;
+    team->group.collective = "barrier";
+    team->last_algorithm = "barrier";
+    if (team->group.broken) {
+        mscclpp_error("%s: barrier call %llu: the communicator failed in an earlier call", team->group.oob.label,
+                      (unsigned long long)call);
+        return MSCCLPP_ERR_PEER;
+    }
+    status = mscclpp_team_check_kernels(team);
+    if (status == MSCCLPP_OK) {
+        memset(&args, 0, sizeof(args));
+        mscclpp_runner_fill_args(&team->runner, &args);
+        args.epoch_limit = (uint32_t)team->protocol.epoch_limit;
+        launch.nthreads = team->group.on_twin ? 1 : 64;
+        launch.args = &args;
+        status = mscclpp_runner_launch(&team->runner, stream, &launch, "barrier");
+    }
+    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+}
+
+/* True if a kernel has failed. The host does not know then how many operations will report an end. */
+static bool has_failed(const mscclpp_runner_t *runner)
+{
+    return __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED) != 0 ||
+           __atomic_load_n(&runner->mailbox->overlapped, __ATOMIC_RELAXED) != 0;
+}
+
+static bool await_end(const mscclpp_team_t *team, double seconds)
+{
+    const double until = mscclpp_now() + seconds;
+    bool ended;
+
+    while (!(ended = mscclpp_runner_has_ended(&team->runner)) && mscclpp_now() < until) {
+        const struct timespec pause = {0, 50000};
+
+        mscclpp_group_progress(&team->group);
+        nanosleep(&pause, NULL);
+    }
+    return ended;
+}
+
+void mscclpp_team_close_queue(mscclpp_team_t *team)
+{
+    mscclpp_runner_t *runner = &team->runner;
+    mscclpp_team_stream_t *known;
+
+    if (!runner->queues) {
+        return;
+    }
+    if (!has_failed(runner) && !await_end(team, team->group.timeout > 0 ? team->group.timeout + 2 : END_TIME)) {
+        mscclpp_error("%s: queued operations had not ended when the communicator was freed, and were given up",
+                      team->group.oob.label);
+    }
+    __atomic_store_n(&runner->mailbox->abort, 1, __ATOMIC_RELAXED);
+    if (!await_end(team, has_failed(runner) ? 1.0 : LEAVE_TIME)) {
+        runner->stuck = true;
+    }
+    if (runner->queue_blocks > 0) {
+        mscclpp_admission_release(mscclpp_admission_process(), runner->queue_blocks);
+    }
+    while ((known = team->streams) != NULL) {
+        team->streams = known->next;
+        runner->gpu->stream_destroy(known->stream);
+        free(known);
+    }
+    runner->queues = false;
+}
+
+/* The number of a rank that a kernel has named in the mailbox. Numbers above the limit name ranks of other nodes. */
+static uint64_t named(const mscclpp_team_t *team, uint64_t failed)
+{
+    return failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)team->group.members[failed - 1]
+                                              : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
+}
+
+static mscclpp_status_t look_at_mailbox(const mscclpp_team_t *team, char *text, size_t size)
+{
+    const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
+    const uint64_t failed = __atomic_load_n(&mailbox->failed, __ATOMIC_RELAXED);
+    const int rank = team->group.members[team->group.rank];
+
+    if (__atomic_load_n(&mailbox->overlapped, __ATOMIC_RELAXED) != 0) {
+        snprintf(text, size,
+                 "%s: rank %d ran two queued operations of this communicator at once; they must follow one another, in "
+                 "one stream or in streams that wait for one another",
+                 team->group.oob.label, rank);
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (failed == 0) {
+        return MSCCLPP_OK;
+    }
+    snprintf(text, size, "%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu",
+             team->group.oob.label, team->group.collective, (unsigned long long)team->group.call, team->last_algorithm,
+             rank, (unsigned long long)named(team, failed));
+    return MSCCLPP_ERR_TIMEOUT;
+}
+
+mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
+{
+    char text[320];
+    mscclpp_status_t status = look_at_mailbox(team, text, sizeof(text));
+
+    if (status != MSCCLPP_OK) {
+        mscclpp_error("%s", text);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_team_look(mscclpp_team_t *team, char *text, size_t size)
+{
+    mscclpp_group_t *group = &team->group;
+    mscclpp_status_t status = look_at_mailbox(team, text, size);
+    int rank;
+
+    for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
+        const uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
+
+        if (rank != group->rank && failure != 0) {
+            snprintf(text, size, "%s: rank %d failed in its call %llu: %s", group->oob.label, group->members[rank],
+                     (unsigned long long)(failure / 256),
+                     mscclpp_status_string((mscclpp_status_t) - (int)(failure % 256)));
+            group->peer_failed = true;
+            status = MSCCLPP_ERR_PEER;
+        }
+    }
+    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+}

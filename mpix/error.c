@@ -1,0 +1,100 @@
+#include "mpix/internal.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "mpix/include/mpix_mscclpp.h"
+
+static const char *const texts[] = {
+    [MPIX_MSCCLPP_ERR_TIMEOUT] = "MPIX_MSCCLPP_ERR_TIMEOUT: a rank did not come to a queued call within the deadline",
+    [MPIX_MSCCLPP_ERR_PEER] = "MPIX_MSCCLPP_ERR_PEER: another rank failed in a queued call",
+    [MPIX_MSCCLPP_ERR_BUSY] = "MPIX_MSCCLPP_ERR_BUSY: two queued calls of one communicator ran at the same time",
+    [MPIX_MSCCLPP_ERR_CAPTURE] = "MPIX_MSCCLPP_ERR_CAPTURE: this call cannot be queued, and the stream is captured",
+};
+#define LAST MPIX_MSCCLPP_ERR_CAPTURE
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int classes[LAST + 1]; /* 0: not made yet */
+static int codes[LAST + 1];
+
+/* Makes a class and its only code. With the lock held. */
+static void make(int which)
+{
+    if (MPI_Add_error_class(&classes[which]) != MPI_SUCCESS ||
+        MPI_Add_error_code(classes[which], &codes[which]) != MPI_SUCCESS) {
+        classes[which] = codes[which] = MPI_ERR_INTERN;
+        return;
+    }
+    (void)MPI_Add_error_string(classes[which], texts[which]);
+    (void)MPI_Add_error_string(codes[which], texts[which]);
+}
+
+int mpix_error_code(int which)
+{
+    int code;
+
+    pthread_mutex_lock(&lock);
+    if (classes[which] == 0) {
+        make(which);
+    }
+    code = codes[which];
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+int MPIX_Mscclpp_error_class(int which, int *error_class)
+{
+    if (which < 1 || which > LAST || error_class == NULL) {
+        return MPI_ERR_ARG;
+    }
+    (void)mpix_error_code(which);
+    *error_class = classes[which]; /* never changes again */
+    return MPI_SUCCESS;
+}
+
+int mpix_report(MPI_Comm comm, int code)
+{
+    if (code != MPI_SUCCESS) {
+        (void)MPI_Comm_call_errhandler(comm != MPI_COMM_NULL ? comm : MPI_COMM_WORLD, code);
+    }
+    return code;
+}
+
+int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
+{
+    switch (end) {
+    case MCA_COLL_MSCCLPP_QUEUE_TIMEOUT:
+        return mpix_error_code(MPIX_MSCCLPP_ERR_TIMEOUT);
+    case MCA_COLL_MSCCLPP_QUEUE_PEER:
+        return mpix_error_code(MPIX_MSCCLPP_ERR_PEER);
+    case MCA_COLL_MSCCLPP_QUEUE_BUSY:
+        return mpix_error_code(MPIX_MSCCLPP_ERR_BUSY);
+    case MCA_COLL_MSCCLPP_QUEUE_ERROR:
+        return code;
+    default:
+        return MPI_SUCCESS;
+    }
+}
+
+int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)
+{
+    int rc;
+    const mca_coll_mscclpp_api_t *component = mpix_component(&rc);
+    char found[320] = "";
+    mca_coll_mscclpp_queue_end_t end = MCA_COLL_MSCCLPP_QUEUED;
+
+    if (comm == MPI_COMM_NULL) {
+        return MPI_ERR_COMM;
+    }
+    if (code == NULL || size < 0 || (text == NULL && size > 0)) {
+        return MPI_ERR_ARG;
+    }
+    if (component != NULL) {
+        end = component->look(comm, found, sizeof(found));
+    }
+    *code = mpix_code_of(end, MPI_ERR_OTHER);
+    if (size > 0) {
+        (void)snprintf(text, (size_t)size, "%s", found);
+    }
+    return rc;
+}

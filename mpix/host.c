@@ -1,0 +1,91 @@
+/* Streams of the host twin. */
+#include "mpix/internal.h"
+
+#include <stddef.h>
+
+#include "mpix/include/mpix_mscclpp.h"
+
+static const mca_coll_mscclpp_api_t *component_for(const void *pointer, int *code_p)
+{
+    const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
+
+    if (*code_p == MPI_SUCCESS && component == NULL) {
+        *code_p = MPI_ERR_UNSUPPORTED_OPERATION;
+    } else if (*code_p == MPI_SUCCESS && pointer == NULL) {
+        *code_p = MPI_ERR_ARG;
+    }
+    return *code_p == MPI_SUCCESS ? component : NULL;
+}
+
+int MPIX_Mscclpp_host_stream_create(void **stream)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for((void *)stream, &code);
+
+    return component == NULL ? code : component->host_stream_create(stream);
+}
+
+int MPIX_Mscclpp_host_stream_sync(void *stream)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for(stream, &code);
+
+    return component == NULL ? code : component->wait(stream);
+}
+
+int MPIX_Mscclpp_host_stream_destroy(void *stream)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for(stream, &code);
+
+    return component == NULL ? code : component->host_stream_destroy(stream);
+}
+
+int MPIX_Mscclpp_host_launch(void *stream, void (*function)(void *argument), void *argument)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for(stream, &code);
+
+    if (component != NULL && function == NULL) {
+        return MPI_ERR_ARG;
+    }
+    return component == NULL ? code : component->host_call(stream, function, argument);
+}
+
+int MPIX_Mscclpp_host_capture_begin(void *stream)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for(stream, &code);
+
+    return component == NULL ? code : component->host_capture_begin(stream);
+}
+
+int MPIX_Mscclpp_host_capture_end(void *stream, void **graph)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for(stream, &code);
+
+    if (component != NULL && graph == NULL) {
+        return MPI_ERR_ARG;
+    }
+    return component == NULL ? code : component->host_capture_end(stream, graph);
+}
+
+int MPIX_Mscclpp_host_graph_launch(void *graph, void *stream)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for(stream, &code);
+
+    if (component != NULL && graph == NULL) {
+        return MPI_ERR_ARG;
+    }
+    return component == NULL ? code : component->host_graph_launch(graph, stream);
+}
+
+int MPIX_Mscclpp_host_graph_destroy(void *graph)
+{
+    int code;
+    const mca_coll_mscclpp_api_t *component = component_for(graph, &code);
+
+    return component == NULL ? code : component->host_graph_destroy(graph);
+}

@@ -1,0 +1,150 @@
+/*
+ * MPI's collectives in the order of a GPU stream. C and C++. Link with -lmpix_mscclpp.
+ *
+ * A call queues its work in `stream` and returns. It waits for no rank and not for the GPU. The work begins when what
+ * is in the stream before it has ended. What is put into the stream after it sees the result. No synchronisation of the
+ * stream is needed before or after. `stream` is a cudaStream_t (NULL: the default stream), or a stream of the host twin
+ * (see the end of this file).
+ *
+ *     fill<<<blocks, threads, 0, stream>>>(gradients);
+ *     MPIX_Mscclpp_allreduce_enqueue(MPI_IN_PLACE, gradients, n, MPI_FLOAT, MPI_SUM, comm, stream);
+ *     step<<<blocks, threads, 0, stream>>>(gradients);
+ *
+ * Rules:
+ * - All ranks of the communicator make the same queued calls on it in the same order. Calls on different communicators
+ *   may be made in different orders by different ranks, and from different threads.
+ * - The first queued call of a communicator waits for all ranks, as it makes the memory that queued calls use. Make it
+ *   before a stream is captured.
+ * - On each rank, the calls of one communicator follow one another: in one stream, or in streams that wait for one
+ *   another. If two run at once, their results are undefined, and the communicator fails with MPIX_MSCCLPP_ERR_BUSY.
+ * - While queued calls of several communicators are under way, do nothing that waits for all kernels of the device
+ *   (cudaMalloc, cudaFree, the first launch of a kernel) unless all ranks make those calls in the same order.
+ *   Otherwise each rank may wait for a kernel that another rank cannot start.
+ * - Queued kernels take room on the GPU, which is reserved in a communicator's first queued call: up to four
+ *   communicators of a process get it at a time. A kernel of the application that needs the whole GPU at once (a
+ *   cooperative launch) waits for queued kernels, as for any other kernel.
+ * - Before a communicator is freed, what was queued on it must have ended, and graphs with its calls must no longer be
+ *   launched.
+ *
+ * Graphs: calls may be captured in a CUDA graph. Each becomes one kernel node, or a few nodes without host nodes. All
+ * ranks capture the same calls, and launch their graphs equally often and in the same order among other calls.
+ * Captured and other calls may follow one another in any order.
+ *
+ * Calls that cannot be queued: data in host memory; types with holes, and types and operations that no kernel knows;
+ * a barrier before the communicator's first other call; gatherv, scatterv, alltoallv and alltoallw; more than 64 ranks,
+ * several nodes, ranks that take turns on a GPU; a fifth communicator of a process; a process without the component
+ * coll/mscclpp. Such a call waits until the stream is empty and then makes the plain MPI call. If the stream is
+ * captured, it returns MPIX_MSCCLPP_ERR_CAPTURE, with nothing queued. MPIX_Mscclpp_query tells how many calls were
+ * queued and how many waited.
+ *
+ * Errors of arguments are returned as usual, through the communicator's error handler. Errors of the work itself come
+ * later. MPIX_Mscclpp_get_async_error tells of them, and the next queued call on the communicator returns them.
+ */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_H
+
+#include <mpi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define MPIX_MSCCLPP_PUBLIC __attribute__((visibility("default")))
+#else
+#define MPIX_MSCCLPP_PUBLIC
+#endif
+
+/* MPI's arguments, and a stream. */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allreduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count,
+                                                       MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_barrier_enqueue(MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_bcast_enqueue(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
+                                                   MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_reduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count,
+                                                    MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm,
+                                                    void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                       void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                                       MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                        void *recvbuf, const int recvcounts[], const int displs[],
+                                                        MPI_Datatype recvtype, MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                    void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root,
+                                                    MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                     void *recvbuf, const int recvcounts[], const int displs[],
+                                                     MPI_Datatype recvtype, int root, MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                     void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                                     int root, MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], const int displs[],
+                                                      MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount,
+                                                      MPI_Datatype recvtype, int root, MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                                      void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
+                                                      MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                                                       MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
+                                                       const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
+                                                       void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                                                       const MPI_Datatype sendtypes[], void *recvbuf,
+                                                       const int recvcounts[], const int rdispls[],
+                                                       const MPI_Datatype recvtypes[], MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_reduce_scatter_enqueue(const void *sendbuf, void *recvbuf, const int recvcounts[],
+                                                            MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                                            void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf,
+                                                                  MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op,
+                                                                  MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_scan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count,
+                                                  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count,
+                                                    MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
+
+/*
+ * Error classes of queued calls. MPIX_Mscclpp_error_class returns the number that MPI_Error_class gives for them in
+ * this process.
+ */
+enum {
+    MPIX_MSCCLPP_ERR_TIMEOUT = 1, /* a rank did not come within the deadline (parameter coll_mscclpp_timeout) */
+    MPIX_MSCCLPP_ERR_PEER,        /* another rank failed in a queued call */
+    MPIX_MSCCLPP_ERR_BUSY,        /* two calls of one communicator ran at the same time */
+    MPIX_MSCCLPP_ERR_CAPTURE      /* the call cannot be queued, and the stream is captured */
+};
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_error_class(int which, int *error_class);
+
+/*
+ * Whether the queued calls of a communicator have failed. *code is MPI_SUCCESS or an error code, and `text`, of at most
+ * `size` bytes, says what happened; `text` may be NULL if size is 0. Never waits and never calls an error handler. Once
+ * a communicator has failed, the kernels that are queued on it end without a result, and every queued call on it
+ * returns an error. Plain MPI calls on it go on.
+ */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size);
+
+/* How many calls of this process on a communicator were queued, and how many waited, since it was made. */
+enum { MPIX_MSCCLPP_QUERY_QUEUED = 1, MPIX_MSCCLPP_QUERY_WAITED };
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value);
+
+/*
+ * Streams of the host twin, for programs and tests without a GPU (parameter coll_mscclpp_device = host). Calls and
+ * functions of the host run in their order, on threads of their own. Between capture_begin and capture_end they are
+ * recorded in a graph, which graph_launch carries out any number of times. With GPUs these functions return
+ * MPI_ERR_UNSUPPORTED_OPERATION.
+ */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_create(void **stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_sync(void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_destroy(void *stream); /* waits for what is in it */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_launch(void *stream, void (*function)(void *argument), void *argument);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_capture_begin(void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_capture_end(void *stream, void **graph);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_launch(void *graph, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_destroy(void *graph);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+/* What the files of libmpix_mscclpp share. */
+#ifndef MPIX_INTERNAL_H
+#define MPIX_INTERNAL_H
+
+#include "mca/coll/mscclpp/native/api.h"
+
+/*
+ * find.c: the table of the component that Open MPI has loaded. NULL: there is none. *code_p is an MPI error code; a
+ * component that is there but does not fit is an error, which is printed once.
+ */
+const mca_coll_mscclpp_api_t *mpix_component(int *code_p);
+
+/* stream.c: waits until a stream is empty, or says whether it is captured, with the component or without. */
+int mpix_stream_wait(void *stream);
+int mpix_stream_is_capturing(void *stream);
+
+/* error.c: the error code for MPIX_MSCCLPP_ERR_...; MPI_ERR_INTERN if MPI cannot make it. */
+int mpix_error_code(int which);
+
+/* error.c: calls the communicator's error handler for an error. Returns the code. */
+int mpix_report(MPI_Comm comm, int code);
+
+/* error.c: the error code for how a queued call ended. */
+int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code);
+
+/* query.c: counts a call that waited. */
+void mpix_count_waited(MPI_Comm comm);
+
+#endif

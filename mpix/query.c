@@ -1,0 +1,75 @@
+#include "mpix/internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "mpix/include/mpix_mscclpp.h"
+
+/* Calls that waited are counted in an attribute of the communicator, which is not copied with it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int key = MPI_KEYVAL_INVALID;
+
+static int forget(MPI_Comm comm, int keyval, void *value, void *context)
+{
+    (void)comm;
+    (void)keyval;
+    (void)context;
+    free(value);
+    return MPI_SUCCESS;
+}
+
+/* NULL if there is none, or no memory. With the lock held. */
+static MPI_Count *counter_of(MPI_Comm comm, int make)
+{
+    MPI_Count *counter = NULL;
+    int there = 0;
+
+    if (key == MPI_KEYVAL_INVALID &&
+        (!make || MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL) != MPI_SUCCESS)) {
+        return NULL;
+    }
+    if (MPI_Comm_get_attr(comm, key, (void *)&counter, &there) == MPI_SUCCESS && there) {
+        return counter;
+    }
+    counter = make ? calloc(1, sizeof(*counter)) : NULL;
+    if (counter != NULL && MPI_Comm_set_attr(comm, key, counter) != MPI_SUCCESS) {
+        free(counter);
+        counter = NULL;
+    }
+    return counter;
+}
+
+void mpix_count_waited(MPI_Comm comm)
+{
+    MPI_Count *counter;
+
+    pthread_mutex_lock(&lock);
+    counter = counter_of(comm, 1);
+    if (counter != NULL) {
+        ++*counter;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value)
+{
+    int rc;
+    const mca_coll_mscclpp_api_t *component = mpix_component(&rc);
+    const MPI_Count *counter;
+
+    if (comm == MPI_COMM_NULL) {
+        return MPI_ERR_COMM;
+    }
+    if (value == NULL || (what != MPIX_MSCCLPP_QUERY_QUEUED && what != MPIX_MSCCLPP_QUERY_WAITED)) {
+        return MPI_ERR_ARG;
+    }
+    if (what == MPIX_MSCCLPP_QUERY_QUEUED) {
+        *value = component == NULL ? 0 : (MPI_Count)component->count(comm);
+        return rc;
+    }
+    pthread_mutex_lock(&lock);
+    counter = counter_of(comm, 0);
+    *value = counter == NULL ? 0 : *counter;
+    pthread_mutex_unlock(&lock);
+    return rc;
+}

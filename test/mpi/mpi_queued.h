@@ -1,0 +1,45 @@
+/*
+ * What the tests of queued calls share: streams of either kind, copies in their order, graphs of them, and all-reduces
+ * between two copies.
+ */
+#ifndef TEST_MPI_MPI_QUEUED_H
+#define TEST_MPI_MPI_QUEUED_H
+
+#include "mpix/include/mpix_mscclpp.h"
+#include "test/mpi/mpi_test.h"
+
+void *mq_stream_make(void);
+void mq_stream_wait(void *stream);
+void mq_stream_free(void *stream);
+
+/* On the twin it takes some time, so that what does not wait for it comes too early. */
+void mq_stream_copy(void *stream, void *to, const void *from, size_t size);
+
+void mq_capture_begin(void *stream);
+void *mq_capture_end(void *stream);
+void mq_graph_launch(void *graph, void *stream);
+
+/* MPIX_Mscclpp_query. */
+MPI_Count mq_asked(MPI_Comm comm, int what);
+
+/* Operand `index` of a rank, and the sum of those of all ranks. */
+int mq_value_of(int rank, int index, int salt);
+int mq_sum_of(int ranks, int index, int salt);
+
+/*
+ * One all-reduce between two copies: `source` is copied to `send`, reduced to `recv`, and that copied to `result`. Each
+ * of the four would be wrong if it came before the one before it.
+ */
+typedef struct {
+    int count;
+    mt_buffer_t source, send, recv, result;
+    int *host;
+} mq_sum_t;
+
+void mq_sum_make(mq_sum_t *sum, int count);
+void mq_sum_fill(mq_sum_t *sum, int salt);
+void mq_sum_queue(mq_sum_t *sum, MPI_Comm comm, void *stream);
+void mq_sum_check(mq_sum_t *sum, int salt, const char *what);
+void mq_sum_free(mq_sum_t *sum);
+
+#endif

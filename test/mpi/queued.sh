@@ -1,0 +1,29 @@
+# shellcheck shell=bash
+# Queued calls: cases of run.sh, which sets what these read.
+# shellcheck disable=SC2154 # these
+
+cases_queued() {
+    local n
+    for n in 2 3 4; do
+        run "queued:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_queued"
+        run "queued:refused:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_queued_errors"
+    done
+    run "queued:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
+        --mca coll_mscclpp_twophase_max 16k "$bindir/test_queued"
+    # Flags that the device renews after every few operations.
+    run "queued:renewal" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
+        --mca coll_mscclpp_epoch_limit 16 "$bindir/test_queued"
+    # An algorithm by name that would need an exchange between the hosts.
+    run "queued:zerocopy" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_queued"
+    run "queued:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_queued"
+    run "queued:many" 120 -n 2 "${forced[@]}" "$bindir/test_queued_errors" --many
+    run "queued:late" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_queued_errors" --late
+    run "queued:busy" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_timeout 20 "$bindir/test_queued_errors" --busy
+    run "queued:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_errors" --without
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    run "queued:blocks" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_twin_blocks 2 \
+        "$bindir/test_queued"
+    run "queued:blocks:renewal" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 \
+        --mca coll_mscclpp_twin_blocks 3 --mca coll_mscclpp_oneshot_max 2k --mca coll_mscclpp_twophase_max 16k \
+        --mca coll_mscclpp_epoch_limit 16 "$bindir/test_queued"
+}

@@ -1,0 +1,373 @@
+/*
+ * Queued calls (mpix/include/mpix_mscclpp.h): in the order of streams, many under way, on several communicators, in
+ * graphs.
+ */
+#include <stdlib.h>
+
+#include "test/mpi/mpi_queued.h"
+
+static const int counts[] = {1, 30, 40, 5000, 300, 40000, 7};
+enum { SUMS = sizeof(counts) / sizeof(counts[0]) };
+
+/* Many in one stream, in its order, among blocking and nonblocking calls. */
+static void order(void)
+{
+    void *stream = mq_stream_make();
+    const MPI_Count before = mq_asked(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_QUEUED);
+    mq_sum_t sums[SUMS], between;
+
+    for (int i = 0; i < SUMS; ++i) {
+        mq_sum_make(&sums[i], counts[i]);
+    }
+    mq_sum_make(&between, 100);
+    for (int round = 0; round < 4; ++round) {
+        for (int i = 0; i < SUMS; ++i) {
+            mq_sum_fill(&sums[i], 100 * round + i);
+        }
+        mq_sum_fill(&between, 100 * round + 50);
+        for (int i = 0; i < SUMS; ++i) {
+            mq_sum_queue(&sums[i], MPI_COMM_WORLD, stream);
+            if (i == 3) {
+                MT_MPI(MPI_Allreduce(between.source.data, between.result.data, between.count, MPI_INT, MPI_SUM,
+                                     MPI_COMM_WORLD));
+            }
+        }
+        mq_stream_wait(stream);
+        for (int i = 0; i < SUMS; ++i) {
+            mq_sum_check(&sums[i], 100 * round + i, "in order");
+        }
+        mq_sum_check(&between, 100 * round + 50, "a blocking call among queued ones");
+    }
+    MT_CHECK(mq_asked(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_QUEUED) - before == 4 * SUMS, "%lld of %d calls were queued",
+             (long long)(mq_asked(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_QUEUED) - before), 4 * SUMS);
+    for (int i = 0; i < SUMS; ++i) {
+        mq_sum_free(&sums[i]);
+    }
+    mq_sum_free(&between);
+    mq_stream_free(stream);
+}
+
+/* A call waits for no rank: the others make theirs only when they hear that rank 0's has returned. */
+static void local(void)
+{
+    void *stream = mq_stream_make();
+    mq_sum_t sums[SUMS];
+
+    for (int i = 0; i < SUMS; ++i) {
+        mq_sum_make(&sums[i], counts[i]);
+        mq_sum_fill(&sums[i], 1000 + i);
+    }
+    if (0 != mt_rank) {
+        MT_MPI(MPI_Recv(NULL, 0, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    }
+    for (int i = 0; i < SUMS; ++i) {
+        mq_sum_queue(&sums[i], MPI_COMM_WORLD, stream);
+    }
+    for (int rank = 1; 0 == mt_rank && rank < mt_size; ++rank) {
+        MT_MPI(MPI_Send(NULL, 0, MPI_INT, rank, 7, MPI_COMM_WORLD));
+    }
+    mq_stream_wait(stream);
+    for (int i = 0; i < SUMS; ++i) {
+        mq_sum_check(&sums[i], 1000 + i, "queued before the others came");
+        mq_sum_free(&sums[i]);
+    }
+    mq_stream_free(stream);
+}
+
+/* Each rank queues on two communicators in an order of its own. */
+static void crossed(void)
+{
+    enum { ROUNDS = 12 };
+    void *streams[2] = {mq_stream_make(), mq_stream_make()};
+    mq_sum_t sums[2][ROUNDS];
+    MPI_Comm comms[2];
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comms[0]));
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]));
+    for (int k = 0; k < 2; ++k) {
+        for (int i = 0; i < ROUNDS; ++i) {
+            mq_sum_make(&sums[k][i], i % 3 == 0 ? 20000 : 100 + i);
+            mq_sum_fill(&sums[k][i], 2000 + 100 * k + i);
+        }
+        mq_sum_queue(&sums[k][0], comms[k], streams[k]); /* the first call waits, so not in any order */
+    }
+    for (int i = 1; i < ROUNDS; ++i) {
+        mq_sum_queue(&sums[mt_rank % 2][i], comms[mt_rank % 2], streams[mt_rank % 2]);
+    }
+    for (int i = 1; i < ROUNDS; ++i) {
+        mq_sum_queue(&sums[1 - mt_rank % 2][i], comms[1 - mt_rank % 2], streams[1 - mt_rank % 2]);
+    }
+    for (int k = 0; k < 2; ++k) {
+        mq_stream_wait(streams[k]);
+        for (int i = 0; i < ROUNDS; ++i) {
+            mq_sum_check(&sums[k][i], 2000 + 100 * k + i, "crossed");
+            mq_sum_free(&sums[k][i]);
+        }
+        MT_CHECK(mq_asked(comms[k], MPIX_MSCCLPP_QUERY_QUEUED) == ROUNDS,
+                 "not all calls of communicator %d were queued", k);
+        MT_MPI(MPI_Comm_free(&comms[k]));
+        mq_stream_free(streams[k]);
+    }
+}
+
+/* Graphs and other calls in turns. */
+static void graphs(void)
+{
+    enum { REPLAYS = 30 };
+    void *stream = mq_stream_make(), *graph;
+    mq_sum_t sums[SUMS], between;
+    mt_buffer_t shared;
+    int got = 0;
+
+    for (int i = 0; i < SUMS; ++i) {
+        mq_sum_make(&sums[i], counts[i]);
+    }
+    mq_sum_make(&between, 200);
+    shared = mt_buffer_alloc(MT_DEVICE, sizeof(int), 0);
+    mq_capture_begin(stream);
+    for (int i = 0; i < SUMS; ++i) {
+        mq_sum_queue(&sums[i], MPI_COMM_WORLD, stream);
+    }
+    MT_MPI(MPIX_Mscclpp_bcast_enqueue(shared.data, 1, MPI_INT, mt_size - 1, MPI_COMM_WORLD, stream));
+    MT_MPI(MPIX_Mscclpp_barrier_enqueue(MPI_COMM_WORLD, stream));
+    graph = mq_capture_end(stream);
+    for (int turn = 0; turn < REPLAYS; ++turn) {
+        const int salt = 3000 + 20 * turn;
+        int own = mt_rank == mt_size - 1 ? salt : -1;
+
+        for (int i = 0; i < SUMS; ++i) {
+            mq_sum_fill(&sums[i], salt + i);
+        }
+        mq_sum_fill(&between, salt + SUMS);
+        mt_buffer_put(&shared, &own, sizeof(own));
+        if (turn % 3 == 1) {
+            mq_sum_queue(&between, MPI_COMM_WORLD, stream);
+        }
+        mq_graph_launch(graph, stream);
+        if (turn % 3 == 2) {
+            mq_graph_launch(graph, stream);
+            mq_sum_queue(&between, MPI_COMM_WORLD, stream);
+        }
+        mq_stream_wait(stream);
+        for (int i = 0; i < SUMS; ++i) {
+            mq_sum_check(&sums[i], salt + i, "in a graph");
+        }
+        if (turn % 3 != 0) {
+            mq_sum_check(&between, salt + SUMS, "between graphs");
+        }
+        mt_buffer_get(&shared, &got, sizeof(got));
+        MT_CHECK(got == salt, "a broadcast in a graph brought %d, not %d", got, salt);
+    }
+    for (int i = 0; i < SUMS; ++i) {
+        mq_sum_free(&sums[i]);
+    }
+    mq_sum_free(&between);
+    mt_buffer_free(&shared, "broadcast");
+    if (mt_twin) {
+        MT_MPI(MPIX_Mscclpp_host_graph_destroy(graph));
+    }
+    mq_stream_free(stream);
+}
+
+/* Each collective, in one stream, checked by what it is to do. */
+#define BLOCK_MAX 3000
+
+typedef struct {
+    void *stream;
+    mt_buffer_t in, out;
+    int *host;
+    int salt;
+} each_t;
+
+static void each_fill(each_t *each, int blocks, int block)
+{
+    for (int i = 0; i < blocks * block; ++i) {
+        each->host[i] = mq_value_of(mt_rank, i, each->salt);
+    }
+    mt_buffer_put(&each->in, each->host, sizeof(int) * (size_t)(blocks * block));
+    mt_buffer_set(&each->out, 0x33);
+}
+
+/* Waits, and compares integer `from` + i of the output with `sender`'s integer `index` + i. */
+static void each_compare(each_t *each, int from, int count, int sender, int index, const char *what)
+{
+    for (int i = 0; i < count; ++i) {
+        const int expected = mq_value_of(sender, index + i, each->salt);
+
+        MT_CHECK(each->host[from + i] == expected, "%s, blocks of %d: integer %d is %d, not %d", what, count, from + i,
+                 each->host[from + i], expected);
+        if (each->host[from + i] != expected) {
+            return;
+        }
+    }
+}
+
+static void each_get(each_t *each, int count)
+{
+    mq_stream_wait(each->stream);
+    mt_buffer_get(&each->out, each->host, sizeof(int) * (size_t)count);
+    ++each->salt;
+}
+
+/* Of a reduction over the ranks from `first` to before `end`. */
+static void each_sums(each_t *each, int count, int first, int end, int index, const char *what)
+{
+    --each->salt;
+    for (int i = 0; i < count; ++i) {
+        int sum = 0;
+
+        for (int rank = first; rank < end; ++rank) {
+            sum += mq_value_of(rank, index + i, each->salt);
+        }
+        MT_CHECK(each->host[i] == sum, "%s of %d: integer %d is %d, not %d", what, count, i, each->host[i], sum);
+        if (each->host[i] != sum) {
+            break;
+        }
+    }
+    ++each->salt;
+}
+
+static void collectives_of(each_t *each, int block, MPI_Comm comm)
+{
+    const int n = mt_size, root = block % mt_size;
+    int *const blocks = mt_host_alloc(sizeof(int) * (size_t)n), *const displs = mt_host_alloc(sizeof(int) * (size_t)n);
+    void *in = each->in.data, *out = each->out.data, *stream = each->stream;
+    int first = 0, total = 0;
+
+    for (int rank = 0; rank < n; ++rank) {
+        blocks[rank] = block + rank % 2;
+        displs[rank] = total;
+        first += rank < mt_rank ? blocks[rank] : 0;
+        total += blocks[rank];
+    }
+    each_fill(each, 1, block);
+    MT_MPI(MPIX_Mscclpp_allgather_enqueue(in, block, MPI_INT, out, block, MPI_INT, comm, stream));
+    each_get(each, n * block);
+    --each->salt;
+    for (int rank = 0; rank < n; ++rank) {
+        each_compare(each, rank * block, block, rank, 0, "allgather");
+    }
+    ++each->salt;
+    each_fill(each, 1, block + 1);
+    MT_MPI(MPIX_Mscclpp_allgatherv_enqueue(in, blocks[mt_rank], MPI_INT, out, blocks, displs, MPI_INT, comm, stream));
+    each_get(each, total);
+    --each->salt;
+    for (int rank = 0; rank < n; ++rank) {
+        each_compare(each, displs[rank], blocks[rank], rank, 0, "allgatherv");
+    }
+    ++each->salt;
+    each_fill(each, n, block);
+    MT_MPI(MPIX_Mscclpp_alltoall_enqueue(in, block, MPI_INT, out, block, MPI_INT, comm, stream));
+    each_get(each, n * block);
+    --each->salt;
+    for (int rank = 0; rank < n; ++rank) {
+        each_compare(each, rank * block, block, rank, mt_rank * block, "alltoall");
+    }
+    ++each->salt;
+    /* In place: what is sent lies in `in`, and is copied aside by the call. */
+    each_fill(each, n, block);
+    MT_MPI(MPIX_Mscclpp_alltoall_enqueue(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in, block, MPI_INT, comm, stream));
+    mq_stream_copy(stream, out, in, sizeof(int) * (size_t)(n * block));
+    each_get(each, n * block);
+    --each->salt;
+    for (int rank = 0; rank < n; ++rank) {
+        each_compare(each, rank * block, block, rank, mt_rank * block, "alltoall in place");
+    }
+    ++each->salt;
+    each_fill(each, 1, block);
+    MT_MPI(MPIX_Mscclpp_bcast_enqueue(mt_rank == root ? in : out, block, MPI_INT, root, comm, stream));
+    each_get(each, block);
+    if (mt_rank != root) {
+        --each->salt;
+        each_compare(each, 0, block, root, 0, "bcast");
+        ++each->salt;
+    }
+    each_fill(each, 1, block);
+    MT_MPI(MPIX_Mscclpp_gather_enqueue(in, block, MPI_INT, out, block, MPI_INT, root, comm, stream));
+    each_get(each, n * block);
+    --each->salt;
+    for (int rank = 0; rank < n && mt_rank == root; ++rank) {
+        each_compare(each, rank * block, block, rank, 0, "gather");
+    }
+    ++each->salt;
+    each_fill(each, n, block);
+    MT_MPI(MPIX_Mscclpp_scatter_enqueue(in, block, MPI_INT, out, block, MPI_INT, root, comm, stream));
+    each_get(each, block);
+    --each->salt;
+    each_compare(each, 0, block, root, mt_rank * block, "scatter");
+    ++each->salt;
+    each_fill(each, 1, block);
+    MT_MPI(MPIX_Mscclpp_reduce_enqueue(in, out, block, MPI_INT, MPI_SUM, root, comm, stream));
+    each_get(each, block);
+    if (mt_rank == root) {
+        each_sums(each, block, 0, n, 0, "reduce");
+    }
+    each_fill(each, n, block);
+    MT_MPI(MPIX_Mscclpp_reduce_scatter_block_enqueue(in, out, block, MPI_INT, MPI_SUM, comm, stream));
+    each_get(each, block);
+    each_sums(each, block, 0, n, mt_rank * block, "reduce_scatter_block");
+    each_fill(each, n, block);
+    MT_MPI(MPIX_Mscclpp_reduce_scatter_block_enqueue(MPI_IN_PLACE, in, block, MPI_INT, MPI_SUM, comm, stream));
+    mq_stream_copy(stream, out, in, sizeof(int) * (size_t)block);
+    each_get(each, block);
+    each_sums(each, block, 0, n, mt_rank * block, "reduce_scatter_block in place");
+    each_fill(each, n, block + 1);
+    MT_MPI(MPIX_Mscclpp_reduce_scatter_enqueue(in, out, blocks, MPI_INT, MPI_SUM, comm, stream));
+    each_get(each, blocks[mt_rank]);
+    each_sums(each, blocks[mt_rank], 0, n, first, "reduce_scatter");
+    each_fill(each, 1, block);
+    MT_MPI(MPIX_Mscclpp_scan_enqueue(in, out, block, MPI_INT, MPI_SUM, comm, stream));
+    each_get(each, block);
+    each_sums(each, block, 0, mt_rank + 1, 0, "scan");
+    each_fill(each, 1, block);
+    MT_MPI(MPIX_Mscclpp_exscan_enqueue(in, out, block, MPI_INT, MPI_SUM, comm, stream));
+    each_get(each, block);
+    if (mt_rank > 0) {
+        each_sums(each, block, 0, mt_rank, 0, "exscan");
+    }
+    MT_MPI(MPIX_Mscclpp_barrier_enqueue(comm, stream));
+    free(blocks);
+    free(displs);
+}
+
+enum { COLLECTIVES = 14 };
+
+static void collectives(void)
+{
+    static const int blocks[] = {1, 17, 700, BLOCK_MAX - 1};
+    const size_t size = sizeof(int) * BLOCK_MAX * (size_t)mt_size;
+    each_t each = {.stream = mq_stream_make(), .salt = 5000};
+    MPI_Comm comm;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    each.in = mt_buffer_alloc(MT_DEVICE, size, 0);
+    each.out = mt_buffer_alloc(MT_DEVICE, size, 0);
+    each.host = mt_host_alloc(size);
+    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); ++i) {
+        collectives_of(&each, blocks[i], comm);
+    }
+    mq_stream_wait(each.stream);
+    MT_CHECK(
+        mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED) == COLLECTIVES * 4 && mq_asked(comm, MPIX_MSCCLPP_QUERY_WAITED) == 0,
+        "of %d calls %lld were queued and %lld waited", COLLECTIVES * 4,
+        (long long)mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED), (long long)mq_asked(comm, MPIX_MSCCLPP_QUERY_WAITED));
+    mt_buffer_free(&each.in, "in");
+    mt_buffer_free(&each.out, "out");
+    free(each.host);
+    MT_MPI(MPI_Comm_free(&comm));
+    mq_stream_free(each.stream);
+}
+
+int main(int argc, char **argv)
+{
+    mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    if (mt_too_small(2)) {
+        return MT_SKIPPED;
+    }
+    order();
+    local();
+    crossed();
+    collectives();
+    graphs();
+    return mt_finish();
+}

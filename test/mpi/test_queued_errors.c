@@ -1,0 +1,272 @@
+/*
+ * Queued calls that cannot be queued, and those that fail.
+ *
+ * --late: a rank that does not come. --busy: two calls of one communicator at once. --without: there is no component,
+ * so every call waits. --many: more communicators than there is room for.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/mpi/mpi_queued.h"
+
+static int class_of(int code)
+{
+    int class = MPI_ERR_UNKNOWN;
+
+    MT_MPI(MPI_Error_class(code, &class));
+    return class;
+}
+
+static int own_class(int which)
+{
+    int class = MPI_ERR_UNKNOWN;
+
+    MT_MPI(MPIX_Mscclpp_error_class(which, &class));
+    return class;
+}
+
+/* What cannot be queued waits, or is refused in a captured stream, and bad arguments are errors. */
+static void refused(void)
+{
+    void *stream = mq_stream_make(), *graph;
+    mt_buffer_t in = mt_buffer_alloc(MT_DEVICE, 4096, 0), out = mt_buffer_alloc(MT_DEVICE, 4096, 0);
+    int *const counts_of = mt_host_alloc(sizeof(int) * (size_t)mt_size);
+    int *const displs = mt_host_alloc(sizeof(int) * (size_t)mt_size), got = -1, own = mt_rank + 1;
+    const struct {
+        const char *what;
+        int expected, got;
+    } cases[] = {
+        {"a negative count", MPI_ERR_COUNT,
+         MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, -1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, stream)},
+        {"no type", MPI_ERR_TYPE,
+         MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_DATATYPE_NULL, MPI_SUM, MPI_COMM_WORLD, stream)},
+        {"no operation", MPI_ERR_OP,
+         MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD, stream)},
+        {"no communicator", MPI_ERR_COMM,
+         MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_INT, MPI_SUM, MPI_COMM_NULL, stream)},
+        {"a root beyond the last rank", MPI_ERR_ROOT,
+         MPIX_Mscclpp_bcast_enqueue(in.data, 1, MPI_INT, mt_size, MPI_COMM_WORLD, stream)},
+    };
+    MPI_Count waited = mq_asked(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_WAITED);
+
+    MT_MPI(MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, stream));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        MT_CHECK(class_of(cases[i].got) == cases[i].expected, "%s: error class %d, not %d", cases[i].what,
+                 class_of(cases[i].got), cases[i].expected);
+    }
+    for (int rank = 0; rank < mt_size; ++rank) {
+        counts_of[rank] = 1;
+        displs[rank] = rank;
+    }
+    mt_buffer_put(&in, &own, sizeof(own));
+    mq_stream_copy(stream, in.data + 64, in.data, sizeof(int));
+    MT_MPI(MPIX_Mscclpp_gatherv_enqueue(in.data + 64, 1, MPI_INT, out.data, counts_of, displs, MPI_INT, 0,
+                                        MPI_COMM_WORLD, stream));
+    mt_buffer_get(&out, counts_of, sizeof(int) * (size_t)mt_size);
+    for (int rank = 0; rank < mt_size && 0 == mt_rank; ++rank) {
+        MT_CHECK(counts_of[rank] == rank + 1, "a gatherv that waited brought %d from rank %d", counts_of[rank], rank);
+        counts_of[rank] = 1;
+    }
+    MT_CHECK(mq_asked(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_WAITED) == waited + 1, "a gatherv has not waited");
+    mq_capture_begin(stream);
+    got = MPIX_Mscclpp_gatherv_enqueue(in.data, 1, MPI_INT, out.data, counts_of, displs, MPI_INT, 0, MPI_COMM_WORLD,
+                                       stream);
+    MT_CHECK(class_of(got) == own_class(MPIX_MSCCLPP_ERR_CAPTURE), "a gatherv in a graph: error %d", got);
+    got =
+        MPIX_Mscclpp_alltoall_enqueue(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, in.data, 1, MPI_INT, MPI_COMM_WORLD, stream);
+    MT_CHECK(class_of(got) == own_class(MPIX_MSCCLPP_ERR_CAPTURE), "an alltoall in place in a graph: error %d", got);
+    graph = mq_capture_end(stream);
+    mq_graph_launch(graph, stream);
+    mq_stream_wait(stream);
+    if (mt_twin) {
+        MT_MPI(MPIX_Mscclpp_host_graph_destroy(graph));
+    }
+    mt_buffer_free(&in, "in");
+    mt_buffer_free(&out, "out");
+    free(counts_of);
+    free(displs);
+    mq_stream_free(stream);
+}
+
+/* Looks until the communicator has failed, and returns the error. */
+static int await_error(MPI_Comm comm, char *text, int size)
+{
+    const double until = mt_now() + 30;
+    int code = MPI_SUCCESS;
+
+    while (MPI_SUCCESS == code && mt_now() < until) {
+        MT_MPI(MPIX_Mscclpp_get_async_error(comm, &code, text, size));
+        usleep(1000);
+    }
+    return code;
+}
+
+/* The last rank does not come. The others hear of it, and it hears of them. */
+static void late(void)
+{
+    void *stream = mq_stream_make();
+    char text[300] = "";
+    MPI_Comm comm;
+    mq_sum_t sum;
+    int code;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    MT_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    mq_sum_make(&sum, 100);
+    mq_sum_fill(&sum, 1);
+    mq_sum_queue(&sum, comm, stream);
+    mq_stream_wait(stream);
+    mq_sum_check(&sum, 1, "before a rank is late");
+    MT_MPI(MPIX_Mscclpp_get_async_error(comm, &code, text, sizeof(text)));
+    MT_CHECK(MPI_SUCCESS == code && '\0' == text[0], "an error where there is none: %d, %s", code, text);
+    mt_barrier(MPI_COMM_WORLD);
+    if (mt_rank != mt_size - 1) {
+        mq_sum_queue(&sum, comm, stream);
+    }
+    code = class_of(await_error(comm, text, sizeof(text)));
+    if (mt_rank != mt_size - 1) {
+        MT_CHECK(code == own_class(MPIX_MSCCLPP_ERR_TIMEOUT) || code == own_class(MPIX_MSCCLPP_ERR_PEER),
+                 "a late rank: error class %d, %s", code, text);
+    } else {
+        MT_CHECK(code == own_class(MPIX_MSCCLPP_ERR_PEER), "others gave up: error class %d, %s", code, text);
+    }
+    MT_CHECK('\0' != text[0], "an error without a text");
+    mq_stream_wait(stream);
+    code = MPIX_Mscclpp_allreduce_enqueue(sum.send.data, sum.recv.data, 1, MPI_INT, MPI_SUM, comm, stream);
+    MT_CHECK(MPI_SUCCESS != code, "a call on a failed communicator succeeded");
+    /* Others go on. */
+    mq_sum_fill(&sum, 2);
+    mq_sum_queue(&sum, MPI_COMM_WORLD, stream);
+    mq_stream_wait(stream);
+    mq_sum_check(&sum, 2, "another communicator after one has failed");
+    MT_MPI(MPI_Comm_free(&comm));
+    mq_sum_free(&sum);
+    mq_stream_free(stream);
+}
+
+/* On rank 0 two calls of one communicator run at once, as the others come to them later only. */
+static void busy(void)
+{
+    void *streams[2] = {mq_stream_make(), mq_stream_make()};
+    char text[300] = "";
+    MPI_Comm comm;
+    mq_sum_t sums[2];
+    int class;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    MT_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    mq_sum_make(&sums[0], 100);
+    mq_sum_make(&sums[1], 100);
+    mq_sum_fill(&sums[0], 1);
+    mq_sum_fill(&sums[1], 2);
+    mq_sum_queue(&sums[0], comm, streams[0]);
+    mq_stream_wait(streams[0]);
+    mt_barrier(MPI_COMM_WORLD);
+    if (0 == mt_rank) {
+        mq_sum_queue(&sums[0], comm, streams[0]);
+        mq_sum_queue(&sums[1], comm, streams[1]);
+        usleep(200000); /* both have begun */
+        mt_barrier(MPI_COMM_WORLD);
+    } else {
+        mt_barrier(MPI_COMM_WORLD);
+        mq_sum_queue(&sums[0], comm, streams[0]);
+        mq_sum_queue(&sums[1], comm, streams[0]);
+    }
+    class = class_of(await_error(comm, text, sizeof(text)));
+    if (0 == mt_rank) {
+        MT_CHECK(class == own_class(MPIX_MSCCLPP_ERR_BUSY), "two at once: error class %d, %s", class, text);
+        MT_CHECK(strstr(text, "at once") != NULL, "two at once: the text is %s", text);
+    } else {
+        MT_CHECK(class == own_class(MPIX_MSCCLPP_ERR_PEER) || class == own_class(MPIX_MSCCLPP_ERR_TIMEOUT),
+                 "two at once on rank 0: error class %d, %s", class, text);
+    }
+    mq_stream_wait(streams[0]);
+    mq_stream_wait(streams[1]);
+    MT_MPI(MPI_Comm_free(&comm));
+    mq_sum_free(&sums[0]);
+    mq_sum_free(&sums[1]);
+    mq_stream_free(streams[0]);
+    mq_stream_free(streams[1]);
+}
+
+/* More communicators than there is room for: all calls are served, of some communicators after a wait. */
+static void many(void)
+{
+    enum { COMMS = 7 };
+    void *stream = mq_stream_make();
+    MPI_Comm comms[COMMS];
+    mq_sum_t sum;
+
+    mq_sum_make(&sum, 1000);
+    for (int i = 0; i < COMMS; ++i) {
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+    }
+    for (int i = 0; i < 2 * COMMS; ++i) {
+        mq_sum_fill(&sum, i);
+        mq_sum_queue(&sum, comms[i % COMMS], stream);
+        mq_stream_wait(stream);
+        mq_sum_check(&sum, i, "of many communicators");
+    }
+    for (int i = 0; i < COMMS; ++i) {
+        MT_CHECK(mq_asked(comms[i], MPIX_MSCCLPP_QUERY_QUEUED) + mq_asked(comms[i], MPIX_MSCCLPP_QUERY_WAITED) == 2,
+                 "communicator %d: %lld queued, %lld waited", i,
+                 (long long)mq_asked(comms[i], MPIX_MSCCLPP_QUERY_QUEUED),
+                 (long long)mq_asked(comms[i], MPIX_MSCCLPP_QUERY_WAITED));
+        MT_MPI(MPI_Comm_free(&comms[i]));
+    }
+    mq_sum_free(&sum);
+    mq_stream_free(stream);
+}
+
+/* Without the component: the library waits for the stream and calls MPI, which knows host memory alone. */
+static int without(int argc, char **argv)
+{
+    int rank, size, own, sum = -1, failed = 0, code = -1;
+    MPI_Count waited = -1, queued = -1;
+    void *stream = NULL;
+    char text[8] = "before";
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    own = rank + 1;
+    failed += MPI_SUCCESS != MPIX_Mscclpp_allreduce_enqueue(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, NULL);
+    failed += sum != size * (size + 1) / 2;
+    failed += MPI_SUCCESS != MPIX_Mscclpp_barrier_enqueue(MPI_COMM_WORLD, NULL);
+    failed += MPI_SUCCESS != MPIX_Mscclpp_query(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_WAITED, &waited) || waited != 2;
+    failed += MPI_SUCCESS != MPIX_Mscclpp_query(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_QUEUED, &queued) || queued != 0;
+    failed += MPI_SUCCESS != MPIX_Mscclpp_get_async_error(MPI_COMM_WORLD, &code, text, sizeof(text));
+    failed += code != MPI_SUCCESS || text[0] != '\0';
+    failed += MPI_ERR_UNSUPPORTED_OPERATION != MPIX_Mscclpp_host_stream_create(&stream);
+    if (failed > 0) {
+        fprintf(stderr, "rank %d: %d of 8 checks failed without the component\n", rank, failed);
+    }
+    MPI_Finalize();
+    return failed > 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *part = argc > 1 ? argv[1] : "";
+
+    if (0 == strcmp(part, "--without")) {
+        return without(argc, argv);
+    }
+    mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    if (mt_too_small(2)) {
+        return MT_SKIPPED;
+    }
+    if (0 == strcmp(part, "--late")) {
+        late();
+    } else if (0 == strcmp(part, "--busy")) {
+        busy();
+    } else if (0 == strcmp(part, "--many")) {
+        many();
+    } else {
+        refused();
+    }
+    return mt_finish();
+}
