@@ -51,6 +51,9 @@ typedef struct {
     uint64_t drawn, given;
 } mscclpp_dev_plan_counter_t;
 
+/* Bytes of a block whose end is not looked at. */
+#define MSCCLPP_DEV_PLAN_NO_END (UINT64_MAX / 2)
+
 /* A rank's own state, in its device memory. It is zeroed once, before the first launch. */
 typedef struct {
     uint32_t epoch; /* flag of the packets of the last launch */
@@ -70,8 +73,8 @@ typedef struct {
     mscclpp_dev_plan_counter_t *barriers;   /* this rank's */
     mscclpp_dev_plan_state_t *plan_state;
     uint64_t chunk;       /* bytes, a multiple of MSCCLPP_DEV_UNIT */
-    uint64_t block_bytes; /* data of a rank's block of input and output */
-    uint64_t stride;      /* bytes from one such block to the next, at least `block_bytes` */
+    uint64_t block_bytes; /* data of a rank's block of input and output; MSCCLPP_DEV_PLAN_NO_END: chunks divide it */
+    uint64_t stride;      /* bytes from one such block to the next */
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint32_t alignment;   /* of the parts of a group, bytes */
     uint32_t width;       /* MSCCLPP_DEV_LL16 or _LL8 */

@@ -19,6 +19,7 @@ typedef struct {
 static counter_t served = {.name = "coll_mscclpp_served"};
 static counter_t staged = {.name = "coll_mscclpp_staged"};
 static counter_t rung = {.name = "coll_mscclpp_rung"};
+static counter_t planned = {.name = "coll_mscclpp_planned"};
 
 static size_t type_size(MPI_Datatype type)
 {
@@ -59,6 +60,7 @@ void mt_counters_open(int level)
     find(&served);
     find(&staged);
     find(&rung);
+    find(&planned);
 }
 
 /* The value since the handle was made, as MPI defines it for counters. */
@@ -90,6 +92,12 @@ uint64_t mt_rung(MPI_Comm comm)
 {
     (void)comm;
     return read_counter(&rung);
+}
+
+uint64_t mt_planned(MPI_Comm comm)
+{
+    (void)comm;
+    return read_counter(&planned);
 }
 
 static bool choice_is(MPI_T_enum enumtype, int number, const char *value)

@@ -95,6 +95,7 @@ void *mt_host_alloc(size_t size);
 uint64_t mt_served(MPI_Comm comm);
 uint64_t mt_staged(MPI_Comm comm);
 uint64_t mt_rung(MPI_Comm comm);
+uint64_t mt_planned(MPI_Comm comm); /* calls of any collective that execution plans served */
 
 /* Called by mt_init: counting starts. `level`: MPI's thread level, which is not to change by it. */
 void mt_counters_open(int level);

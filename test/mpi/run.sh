@@ -52,6 +52,8 @@ trap 'rm -rf "$scratch"' EXIT
 . "$(dirname "$0")/sync.sh"
 # shellcheck source=test/mpi/tune.sh
 . "$(dirname "$0")/tune.sh"
+# shellcheck source=test/mpi/plans.sh
+. "$(dirname "$0")/plans.sh"
 # shellcheck source=test/mpi/bench.sh
 . "$(dirname "$0")/bench.sh"
 
@@ -117,7 +119,7 @@ if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
 fi
 
 groups=(programs requests queued stages algorithms ports nodes nodes_algorithms nodes_collectives nodes_late mixed
-    differs check said no_memory descriptors late idle init rules tune bench selection sync_copies counters)
+    differs check said no_memory descriptors late idle init rules plans tune bench selection sync_copies counters)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -125,8 +127,8 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms nodes_collectives algorithms requests queued stages \
-        nodes_late late mixed selection differs check said bench ports rules init no_memory descriptors sync_copies \
-        counters
+        nodes_late late mixed selection differs check said bench ports rules plans init no_memory descriptors \
+        sync_copies counters
     for name in "${groups[@]}"; do
         tell "$name"
     done

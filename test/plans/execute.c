@@ -184,7 +184,8 @@ static bool start(rank_t *rank)
     args.barriers = rank->barriers;
     args.plan_state = &rank->state;
     args.chunk = job->chunk;
-    args.block_bytes = job->block_bytes;
+    args.block_bytes = job->chunk * mscclpp_plan_block_chunks(job->plan) == job->block_bytes ? MSCCLPP_DEV_PLAN_NO_END
+                                                                                             : job->block_bytes;
     args.stride = job->block_bytes;
     args.half = job->half;
     args.alignment = job->plan->alignment;

@@ -56,7 +56,7 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
     span.p = args->bases[item->base];
     if (item->base % 3 == 2) {
         span.p += (flag % 2 == 0 ? args->half : 0) + (span.packets ? 2 : 1) * at;
-        span.bytes = UINT64_MAX / 2;
+        span.bytes = MSCCLPP_DEV_PLAN_NO_END;
     } else {
         /* Chunks behind the end of a rank's block are empty: they read as 0 and are not written. */
         span.p += item->block * args->stride + at;

@@ -15,8 +15,13 @@
 #define PLANS_MAX 256
 
 typedef struct {
+    uint64_t digest;
+    uint64_t refused; /* 1: the rank has the file, but must not use it */
+} entry_t;
+
+typedef struct {
     uint64_t count;
-    uint64_t digests[PLANS_MAX];
+    entry_t entries[PLANS_MAX];
 } list_t;
 
 /* Says something of a file once in this process. */
@@ -44,7 +49,16 @@ static mscclpp_plan_prove_t how_much(const mscclpp_config_t *config)
                                                     : MSCCLPP_PLAN_PROVE_PACKETS;
 }
 
-/* This rank's files that a team could use. Rank 0 simulates for all. */
+/* Says why a file is not used: one rank as a warning, once. */
+static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file)
+{
+    const bool warns = team->group.rank == 0 && may_tell(file);
+
+    mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_DEBUG, "%s: execution plan %s: %s: not used",
+                team->group.oob.label, file->path, file->refusal != NULL ? file->refusal : "no memory");
+}
+
+/* This rank's files that are for a team. Rank 0 simulates for all. */
 static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_plan_file_t *files, int count,
                       list_t *list)
 {
@@ -56,9 +70,10 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
             mscclpp_plan_library_prove(file, how_much(config));
         }
         if (file->refusal != NULL || file->plan == NULL) {
-            mscclpp_log(team->group.rank == 0 && may_tell(file) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_DEBUG,
-                        "%s: execution plan %s: %s: not used", team->group.oob.label, file->path,
-                        file->refusal != NULL ? file->refusal : "no memory");
+            report_refusal(team, file);
+        }
+        if (file->plan == NULL) {
+            continue;
         } else if (why != NULL) {
             mscclpp_log(team->group.rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                         "%s: execution plan %s (%s): %s (%u ranks, %u blocks): not used", team->group.oob.label,
@@ -67,15 +82,15 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
             mscclpp_warn("%s: execution plan %s: more than %d plans for one communicator: not used",
                          team->group.oob.label, file->path, PLANS_MAX);
         } else {
-            list->digests[list->count++] = file->digest;
+            list->entries[list->count++] = (entry_t){file->digest, file->refusal != NULL};
         }
     }
 }
 
-static bool has(const list_t *list, uint64_t digest)
+static bool has(const list_t *list, uint64_t digest, bool refused)
 {
     for (uint64_t i = 0; i < list->count; ++i) {
-        if (list->digests[i] == digest) {
+        if (list->entries[i].digest == digest && (list->entries[i].refused != 0) == refused) {
             return true;
         }
     }
@@ -96,7 +111,7 @@ static mscclpp_plan_file_t *find(mscclpp_plan_file_t *files, int count, uint64_t
 static int who_lacks(const list_t *lists, int size, uint64_t digest)
 {
     for (int rank = 0; rank < size; ++rank) {
-        if (!has(&lists[rank], digest)) {
+        if (!has(&lists[rank], digest, false)) {
             return rank;
         }
     }
@@ -109,16 +124,17 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
     const list_t *mine = &lists[team->group.rank];
 
     for (uint64_t i = 0; i < mine->count; ++i) {
-        const uint64_t digest = mine->digests[i];
+        const uint64_t digest = mine->entries[i].digest;
         mscclpp_plan_file_t *file = find(files, count, digest);
         const int without = who_lacks(lists, team->group.size, digest);
         int first = 0;
 
-        while (!has(&lists[first], digest)) {
+        while (first < team->group.rank && !has(&lists[first], digest, false)) {
             ++first;
         }
-        /* What rank 0 has refused after a simulation, it has told of. */
-        if (without >= 0 && first == team->group.rank && file != NULL && may_tell(file)) {
+        /* Rank 0 says itself what it refuses. */
+        if (without >= 0 && first == team->group.rank && !has(&lists[0], digest, true) && file != NULL &&
+            may_tell(file)) {
             mscclpp_warn("%s: execution plan %s (%s): rank %d lacks this file, has another one or refuses it: not used",
                          team->group.oob.label, file->path, file->label, team->group.members[without]);
         }
@@ -135,10 +151,10 @@ static mscclpp_status_t take(mscclpp_team_t *team, const list_t *lists, mscclpp_
         return MSCCLPP_ERR_NO_MEMORY;
     }
     for (uint64_t i = 0; i < first->count; ++i) {
-        mscclpp_plan_file_t *file = find(files, count, first->digests[i]);
+        mscclpp_plan_file_t *file = find(files, count, first->entries[i].digest);
         mscclpp_team_plan_t *plan = &team->plans[team->plan_count];
 
-        if (who_lacks(lists, team->group.size, first->digests[i]) < 0 && file != NULL) {
+        if (who_lacks(lists, team->group.size, first->entries[i].digest) < 0 && file != NULL) {
             plan->file = file;
             plan->rule = mscclpp_rule_by_plan(file->plan->name);
             plan->refused = UINT64_MAX;

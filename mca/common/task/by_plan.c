@@ -25,6 +25,7 @@ typedef struct {
     uint64_t chunk, padded;         /* bytes of a chunk, and of a block that consists of whole chunks */
     char *in, *out;                 /* what the plan works on */
     void *copy;                     /* a copy of the input; NULL: none */
+    bool apart;                     /* by the plan's own memory */
     const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
 } by_plan_t;
@@ -93,7 +94,8 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
         args->bases[3 * r + 2] = room->peers[r] + room->scratch;
     }
     args->chunk = by->chunk;
-    args->block_bytes = bytes;
+    /* Operations may go over the end of blocks that consist of whole chunks. */
+    args->block_bytes = by->padded == stride && bytes == stride ? MSCCLPP_DEV_PLAN_NO_END : bytes;
     args->stride = stride;
     args->half = room->half;
     args->alignment = plan->file->unit;
@@ -102,10 +104,11 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
                       : text->threads < MSCCLPP_DEV_MAX_THREADS ? text->threads
                                                                 : MSCCLPP_DEV_MAX_THREADS;
     ++plan->launches;
-    mscclpp_debug("%s: %s call %llu: %s, %llu bytes, type %u, op %u, chunks of %llu bytes, %u blocks of %u threads",
+    mscclpp_debug("%s: %s call %llu: %s, %llu bytes, type %u, op %u, chunks of %llu bytes, %u blocks of %u threads%s",
                   team->group.oob.label, team->group.collective, (unsigned long long)by->call->call, plan->file->label,
                   (unsigned long long)by->call->bytes, args->common.dtype, args->common.op,
-                  (unsigned long long)by->chunk, launch.nblocks, launch.nthreads);
+                  (unsigned long long)by->chunk, launch.nblocks, launch.nthreads,
+                  by->apart ? ", by memory of its own" : "");
     return mscclpp_runner_launch(&team->runner, NULL, &launch, plan->file->label);
 }
 
@@ -131,6 +134,7 @@ static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
     mscclpp_status_t status;
 
     *served_p = false;
+    by->apart = true;
     if (!is_dense(by)) {
         return MSCCLPP_OK; /* copies would overwrite the padding within elements */
     }

@@ -411,6 +411,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
         return mscclpp_team_fail(team, status);
     }
     if (task.most == 0 && (args->known || !args->varied)) {
+        team->last_algorithm = "none";
         return MSCCLPP_OK;
     }
     return perform(&task);

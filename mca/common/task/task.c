@@ -408,6 +408,7 @@ static mscclpp_status_t run(task_t *task)
     }
     task->bytes = span(task->args);
     if (task->bytes == 0) {
+        team->last_algorithm = "none";
         return MSCCLPP_OK;
     }
     status = choose(task, &input);

@@ -243,13 +243,12 @@ static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t 
 }
 
 /* Waits until all ranks have come to this point. */
-static mscclpp_status_t meet(mscclpp_team_t *team, uint64_t bytes)
+static mscclpp_status_t meet(mscclpp_team_t *team, const char *what, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
 
     mscclpp_board_store(mine, ++team->group.meetings);
-    return mscclpp_group_wait_words(&team->group, "memory of a plan, given up by all", bytes, mine,
-                                    team->group.meetings);
+    return mscclpp_group_wait_words(&team->group, what, bytes, mine, team->group.meetings);
 }
 
 /* Takes the new room in place of the old one, which becomes the one given up. */
@@ -283,7 +282,9 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     *there_p = true;
     if (plan->room.base != NULL && (plan->file->mixes ? chunk == plan->room.chunk : chunk <= plan->room.chunk) &&
         (plan->room.areas || !areas) && plan->launches < limit) {
-        return MSCCLPP_OK;
+        status = chunk == plan->chunk ? MSCCLPP_OK : meet(team, "chunks of a plan of another size", chunk);
+        plan->chunk = chunk;
+        return status;
     }
     *there_p = false;
     if (chunk >= plan->refused) {
@@ -326,7 +327,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     }
     close_peers(team, &room);
     plan->given_up = room.base;
-    status = meet(team, chunk);
+    status = meet(team, "memory of a plan, given up by all", chunk);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -340,6 +341,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
                     team->group.oob.label, team->group.members[team->group.rank], plan->file->label,
                     (unsigned long long)chunk, own != MSCCLPP_OK ? mscclpp_status_string(own) : "a peer has none");
     }
+    plan->chunk = chunk;
     *there_p = all;
     return MSCCLPP_OK;
 }

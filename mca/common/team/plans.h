@@ -29,6 +29,7 @@ struct mscclpp_team_plan {
     int64_t rule; /* what stands for its name in rules, see mscclpp_rule_by_plan */
     mscclpp_plan_program_t program;
     mscclpp_plan_room_t room;
+    uint64_t chunk;               /* of the last call, bytes; equal on all ranks */
     uint64_t launches;            /* since the room was made */
     uint64_t refused;             /* the smallest chunk that there was no memory for; equal on all ranks */
     char *given_up;               /* an old room, while peers may still map it */
@@ -44,7 +45,9 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, mscclpp_co
                                           mscclpp_dtype_t dtype, mscclpp_op_t op);
 
 /*
- * Makes sure of room for chunks of `chunk` bytes, and of areas if `areas` is set. All ranks call it alike, while no
+ * Makes ready for a call with chunks of `chunk` bytes: makes sure of room for them, and of areas if `areas` is set. If
+ * the chunks have another size than those of the last call, all ranks meet: what is where in the scratch changes, so no
+ * peer may be in an earlier call. All ranks call it alike, while no
  * operation of the team is in flight. *there_p, equal on all ranks, is false if there is no memory. An error breaks the
  * team.
  */

@@ -141,6 +141,9 @@ static void find_windows(encoding_t *encoding)
                 }
             }
             encoding->early[c * n + r] = encoding->distance[demand->source[c]][r];
+            if ((demand->wanted[c] >> r & 1) != 0 && encoding->early[c * n + r] > encoding->steps) {
+                clause(encoding, 0, NULL); /* too far away for so few steps */
+            }
             encoding->late[c * n + r] = encoding->steps - nearest;
         }
     }

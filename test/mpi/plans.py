@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Execution plans for the mpi layer.
+
+plans.py FOLDER RANKS writes some. Those that MPI calls are served by lie in FOLDER, those that no rank may use, or that
+hang, in FOLDER/bad.
+
+plans.py --usable FOLDER TOOL prints, of each plan in a folder that has to serve MPI calls of 2 to 4 ranks, the ranks,
+the collective, the name and the file. TOOL is mscclpp_plan.
+"""
+import copy
+import glob
+import json
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+sys.path[:0] = [os.path.join(TOP, "test", "plans"), os.path.join(TOP, "python")]
+import plans  # noqa: E402
+from mscclpp_plans import programs  # noqa: E402
+from mscclpp_plans.channels import Rank, assemble, local  # noqa: E402
+
+
+def good(n):
+    """All that the Python module writes, and plans by hand with packets, groups of blocks, barriers and ports."""
+    for name, program in programs.FLAT.items():
+        if name != "allreduce_halving" or n & (n - 1) == 0:
+            yield name, program(n, instances=2).compile()
+    yield "allreduce_packets", plans.allreduce_oneshot(n)
+    yield "allreduce_groups", plans.allreduce_rres(n, 3)
+    yield "allreduce_switch", plans.allreduce_switch(n)
+    yield "allreduce_max", plans.as_max(plans.allreduce_rres(n))
+    yield "reducescatter_barrier", plans.reducescatter_barrier(n)
+    yield "reducescatter_inplace", reducescatter_inplace(n)
+    yield "alltoall_port", plans.alltoall_port(n)
+    yield "allgather_crossing", allgather_crossing(n)
+    yield "allgather_mixed", allgather_mixed(n)
+
+
+def reducescatter_inplace(n):
+    """Each rank adds up its block where its own part of it is."""
+    ranks = [Rank(r, n, 1, 0) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        channels = [rank.channel("memory", p) for p in plans.peers_of(r, n)]
+        block = rank.block()
+        plans.handshake(block, channels)
+        remote = [block.remote("memory", p, "i", r) for p in plans.peers_of(r, n)]
+        block.move("rre", [local("i", r)] + remote, [local("i", r)], "memory", reduce_op="sum")
+        plans.finish(block, channels)
+    return assemble("reducescatter_inplace", "reducescatter", ranks, inplace=True)
+
+
+def allgather_crossing(n):
+    """Each rank gets two thirds of the output of rank 0, once that has all: operations go over the ends of blocks."""
+    ranks = [Rank(r, 3, 3 * n, 0) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        peers = plans.peers_of(r, n)
+        channels = [rank.channel("memory", p) for p in peers]
+        block = rank.block()
+        plans.handshake(block, channels)
+        block.move("copy", [local("i", 0, 3)], [local("o", 3 * r, 3)])
+        if r != 0:
+            block.move("put", [local("i", 0, 3)], [block.remote("memory", 0, "o", 3 * r, 3)], "memory")
+        plans.finish(block, channels)
+        if r != 0:
+            half = 3 * n // 2
+            block.move("get", [block.remote("memory", 0, "o", 0, half)], [local("o", 0, half)], "memory")
+            block.move("get", [block.remote("memory", 0, "o", half, 3 * n - half)], [local("o", half, 3 * n - half)],
+                       "memory")
+        plans.finish(block, channels)
+    return assemble("allgather_crossing", "allgather", ranks)
+
+
+def allgather_mixed(n):
+    """Half of each block goes as packets and half as it is, through one scratch."""
+    ranks = [Rank(r, 2, 2 * n, 6 * n) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        peers = plans.peers_of(r, n)
+        channels = [rank.channel("memory", p) for p in peers]
+        block = rank.block()
+        plans.handshake(block, channels)
+        block.move("copy", [local("i", 0, 2)], [local("o", 2 * r, 2)])
+        block.move("ppkt", [local("i", 0)] * (n - 1), [block.remote("memory", p, "s", r) for p in peers], "memory")
+        block.move("put", [local("i", 1)] * (n - 1), [block.remote("memory", p, "s", 4 * n + r) for p in peers],
+                   "memory")
+        plans.finish(block, channels)
+        for p in peers:
+            block.move("upkt", [local("s", p)], [local("o", 2 * p)])
+            block.move("copy", [local("s", 4 * n + p)], [local("o", 2 * p + 1)])
+        plans.finish(block, channels)
+    return assemble("allgather_mixed", "allgather", ranks, "LL", use_double_scratch_buffer=True)
+
+
+def bad(n):
+    """Refused without a simulation; refused by a simulation alone; and two that hang and say so to nobody."""
+    plan = plans.allreduce_rres(n)
+    plan["gpus"][0]["threadblocks"][0]["ops"][0]["channel_ids"] = [99]
+    yield "channel_id", plan
+    yield "half", json.dumps(plans.allreduce_rres(n))[:300]
+    plan = copy.deepcopy(plans.allreduce_rres(n))
+    for gpu in plan["gpus"]:
+        ops = gpu["threadblocks"][0]["ops"]
+        signal, wait = (next(i for i, op in enumerate(ops) if op["name"] == name) for name in ("rlxsignal", "rlxwait"))
+        ops[signal], ops[wait] = ops[wait], ops[signal]
+    yield "hangs", plan
+    other = plans.allreduce_rres(n)
+    other["name"] = "allreduce_other"
+    yield "other", other
+    yield "packet_order", packet_order(n)
+
+
+def packet_order(n):
+    """A block stores to the output, and packets alone tell another one, which stores there, too."""
+    ranks = [Rank(r, 1, n, 1) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        peers = plans.peers_of(r, n)
+        channels = [rank.channel("memory", p) for p in peers]
+        block, other = rank.block(), rank.block()
+        plans.handshake(block, channels)
+        block.move("put", [local("i", 0)] * (n - 1), [block.remote("memory", p, "o", r) for p in peers], "memory")
+        block.move("copy", [local("i", 0)], [local("o", r)])
+        block.nop()
+        block.move("cpkt", [local("i", 0)], [local("s", 0)])
+        plans.finish(block, channels)
+        other.move("upkt", [local("s", 0)], [local("o", r)])
+    return assemble("packet_order", "allgather", ranks, "LL", use_double_scratch_buffer=True)
+
+
+def usable(folder, tool):
+    """Plans that are right, and whose packets need not order other stores."""
+    paths = sorted(glob.glob(os.path.join(folder, "**", "*.json"), recursive=True))
+    done = subprocess.run([tool, "check", "--json", *paths], capture_output=True, text=True, errors="replace",
+                          check=False)
+    for entry in json.loads(done.stdout):
+        if entry["verdict"] != "ok" or any(f["rule"] == "packet-order" for f in entry["findings"]):
+            continue
+        with open(entry["file"], encoding="utf-8") as file:
+            plan = json.load(file)
+        if 2 <= len(plan["gpus"]) <= 4 and plan["collective"] in ("allreduce", "allgather", "reducescatter",
+                                                                  "alltoall"):
+            print(len(plan["gpus"]), plan["collective"], plan["name"], entry["file"])
+
+
+def main():
+    if sys.argv[1] == "--usable":
+        usable(sys.argv[2], sys.argv[3])
+        return
+    folder, n = sys.argv[1], int(sys.argv[2])
+    os.makedirs(os.path.join(folder, "bad"))
+    for sub, kind in (("", good), ("bad", bad)):
+        for name, plan in kind(n):
+            if kind is good:
+                plan["name"] = name
+            with open(os.path.join(folder, sub, name + ".json"), "w", encoding="utf-8") as file:
+                file.write(plan if isinstance(plan, str) else json.dumps(plan))
+
+
+main()

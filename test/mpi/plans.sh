@@ -1,0 +1,143 @@
+# shellcheck shell=bash
+# The cases of execution plans that serve MPI calls, for run.sh, which has the functions that run one, and sets what
+# these read.
+# shellcheck disable=SC2154 # these
+
+# kind_of NAME: the collective of a plan that plans.py writes.
+kind_of() { echo "${1%%_*}"; }
+
+cases_plans() {
+    local n folder=$scratch/plans name plan
+    if [ "${patterns[0]:-}" != --list ]; then
+        grep -aqs yajl_parse "$component_dir/mca_coll_mscclpp.so" || {
+            skip "plans" "built without yajl, which reads plans"
+            return 0
+        }
+        mkdir "$folder"
+        for n in 2 3 4; do
+            python3 "$(dirname "$0")/plans.py" "$folder/$n" "$n" >"$log" 2>&1 || {
+                report_failure "plans" "plans.py writes no plans"
+                return 0
+            }
+        done
+    fi
+    for n in 2 3 4; do
+        # By their own memory, as nothing that ranks pass can be mapped on the twin, and without it.
+        for name in allreduce_oneshot allreduce_twophase allreduce_ring allreduce_packets allreduce_groups \
+            allreduce_switch allgather_direct allgather_bruck allgather_crossing allgather_mixed reducescatter_direct \
+            reducescatter_barrier reducescatter_inplace alltoall_direct alltoall_port; do
+            plan=(-n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder/$n/$name.json")
+            run "plans:$name:$n" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned
+            if [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "$n" = 3 ]; then
+                run "plans:mapped:$name" 240 "${plan[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_plans" \
+                    "$(kind_of "$name")" planned any 5000
+            fi
+        done
+    done
+    cases_plans_chosen "$folder"
+    cases_plans_refused "$folder"
+    cases_plans_of_mscclpp
+}
+
+# Which plan serves a call.
+cases_plans_chosen() {
+    local folder=$1 rules=$scratch/plans.rules job small large
+    job=(-n 3 "${forced[@]}" --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_plans)
+    small=$scratch/small.json
+    large=$scratch/large.json
+    if [ "${patterns[0]:-}" != --list ]; then
+        sed 's/"min_message_size": [0-9]*, *//; s/"max_message_size": [0-9]*, *//; s/^{/{"max_message_size": 4000, /' \
+            "$folder/3/allreduce_ring.json" >"$small"
+        sed 's/"min_message_size": [0-9]*, *//; s/"max_message_size": [0-9]*, *//; s/^{/{"min_message_size": 2, /' \
+            "$folder/3/allreduce_packets.json" >"$large"
+        cat >"$rules" <<-EOF
+	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=8000 algorithm=plan:allreduce_groups
+	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=1m algorithm=plan:nowhere
+	EOF
+    fi
+    run_saying "plans:by range" 'call 1: plan:allreduce_ring, 4000 bytes' 60 "${job[@]}" "$large,$small" \
+        "$bindir/test_basic" served
+    run_saying "plans:folder" 'call [0-9]+: plan:all(reduce|gather)_[a-z]+, ' 60 "${job[@]}" "$folder/3" \
+        "$bindir/test_basic" served
+    run_saying "plans:out of range" 'call [0-9]+: plan:allreduce_oneshot, [0-9]{5,} bytes' 120 "${job[@]}" \
+        "$small:$folder/3/allreduce_oneshot.json" "$bindir/test_plans" allreduce planned sum 5000
+    run_saying "plans:by rule" 'call 1: plan:allreduce_groups, 4000 bytes' 60 "${job[@]}" "$folder/3" --mca \
+        coll_mscclpp_rules "$rules" "$bindir/test_basic" served
+    run_counting "plans:rule without a plan" 1 'rules: 1 rules for 3 ranks name an execution plan that' 60 "${job[@]}" \
+        "$folder/3" --mca coll_mscclpp_rules "$rules" "$bindir/test_basic" served
+    run_never_saying "plans:parameter wins" 'call [0-9]+: plan:allreduce' 60 "${job[@]}" "$folder/3" --mca \
+        coll_mscclpp_algorithm twophase "$bindir/test_basic" served
+    run "plans:max alone" 60 "${job[@]}" "$folder/3/allreduce_max.json" "$bindir/test_plans" allreduce planned max 5000
+    run "plans:no other than max" 60 "${job[@]}" "$folder/3/allreduce_max.json" "$bindir/test_plans" allreduce \
+        unplanned sum 1000
+    run_saying "plans:renewal" 'call [0-9]+: plan:allreduce_packets' 120 "${job[@]}" \
+        "$folder/3/allreduce_packets.json" --mca coll_mscclpp_epoch_limit 16 "$bindir/test_plans" allreduce planned \
+        sum 1000
+    run "plans:nodes" 60 "${job[@]}" "$folder/3" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_plans" allreduce \
+        unplanned sum 1000
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    run "plans:many threads" 120 "${job[@]}" "$folder/3/allreduce_packets.json" --mca coll_mscclpp_twin_threads 3 \
+        "$bindir/test_plans" allreduce planned any 5000
+    run_saying "plans:unmapped" 'plan:.*, by memory of its own' 60 "${job[@]}" "$folder/3/allgather_direct.json" \
+        "$bindir/test_plans" allgather planned any 100
+    run_never_saying "plans:nothing is copied" 'plan:.*, by memory of its own' 60 "${job[@]}" \
+        "$folder/3/allreduce_ring.json" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_plans" allreduce planned \
+        sum 1000
+}
+
+# What no rank uses, and what is said of it.
+cases_plans_refused() {
+    local folder=$1 job each name
+    job=(-n 3 "${forced[@]}" --mca coll_mscclpp_plans)
+    # shellcheck disable=SC2016 # each rank's own shell expands it
+    each='[ "$OMPI_COMM_WORLD_RANK" != "$1" ] || export "OMPI_MCA_coll_mscclpp_plans=$2"; shift 2; exec "$@"'
+    # shellcheck disable=SC2016
+    local most='[ "$OMPI_COMM_WORLD_RANK" = "$1" ] || export "OMPI_MCA_coll_mscclpp_plans=$2"; shift 2; exec "$@"'
+    while IFS=: read -r name what; do
+        run_counting "plans:refused:$name" 1 "warning: .*execution plan .*/$name.json: $what.*: not used" 60 \
+            "${job[@]}" "$folder/3/bad/$name.json" "$bindir/test_plans" allreduce unplanned sum 1000
+    done <<-'EOF'
+	channel_id:invalid: rank 0, block 0, operation 0 .rlxsignal.: channel id 99 .*\[channel-id\]
+	half:parse error: the file: line 1, .*\[json\]
+	nowhere:parse error: the file: cannot be read: No such file
+	EOF
+    run_counting "plans:refused:hangs" 1 'execution plan .*/hangs.json: deadlock: .*\[deadlock\]: not used' 60 \
+        "${job[@]}" "$folder/3/bad/hangs.json" --mca coll_mscclpp_plan_check full "$bindir/test_plans" allreduce \
+        unplanned sum 1000
+    run_counting "plans:refused:packet_order" 1 'execution plan .*/packet_order.json: .*\[packet-order\]: not used' 60 \
+        "${job[@]}" "$folder/3/bad/packet_order.json" "$bindir/test_plans" allgather unplanned any 100
+    run "plans:proven" 60 "${job[@]}" "$folder/3/allreduce_ring.json" --mca coll_mscclpp_plan_check full \
+        "$bindir/test_plans" allreduce planned sum 1000
+    run_failing "plans:hangs" 'call 1 of 4 bytes .plan:allreduce_rres. did not end on rank' 60 "${job[@]}" \
+        "$folder/3/bad/hangs.json" --mca coll_mscclpp_plan_check off --mca coll_mscclpp_timeout 3 "$bindir/test_plans" \
+        allreduce planned sum 1
+    run "plans:other ranks" 60 "${job[@]}" "$folder/2" "$bindir/test_plans" allreduce unplanned sum 1000
+    for name in 0 1 2; do
+        run_counting "plans:another file on rank $name" 2 \
+            'warning: .*execution plan .*(groups|other).json .*lacks this' 60 \
+            -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 20 sh -c "$most" sh "$name" \
+            "$folder/3/allreduce_groups.json" sh -c "$each" sh "$name" "$folder/3/bad/other.json" \
+            "$bindir/test_plans" allreduce unplanned sum 1000
+        run_counting "plans:none on rank $name" 1 'warning: .*execution plan .*/allreduce_groups.json .*lacks this' 60 \
+            -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 20 sh -c "$most" sh "$name" \
+            "$folder/3/allreduce_groups.json" "$bindir/test_plans" allreduce unplanned sum 1000
+    done
+}
+
+# Plans that MSCCL++ has written, where MSCCLPP_TEST_PLANS names a folder of them.
+cases_plans_of_mscclpp() {
+    local folder=${MSCCLPP_TEST_PLANS:-} file ranks kind name rest rule collective rules=$scratch/of_mscclpp
+    if [ -z "$folder" ]; then
+        skip "plans:of MSCCL++" "MSCCLPP_TEST_PLANS names no folder of them"
+        return 0
+    fi
+    while read -r ranks kind name file; do
+        rest=${file#"$folder"/}
+        # Whatever their own range is.
+        rule="ranks=$ranks device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=plan:$name"
+        collective=${kind/reducescatter/reduce_scatter_block}
+        echo "collective=$collective $rule" >"$rules"
+        run "plans:of MSCCL++:${rest%.json}" 240 -n "$ranks" "${forced[@]}" --mca coll_mscclpp_plans "$file" --mca \
+            coll_mscclpp_plan_check full --mca coll_mscclpp_rules "$rules" "$bindir/test_plans" "$kind" planned any 5000
+    done < <(python3 "$(dirname "$0")/plans.py" --usable "$folder" "$bindir/../../mscclpp_plan")
+}

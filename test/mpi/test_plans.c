@@ -1,0 +1,184 @@
+/*
+ * Calls of one collective that execution plans are to serve, or not. Usage:
+ *
+ *     test_plans allreduce|allgather|reducescatter|alltoall planned|unplanned [OPERATION [MOST]]
+ *
+ * Of many sizes, up to MOST elements (default: all) of several types, aligned and not, in place and out of place; three
+ * calls follow one another without a barrier, with other operands. `planned`: plans must serve every call, but those of
+ * types with padding; `unplanned`: none.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/mpi/mpi_test.h"
+#include "test/mpi/mpi_types.h"
+
+enum { CALLS = 3 };
+
+typedef enum { ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL, KINDS } kind_t;
+
+static const char *const names[KINDS] = {"allreduce", "allgather", "reducescatter", "alltoall"};
+
+static struct {
+    kind_t kind;
+    const mt_type_t *type;
+    mt_op_t op;
+    int count; /* elements of a block */
+    bool in_place;
+    size_t extent;
+    int in_blocks, out_blocks;
+} test;
+
+/* What a rank has for a call. */
+static void fill(int rank, int seed, char *to)
+{
+    mt_fill(test.type, test.op, test.in_blocks * test.count, rank, seed, to);
+}
+
+static void expect(int seed, char *expected)
+{
+    const size_t block = (size_t)test.count * test.extent;
+    char *all = mt_host_alloc((size_t)mt_size * block);
+
+    for (int r = 0; r < mt_size && (ALLGATHER == test.kind || ALLTOALL == test.kind); ++r) {
+        fill(r, seed, all);
+        memcpy(expected + (size_t)r * block, ALLTOALL == test.kind ? all + (size_t)mt_rank * block : all, block);
+    }
+    if (ALLREDUCE == test.kind) {
+        mt_compute(test.type, test.op, test.count, mt_size, seed, expected);
+    } else if (REDUCESCATTER == test.kind) {
+        mt_compute(test.type, test.op, mt_size * test.count, mt_size, seed, all);
+        memcpy(expected, all + (size_t)mt_rank * block, block);
+    }
+    free(all);
+}
+
+static void call(const char *send, char *recv)
+{
+    const void *from = test.in_place ? MPI_IN_PLACE : send;
+    MPI_Datatype type = test.type->type;
+
+    switch (test.kind) {
+    case ALLREDUCE:
+        MT_MPI(MPI_Allreduce(from, recv, test.count, type, mt_op_mpi(test.op), MPI_COMM_WORLD));
+        break;
+    case ALLGATHER:
+        MT_MPI(MPI_Allgather(from, test.count, type, recv, test.count, type, MPI_COMM_WORLD));
+        break;
+    case REDUCESCATTER:
+        MT_MPI(MPI_Reduce_scatter_block(from, recv, test.count, type, mt_op_mpi(test.op), MPI_COMM_WORLD));
+        break;
+    default:
+        MT_MPI(MPI_Alltoall(from, test.count, type, recv, test.count, type, MPI_COMM_WORLD));
+        break;
+    }
+}
+
+/* Three calls on the same buffers, and nothing but these calls between the ranks. */
+static void run(size_t misalign)
+{
+    const size_t block = (size_t)test.count * test.extent;
+    const size_t in = (size_t)test.in_blocks * block, out = (size_t)test.out_blocks * block;
+    const size_t span = test.in_place && in > out ? in : out;
+    /* In place an all-gather has its operand at its place in the result. */
+    const size_t own = test.in_place && ALLGATHER == test.kind ? (size_t)mt_rank * block : 0;
+    char *operand = mt_host_alloc(in), *expected = mt_host_alloc(out), *result = mt_host_alloc(span);
+    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, in, misalign), recv = mt_buffer_alloc(MT_DEVICE, span, misalign);
+    int wrong;
+
+    for (int seed = 0; seed < CALLS; ++seed) {
+        fill(mt_rank, seed, operand);
+        memset(result, 0x5b, span);
+        if (test.in_place) {
+            memcpy(result + own, operand, in);
+        }
+        mt_buffer_put(&recv, result, span);
+        mt_buffer_put(&send, operand, in);
+        call(send.data, recv.data);
+        mt_buffer_get(&recv, result, span);
+        expect(seed, expected);
+        wrong = mt_difference(test.type, test.out_blocks * test.count, result, expected);
+        MT_CHECK(wrong < 0, "%s of %s, %s, count %d at +%zu%s, call %d: element %d is wrong", names[test.kind],
+                 test.type->name, mt_op_name(test.op), test.count, misalign, test.in_place ? " in place" : "", seed,
+                 wrong);
+        mt_buffer_get(&send, result, in < span ? in : span);
+        MT_CHECK(0 == memcmp(result, operand, in < span ? in : span), "%s of %s, count %d: the send buffer was changed",
+                 names[test.kind], test.type->name, test.count);
+    }
+    mt_buffer_free(&send, "send buffer");
+    mt_buffer_free(&recv, "receive buffer");
+    free(operand);
+    free(expected);
+    free(result);
+}
+
+static bool has_padding(const mt_type_t *type)
+{
+    int size;
+
+    MPI_Type_size(type->type, &size);
+    return (size_t)size != type->layout->extent || MPI_2INT == type->type || MPI_FLOAT_INT == type->type;
+}
+
+/* `op`: MT_OP_COUNT for each type's own. */
+static void run_all(bool planned, mt_op_t only, int most)
+{
+    static const int counts[] = {1, 3, 17, 96, 1000, 4099, 70001, 600000};
+    const struct {
+        MPI_Datatype type;
+        mt_op_t op;
+        int most; /* elements */
+    } types[] = {
+        {MPI_INT, MT_OP_SUM, 600000},     {MPI_DOUBLE, MT_OP_MAX, 4099},        {MPI_SIGNED_CHAR, MT_OP_BXOR, 70001},
+        {MPI_SHORT, MT_OP_MIN, 4099},     {MPI_FLOAT, MT_OP_SUM, 4099},         {MPI_LONG, MT_OP_PROD, 1000},
+        {MPI_UNSIGNED, MT_OP_LAND, 1000}, {MPI_DOUBLE_INT, MT_OP_MAXLOC, 1000}, {MPI_2INT, MT_OP_MINLOC, 1000}};
+    const bool combines = ALLREDUCE == test.kind || REDUCESCATTER == test.kind;
+    uint64_t before, after;
+
+    for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); ++t) {
+        test.type = mt_type(types[t].type);
+        test.op = only < MT_OP_COUNT ? only : types[t].op;
+        if (!(combines ? (test.type->ops >> test.op & 1) != 0 &&
+                             (mt_twin ? test.type->layout->on_twin : test.type->layout->on_gpu)
+                       : t < 3)) {
+            continue;
+        }
+        test.op = combines ? test.op : MT_OP_MAX;
+        test.extent = test.type->layout->extent;
+        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); ++c) {
+            test.count = counts[c];
+            for (int way = 0; way < 2 && test.count <= types[t].most && test.count <= most; ++way) {
+                test.in_place = way != 0;
+                before = mt_planned(MPI_COMM_WORLD);
+                run(c % 2 != 0 ? test.extent : 0);
+                after = mt_planned(MPI_COMM_WORLD);
+                MT_CHECK((has_padding(test.type) && planned) || after - before == (planned ? CALLS : 0),
+                         "%s of %s, %s, count %d%s: plans served %llu of %d calls", names[test.kind], test.type->name,
+                         mt_op_name(test.op), test.count, test.in_place ? " in place" : "",
+                         (unsigned long long)(after - before), CALLS);
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    mt_op_t only = 0;
+
+    mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    while (test.kind < KINDS && (argc < 2 || 0 != strcmp(argv[1], names[test.kind]))) {
+        ++test.kind;
+    }
+    if (argc < 3 || KINDS == test.kind) {
+        mt_fail(__FILE__, __LINE__, "usage: test_plans allreduce|allgather|reducescatter|alltoall planned|unplanned");
+        return mt_finish();
+    }
+    test.in_blocks = REDUCESCATTER == test.kind || ALLTOALL == test.kind ? mt_size : 1;
+    test.out_blocks = ALLGATHER == test.kind || ALLTOALL == test.kind ? mt_size : 1;
+    while (only < MT_OP_COUNT && (argc < 4 || 0 != strcmp(argv[3], mt_op_name(only)))) {
+        ++only;
+    }
+    run_all(0 == strcmp(argv[2], "planned"), only, argc > 4 ? atoi(argv[4]) : 600000);
+    return mt_finish();
+}
