@@ -2,8 +2,9 @@
  * Queued calls that cannot be queued, and those that fail.
  *
  * --late: a rank that does not come. --busy: two calls of one communicator at once. --without: there is no component,
- * so every call waits. --many: more communicators than there is room for.
+ * so every call waits. --many: more communicators than there is room for. --threads: several threads queue.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,65 @@ static void many(void)
     mq_stream_free(stream);
 }
 
+/* Of one thread, with a communicator and a stream of its own. */
+typedef struct {
+    MPI_Comm comm;
+    int number;
+} thread_t;
+
+static void *run_thread(void *argument)
+{
+    enum { ROUNDS = 20 };
+    const thread_t *thread = argument;
+    void *stream = mq_stream_make();
+    mq_sum_t sums[3];
+
+    for (int i = 0; i < 3; ++i) {
+        mq_sum_make(&sums[i], 50 + 4000 * i);
+    }
+    for (int round = 0; round < ROUNDS; ++round) {
+        const int salt = 10000 * thread->number + 10 * round;
+
+        for (int i = 0; i < 3; ++i) {
+            mq_sum_fill(&sums[i], salt + i);
+        }
+        for (int i = 0; i < 3; ++i) {
+            mq_sum_queue(&sums[i], thread->comm, stream);
+        }
+        mq_stream_wait(stream);
+        for (int i = 0; i < 3; ++i) {
+            mq_sum_check(&sums[i], salt + i, "of a thread");
+        }
+    }
+    MT_CHECK(mq_asked(thread->comm, MPIX_MSCCLPP_QUERY_QUEUED) == 3 * ROUNDS, "thread %d: only %lld calls were queued",
+             thread->number, (long long)mq_asked(thread->comm, MPIX_MSCCLPP_QUERY_QUEUED));
+    for (int i = 0; i < 3; ++i) {
+        mq_sum_free(&sums[i]);
+    }
+    mq_stream_free(stream);
+    return NULL;
+}
+
+/* Several threads queue, each on its own communicator, as fast as they can. */
+static void threads(void)
+{
+    enum { THREADS = 3 };
+    pthread_t threads_of[THREADS];
+    thread_t each[THREADS];
+
+    for (int i = 0; i < THREADS; ++i) {
+        each[i].number = i;
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &each[i].comm));
+    }
+    for (int i = 0; i < THREADS; ++i) {
+        MT_CHECK(0 == pthread_create(&threads_of[i], NULL, run_thread, &each[i]), "no thread");
+    }
+    for (int i = 0; i < THREADS; ++i) {
+        (void)pthread_join(threads_of[i], NULL);
+        MT_MPI(MPI_Comm_free(&each[i].comm));
+    }
+}
+
 /* Without the component: the library waits for the stream and calls MPI, which knows host memory alone. */
 static int without(int argc, char **argv)
 {
@@ -254,7 +314,7 @@ int main(int argc, char **argv)
     if (0 == strcmp(part, "--without")) {
         return without(argc, argv);
     }
-    mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    mt_init(&argc, &argv, 0 == strcmp(part, "--threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     if (mt_too_small(2)) {
         return MT_SKIPPED;
@@ -265,6 +325,8 @@ int main(int argc, char **argv)
         busy();
     } else if (0 == strcmp(part, "--many")) {
         many();
+    } else if (0 == strcmp(part, "--threads")) {
+        threads();
     } else {
         refused();
     }
