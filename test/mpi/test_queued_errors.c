@@ -221,61 +221,71 @@ static void many(void)
     mq_stream_free(stream);
 }
 
-/* Of one thread, with a communicator and a stream of its own. */
+enum { THREADS = 3, THREAD_SUMS = 3, THREAD_ROUNDS = 20 };
+
+/* Of one thread: a communicator, a stream and buffers of its own. */
 typedef struct {
     MPI_Comm comm;
     int number;
+    void *stream;
+    mq_sum_t sums[THREAD_SUMS];
 } thread_t;
 
 static void *run_thread(void *argument)
 {
-    enum { ROUNDS = 20 };
-    const thread_t *thread = argument;
-    void *stream = mq_stream_make();
-    mq_sum_t sums[3];
+    thread_t *thread = argument;
 
-    for (int i = 0; i < 3; ++i) {
-        mq_sum_make(&sums[i], 50 + 4000 * i);
-    }
-    for (int round = 0; round < ROUNDS; ++round) {
+    for (int round = 0; round < THREAD_ROUNDS; ++round) {
         const int salt = 10000 * thread->number + 10 * round;
 
-        for (int i = 0; i < 3; ++i) {
-            mq_sum_fill(&sums[i], salt + i);
+        for (int i = 0; i < THREAD_SUMS; ++i) {
+            mq_sum_fill(&thread->sums[i], salt + i);
         }
-        for (int i = 0; i < 3; ++i) {
-            mq_sum_queue(&sums[i], thread->comm, stream);
+        for (int i = 0; i < THREAD_SUMS; ++i) {
+            mq_sum_queue(&thread->sums[i], thread->comm, thread->stream);
         }
-        mq_stream_wait(stream);
-        for (int i = 0; i < 3; ++i) {
-            mq_sum_check(&sums[i], salt + i, "of a thread");
+        mq_stream_wait(thread->stream);
+        for (int i = 0; i < THREAD_SUMS; ++i) {
+            mq_sum_check(&thread->sums[i], salt + i, "of a thread");
         }
     }
-    MT_CHECK(mq_asked(thread->comm, MPIX_MSCCLPP_QUERY_QUEUED) == 3 * ROUNDS, "thread %d: only %lld calls were queued",
-             thread->number, (long long)mq_asked(thread->comm, MPIX_MSCCLPP_QUERY_QUEUED));
-    for (int i = 0; i < 3; ++i) {
-        mq_sum_free(&sums[i]);
-    }
-    mq_stream_free(stream);
     return NULL;
 }
 
-/* Several threads queue, each on its own communicator, as fast as they can. */
+/*
+ * Several threads queue, each on its own communicator, as fast as they can. What waits for all kernels of a device is
+ * done before and after.
+ */
 static void threads(void)
 {
-    enum { THREADS = 3 };
+    enum { CALLS = THREAD_SUMS * THREAD_ROUNDS + 1 };
     pthread_t threads_of[THREADS];
     thread_t each[THREADS];
 
     for (int i = 0; i < THREADS; ++i) {
         each[i].number = i;
+        each[i].stream = mq_stream_make();
         MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &each[i].comm));
+        for (int k = 0; k < THREAD_SUMS; ++k) {
+            mq_sum_make(&each[i].sums[k], 50 + 4000 * k);
+            mq_sum_fill(&each[i].sums[k], k);
+        }
+        mq_sum_queue(&each[i].sums[0], each[i].comm, each[i].stream);
+        mq_stream_wait(each[i].stream);
     }
     for (int i = 0; i < THREADS; ++i) {
         MT_CHECK(0 == pthread_create(&threads_of[i], NULL, run_thread, &each[i]), "no thread");
     }
     for (int i = 0; i < THREADS; ++i) {
         (void)pthread_join(threads_of[i], NULL);
+    }
+    for (int i = 0; i < THREADS; ++i) {
+        MT_CHECK(mq_asked(each[i].comm, MPIX_MSCCLPP_QUERY_QUEUED) == CALLS, "thread %d: only %lld calls were queued",
+                 i, (long long)mq_asked(each[i].comm, MPIX_MSCCLPP_QUERY_QUEUED));
+        for (int k = 0; k < THREAD_SUMS; ++k) {
+            mq_sum_free(&each[i].sums[k]);
+        }
+        mq_stream_free(each[i].stream);
         MT_MPI(MPI_Comm_free(&each[i].comm));
     }
 }
