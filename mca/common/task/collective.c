@@ -478,6 +478,9 @@ bool mscclpp_collective_serves(const mscclpp_team_t *team, mscclpp_coll_t coll)
     mscclpp_select_input_t input;
     mscclpp_coll_choice_t choice;
 
+    if (team->group.oob.size > MSCCLPP_DEV_MAX_RANKS) {
+        return false; /* their arguments list the blocks of all ranks */
+    }
     describe(team, MSCCLPP_DTYPE_UINT8, &input);
     return mscclpp_coll_select(&input, coll, 1, false, true, &choice) == MSCCLPP_OK;
 }
