@@ -342,8 +342,7 @@ void bench_between_close(void);
 /* The loop of kernels and `calls`. If `calls` is NULL, the loop has kernels only. */
 bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls);
 
-/* One row of the table. A time is in seconds a call: the average of each rank, and the maximum of these over the ranks.
- */
+/* One row of the table. A time is in seconds a call: the maximum over the ranks of each rank's average. */
 #define BENCH_MAX_ROUNDS 101
 
 typedef struct {

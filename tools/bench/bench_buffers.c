@@ -229,8 +229,7 @@ bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const 
     return spread_period(buffers, env, type, at, input.count);
 }
 
-/* Counts the elements of the staging area that differ from the expected ones, which begin at `phase` of their period.
- */
+/* Counts the elements of the staging area that differ from the expected ones from `phase` on. */
 static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t phase, size_t count)
 {
     const char *expected = buffers->expected + phase * size;

@@ -157,7 +157,7 @@ static bool add_coll(const char *name, bench_options_t *options)
                                  "exscan or all");
 }
 
-/* Adds a transport of this build, or all of them. */
+/* Takes the name of a transport of this build, or "all". */
 static bool parse_transport(const char *name, bench_options_t *options)
 {
     char allowed[256] = "all";

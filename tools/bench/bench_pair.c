@@ -63,8 +63,7 @@ static void stop_listening(void)
     mscclpp_log_set(listen, NULL, heard.printed);
 }
 
-/* True if `ok` is true on all ranks. Otherwise `reason` becomes, on every rank, that of the lowest rank without `ok`.
- */
+/* True if `ok` is true on all ranks. Otherwise `reason` on every rank is that of the lowest rank without `ok`. */
 static bool agree(const bench_pair_t *pair, bool ok, char *reason)
 {
     struct {
@@ -149,8 +148,7 @@ static void free_tokens(bench_pair_t *pair)
     pair->tokens = NULL;
 }
 
-/* Creates the transport's instance, with the token in device memory if the transport allows that, else in host memory.
- */
+/* Creates the transport's instance. The token is in device memory if the transport allows that, else in host memory. */
 static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
 {
     bench_env_t *env = pair->env;

@@ -62,8 +62,7 @@ static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds
     return bench_max(env->control, seconds);
 }
 
-/* Verifies messages. The contents change from one message to the next, so that an old message never passes for a new
- * one. */
+/* Verifies messages. Their contents change from one to the next, so that an old message never passes for a new one. */
 static uint64_t check(bench_pair_t *pair, const bench_options_t *options, size_t bytes)
 {
     static const int kinds[] = {BENCH_PORT_LATENCY, BENCH_PORT_PUT_BOTH};

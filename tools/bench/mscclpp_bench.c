@@ -223,8 +223,7 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
     return true;
 }
 
-/* Returns BENCH_EXIT_WRONG after a wrong result, or a failure and its line. `stack`: memory for buffers on the stack.
- */
+/* Returns BENCH_EXIT_WRONG after a wrong result or a failure, which has printed a line. `stack`: for buffers there. */
 static int run(bench_env_t *env, bench_options_t *options, char *stack)
 {
     bench_contender_t rival_storage, *rival;

@@ -149,8 +149,7 @@ static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, 
     return true;
 }
 
-/* Measures one size, all algorithms in every round. If the run was interrupted, *done_p is false and no time is kept.
- */
+/* Measures one size, all algorithms in every round. If the run was interrupted, *done_p is false and no time stays. */
 static bool measure_size(tune_t *tune, int size, bool *done_p)
 {
     const tune_options_t *options = tune->options;

@@ -1,5 +1,4 @@
-/* Finds out from a collective's description how many bytes each pair of ranks exchanges, for the comparison of calls.
- */
+/* Finds in a collective's description how many bytes each pair of ranks exchanges, for the comparison of calls. */
 #include "mca/coll/mscclpp/stage/define.h"
 
 #include <stdlib.h>

@@ -11,8 +11,7 @@
 /* The factor by which a full list of pieces grows. */
 #define PIECES_GROWTH 2
 
-/* How many segments of an element are asked for at first, and the factor by which this number grows if there are more.
- */
+/* How many segments of an element are asked for at first, and the factor by which this number then grows. */
 #define SEGMENTS_FIRST 256
 #define SEGMENTS_GROWTH 8
 

@@ -160,8 +160,7 @@ static char *guess(size_t size)
     return (char *)((LOWEST + number % (END - LOWEST - size)) / page * page);
 }
 
-/* Maps windows at a random address. Returns NULL if that fails, if the parts are too many, or if one window holds all.
- */
+/* Maps windows at a random address. NULL if that fails, if there are too many parts, or if one window holds all. */
 static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack, size_t size,
                           mca_coll_mscclpp_stage_room_t *room)
 {
