@@ -10,9 +10,7 @@
 #include "mca/common/base/log.h"
 
 #ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE                                                                                            \
-    0 /* older systems take the address as a hint; a mapping at another address is given back                          \
-       */
+#define MAP_FIXED_NOREPLACE 0 /* older systems take the address as a hint; map() undoes a mapping elsewhere */
 #endif
 
 /* Parts that lie closer together share a window. */
