@@ -162,10 +162,26 @@ static void give_back(mca_coll_mscclpp_stage_request_t *request)
     opal_free_list_return(&requests, (opal_free_list_item_t *)request);
 }
 
+/*
+ * The inner operation uses the communicator, and Open MPI's does not keep it alive: without this reference, freeing the
+ * communicator while the operation is under way, which MPI allows, would crash. The reference is dropped where the
+ * request is freed, not where the operation ends, as the latter may happen within any other call.
+ */
+static void hold_communicator(mca_coll_mscclpp_stage_request_t *request)
+{
+    OBJ_RETAIN(request->super.super.req_mpi_object.comm);
+}
+
+static void drop_communicator(struct ompi_communicator_t *comm)
+{
+    OBJ_RELEASE(comm);
+}
+
 /* req_free. A request under way stays: its buffers are in use, and MPI does not allow it to be freed. */
 static int free_request(ompi_request_t **outer)
 {
     mca_coll_mscclpp_stage_request_t *request = (mca_coll_mscclpp_stage_request_t *)*outer;
+    struct ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;
     int rc = OMPI_SUCCESS;
 
     if (!REQUEST_COMPLETE(*outer)) {
@@ -177,6 +193,7 @@ static int free_request(ompi_request_t **outer)
         OBJ_RELEASE(request->module);
     }
     give_back(request);
+    drop_communicator(comm);
     *outer = MPI_REQUEST_NULL;
     return rc;
 }
@@ -218,6 +235,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
         }
         mca_coll_mscclpp_count_staged(module, call->counted);
     }
+    hold_communicator(request);
     *request_p = request;
     return OMPI_SUCCESS;
 
@@ -237,6 +255,7 @@ int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *reques
         if (request->module != NULL) {
             OBJ_RELEASE(request->module);
         }
+        drop_communicator(request->super.super.req_mpi_object.comm);
         give_back(request);
         return result;
     }
