@@ -13,7 +13,7 @@
 #include "tools/synth/lib/simplex.h"
 #include "tools/synth/lib/symmetry.h"
 
-enum { MOST_ROWS = 2600, MOST_CUTS = 20000, SCALE = 1 << 30, WAYS = 2 };
+enum { MOST_ROWS = 2600, MOST_CUTS = 20000, SCALE = 1 << 30, WAYS = 2, MOST_RANKS = 24 };
 
 typedef struct {
     int root, way, column, count, *links;
@@ -338,7 +338,8 @@ mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double secon
                                   double *value)
 {
     program_t program = {.topology = topology};
-    mscclpp_status_t status = solve(&program, mscclpp_now() + seconds, bound, value);
+    mscclpp_status_t status = topology->ranks > MOST_RANKS ? MSCCLPP_ERR_NOT_SUPPORTED
+                                                           : solve(&program, mscclpp_now() + seconds, bound, value);
 
     for (int i = 0; i < program.cut_count; ++i) {
         free(program.cut[i].links);

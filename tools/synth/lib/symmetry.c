@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIES = 2000000 };
+enum { MOST_TRIES = 500000 };
 
 typedef struct {
     const synth_topology_t *topology;
