@@ -51,7 +51,7 @@ cases_plans_chosen() {
         sed 's/"min_message_size": [0-9]*, *//; s/"max_message_size": [0-9]*, *//; s/^{/{"min_message_size": 2, /' \
             "$folder/3/allreduce_packets.json" >"$large"
         cat >"$rules" <<-EOF
-	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=8000 algorithm=plan:allreduce_groups
+	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=8000 algorithm=plan:allreduce_twophase
 	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=1m algorithm=plan:nowhere
 	EOF
     fi
@@ -61,7 +61,7 @@ cases_plans_chosen() {
         "$bindir/test_basic" served
     run_saying "plans:out of range" 'call [0-9]+: plan:allreduce_oneshot, [0-9]{5,} bytes' 120 "${job[@]}" \
         "$small:$folder/3/allreduce_oneshot.json" "$bindir/test_plans" allreduce planned sum 5000
-    run_saying "plans:by rule" 'call 1: plan:allreduce_groups, 4000 bytes' 60 "${job[@]}" "$folder/3" --mca \
+    run_saying "plans:by rule" 'call 1: plan:allreduce_twophase, 4000 bytes' 60 "${job[@]}" "$folder/3" --mca \
         coll_mscclpp_rules "$rules" "$bindir/test_basic" served
     run_counting "plans:rule without a plan" 1 'rules: 1 rules for 3 ranks name an execution plan that' 60 "${job[@]}" \
         "$folder/3" --mca coll_mscclpp_rules "$rules" "$bindir/test_basic" served
