@@ -17,9 +17,10 @@
  *   before a stream is captured.
  * - On each rank, the calls of one communicator follow one another: in one stream, or in streams that wait for one
  *   another. If two run at once, their results are undefined, and the communicator fails with MPIX_MSCCLPP_ERR_BUSY.
- * - While queued calls of several communicators are under way, do nothing that waits for all kernels of the device
- *   (cudaMalloc, cudaFree, the first launch of a kernel) unless all ranks make those calls in the same order.
- *   Otherwise each rank may wait for a kernel that another rank cannot start.
+ * - While queued calls of several communicators are under way, do nothing that waits for all kernels of the device,
+ *   unless all ranks do it at the same point of those calls: cudaMalloc, cudaFree, the first launch of a kernel, the
+ *   first queued call of another communicator, MPI_Comm_free. Otherwise each rank may wait for a kernel that another
+ *   rank cannot start.
  * - Queued kernels take room on the GPU, which is reserved in a communicator's first queued call: up to four
  *   communicators of a process get it at a time. A kernel of the application that needs the whole GPU at once (a
  *   cooperative launch) waits for queued kernels, as for any other kernel.

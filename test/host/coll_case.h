@@ -43,12 +43,12 @@ typedef enum {
     LAYOUTS
 } case_layout_t;
 
-typedef enum { PLACE_OUT, PLACE_IN, PLACE_SOME, PLACES } case_place_t; /* of SOME each rank that may draws */
+typedef enum { PLACE_OUT, PLACE_IN, PLACE_SOME, PLACES } case_place_t; /* SOME: each rank that may draws its own */
 typedef enum { ALIGN_UNIT, ALIGN_WORD, ALIGN_ANY, ALIGNS } case_align_t;
 typedef enum { ROOT_FIRST, ROOT_MIDDLE, ROOT_LAST, ROOTS } case_root_t;
 typedef enum { KIND_DEVICE, KIND_EXACT, KIND_HOST, KIND_MIXED, KINDS } case_kind_t;
 
-/* What the parameter <name>_algorithm says, and what serves the call then. */
+/* Values of the parameter <name>_algorithm, and what then serves the call. */
 #define CASE_AUTO MSCCLPP_COLL_BY_LAST
 #define CASE_ALGOS (MSCCLPP_COLL_BY_LAST + 1)
 #define CASE_NOTHING MSCCLPP_COLL_BY_LAST /* served: there is nothing to do, or one rank does it alone */
@@ -56,7 +56,7 @@ typedef enum { KIND_DEVICE, KIND_EXACT, KIND_HOST, KIND_MIXED, KINDS } case_kind
 
 extern const char *const case_algos[CASE_ALGOS];
 
-/* The choices. Those that have no part in a case are -1. */
+/* The choices. A choice that has no part in a case is -1. */
 typedef struct {
     int coll;
     int algo;
@@ -64,15 +64,15 @@ typedef struct {
     int blocks; /* of the twin's grid */
     int threads;
     int size;
-    int dtype; /* of those that combine, and */
-    int op;
-    int place; /* of those that know MPI_IN_PLACE */
+    int dtype; /* for collectives that combine */
+    int op;    /* likewise */
+    int place; /* for collectives that have MPI_IN_PLACE */
     int in_align;
     int out_align;
     int root;
     int kind;
     int layout;
-    int nodes; /* the parameter ranks_per_node, with which nodes are imitated */
+    int nodes; /* the parameter ranks_per_node, which imitates nodes */
 } case_choice_t;
 
 typedef struct {
@@ -99,9 +99,9 @@ typedef struct {
     mscclpp_op_t op;
     bool combines;
     bool varied;
-    uint64_t extent; /* bytes from one element to the next; of what only moves, sizes and places are multiples of it */
+    uint64_t extent; /* bytes from one element to the next; sizes and places of data that only moves are multiples */
     uint64_t most;   /* bytes of the largest block */
-    uint64_t count;  /* elements of each, where all are alike */
+    uint64_t count;  /* elements of each block, if all blocks are alike */
     case_side_t side[RANKS_MAX];
     mscclpp_dev_block_t *send; /* [sender * ranks + receiver]: in the sender's input */
     mscclpp_dev_block_t
@@ -128,18 +128,18 @@ uint64_t case_least(uint64_t a, uint64_t b);
 void case_draw(const case_choice_t *choice, uint64_t seed, size_t scratch_size, case_t *c);
 void case_free(case_t *c);
 
-/* What no buffer of a case is larger than. */
+/* Bytes that no buffer of a case exceeds. */
 size_t case_largest(size_t scratch_size, int ranks);
 
 /* The contents of a rank's buffers before the call. `in` or `out` NULL: not wanted. */
 void coll_case_fill(const case_t *c, int rank, unsigned char *in, unsigned char *out);
 
-/* The arguments as the rank gives them. `in` and `out` are NULL where it has none. */
+/* The arguments as the rank gives them. `in` or `out` is NULL if the rank has no such buffer. */
 void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t call, mscclpp_coll_args_t *args);
 
 /*
- * coll_expect.c: true if `got` is right for the rank's output; else says in `what` what is wrong. `in` and `out` are
- * all ranks' buffers as they were; out[rank] is changed.
+ * coll_expect.c: true if `got` is right for the rank's output. Otherwise `what` says what is wrong. `in` and `out` are
+ * all ranks' buffers as they were before the call. The function changes out[rank].
  */
 bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
                  const unsigned char *got, char *what, size_t size);
@@ -147,7 +147,7 @@ bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned c
 /* One line about a case and a rank's part in it. */
 void case_describe(const case_t *c, int rank, char *text, size_t size);
 
-/* The choices as numbers, to be given again. */
+/* Write and read the choices as numbers, so that a user can run a case again. */
 void case_write_choice(const case_choice_t *choice, char *text, size_t size);
 bool case_read_choice(const char *text, case_choice_t *choice);
 

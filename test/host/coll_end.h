@@ -23,16 +23,16 @@ typedef struct {
     uint64_t call;
 } coll_end_t;
 
-/* Calls of all ranks so far, over several nodes, that packets have served; tiles serve the others. */
+/* How many calls over several nodes packets have served so far, of all ranks. Tiles serve the other calls. */
 extern int coll_end_packets;
 
-/* Takes over the team, which close destroys. */
+/* Takes over the team. coll_end_close destroys it. */
 void coll_end_open(coll_end_t *end, rank_t *rank, mscclpp_team_t *team, size_t bytes);
 void coll_end_close(coll_end_t *end);
 
 /*
- * Makes the call on buffers that hold what the images of this rank say, and verifies its results, that nothing else has
- * changed, and which algorithm served. A failure is printed, with how to run the case again.
+ * Makes the call on buffers with the contents of this rank's images. Verifies the results, that nothing else has
+ * changed, and which algorithm served. Prints a failure, and how to run the case again.
  */
 bool coll_end_call(coll_end_t *end, const case_t *c, const coll_images_t *images);
 

@@ -1,7 +1,7 @@
 /*
  * Pairwise covering of several dimensions with a few values each. A greedy choice finds few rows such that any two
- * values of two dimensions occur together in some row. This finds faults that two values cause together, with a small
- * part of all combinations.
+ * values of two dimensions occur together in some row. These rows find faults that two values cause together, and they
+ * are a small part of all combinations.
  */
 #ifndef TEST_HOST_COVERING_H
 #define TEST_HOST_COVERING_H
@@ -26,8 +26,8 @@ typedef struct {
 typedef struct {
     int (*rows)[COVERING_DIMS]; /* freed by the caller */
     int count;
-    int pairs;      /* that some row has */
-    int impossible; /* that no attempt made */
+    int pairs;      /* pairs of values that some row has */
+    int impossible; /* pairs for which no attempt found a row */
 } covering_result_t;
 
 void covering_build(const covering_t *covering, uint64_t seed, covering_result_t *result);

@@ -18,7 +18,7 @@ typedef enum {
     ELEMENT_LONG_DOUBLE
 } element_kind_t;
 
-/* Up to two members: a value, and the imaginary part or the index. Written down here, not asked of the code tested. */
+/* Up to two members: a value, and an imaginary part or an index. The table is independent of the code under test. */
 typedef struct {
     const char *name;
     size_t extent;
@@ -51,9 +51,9 @@ uint64_t random_mix(uint64_t a, uint64_t b);
 uint64_t random_below(uint64_t *state, uint64_t limit);
 
 /*
- * Operands of one rank. Sums and products of them depend on the order and round; integers wrap; logical operations
- * meet zeros; pairs have many ties. No operation yields a NaN, and comparisons meet no negative zero, for what these
- * give is nobody's promise. Padding is not touched.
+ * Writes the operands of one rank. Their sums and products round and depend on the order. Integers wrap, logical
+ * operations get zeros, and pairs have many ties. No operation yields a NaN, and comparisons get no negative zero,
+ * because their results are not specified. Padding is not touched.
  */
 void elements_fill(mscclpp_dtype_t dtype, mscclpp_op_t op, int nranks, uint64_t seed, void *buffer, uint64_t count);
 

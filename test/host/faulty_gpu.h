@@ -39,10 +39,10 @@ const char *faulty_name(faulty_function_t function);
 /* The nth call from now on (1: the next one) of this thread fails with `status`. */
 void faulty_arm(faulty_function_t function, int nth, mscclpp_status_t status);
 
-/* Nothing fails any more. True if the fault has come about. */
+/* From now on nothing fails. True if the fault has happened. */
 bool faulty_disarm(void);
 
-/* What is held at the moment: allocations, mappings, streams and events together, of all threads. */
+/* How many resources are held now: allocations, mappings, streams and events together, of all threads. */
 int faulty_held(void);
 
 #endif

@@ -8,10 +8,10 @@
 
 #include <stdint.h>
 
-/* Of `per_mille` of 1000 yields each sleeps up to `max_us` microseconds. 0: none, the state at the program's start. */
+/* Lets `per_mille` of 1000 yields sleep up to `max_us` microseconds. At the program's start no yield sleeps. */
 void jitter_set(unsigned per_mille, unsigned max_us);
 
-/* A sleep of up to `max_us` microseconds, drawn from the caller's own generator. */
+/* Sleeps up to `max_us` microseconds, a time that the caller's own generator draws. */
 void jitter_sleep(uint64_t *state, unsigned max_us);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * A slow transport for tests, over shm. Operations wait in a short queue, and progress executes a few at a time. This
- * exposes code that takes IN_PROGRESS for done, or a flush that has begun for one that has ended.
+ * exposes code that mistakes IN_PROGRESS for done, or the beginning of a flush for its end.
  */
 #ifndef TEST_HOST_LATE_TRANSPORT_H
 #define TEST_HOST_LATE_TRANSPORT_H
@@ -12,7 +12,7 @@ extern const mscclpp_transport_ops_t late_transport;
 /* While a connection is held, none of its operations is executed, and its queue soon fills up. Any thread. */
 void late_hold(mscclpp_conn_t *conn, bool hold);
 
-/* Operations that a connection has begun so far. */
+/* The number of operations that a connection has begun so far. */
 uint64_t late_begun(const mscclpp_conn_t *conn);
 
 /* The connection breaks with `status` at its next progress. */

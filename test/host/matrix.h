@@ -42,7 +42,7 @@ int matrix_run(const matrix_group_t *group);
 
 int matrix_case_count(void);
 
-/* A pair of type and operation that no case of the algorithm has had so far; false if there is none. */
+/* Finds a type and an operation that no case of the algorithm has combined so far. False if there are none. */
 bool matrix_find_missing(const matrix_algo_t *algo, int *dtype_p, int *op_p);
 
 #endif

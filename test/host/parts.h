@@ -10,11 +10,11 @@ typedef struct {
 } part_t;
 
 typedef struct {
-    int scale;      /* how often: 1, 3 where MSCCLPP_TEST_LONG asks for it, or 40 with --long */
+    int scale;      /* how often: 1, 3 if MSCCLPP_TEST_LONG asks for it, or 40 with --long */
     double timeout; /* seconds for one call */
 } parts_options_t;
 
-/* Runs the parts that the command line names, or all. 0, or 2 if the command line is wrong, which it says. */
+/* Runs the parts that the command line names, or all. Returns 0, or prints one line and returns 2 for a bad option. */
 int parts_run(const part_t *parts, int argc, char **argv, parts_options_t *options);
 
 #endif

@@ -157,6 +157,10 @@ run_stream() {
     run test_enqueue --quick --timeout "$deadline" nodes
 }
 
+run_queue() {
+    run test_queue --quick --timeout "$deadline"
+}
+
 run_late() {
     run test_enqueue late
 }
@@ -331,7 +335,7 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines \
-    schedule chains renewal stream linger room fifo ports transport collectives \
+    schedule chains renewal queue stream linger room fifo ports transport collectives \
     collectives_nodes collectives_storm; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
@@ -471,6 +475,14 @@ plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
     }\
     for (i = 0; i < words; ++i) {\
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
+plant queue-flags-not-cleared queue $barrier $launcher \
+    's|(mscclpp_dev_st_relaxed_sys_u64\(&word\[i\], )0\);|if (0) \1 0);|'
+plant queue-cleared-too-early queue $barrier $launcher \
+    's|^    mscclpp_dev_barrier\(ctx, args, before \+ 1\);||'
+plant queue-sent-too-early queue $barrier $launcher \
+    's|^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);||'
+plant queue-gate-open queue $barrier $launcher \
+    's|^    mscclpp_dev_gate\(ctx, args\);||'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet.*//;b};x}'
 

@@ -16,7 +16,7 @@ typedef struct {
     mscclpp_dev_mailbox_t *mailbox;
     mscclpp_dev_state_t *state;
     mscclpp_proxy_t *proxy;
-    uint64_t *tokens;   /* of block b: 2 b is signalled by the previous rank, 2 b + 1 by the next one */
+    uint64_t *tokens;   /* two for block b: the previous rank signals token 2 b, the next rank token 2 b + 1 */
     uint64_t *expected; /* of the tokens */
     uint64_t *late;
     char *region;
@@ -25,20 +25,20 @@ typedef struct {
     mscclpp_region_t *registered;
     mscclpp_conn_t *conns[2]; /* to the next rank, to the previous one */
     mscclpp_remote_t *remotes[2];
-    mscclpp_dev_port_channel_t *channels[2]; /* likewise, one a block, in device memory */
+    mscclpp_dev_port_channel_t *channels[2]; /* likewise, one for each block, in device memory */
 } port_rank_t;
 
-/* Collective. Ends the process where anything fails, since the peers would wait. */
+/* Collective. Ends the process if anything fails, because the peers would wait. */
 void port_rank_open(port_rank_t *port, rank_t *rank, const mscclpp_transport_ops_t *ops, uint64_t slot_size);
 
-/* Collective. All kernels have ended. */
+/* Collective. All kernels must have ended. */
 void port_rank_close(port_rank_t *port);
 
-/* Starts the ring's kernel, not waiting for it unless it runs in this very thread. */
+/* Starts the ring's kernel, and does not wait for it unless it runs in this thread. */
 mscclpp_status_t port_rank_launch(port_rank_t *port, const void *in, void *out, uint64_t bytes, uint32_t rounds,
                                   uint64_t add, bool combined, double timeout);
 
-/* Moves the proxy on until the stream is empty or `seconds` have gone by; what the proxy said last. */
+/* Makes the proxy progress until the stream is empty or `seconds` have passed. Returns the proxy's last status. */
 mscclpp_status_t port_rank_wait(port_rank_t *port, double seconds);
 
 /* True if no kernel runs. */

@@ -13,16 +13,16 @@ typedef struct {
 
 void process_state_read(process_state_t *state);
 
-/* Tests take many times as long here, or MSCCLPP_TEST_SLOW asks for few of their random cases. */
+/* True if tests take many times as long in this build, or if MSCCLPP_TEST_SLOW asks for few random cases. */
 bool process_state_slow(void);
 
-/* MSCCLPP_TEST_LONG=1 asks for several times as many calls as by default, where they are not slow. */
+/* True if MSCCLPP_TEST_LONG=1 asks for several times as many calls as by default, and tests are not slow. */
 bool process_state_long(void);
 
-/* ThreadSanitizer watches, for which only threads of one process race. */
+/* True under ThreadSanitizer, which finds only races of threads in one process. */
 bool process_state_tsan(void);
 
-/* Mappings and memory mean nothing where a sanitizer keeps what was freed. */
+/* True under a sanitizer: it keeps what was freed, so numbers of mappings and memory mean nothing. */
 bool process_state_sanitized(void);
 
 #endif

@@ -62,15 +62,16 @@ static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recv
 {
     thread_t *thread = context;
     world_t *world = thread->world;
+    bool lacking;
     int rank;
 
     world->contribution[thread->rank.rank] = sendbuf;
-    (void)world_barrier(world, false);
-    for (rank = 0; rank < world->size; ++rank) {
+    lacking = world_barrier(world, recvbuf == NULL);
+    for (rank = 0; rank < world->size && !lacking; ++rank) {
         memcpy((char *)recvbuf + (size_t)rank * length, world->contribution[rank], length);
     }
     (void)world_barrier(world, false);
-    return MSCCLPP_OK;
+    return lacking ? MSCCLPP_ERR_NOT_SUPPORTED : MSCCLPP_OK;
 }
 
 static void progress(void *context)

@@ -1,4 +1,4 @@
-/* Ranks as threads of one process, so that ThreadSanitizer sees every access of the protocol at one address. */
+/* Ranks as threads of one process. So ThreadSanitizer sees each word of the protocol at one address. */
 #ifndef TEST_HOST_RANK_THREADS_H
 #define TEST_HOST_RANK_THREADS_H
 
@@ -27,13 +27,13 @@ typedef struct {
  */
 int run_ranks(int size, const mscclpp_config_t *config, void (*body)(rank_t *rank), void *argument);
 
-/* Creates a team of all ranks on the twin; collective. NULL, counted as a failure, if that does not work. */
+/* Creates a team of all ranks on the twin; collective. If that fails, counts a failure and returns NULL. */
 mscclpp_team_t *create_team(rank_t *rank);
 
-/* The same with the configuration given and without counting or printing anything. */
+/* The same with a given configuration. It counts and prints nothing. */
 mscclpp_status_t try_team(rank_t *rank, const mscclpp_config_t *config, mscclpp_team_t **team_p);
 
-/* A meeting of all ranks. */
+/* A barrier of all ranks. */
 void meet(rank_t *rank);
 
 /* True if `flag` is true on any rank; collective. */

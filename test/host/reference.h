@@ -1,6 +1,6 @@
 /*
- * What an all-reduce has to yield: a second implementation of the arithmetic, element by element in rank order, that
- * shares neither code nor method with the kernels.
+ * What an all-reduce has to yield. This second implementation of the arithmetic combines element by element in rank
+ * order. It shares neither code nor method with the kernels.
  */
 #ifndef TEST_HOST_REFERENCE_H
 #define TEST_HOST_REFERENCE_H
@@ -10,20 +10,19 @@
 
 #include "device/types/dtype.h"
 
-/* 16-bit floating point through double arithmetic; rounding is to the nearest, ties to even. A NaN yields a quiet one.
- */
+/* 16-bit floating point by double arithmetic. Rounding is to the nearest, ties to even. A NaN yields a quiet NaN. */
 double reference_from_half(uint16_t bits);
 double reference_from_bfloat(uint16_t bits);
 uint16_t reference_to_half(double value);
 uint16_t reference_to_bfloat(double value);
 
-/* Combines elements `first` to before `last` of the operands of ranks 0 to nranks - 1; padding is not touched. */
+/* Combines elements `first` to `last` - 1 of the operands of ranks 0 to nranks - 1. Padding is not touched. */
 void reference_reduce(mscclpp_dtype_t dtype, mscclpp_op_t op, const void *const *operands, int nranks, uint64_t first,
                       uint64_t last, void *result);
 
 /*
- * True if `got` is right for an element whose result should be `want`. Exact, but for products of complex numbers,
- * where the compiler may fuse a multiplication and an addition: they have a bound for `nranks` factors.
+ * True if `got` is right for an element whose result should be `want`. The comparison is exact, except for products of
+ * complex numbers: the compiler may fuse a multiplication and an addition, so these have a bound for `nranks` factors.
  */
 bool reference_agrees(mscclpp_dtype_t dtype, mscclpp_op_t op, int nranks, const void *got, const void *want);
 

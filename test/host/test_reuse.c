@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "mca/common/setup/setup.h"
+#include "mca/common/team/parts.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
 #include "test/host/process_state.h"
@@ -73,6 +74,9 @@ static void decide(rank_t *rank, mscclpp_team_t *team, bool device)
     mscclpp_team_announce(team, CALL, device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
     meet(rank);
     CHECK(mscclpp_team_find_announced(team, CALL, device ? MSCCLPP_CALL_HOST : MSCCLPP_CALL_DEVICE) < 0);
+    CHECK(!mscclpp_group_is_behind(&team->group, 1 - rank->rank % 2, CALL));
+    CHECK(mscclpp_group_is_behind(&team->group, 1 - rank->rank % 2, CALL + 1));
+    meet(rank);
 }
 
 /* One life after another: of those that grow the memory is given back, others are taken over as they are. */

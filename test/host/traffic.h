@@ -1,4 +1,4 @@
-/* Calls whose results are known without a reference: what the stress and fault tests send through their teams. */
+/* Calls whose results are known without a reference, for the stress and fault tests. */
 #ifndef TEST_HOST_TRAFFIC_H
 #define TEST_HOST_TRAFFIC_H
 
@@ -20,15 +20,14 @@ typedef struct {
     uint64_t call;
 } traffic_t;
 
-/* Takes over the team, which close destroys. Buffers have room for `max_count` numbers; USER_DEVICE serves zero-copy.
- */
+/* Takes over the team; traffic_close destroys it. Buffers hold `max_count` numbers. Zero-copy needs USER_DEVICE. */
 void traffic_open(traffic_t *traffic, mscclpp_team_t *team, uint64_t max_count, user_kind_t kind);
 void traffic_close(traffic_t *traffic);
 
 /* One blocking sum of `count` numbers, with the result verified. */
 mscclpp_status_t traffic_call(traffic_t *traffic, uint64_t count, bool *right_p);
 
-/* The same in two halves: the second one is called when the stream's work has ended. */
+/* The same in two halves. Call the second one when the stream's work has ended. */
 mscclpp_status_t traffic_enqueue(traffic_t *traffic, uint64_t count, mscclpp_gpu_stream_t *stream);
 bool traffic_verify(const traffic_t *traffic, uint64_t count);
 

@@ -21,7 +21,7 @@ typedef struct {
 void case_pair_create(end_t *end, pair_t *pair, size_t length);
 void case_pair_destroy(end_t *end, pair_t *pair);
 
-/* Rank 0 tells a figure that is no verdict. */
+/* Rank 0 prints a number for information. */
 void case_note(const end_t *end, const char *what, uint64_t count);
 
 unsigned char *case_allocate(const end_t *end, size_t length);
@@ -29,7 +29,7 @@ unsigned char *case_allocate(const end_t *end, size_t length);
 /* Writes message number `message` of `length` bytes into own memory. */
 void case_fill(end_t *end, const end_memory_t *memory, uint64_t at, uint64_t message, size_t length);
 
-/* True if that message lies at `at`, with nothing written round it; else says what is wrong. */
+/* True if that message lies at `at` and nothing is written around it. Otherwise says what is wrong. */
 bool case_is_there(end_t *end, const end_memory_t *memory, uint64_t at, uint64_t message, size_t length);
 
 /* Zeroes own memory. */
@@ -55,7 +55,7 @@ void case_ranges(end_t *end);
 void case_closed_peer(end_t *end);
 void case_cycles(end_t *end);
 
-/* Rank 1's process ends in it. */
+/* In this case rank 1's process ends. */
 void case_dead_peer(end_t *end);
 
 #endif

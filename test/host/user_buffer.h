@@ -7,7 +7,7 @@
 
 typedef enum {
     USER_EXACT,  /* from malloc and not a byte too long, so that AddressSanitizer sees every read beyond */
-    USER_HOST,   /* what the twin takes for host memory that no kernel can touch */
+    USER_HOST,   /* memory that the twin treats as host memory which no kernel can access */
     USER_DEVICE, /* exportable; the only kind that zero-copy can use */
     USER_KINDS
 } user_kind_t;
@@ -38,7 +38,7 @@ typedef struct {
 /* Cuts `bytes` that begin `offset` bytes (0 to 15) behind a multiple of 16, and writes the guards. */
 void user_buffer_open(user_buffer_t *buffer, user_kind_t kind, const user_pool_t *pool, unsigned offset, size_t bytes);
 
-/* True if the guards are as they were. */
+/* True if the guards are unchanged. */
 bool user_buffer_intact(const user_buffer_t *buffer);
 void user_buffer_close(user_buffer_t *buffer);
 

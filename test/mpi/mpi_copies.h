@@ -1,6 +1,6 @@
 /*
  * Copies and sets without a stream, as a CUDA application makes them: cudaMemcpy, cudaMemset and similar functions.
- * These may return before they have read or written device memory. Each ends the program if the driver refuses it. Call
+ * These may return before they have read or written device memory. If the driver refuses one, the program ends. Call
  * mt_init first.
  */
 #ifndef TEST_MPI_MPI_COPIES_H
@@ -13,7 +13,7 @@
 typedef int (*mt_copy_fn_t)(uintptr_t to, uintptr_t from, size_t size);
 typedef int (*mt_set_fn_t)(uintptr_t address, unsigned char byte, size_t size);
 
-/* One family of functions; each of its members is ordered behind the ones before. */
+/* One family of functions. Calls of its members are executed in the order in which they are made. */
 typedef struct {
     const char *name;
     mt_copy_fn_t to_device; /* from pageable memory, which may be written to again at once */
@@ -24,12 +24,12 @@ typedef struct {
 
 /*
  * All families: of the legacy default stream, the same by cudaMemcpyDefault, and of the default stream of each thread.
- * The twin has one, memcpy; with `late` it returns early as CUDA's do, and long before it has read or written anything.
- * Returns how many; the table is the function's own.
+ * The twin has one family, memcpy. With `late` its functions return long before they have read or written anything, as
+ * CUDA's may. Returns the number of families. The table belongs to the function.
  */
 int mt_copies(bool late, const mt_copies_t **families_p);
 
-/* What `call`, one of these functions, returned. */
+/* Checks the result of `call`, one of these functions. */
 void mt_copies_check(int result, const char *call);
 
 #define MT_COPY(call_) mt_copies_check(call_, #call_)

@@ -12,14 +12,14 @@ void *mq_stream_make(void);
 void mq_stream_wait(void *stream);
 void mq_stream_free(void *stream);
 
-/* On the twin it takes some time, so that what does not wait for it comes too early. */
+/* On the twin the copy takes some time, so that anything that does not wait for it comes too early. */
 void mq_stream_copy(void *stream, void *to, const void *from, size_t size);
 
 void mq_capture_begin(void *stream);
 void *mq_capture_end(void *stream);
 void mq_graph_launch(void *graph, void *stream);
 
-/* MPIX_Mscclpp_query. */
+/* What MPIX_Mscclpp_query answers. */
 MPI_Count mq_asked(MPI_Comm comm, int what);
 
 /* Operand `index` of a rank, and the sum of those of all ranks. */
@@ -27,8 +27,8 @@ int mq_value_of(int rank, int index, int salt);
 int mq_sum_of(int ranks, int index, int salt);
 
 /*
- * One all-reduce between two copies: `source` is copied to `send`, reduced to `recv`, and that copied to `result`. Each
- * of the four would be wrong if it came before the one before it.
+ * One all-reduce between two copies: `source` is copied to `send`, `send` is reduced to `recv`, and `recv` is copied to
+ * `result`. The result is wrong if a step overtakes the step before it.
  */
 typedef struct {
     int count;

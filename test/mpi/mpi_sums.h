@@ -1,4 +1,4 @@
-/* Sums in progress, for tests of nonblocking and persistent calls, and counts of who served them. */
+/* Sums in progress, for tests of nonblocking and persistent calls, and counters of what served them. */
 #ifndef TEST_MPI_MPI_SUMS_H
 #define TEST_MPI_MPI_SUMS_H
 
@@ -19,7 +19,7 @@ typedef struct {
     MPI_Request request;
 } sum_t;
 
-/* An operand's number `index`. */
+/* Number `index` of an operand. */
 unsigned sum_value(int rank, int index, int call);
 
 void sum_make(sum_t *sum, int count, int call);
@@ -29,13 +29,14 @@ void sum_init(sum_t *sum, MPI_Comm comm); /* as a persistent request */
 void sum_free(sum_t *sum);
 
 /*
- * Compare the result of a sum that is over. _check then frees the sum. _wait does the same, after waiting for the sum.
+ * Compare the result of a sum that has ended. _check then frees the sum. _wait waits for the sum, and then does the
+ * same as _check.
  */
 void sum_compare(const sum_t *sum, const char *what);
 void sum_check(sum_t *sum, const char *what);
 void sum_wait(sum_t *sum, const char *what);
 
-/* A blocking one. */
+/* Makes a blocking sum and checks it. */
 void sum_now(int count, int call, MPI_Comm comm, const char *what);
 
 typedef struct {
@@ -45,7 +46,7 @@ typedef struct {
 
 counts_t counts_now(void);
 
-/* Kernels have served exactly so many calls since, and nothing was staged. */
+/* Checks that since `before` kernels have served exactly `calls` calls, and that nothing was staged. */
 void counts_check(counts_t before, uint64_t calls, const char *what);
 
 #endif

@@ -20,13 +20,13 @@ extern int mt_rank;  /* in MPI_COMM_WORLD */
 extern int mt_size;  /* of MPI_COMM_WORLD */
 extern bool mt_twin; /* the host twin: all memory is device memory */
 
-/* Starts MPI with the given thread level and opens the device of this rank. Ends the program where that fails. */
+/* Starts MPI with the given thread level and opens the device of this rank. Ends the program if that fails. */
 void mt_init(int *argc, char ***argv, int thread_level);
 
-/* For tests that ask for a world of a certain size; true if it is smaller, after a printed reason. */
+/* For tests that need a number of ranks. If there are fewer, prints the reason and returns true. */
 bool mt_too_small(int ranks);
 
-/* The same for GPUs with more than so many ranks each, which take turns unless MPS serves them (MSCCLPP_TEST_MPS). */
+/* The same if a GPU has more than so many ranks: these take turns, unless MPS serves the GPU (MSCCLPP_TEST_MPS). */
 bool mt_too_crowded(int ranks);
 
 /* Sums up the failures of all ranks, ends MPI, and returns the program's exit status. */
@@ -51,7 +51,7 @@ int mt_failures(void);
     } while (0)
 
 /* Memory */
-/* Mapped: by the application itself, as virtual memory of the device. */
+/* MT_MAPPED: virtual memory of the device that the application maps itself. */
 typedef enum { MT_HOST, MT_DEVICE, MT_PINNED, MT_MANAGED, MT_POOL, MT_MAPPED, MT_KIND_LAST } mt_kind_t;
 
 typedef struct {
@@ -79,11 +79,11 @@ void mt_buffer_put(mt_buffer_t *buffer, const void *from, size_t size);
 void mt_buffer_get(const mt_buffer_t *buffer, void *to, size_t size);
 void mt_buffer_set(mt_buffer_t *buffer, int byte);
 
-/* The same for a device that may have failed: false if it has. */
+/* The same for a device that may have failed. False if it has failed. */
 bool mt_buffer_try_put(mt_buffer_t *buffer, const void *from, size_t size);
 bool mt_buffer_try_get(const mt_buffer_t *buffer, void *to, size_t size);
 
-/* The data of a call on a device buffer is in place when the call returns; this is for the test's own copies. */
+/* Host memory for the test's own copies. When a call on a device buffer returns, the call's data is in place. */
 void *mt_host_alloc(size_t size);
 
 /*
@@ -97,16 +97,16 @@ uint64_t mt_staged(MPI_Comm comm);
 uint64_t mt_rung(MPI_Comm comm);
 uint64_t mt_planned(MPI_Comm comm); /* calls of any collective that execution plans served */
 
-/* Called by mt_init: counting starts. `level`: MPI's thread level, which is not to change by it. */
+/* Starts counting; mt_init calls it. `level`: MPI's thread level, which counting must not change. */
 void mt_counters_open(int level);
 
 /* True if coll_mscclpp_<name> has this value as text; parameters with choices by their name. */
 bool mt_parameter_is(const char *name, const char *value);
 
-/* Whether ranks that share a GPU are clients of MPS. */
+/* True if ranks that share a GPU are clients of MPS. */
 bool mt_under_mps(void);
 
-/* By point-to-point messages, which the component does not touch. */
+/* Exchanges by point-to-point messages, which the component does not serve. */
 void mt_allgather(MPI_Comm comm, const void *send, void *recv, size_t length);
 void mt_barrier(MPI_Comm comm);
 

@@ -1,6 +1,6 @@
 /*
- * Every predefined type that MPI reduces, with operands, results and comparisons written out here and independent of
- * any library under test.
+ * Every predefined type that MPI reduces, with operands, results and comparisons. These are independent of any library
+ * under test.
  */
 #ifndef TEST_MPI_MPI_TYPES_H
 #define TEST_MPI_MPI_TYPES_H
@@ -35,7 +35,7 @@ typedef struct {
     bool on_gpu;  /* kernels of a GPU can combine it; the other types are staged there */
     bool on_twin; /* the same for the twin's kernels */
 
-    /* An operand; combinations of those of 64 ranks are exact in any order. */
+    /* Makes an operand. The operands of 64 ranks combine exactly in any order. */
     void (*make)(mt_op_t op, uint64_t random, void *element);
     void (*combine)(mt_op_t op, void *accumulator, const void *operand);
     bool (*equal)(const void *a, const void *b);
@@ -48,7 +48,7 @@ typedef struct {
     unsigned ops; /* bit 1 << op: MPI allows the operation for this class of types */
 } mt_type_t;
 
-/* All types that this Open MPI has; returns how many. The table is the function's own. */
+/* All types that this Open MPI has. Returns their number. The table belongs to the function. */
 int mt_types(const mt_type_t **types_p);
 
 /* The entry of a type that every MPI has. */
@@ -57,7 +57,7 @@ const mt_type_t *mt_type(MPI_Datatype type);
 const char *mt_op_name(mt_op_t op);
 MPI_Op mt_op_mpi(mt_op_t op);
 
-/* The operands of a rank, and what `size` ranks make of theirs, in rank order. */
+/* Write the operands of a rank, and the result of `size` ranks' operands in rank order. */
 void mt_fill(const mt_type_t *type, mt_op_t op, int count, int rank, int seed, void *to);
 void mt_compute(const mt_type_t *type, mt_op_t op, int count, int size, int seed, void *result);
 
@@ -81,7 +81,7 @@ typedef struct {
 /* An int32 sum on aligned device buffers, out of place. */
 mt_call_t mt_call(MPI_Comm comm, int count, int seed);
 
-/* Checks the result, that the send buffer is as before, and the guard bytes. */
+/* Checks the result, the guard bytes, and that the send buffer is unchanged. */
 void mt_verify(const mt_call_t *call);
 
 #endif

@@ -55,6 +55,29 @@ cases_nodes() {
         "$bindir/test_counts"
 }
 
+# More ranks than a node may have, which takes most of its time to start and to end.
+cases_many() {
+    local n per shape shapes=(96/3)
+    [ "${MSCCLPP_TEST_LONG:-0}" != 1 ] || shapes+=(128/4 127/3 128/1)
+    if [ "$MSCCLPP_TEST_DEVICE" != host ]; then
+        skip "many:RANKS/RANKS A NODE" "so many processes do not share a GPU"
+        return
+    fi
+    for shape in "${shapes[@]}"; do
+        n=${shape%/*}
+        per=${shape#*/}
+        run_saying "many:$shape" "inter-node transport shm: $(((n + per - 1) / per)) nodes of" \
+            300 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
+            --mca coll_mscclpp_transport shm --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
+    done
+    if [ "${MSCCLPP_TEST_LONG:-0}" != 1 ]; then
+        skip "many:66 on a node" "set MSCCLPP_TEST_LONG=1"
+        return
+    fi
+    run_saying "many:66 on a node" "66 ranks on one node: device buffers are staged .kernels serve up to 64" 300 -n 66 \
+        "${forced[@]}" --mca coll_mscclpp_verbose 2 "$bindir/test_counts" staged
+}
+
 # Every algorithm between nodes by name; without a name the sizes of test_counts cross all thresholds.
 cases_nodes_algorithms() {
     local algorithm n nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)

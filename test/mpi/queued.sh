@@ -17,6 +17,11 @@ cases_queued() {
     run "queued:zerocopy" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm zerocopy "$bindir/test_queued"
     run "queued:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_linger on "$bindir/test_queued"
     run "queued:many" 120 -n 2 "${forced[@]}" "$bindir/test_queued_errors" --many
+    # On several nodes each call waits; calls that are compared, and buffers of mixed kinds, are no matter.
+    run "queued:nodes" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_queued_errors" --many
+    run "queued:check" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_check_calls 1 "$bindir/test_queued"
+    run "queued:mixed" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_mixed_buffers 1 "$bindir/test_queued"
+    run "queued:threads" 120 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_errors" --threads
     run "queued:late" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_queued_errors" --late
     run "queued:busy" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_timeout 20 "$bindir/test_queued_errors" --busy
     run "queued:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_errors" --without

@@ -111,7 +111,7 @@ device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
 forced=(--mca coll mscclpp "${device[@]}")
 ucx=yes
 grep -aqs ucp_worker_create "$component_dir/mca_coll_mscclpp.so" || ucx=no
-most_ranks=64
+most_ranks=128
 gpus=0
 if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
     visible=${CUDA_VISIBLE_DEVICES-$(compgen -G '/dev/nvidia[0-9]*' | tr '\n' ',')}
@@ -125,6 +125,7 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
     done
+    cases_many
 else
     # The longest first, so that the lanes end together.
     run_lanes "$lanes" nodes programs tune idle nodes_algorithms nodes_collectives algorithms requests queued stages \
@@ -133,6 +134,7 @@ else
     for name in "${groups[@]}"; do
         tell "$name"
     done
+    cases_many # by itself: with so many processes nothing else keeps its deadlines
 fi
 cases_cost
 cases_linger # how long calls take is what it is about

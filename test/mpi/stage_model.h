@@ -1,6 +1,6 @@
 /*
- * The meaning of each collective, for test_stage: where a rank's data lies in its buffers, and what they have to hold
- * after the call. Data are integers that depend on sender and receiver, so ranks know them without communication.
+ * The meaning of each collective, for test_stage: where a rank's data lies in its buffers, and what the buffers have to
+ * hold after the call. Data are integers that depend on sender and receiver, so ranks know them without communication.
  */
 #ifndef TEST_MPI_STAGE_MODEL_H
 #define TEST_MPI_STAGE_MODEL_H
@@ -58,7 +58,7 @@ typedef struct {
     int rank; /* in the own group */
     int own_size;
     int own[RANKS_MAX];
-    int peers; /* the group that data comes from: the remote one of an intercommunicator */
+    int peers; /* size of the group that data comes from: on an intercommunicator, the remote group */
     int peer[RANKS_MAX];
     int in, out; /* degrees */
     int sources[RANKS_MAX];
@@ -115,7 +115,7 @@ bool is_gather(collective_t collective);
 /* The type that sm_sum_op and sm_affine_op are applied to next. */
 void sm_set_op_type(const type_t *type);
 
-/* Lays out both sides of a call of which everything else is given. */
+/* Lays out both sides of a call. Everything else of the call is given. */
 void sm_describe(call_t *call);
 
 /* Sets both images to what the buffers hold before the call, and then the receive image to what it holds after it. */
@@ -124,7 +124,7 @@ void sm_expect(call_t *call, int round);
 
 char *sm_address(const side_t *side);
 
-/* Of all blocks. */
+/* The number of integers in all blocks. */
 int sm_ints(const side_t *side);
 
 #endif

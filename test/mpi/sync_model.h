@@ -11,7 +11,7 @@
 #define RANKS_MAX 16
 #define SIZES 3
 
-/* Words at the end of a result that are looked at in each round, and of what is copied beside the buffers of a call. */
+/* How many words at the end of a result each round looks at, and how many it copies beside the buffers of a call. */
 #define PART 1024u
 
 typedef enum { ALLREDUCE, BCAST, ALLGATHER, ALLTOALL, REDUCE_SCATTER } collective_t;
@@ -23,12 +23,12 @@ typedef struct {
     collective_t collective;
     manner_t manner;
     server_t server;
-    const char *parameter; /* that leads there, and its value; NULL: the default does */
+    const char *parameter; /* the parameter that selects the path, and its value; NULL: the path is the default */
     const char *value;
     bool large;
 } path_t;
 
-/* The last part of what is copied is what the call uses, as it is read and written last. */
+/* The call uses the last part of what is copied, because a copy reads and writes that part last. */
 typedef enum {
     FROM_HOST,       /* from pageable memory into the buffer */
     FROM_DEVICE,     /* from the device's memory into the buffer */
@@ -38,7 +38,7 @@ typedef enum {
     BESIDE_BY_DEVICE /* the same from the device's memory */
 } act_t;
 
-/* The buffer is that of a call in place, or one of those of a call that is not. */
+/* The buffer of a call in place, or one of the two buffers of a call out of place. */
 typedef enum { IN_PLACE, OPERAND, RESULT } target_t;
 
 typedef struct {
@@ -51,7 +51,7 @@ typedef struct {
     const path_t *path;
     const before_t *before;
     mt_kind_t kind;
-    int number; /* differs from that of all other rounds */
+    int number; /* differs between all rounds */
     int size;   /* which of the sizes */
     bool fresh; /* first call on its allocations */
     bool full;  /* all of the result is looked at */
@@ -62,7 +62,7 @@ typedef struct {
     size_t words;   /* of the operand or the result, whichever has more */
     size_t results; /* of the result */
     size_t bytes;   /* of the operand, the result, the source and the snapshot */
-    size_t offset;  /* of what the call uses within these, bytes */
+    size_t offset;  /* of the part of these that the call uses, in bytes */
 } round_t;
 
 /* Word i of some contents is base + i * step. */
@@ -78,14 +78,14 @@ extern const int sy_before_count;
 
 bool sy_applies(const path_t *path, const before_t *before);
 
-/* Chooses all that follows from the path, the thing done before, the kind and the number within these. */
+/* Fills in what follows from the path, from what is done before, from the kind, and from `index`. */
 void sy_describe(round_t *round, int index, const mt_copies_t *families, int count);
 
-/* Of the buffers of these rounds, and the largest there are. */
+/* Bytes of the buffers of these rounds, and of the largest buffers of the path. */
 size_t sy_bytes(const path_t *path, const before_t *before);
 size_t sy_most_bytes(const path_t *path);
 
-/* What a rank passes to the call, what is in a result's buffer that the call does not read, and beside the buffers. */
+/* Contents: a rank's operand, a result's buffer before the call if the call does not read it, memory beside buffers. */
 image_t sy_operand(const round_t *round, int rank);
 image_t sy_old(const round_t *round);
 image_t sy_beside(const round_t *round);
@@ -95,7 +95,7 @@ image_t sy_target(const round_t *round);
 
 void sy_fill(void *to, image_t image, size_t words);
 
-/* One word of what is to be found after the call. */
+/* One word of the contents that are expected after the call. */
 typedef unsigned (*sy_expect_fn_t)(const round_t *round, size_t index);
 unsigned sy_expect_result(const round_t *round, size_t index);
 unsigned sy_expect_snapshot(const round_t *round, size_t index);

@@ -169,6 +169,33 @@ static void graphs(void)
     mq_stream_free(stream);
 }
 
+/* A graph that is never launched: nobody waits for it when its communicator is freed. */
+static void unlaunched(void)
+{
+    void *stream = mq_stream_make(), *graph;
+    MPI_Comm comm;
+    mq_sum_t sum;
+    double began;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    mq_sum_make(&sum, 100);
+    mq_sum_fill(&sum, 4000);
+    mq_sum_queue(&sum, comm, stream);
+    mq_stream_wait(stream);
+    mq_sum_check(&sum, 4000, "before a graph that is not launched");
+    mq_capture_begin(stream);
+    mq_sum_queue(&sum, comm, stream);
+    graph = mq_capture_end(stream);
+    if (mt_twin) {
+        MT_MPI(MPIX_Mscclpp_host_graph_destroy(graph));
+    }
+    began = mt_now();
+    MT_MPI(MPI_Comm_free(&comm));
+    MT_CHECK(mt_now() - began < 5, "freeing a communicator took %g s", mt_now() - began);
+    mq_sum_free(&sum);
+    mq_stream_free(stream);
+}
+
 /* Each collective, in one stream, checked by what it is to do. */
 #define BLOCK_MAX 3000
 
@@ -369,5 +396,6 @@ int main(int argc, char **argv)
     crossed();
     collectives();
     graphs();
+    unlaunched();
     return mt_finish();
 }

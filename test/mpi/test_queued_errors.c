@@ -2,8 +2,9 @@
  * Queued calls that cannot be queued, and those that fail.
  *
  * --late: a rank that does not come. --busy: two calls of one communicator at once. --without: there is no component,
- * so every call waits. --many: more communicators than there is room for.
+ * so every call waits. --many: more communicators than there is room for. --threads: several threads queue.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,75 @@ static void many(void)
     mq_stream_free(stream);
 }
 
+enum { THREADS = 3, THREAD_SUMS = 3, THREAD_ROUNDS = 20 };
+
+/* Of one thread: a communicator, a stream and buffers of its own. */
+typedef struct {
+    MPI_Comm comm;
+    int number;
+    void *stream;
+    mq_sum_t sums[THREAD_SUMS];
+} thread_t;
+
+static void *run_thread(void *argument)
+{
+    thread_t *thread = argument;
+
+    for (int round = 0; round < THREAD_ROUNDS; ++round) {
+        const int salt = 10000 * thread->number + 10 * round;
+
+        for (int i = 0; i < THREAD_SUMS; ++i) {
+            mq_sum_fill(&thread->sums[i], salt + i);
+        }
+        for (int i = 0; i < THREAD_SUMS; ++i) {
+            mq_sum_queue(&thread->sums[i], thread->comm, thread->stream);
+        }
+        mq_stream_wait(thread->stream);
+        for (int i = 0; i < THREAD_SUMS; ++i) {
+            mq_sum_check(&thread->sums[i], salt + i, "of a thread");
+        }
+    }
+    return NULL;
+}
+
+/*
+ * Several threads queue, each on its own communicator, as fast as they can. What waits for all kernels of a device is
+ * done before and after.
+ */
+static void threads(void)
+{
+    enum { CALLS = THREAD_SUMS * THREAD_ROUNDS + 1 };
+    pthread_t threads_of[THREADS];
+    thread_t each[THREADS];
+
+    for (int i = 0; i < THREADS; ++i) {
+        each[i].number = i;
+        each[i].stream = mq_stream_make();
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &each[i].comm));
+        for (int k = 0; k < THREAD_SUMS; ++k) {
+            mq_sum_make(&each[i].sums[k], 50 + 4000 * k);
+            mq_sum_fill(&each[i].sums[k], k);
+        }
+        mq_sum_queue(&each[i].sums[0], each[i].comm, each[i].stream);
+        mq_stream_wait(each[i].stream);
+    }
+    for (int i = 0; i < THREADS; ++i) {
+        MT_CHECK(0 == pthread_create(&threads_of[i], NULL, run_thread, &each[i]), "no thread");
+    }
+    for (int i = 0; i < THREADS; ++i) {
+        (void)pthread_join(threads_of[i], NULL);
+    }
+    for (int i = 0; i < THREADS; ++i) {
+        MT_CHECK(mq_asked(each[i].comm, MPIX_MSCCLPP_QUERY_QUEUED) == CALLS, "thread %d: only %lld calls were queued",
+                 i, (long long)mq_asked(each[i].comm, MPIX_MSCCLPP_QUERY_QUEUED));
+        for (int k = 0; k < THREAD_SUMS; ++k) {
+            mq_sum_free(&each[i].sums[k]);
+        }
+        mq_stream_free(each[i].stream);
+        MT_MPI(MPI_Comm_free(&each[i].comm));
+    }
+}
+
 /* Without the component: the library waits for the stream and calls MPI, which knows host memory alone. */
 static int without(int argc, char **argv)
 {
@@ -254,7 +324,7 @@ int main(int argc, char **argv)
     if (0 == strcmp(part, "--without")) {
         return without(argc, argv);
     }
-    mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    mt_init(&argc, &argv, 0 == strcmp(part, "--threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     if (mt_too_small(2)) {
         return MT_SKIPPED;
@@ -265,6 +335,8 @@ int main(int argc, char **argv)
         busy();
     } else if (0 == strcmp(part, "--many")) {
         many();
+    } else if (0 == strcmp(part, "--threads")) {
+        threads();
     } else {
         refused();
     }

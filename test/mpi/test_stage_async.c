@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "test/mpi/mpi_test.h"
 
@@ -344,6 +345,53 @@ typedef struct {
     pthread_t thread;
 } worker_t;
 
+/* The application frees a communicator while operations on it are under way, and one of the ranks is late. */
+static void outlive(void)
+{
+    enum { COUNT = 1000, TURNS = 10 };
+    mt_buffer_t send = ints_alloc(COUNT), recv = ints_alloc(COUNT);
+    unsigned *ints = mt_host_alloc(sizeof(int) * COUNT);
+
+    for (int turn = 0; turn < TURNS; ++turn) {
+        MPI_Request requests[2];
+        MPI_Comm comm;
+        bool good = true;
+
+        for (int i = 0; i < COUNT; ++i) {
+            ints[i] = value(mt_rank, i, turn);
+        }
+        mt_buffer_put(&send, ints, sizeof(int) * COUNT);
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+        MT_MPI(PERSISTENT_INIT(Allreduce)(send.data, recv.data, COUNT, MPI_UNSIGNED, MPI_SUM, comm, MPI_INFO_NULL,
+                                          &requests[1]));
+        if (turn % mt_size == mt_rank) {
+            usleep(5000);
+        }
+        if (turn % 2 == 0) {
+            MT_MPI(MPI_Iallreduce(send.data, recv.data, COUNT, MPI_UNSIGNED, MPI_SUM, comm, &requests[0]));
+        } else {
+            MT_MPI(MPI_Start(&requests[1]));
+            requests[0] = MPI_REQUEST_NULL;
+        }
+        MT_MPI(MPI_Comm_free(&comm));
+        MT_MPI(MPI_Wait(&requests[turn % 2], MPI_STATUS_IGNORE));
+        MT_MPI(MPI_Request_free(&requests[1]));
+        mt_buffer_get(&recv, ints, sizeof(int) * COUNT);
+        for (int i = 0; i < COUNT; ++i) {
+            unsigned sum = 0;
+
+            for (int rank = 0; rank < mt_size; ++rank) {
+                sum += value(rank, i, turn);
+            }
+            good = good && ints[i] == sum;
+        }
+        MT_CHECK(good, "turn %d: an all-reduce that outlives its communicator is wrong", turn);
+    }
+    mt_buffer_free(&send, "the send buffer");
+    mt_buffer_free(&recv, "the receive buffer");
+    free(ints);
+}
+
 static void *work(void *argument)
 {
     enum { INTS = 500, TURNS = 40 };
@@ -413,6 +461,7 @@ int main(int argc, char **argv)
     odd_addresses();
     reduce_locally();
     large();
+    outlive();
     if (multiple) {
         threads();
     }

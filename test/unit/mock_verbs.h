@@ -1,7 +1,7 @@
 /*
- * A libibverbs of one process, for what no HCA at hand can show: queue pairs copy memory when they are posted to. Built
- * as a shared object that the parameter verbs_library names. Not thread-safe. Programs that know nothing of it find no
- * device, or with MOCK_VERBS_USELESS in the environment one that makes no queue pairs.
+ * A libibverbs within one process, for tests that no HCA at hand allows: posting to a queue pair copies memory. It is a
+ * shared object that the parameter verbs_library names. It is not thread-safe. A program that does not set mock_verbs
+ * finds no device, or, with MOCK_VERBS_USELESS in the environment, one device that makes no queue pairs.
  */
 #ifndef TEST_UNIT_MOCK_VERBS_H
 #define TEST_UNIT_MOCK_VERBS_H
@@ -13,7 +13,7 @@
 
 #define MOCK_DEVICES_MAX 4
 
-/* What the test sets, and what it reads; one for the process, found by the symbol mock_verbs. */
+/* What the test sets, and what it reads. The process has one, which the symbol mock_verbs names. */
 typedef struct {
     int devices;
     int atomic_cap;
@@ -42,8 +42,8 @@ typedef struct {
 
     int doorbells;                      /* calls of post_send */
     int requests;                       /* work requests posted */
-    int signalled;                      /* of them those with a completion of success */
-    int inlined;                        /* of them those with their data */
+    int signalled;                      /* work requests that ask for a completion of success */
+    int inlined;                        /* work requests that carry their data */
     uint64_t written[MOCK_DEVICES_MAX]; /* bytes by RDMA writes on each device */
     uint64_t largest;                   /* bytes of the largest write */
     int reads;

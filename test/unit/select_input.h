@@ -1,4 +1,4 @@
-/* What the tests of the selector and of shapes begin with. */
+/* Inputs that the tests of the selector and of shapes start from. */
 #ifndef TEST_UNIT_SELECT_INPUT_H
 #define TEST_UNIT_SELECT_INPUT_H
 
@@ -8,7 +8,7 @@
 
 #define KIB ((uint64_t)1024)
 
-/* Nothing is forced, and a twin of one block of one thread. */
+/* Nothing is forced. The twin has one block of one thread. */
 static inline void fill_protocol(mscclpp_protocol_t *protocol)
 {
     memset(protocol, 0, sizeof(*protocol));

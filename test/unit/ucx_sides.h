@@ -1,6 +1,6 @@
 /*
- * Two instances of the transport ucx to look at from inside: with device memory that only the gpu operations can touch
- * and whose copies take their time, next to host memory that UCX reaches by itself. Included once a program.
+ * Two instances of the transport ucx, for tests of its inside. Only the gpu operations can access their device memory,
+ * and copies take some time. UCX reaches their host memory by itself. A program includes this file once.
  */
 #ifndef TEST_UNIT_UCX_SIDES_H
 #define TEST_UNIT_UCX_SIDES_H
@@ -18,7 +18,7 @@
 #define DEADLINE 20.0
 #define SMALLEST 65536 /* bytes of bounce memory */
 
-/* A runtime whose copies are carried out when its stream is asked for the `lag`th time after the last one. */
+/* A runtime whose stream executes its copies when it is queried for the `lag`th time after the last copy. */
 #define COPIES_MAX 1024
 
 typedef struct {
@@ -36,8 +36,8 @@ static int slow_lag;        /* of the streams */
 static int slow_fail_after; /* copies until one fails; -1: none does */
 static int slow_copied;     /* copies carried out */
 static int slow_made;       /* pinned memory and streams */
-static int slow_made_left;  /* until one cannot be made; 0: all can */
-static char *slow_host;     /* host memory; all other is the device's */
+static int slow_made_left;  /* pinned memory and streams until one cannot be made; 0: all can */
+static char *slow_host;     /* host memory; all other memory is the device's */
 static size_t slow_host_size;
 
 static inline bool slow_is_device(const void *address)
@@ -97,7 +97,7 @@ static inline mscclpp_status_t slow_stream_sync(mscclpp_gpu_stream_t *stream)
     return status;
 }
 
-/* Of both runtimes. */
+/* For both runtimes. */
 static inline mscclpp_status_t counted_host_alloc(size_t size, void **address_p, void **device_p)
 {
     if (++slow_made == slow_made_left) {
@@ -124,7 +124,7 @@ static inline mscclpp_gpu_ops_t slow_ops(void)
 /* Rank `rank` of two, with memory in two regions. */
 typedef struct {
     int rank;
-    bool one_host; /* as it is told */
+    bool one_host; /* what the transport is told */
     mscclpp_config_t config;
     mscclpp_gpu_ops_t gpu;
     uint64_t tokens[TOKENS];
@@ -160,7 +160,7 @@ static inline void side_init(side_t *side, int rank, const char *bounce, bool sl
     side->ops = mscclpp_transport_find("ucx");
 }
 
-/* False where UCX cannot be used. */
+/* False if UCX cannot be used. */
 static inline bool side_open(side_t *side, char *device, char *host, size_t length)
 {
     const mscclpp_transport_params_t params = {.config = &side->config,

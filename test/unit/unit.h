@@ -1,7 +1,7 @@
 /*
- * What every unit test needs: checks that say what failed and go on, a closing line, exit codes (0 passed, 1 failed,
- * 77 skipped), and a log sink under which an error or warning that the test did not expect is a failure of its own.
- * Included once a program.
+ * What every unit test needs: checks that print what failed and go on, a closing line, exit codes (0 passed, 1 failed,
+ * 77 skipped), and a log sink that counts an unexpected error or warning as a failure. A program includes this file
+ * once.
  */
 #ifndef TEST_UNIT_UNIT_H
 #define TEST_UNIT_UNIT_H
@@ -17,8 +17,7 @@
 
 #define UNIT_SKIPPED 77
 
-/* Not 0 under a sanitizer that has an allocator and address space of its own. gcc says it by macros, clang by features.
- */
+/* Not 0 under a sanitizer with its own allocator and address space. gcc tells by macros, clang by features. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define UNIT_SANITIZED 1
 #elif defined(__has_feature)
@@ -30,7 +29,7 @@
 #define UNIT_SANITIZED 0
 #endif
 
-/* Changed with atomic operations: tests check in threads, too. */
+/* Changed with atomic operations, because tests check in threads, too. */
 static int unit_passed;
 static int unit_failed;
 static int unit_expected; /* not 0 between unit_expect_log and unit_logged */
@@ -68,7 +67,7 @@ static inline void unit_compare_text(const char *a, const char *b, const char *f
 #define CHECK_EQ(a_, b_) unit_compare((long long)(a_), (long long)(b_), __FILE__, __LINE__, #a_ " == " #b_)
 #define CHECK_TEXT(a_, b_) unit_compare_text((a_), (b_), __FILE__, __LINE__, #a_ " is " #b_)
 
-/* For what the rest of the program cannot do without. */
+/* For conditions without which the rest of the program makes no sense. */
 #define REQUIRE(expression_)                                                                                           \
     do {                                                                                                               \
         if (!(expression_)) {                                                                                          \
@@ -78,7 +77,7 @@ static inline void unit_compare_text(const char *a, const char *b, const char *f
         unit_result(1, __FILE__, __LINE__, #expression_);                                                              \
     } while (0)
 
-/* Part of the warnings that a whole test gives rise to and that are no failure; NULL: none. */
+/* A text that occurs in the warnings that a whole test may cause without a failure; NULL: none. */
 static const char *unit_allowed;
 
 static void unit_sink(void *context, mscclpp_log_level_t level, const char *line)
@@ -104,8 +103,8 @@ static inline void unit_begin(void)
 }
 
 /*
- * From here to unit_logged, which returns how many there were, messages are expected. For one thread, while no other
- * one logs.
+ * From here to unit_logged, messages are expected. unit_logged returns their number. For one thread, while no other
+ * thread logs.
  */
 static inline void unit_expect_log(void)
 {

@@ -1,6 +1,6 @@
 /*
- * Two ranks of one process that are connected by the transport verbs over mock_verbs, for unit tests. Included once a
- * program, behind unit.h.
+ * Two ranks of one process that are connected by the transport verbs over mock_verbs, for unit tests. A program
+ * includes this file once, behind unit.h.
  */
 #ifndef TEST_UNIT_VERBS_PAIR_H
 #define TEST_UNIT_VERBS_PAIR_H
@@ -72,7 +72,7 @@ static inline mscclpp_status_t create(side_t *side, int rank)
     return ops->create(&params, &side->flags, &side->transport);
 }
 
-/* The side gives its half of the connection up. */
+/* Closes this side's half of the connection. */
 static inline void leave(side_t *side)
 {
     ops->remote_destroy(side->remote);
@@ -184,7 +184,7 @@ static inline void progress(side_t sides[2])
     CHECK_EQ(ops->progress(sides[1].transport), MSCCLPP_OK);
 }
 
-/* Repeats what had no room, for as long as makes sense. */
+/* Repeats a call for which there was no room, up to a number of tries. */
 #define UNTIL_OK(sides_, call_)                                                                                        \
     do {                                                                                                               \
         int tries_ = 0;                                                                                                \
@@ -203,7 +203,7 @@ static inline void settle(side_t sides[2])
     UNTIL_OK(sides, ops->test(sides[0].conn, ticket));
 }
 
-/* The start of each program; `file` is the mock. */
+/* Each program calls this first. `file` is the shared object of the mock. */
 static inline void open_mock(const char *file)
 {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);

@@ -72,7 +72,7 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
 /* Prints that line, and returns false. */
 bool bench_refuse(const char *option, const char *value, const char *allowed);
 
-/* The same for an option that getopt_long refused with the result "?" or ":". */
+/* The same as bench_refuse, for an option that getopt_long refused with the result "?" or ":". */
 struct option;
 bool bench_refuse_option(int result, char *const *argv, const struct option *table);
 
@@ -98,7 +98,7 @@ typedef enum {
     BENCH_COMPARE_NCCL,
     BENCH_COMPARE_STAGED,   /* copy to pinned host memory, MPI's function there, copy back */
     BENCH_COMPARE_LAUNCHED, /* the host library without lingering kernels */
-    BENCH_COMPARE_COPIES,   /* of what moves only: plain copies of the same bytes */
+    BENCH_COMPARE_COPIES,   /* for collectives that only move data: plain copies of the same bytes */
     BENCH_COMPARE_KERNEL    /* a plain kernel that reads and writes as many bytes as the call must */
 } bench_compare_t;
 
@@ -193,7 +193,7 @@ typedef struct {
     mscclpp_team_t *team; /* NULL until bench_library_open */
 } bench_env_t;
 
-/* Chooses the GPU runtime; before MPI_Init also that of the component. On failure prints one line and returns false. */
+/* Chooses the GPU runtime; before MPI_Init also the component's. On failure prints one line and returns false. */
 bool bench_env_choose_device(bench_env_t *env, const char *device);
 
 /* The default size of the largest message: what the device can handle in a short time, but at least `min`. */
@@ -205,7 +205,7 @@ void bench_env_close(bench_env_t *env);
 
 /*
  * Exchanges among the ranks, by point-to-point messages. The measurement must not depend on the collectives under test
- * or disturb them, and on the twin these would serve the program's own host buffers, too.
+ * or disturb them. On the twin the collectives under test would serve the program's own host buffers, too.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length);
 void bench_broadcast(MPI_Comm comm, void *data, size_t length); /* from rank 0 */
@@ -268,7 +268,7 @@ bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, cons
 /* What a contender can do with a call. */
 typedef enum {
     BENCH_SERVES_NOT,
-    BENCH_SERVES_TIME, /* its time can be compared, but its result is another one */
+    BENCH_SERVES_TIME, /* its time can be compared, but its result differs */
     BENCH_SERVES
 } bench_serves_t;
 
@@ -277,10 +277,10 @@ typedef struct bench_contender {
     const char *name;
     bench_env_t *env;
     bool (*call)(struct bench_contender *contender, const bench_operation_t *operation);
-    bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL if each call does */
-    /* NULL: all of them. Equal on all ranks. */
+    bool (*finish)(struct bench_contender *contender); /* waits for the calls; NULL: each call waits for itself */
+    /* What the contender can do with a collective, equal on all ranks. NULL: it serves all collectives. */
     bench_serves_t (*serves)(const struct bench_contender *contender, const bench_coll_t *coll, bool in_place);
-    mscclpp_team_t *team; /* the host library's team that serves the calls; NULL: others serve */
+    mscclpp_team_t *team; /* the host library's team that serves the calls; NULL: something else serves them */
     bool waits;           /* for NCCL and others in a stream: each call waits for its end */
     bool spins;
     char *staging[2];              /* staged: pinned host memory */
@@ -307,7 +307,7 @@ bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_t
 bool bench_library_open(bench_env_t *env);
 void bench_library_close(bench_env_t *env);
 
-/* All ranks return the same; one line on failure. */
+/* Opens NCCL. All ranks return the same; one line on failure. */
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p);
 void bench_nccl_close(void);
 /* "2.28.9", or "" */
@@ -339,10 +339,10 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
 bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream);
 void bench_between_close(void);
 
-/* The loop of kernels and of `calls`; NULL: of kernels alone. */
+/* The loop of kernels and `calls`. If `calls` is NULL, the loop has kernels only. */
 bench_contender_t bench_between_contender(bench_env_t *env, bench_contender_t *calls);
 
-/* One row of the table. Times are seconds a call: each rank's average, and of these the maximum over the ranks. */
+/* One row of the table. A time is in seconds a call: the maximum over the ranks of each rank's average. */
 #define BENCH_MAX_ROUNDS 101
 
 typedef struct {
@@ -353,9 +353,9 @@ typedef struct {
 typedef struct {
     bool measured;
     int iterations;
-    bench_times_t ours; /* with kernels between the calls: of a turn of their loop */
+    bench_times_t ours; /* with kernels between the calls: the time of one turn of the loop */
     bench_times_t rival;
-    bench_times_t base; /* of a turn of the loop without the calls, if there is such a loop */
+    bench_times_t base; /* the time of one turn of the loop without the calls, if there is such a loop */
     uint64_t wrong;     /* elements, all ranks and checks together */
     uint64_t rival_wrong;
     char algorithm[32]; /* empty where MPI hides it */
@@ -373,7 +373,7 @@ typedef struct {
 
 double bench_times_median(const bench_times_t *times);
 
-/* What a call adds to the loop: for each round, `with` minus `without`, which may have no rounds. */
+/* What a call adds to the loop: for each round, (`with` - `without`) / calls. `without` may have no rounds. */
 bench_times_t bench_between_added(const bench_between_t *between, const bench_times_t *with,
                                   const bench_times_t *without);
 
@@ -417,7 +417,7 @@ typedef struct {
     bool in_place;
     const bench_options_t *options;
     const bench_env_t *env;
-    /* What the component served of each collective. */
+    /* For each collective, how many calls the component served. */
     struct {
         bool measured;
         bench_component_t component;

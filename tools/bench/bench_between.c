@@ -12,7 +12,7 @@ static struct {
     const bench_env_t *env;
     void *stream; /* of the kernels; NULL on the twin */
     bool own_stream;
-    double until; /* on the twin, which spins: when the last kernel ends */
+    double until; /* on the twin, where the CPU spins: when the last kernel ends */
 } loop;
 
 const char *bench_between_name(bench_kernel_kind_t kind)
@@ -30,7 +30,7 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
     return BENCH_KERNEL_GEMM != between->kind || bench_gemm_load(bench_speaks());
 }
 
-/* All ranks multiply matrices of one size, which the first one chooses while the others leave the GPUs alone. */
+/* All ranks multiply matrices of one size. Rank 0 chooses the size while the other ranks do not use the GPUs. */
 static bool open_gemm(bench_env_t *env, bench_between_t *between)
 {
     bool ok = 0 != env->rank || bench_gemm_choose(between->microseconds, loop.stream, &between->matrix);
@@ -96,7 +96,7 @@ static bool wait(void)
     return true;
 }
 
-/* Calls that are queued in the kernels' own stream end with it. */
+/* Calls that are queued in the kernels' stream need no wait of their own: the loop waits for that stream. */
 static bool make_calls(bench_contender_t *calls, const bench_operation_t *operation)
 {
     bool ok = true;

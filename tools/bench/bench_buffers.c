@@ -1,6 +1,6 @@
 /*
- * Buffers with contents whose exact result is known. Operands are small integers that repeat with a prime
- * period, so that one period of the result tells every element, and a block that landed in the wrong place still shows.
+ * Buffers with contents whose exact result is known. Operands are small integers that repeat with a prime period. So
+ * one period of the result determines every element, and a block in a wrong place is still found.
  */
 #include "tools/bench/bench.h"
 
@@ -12,10 +12,10 @@
 #define STAGING (4u << 20)
 #define POISON 0xa5
 
-/* Bits of what only moves: every type holds such integers exactly, and none looks like poison. */
+/* Bits of data that only moves: every type holds such integers exactly, and none of them equals the poison. */
 #define MOVED 0x7f
 
-/* Bytes of a large mapping, at least. */
+/* The least size of a large mapping, in bytes. */
 #define LARGE ((size_t)256 << 20)
 
 /*
@@ -65,7 +65,7 @@ static size_t mapped_size(size_t capacity)
     return 2 * capacity < LARGE ? LARGE : 2 * capacity;
 }
 
-/* Both buffers, or none of them. */
+/* Allocates both buffers, or on failure neither. */
 static bool allocate(bench_buffers_t *buffers, const bench_env_t *env, char *stack)
 {
     void *send = NULL, *recv = NULL;
@@ -169,7 +169,7 @@ void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env)
     memset(buffers, 0, sizeof(*buffers));
 }
 
-/* To or from one of the buffers; in the order of the stream, if it is device memory. */
+/* Copies to or from one of the buffers. A copy of device memory is queued in the stream. */
 static bool copy(const bench_buffers_t *buffers, const bench_env_t *env, void *to, const void *from, size_t bytes)
 {
     if (BENCH_MEMORY_DEVICE == buffers->memory) {
@@ -191,13 +191,13 @@ static bool spread(bench_buffers_t *buffers, const bench_env_t *env, char *to, s
     return ok && MSCCLPP_OK == env->gpu->stream_sync(env->stream);
 }
 
-/* Elements of the staging area that are whole periods. */
+/* How many elements the staging area holds, in whole periods. */
 static size_t unit_of(const bench_buffers_t *buffers, const bench_type_t *type)
 {
     return buffers->staging_size / (PERIOD * type->size) * PERIOD;
 }
 
-/* Spreads the first period of the staging area, which is written, over `count` elements from `to` on. */
+/* Spreads the period at the beginning of the staging area over `count` elements from `to` on. */
 static bool spread_period(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type, char *to,
                           size_t count)
 {
@@ -229,7 +229,7 @@ bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const 
     return spread_period(buffers, env, type, at, input.count);
 }
 
-/* Elements of the staging area that differ from the expected ones, of which there are two periods from `phase` on. */
+/* Counts the elements of the staging area that differ from the expected ones from `phase` on. */
 static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t phase, size_t count)
 {
     const char *expected = buffers->expected + phase * size;
@@ -248,7 +248,7 @@ static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t 
     return wrong;
 }
 
-/* Elements [first, first + count) of the result against the expected ones from `phase` on. */
+/* Compares elements [first, first + count) of the result with the expected ones from `phase` on. */
 static bool compare(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, size_t first,
                     size_t count, size_t phase, uint64_t *wrong_p)
 {
@@ -265,7 +265,7 @@ static bool compare(bench_buffers_t *buffers, const bench_env_t *env, const benc
     return true;
 }
 
-/* Two periods of what the ranks' operands combine to, from the first one on. */
+/* Computes the expected elements of a segment from their index 0 on, twice one period. */
 static void expect(bench_buffers_t *buffers, const bench_operation_t *operation, const bench_segment_t *segment,
                    int seed)
 {

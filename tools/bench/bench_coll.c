@@ -1,4 +1,4 @@
-/* The collectives, and which elements belong to whom. Pure: nothing here communicates. */
+/* The collectives, and which elements belong to which rank. Nothing here communicates. */
 #include "tools/bench/bench.h"
 
 #include <limits.h>
@@ -72,7 +72,7 @@ size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t
     return BENCH_WHOLE == coll->blocks || coll->varied ? count : count / (size_t)size * (size_t)size;
 }
 
-/* Where share `index` of the whole begins. Unequal ones fill the whole, too, and may be empty where it is small. */
+/* Where share `index` of the whole buffer begins. Unequal shares fill it, too. In a small buffer they may be empty. */
 static size_t share_first(const bench_layout_t *layout, int index)
 {
     if (!layout->coll->varied) {
@@ -88,7 +88,7 @@ static size_t share(const bench_layout_t *layout, int index)
     return share_first(layout, index + 1) - share_first(layout, index);
 }
 
-/* Pairs of an exchange have shares by the sum of their ranks, so that what goes is as much as what comes. */
+/* In an exchange, the sum of two ranks determines the size of their blocks. So both send each other equally many. */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
 {
     return share(layout, BENCH_EXCHANGES == layout->coll->blocks ? (owner + index) % layout->size : index);
@@ -243,7 +243,7 @@ bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
 bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place)
 {
     if (MSCCLPP_COLL_EXSCAN == layout->coll->coll) {
-        return 0 != layout->rank; /* whose buffer is undefined */
+        return 0 != layout->rank; /* MPI leaves the buffer of rank 0 undefined */
     }
     return !in_place || BENCH_SCATTERS != layout->coll->blocks || !layout->coll->reduces;
 }
@@ -253,7 +253,7 @@ void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place,
     const bench_coll_t *coll = layout->coll;
     const bool is_root = rank == layout->root;
     const size_t own = BENCH_WHOLE == coll->blocks ? 0 : bench_layout_block(layout, rank, rank);
-    size_t stays = in_place ? own : 0; /* moves nowhere */
+    size_t stays = in_place ? own : 0; /* elements that do not move */
 
     *reads_p = *writes_p = layout->count;
     switch (coll->blocks) {

@@ -31,7 +31,7 @@ typedef struct {
     bool reduces;
     bool rooted;
     bool varied;   /* blocks of unequal sizes */
-    bool in_place; /* MPI knows it in place and out of place; else there is one buffer */
+    bool in_place; /* MPI has it in place and out of place; else the collective has one buffer */
     double bus;    /* busbw is algbw times this times (n - 1) / n; 0: busbw equals algbw */
 } bench_coll_t;
 
@@ -46,17 +46,17 @@ double bench_coll_bus_factor(const bench_coll_t *coll, int size);
 /* The weight of a block where blocks are unequal: 1, 2, 3, 1, 2, 3 and so on. */
 int bench_coll_weight(int index);
 
-/* Which elements of the whole belong to whom, seen from one rank. */
+/* Which elements of the whole buffer belong to which rank, seen from one rank. */
 typedef struct {
     const bench_coll_t *coll;
     int rank;
     int size;
     int root;
-    size_t count; /* elements of the whole */
-    /* MPI's arguments for unequal blocks, those that this rank has or gets; NULL if blocks are equal. */
+    size_t count; /* elements of the whole buffer */
+    /* MPI's arguments for the unequal blocks that this rank has or gets; NULL if blocks are equal. */
     int *counts;
     int *firsts;
-    int *bytes; /* where they begin, in bytes */
+    int *bytes; /* where the blocks begin, in bytes */
     MPI_Datatype *types;
 } bench_layout_t;
 
@@ -66,7 +66,7 @@ size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t
 /* The layout of an all-reduce. It need not be closed. */
 bench_layout_t bench_layout_allreduce(int rank, int size, size_t count);
 
-/* False after one line without memory. */
+/* If there is no memory, prints one line and returns false. */
 bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
                        MPI_Datatype type, size_t type_size);
 void bench_layout_close(bench_layout_t *layout);
@@ -74,7 +74,7 @@ void bench_layout_close(bench_layout_t *layout);
 /* True if all counts and displacements fit into MPI's ints. */
 bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size);
 
-/* The size of block `index` of rank `owner`'s buffer, and where it begins, in elements. For collectives with blocks. */
+/* The size of block `index` in rank `owner`'s buffer, and its beginning, in elements. For collectives with blocks. */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index);
 size_t bench_layout_first(const bench_layout_t *layout, int owner, int index);
 

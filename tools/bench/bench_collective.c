@@ -1,4 +1,4 @@
-/* The host library's call of a collective other than all-reduce, from the blocks of a call. */
+/* Calls the host library for a collective other than all-reduce. */
 #include "tools/bench/bench.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static mscclpp_dev_block_t block_of(const bench_operation_t *operation, size_t f
     return block;
 }
 
-/* What this rank has for `peer`: in place where its input is. */
+/* The block that this rank sends to `peer`. */
 static mscclpp_dev_block_t block_for(const bench_operation_t *operation, int peer)
 {
     const bench_layout_t *layout = operation->layout;
@@ -30,7 +30,7 @@ static mscclpp_dev_block_t block_for(const bench_operation_t *operation, int pee
                     bench_layout_block(layout, layout->rank, peer));
 }
 
-/* What it gets from `peer`. */
+/* The block that this rank gets from `peer`. */
 static mscclpp_dev_block_t block_from(const bench_operation_t *operation, int peer)
 {
     const bench_layout_t *layout = operation->layout;
@@ -46,7 +46,7 @@ static mscclpp_dev_block_t block_from(const bench_operation_t *operation, int pe
                                                        bench_layout_block(layout, layout->rank, peer));
 }
 
-/* Sizes that all ranks know are those that the collective gives each of them. */
+/* True if MPI's arguments of the collective give each rank the sizes of all blocks. */
 static bool is_known(const bench_coll_t *coll)
 {
     return !coll->varied || MSCCLPP_COLL_ALLGATHERV == coll->coll || MSCCLPP_COLL_REDUCE_SCATTER == coll->coll;
@@ -62,7 +62,7 @@ static uint64_t find_most(const mscclpp_coll_args_t *args, const mscclpp_dev_blo
     return most;
 }
 
-/* A buffer that the rank does not use is NULL. */
+/* Sets both buffers. A buffer that this rank does not use is NULL. */
 static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t *args)
 {
     const bench_layout_t *layout = operation->layout;
@@ -114,7 +114,7 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
         }
         args.send = blocks;
         args.recv = blocks + layout->size;
-        /* Of blocks that all know either list has the largest. */
+        /* If all ranks know all sizes, one of the two lists contains the largest block. */
         args.most = find_most(&args, blocks, 2 * layout->size);
     }
     status = mscclpp_collective(team, &args);

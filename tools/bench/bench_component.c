@@ -18,7 +18,7 @@ static MPI_T_pvar_session session;
 static bool session_open;
 static counter_t counters[] = {{.name = "coll_mscclpp_served"}, {.name = "coll_mscclpp_staged"}};
 
-/* A parameter with a few choices is an integer with names. */
+/* Finds the name of a choice: MPI describes a parameter with choices as an integer with names. */
 static void name_choice(MPI_T_enum enumtype, int value, char *text, size_t length)
 {
     char item[128];
@@ -52,7 +52,7 @@ bool bench_component_parameter(const char *name, char *text, size_t length)
         unsigned long long ull;
         double d;
         bool b;
-        char text[4096]; /* Open MPI hands out at most 2048 */
+        char text[4096]; /* Open MPI returns at most 2048 bytes */
     } value;
 
     snprintf(full, sizeof(full), "coll_mscclpp_%s", name);

@@ -1,8 +1,8 @@
 /*
  * A collective that only moves data, without any protocol. Each rank copies the same bytes, by copies of the GPU
- * runtime in one stream, and waits for its own copies. A rank copies its blocks for others into their buffers. A root's
- * data are fetched by the ranks that receive them. If a peer's buffers cannot be mapped, all copies stay within the
- * rank's own.
+ * runtime in one stream, and waits for its own copies. A rank copies its blocks for other ranks into their buffers.
+ * Data of a root is fetched by the ranks that receive it. If a peer's buffers cannot be mapped, all copies stay within
+ * the rank's own buffers.
  */
 #include "tools/bench/bench.h"
 
@@ -17,9 +17,9 @@ typedef struct {
     int exported;
 } card_t;
 
-/* Buffers of one rank, as this one sees them. */
+/* The buffers of one rank, at this rank's addresses. */
 typedef struct {
-    mscclpp_mapping_t *mapping[2]; /* NULL: the own ones */
+    mscclpp_mapping_t *mapping[2]; /* NULL: this rank's own buffers */
     char *send;
     char *recv;
 } seen_t;
@@ -68,7 +68,7 @@ static bool finish(bench_contender_t *contender)
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);
 }
 
-/* To or from the own buffers where the peer's are not mapped. */
+/* The buffers of a rank; this rank's own buffers if the peers' buffers are not mapped. */
 static seen_t *see(const bench_env_t *env, int rank)
 {
     return &copies.seen[copies.mapped ? rank : env->rank];
@@ -79,7 +79,10 @@ static bool copy(const bench_env_t *env, char *to, const char *from, size_t elem
     return 0 == elements || to == from || MSCCLPP_OK == env->gpu->copy(env->stream, to, from, elements * type->size);
 }
 
-/* This rank's block for `peer` to where it has to be there. In place what is sent lies in the other buffer. */
+/*
+ * Copies this rank's block for `peer` to its place at the peer. In place, the block is taken from the other buffer,
+ * unless the collective gathers and the peers' buffers are mapped.
+ */
 static bool push(const bench_env_t *env, const bench_operation_t *operation, int peer)
 {
     const bench_layout_t *layout = operation->layout;
@@ -100,7 +103,7 @@ static bool push(const bench_env_t *env, const bench_operation_t *operation, int
     return copy(env, to, from + bench_layout_first(layout, env->rank, peer) * size, count, operation->type);
 }
 
-/* From the root what this rank gets. */
+/* Copies what this rank gets from the root. */
 static bool pull(const bench_env_t *env, const bench_operation_t *operation)
 {
     const bench_layout_t *layout = operation->layout;
@@ -111,7 +114,7 @@ static bool pull(const bench_env_t *env, const bench_operation_t *operation)
     if (env->rank == layout->root && (whole || operation->in_place)) {
         return true;
     }
-    /* Of a broadcast that cannot be fetched the other buffer stands for the root's. */
+    /* If a broadcast cannot be fetched from the root, this rank copies from its own other buffer instead. */
     const char *from = whole && copies.mapped ? root->recv : root->send;
     return copy(env, operation->recv, from + segment.from * operation->type->size, segment.count, operation->type);
 }
@@ -125,7 +128,7 @@ static bool call(bench_contender_t *contender, const bench_operation_t *operatio
     if (coll->rooted && BENCH_GATHERS != coll->blocks) {
         ok = pull(env, operation);
     } else {
-        /* Each begins with itself, so that not all write to one rank at once. */
+        /* Each rank begins with itself, so that not all ranks write to one rank at once. */
         for (int i = 0; ok && i < env->size; ++i) {
             ok = push(env, operation, (env->rank + i) % env->size);
         }

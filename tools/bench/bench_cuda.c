@@ -95,7 +95,7 @@ bool bench_cuda_select(int device)
     void *context;
     int handle;
 
-    /* The primary context is kept to the process' end, as the CUDA runtime keeps it. */
+    /* The primary context is kept until the process ends, as the CUDA runtime does. */
     return init != NULL && get != NULL && retain != NULL && set != NULL && succeeded("cuInit", init(0)) &&
            succeeded("cuDeviceGet", get(&handle, device)) &&
            succeeded("cuDevicePrimaryCtxRetain", retain(&context, handle)) &&
@@ -175,7 +175,7 @@ void bench_cuda_pool_free(void *address)
     }
 }
 
-/* `size` rounded up to what the device maps at once; 0 if it does not tell. */
+/* `size` rounded up to the device's granularity of mappings; 0 if the granularity is not known. */
 static size_t mapped_size(size_t size, cu_memory_t *memory)
 {
     cu_get_device_fn_t get = (cu_get_device_fn_t)bench_cuda_find("cuCtxGetDevice");

@@ -1,7 +1,7 @@
 /*
  * What a CUDA application does and the host library does not: choose the thread's current device, create streams, and
  * allocate memory of every kind. On failure each function prints one line and returns false. For test programs. The
- * driver is opened at run time, so that they start on a machine without one.
+ * driver is opened at run time, so that these programs start on a machine without a driver.
  */
 #ifndef TOOLS_BENCH_BENCH_CUDA_H
 #define TOOLS_BENCH_BENCH_CUDA_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A function of the driver; NULL, after a line that says so, if there is none. */
+/* Finds a function of the driver. If there is none, prints one line and returns NULL. */
 void *bench_cuda_find(const char *name);
 
 bool bench_cuda_select(int device);

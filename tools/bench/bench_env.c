@@ -22,7 +22,7 @@ bool bench_env_choose_device(bench_env_t *env, const char *device)
     }
     env->gpu = gpu;
     env->on_twin = 0 == strcmp(gpu->name, "host");
-    /* The component decides for itself when it is opened; a value that the user gave mpirun stays. */
+    /* The component reads this when it is opened. A value that the user gave to mpirun stays. */
     setenv("OMPI_MCA_coll_mscclpp_device", gpu->name, 0);
     return true;
 }
@@ -49,7 +49,7 @@ static bool load_config(mscclpp_config_t *config)
     return ok && MSCCLPP_OK == mscclpp_config_from_environment(config);
 }
 
-/* As with the component, a file with an error in it is reported and not used. */
+/* Loads the rules. As in the component, a file with an error is reported and not used. */
 static void load_rules(bench_env_t *env)
 {
     if ('\0' != env->config.rules[0]) {

@@ -7,7 +7,7 @@
 enum { TAG_GATHER = 1, TAG_RESULT = 2, TAG_BROADCAST = 3 };
 
 /*
- * All exchanges go through rank 0, one rank after the other. This is good enough for a few dozen ranks, outside the
+ * All exchanges go through rank 0, one rank after the other. This is fast enough for a few dozen ranks outside the
  * timed parts. All lengths of the program and of the library's set-up fit into MPI's int.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length)
@@ -99,7 +99,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
     return MSCCLPP_OK;
 }
 
-/* Looking for a message that never comes is MPI's portable way to move its engine on. */
+/* Makes MPI progress: the portable way is to probe for a message that never comes. */
 static void oob_progress(void *context)
 {
     int flag;

@@ -126,7 +126,7 @@ static bool repeat(int products, void *stream)
     return ok && bench_cuda_stream_wait(stream);
 }
 
-/* Microseconds of one of several products in a row. */
+/* Times several products in a row, and yields the microseconds of one. */
 static bool time_product(int size, void *stream, double *microseconds_p)
 {
     double from;

@@ -96,7 +96,7 @@ static void json_environment(FILE *file, const bench_options_t *options, const b
             options->rounds, options->checks);
 }
 
-/* What all rows of a collective have in common, and who served its calls. */
+/* For each collective, what its rows have in common, and how many calls the component served and staged. */
 static void json_collectives(const bench_report_t *report)
 {
     const char *separator = "";
@@ -189,7 +189,7 @@ static void json_times(FILE *file, const bench_times_t *times)
     fprintf(file, "]}");
 }
 
-/* A ratio of what may be nothing, or less, says nothing. */
+/* Writes the ratio only if both values are positive: what a call adds may be zero or negative. */
 static void json_ratio(FILE *file, double ours, double rival)
 {
     if (ours > 0 && rival > 0) {

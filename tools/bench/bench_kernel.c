@@ -55,7 +55,7 @@ static struct {
     unsigned shared;
     uint64_t nanoseconds;
     cu_launch_fn_t launch;
-    cu_launch_cooperative_fn_t launch_cooperative; /* NULL: the other one */
+    cu_launch_cooperative_fn_t launch_cooperative; /* NULL: the plain launch is used */
 } kernel;
 
 static bool succeeded(const char *name, int result)
@@ -86,7 +86,7 @@ static bool load(void)
            succeeded("cuModuleGetFunction", get_function(&kernel.function, kernel.module, "spin"));
 }
 
-/* One block a multiprocessor, whose shared memory leaves room for little else. */
+/* Chooses one block for each multiprocessor, with so much shared memory that little else fits beside it. */
 static bool fill_multiprocessors(int device, int multiprocessors)
 {
     cu_set_attribute_fn_t set = (cu_set_attribute_fn_t)bench_cuda_find("cuFuncSetAttribute");

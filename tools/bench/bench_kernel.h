@@ -10,7 +10,7 @@
 
 typedef enum {
     BENCH_KERNEL_NONE,
-    BENCH_KERNEL_WAVES, /* as many threads as the GPU holds at once */
+    BENCH_KERNEL_WAVES, /* as many threads as the GPU can hold at once */
     BENCH_KERNEL_FULL,  /* a block for each multiprocessor, with most of its shared memory */
     BENCH_KERNEL_COOP,  /* the same, launched cooperatively */
     BENCH_KERNEL_GEMM   /* a product of square matrices by cuBLAS */
@@ -21,7 +21,7 @@ bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds
 bool bench_kernel_launch(void);
 void bench_kernel_close(void);
 
-/* Loads cuBLAS; `speaks`: prints the line if there is none. */
+/* Loads cuBLAS. `speaks`: this rank prints the line if there is no cuBLAS. */
 bool bench_gemm_load(bool speaks);
 
 /* Finds the matrix size whose product takes about `microseconds`. */

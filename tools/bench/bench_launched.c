@@ -1,4 +1,4 @@
-/* The host library beside itself: the same calls by kernels that are launched for each of them. */
+/* The host library without lingering kernels, as a rival: it launches a kernel for each call. */
 #include "tools/bench/bench.h"
 
 bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p)

@@ -1,4 +1,4 @@
-/* Timing: rounds of equal length, of all contenders in turn, so that a drift of the machine meets each of them. */
+/* Timing: the contenders take turns in rounds of equal length, so that a drift of the machine affects all of them. */
 #include "tools/bench/bench.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation,
     return true;
 }
 
-/* What the contenders leave in the result: of a rival where it leaves the same one. */
+/* Verifies the results of `ours`, and those of the rival if its results should be the same. */
 static bool check_results(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                           bench_contender_t *ours, bench_contender_t *rival, const bench_operation_t *operation,
                           bench_cell_t *cell)

@@ -10,7 +10,7 @@ bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm)
     const int root = layout->root, whole = (int)layout->count, block = (int)(layout->count / (size_t)layout->size);
     const int *counts = layout->counts, *firsts = layout->firsts;
     const void *send = in_place ? MPI_IN_PLACE : operation->send;
-    /* In place a root has its own part where the result is, and the others have none. */
+    /* In place, only the root passes MPI_IN_PLACE: its own part lies in the result. */
     const void *to_root = in_place && is_root ? MPI_IN_PLACE : operation->send;
     void *recv = operation->recv, *from_root = in_place && is_root ? MPI_IN_PLACE : operation->recv;
     int own, result = MPI_ERR_OTHER;

@@ -120,7 +120,7 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
         }
         return false;
     }
-    /* Not every host's fabric allows multicast; whoever wants it sets the variable. The header shows the value. */
+    /* Not every host's fabric allows multicast. A user who wants it sets the variable. The header shows the value. */
     setenv("NCCL_NVLS_ENABLE", "0", 0);
     if (!bench_all(env->control, load(library, 0 == env->rank))) {
         return false;

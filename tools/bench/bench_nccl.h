@@ -23,7 +23,7 @@ typedef struct {
     int (*group_end)(void);
 } nccl_functions_t;
 
-/* Queues one call in the stream. NCCL's result. */
+/* Queues one call in the stream. Returns NCCL's result. */
 int bench_nccl_call(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                     void *stream);
 

@@ -10,11 +10,11 @@ bench_serves_t bench_nccl_serves(const bench_coll_t *coll, bool in_place)
         (in_place && BENCH_EXCHANGES == coll->blocks)) {
         return BENCH_SERVES_NOT;
     }
-    /* In place NCCL leaves the own block of the result where it was, and MPI at the beginning. */
+    /* In place, NCCL writes a rank's result at the rank's block of the buffer, and MPI at the buffer's beginning. */
     return in_place && coll->reduces && BENCH_SCATTERS == coll->blocks ? BENCH_SERVES_TIME : BENCH_SERVES;
 }
 
-/* Where the block of `rank` lies in `buffer`, of which it has so many elements. */
+/* The address of the block of `rank` in `buffer`. *count_p is its number of elements. */
 static char *block_at(const bench_operation_t *operation, char *buffer, int rank, size_t *count_p)
 {
     const bench_layout_t *layout = operation->layout;
@@ -23,7 +23,7 @@ static char *block_at(const bench_operation_t *operation, char *buffer, int rank
     return buffer + bench_layout_first(layout, layout->rank, rank) * operation->type->size;
 }
 
-/* What this rank has for `peer`; no elements: nothing. */
+/* What this rank sends to `peer`. *count_p is 0 if it sends nothing. */
 static const char *find_sent(const bench_operation_t *operation, int peer, size_t *count_p)
 {
     const bench_layout_t *layout = operation->layout;
@@ -43,7 +43,7 @@ static const char *find_sent(const bench_operation_t *operation, int peer, size_
     return block_at(operation, buffer, peer, count_p);
 }
 
-/* Where it gets what `peer` has for it. */
+/* Where this rank receives the block from `peer`. *count_p is 0 if it receives nothing. */
 static char *find_received(const bench_operation_t *operation, int peer, size_t *count_p)
 {
     const bench_layout_t *layout = operation->layout;
@@ -86,7 +86,7 @@ static int send_and_receive(const nccl_functions_t *functions, const bench_opera
     return 0 != result ? result : ended;
 }
 
-/* In place the result is the own block of the operand. */
+/* A reduction to each rank. In place, a rank's result is its own block of the operand. */
 static int reduce_each(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                        void *stream)
 {

@@ -157,7 +157,7 @@ static bool add_coll(const char *name, bench_options_t *options)
                                  "exscan or all");
 }
 
-/* Those of this build. */
+/* Takes the name of a transport of this build, or "all". */
 static bool parse_transport(const char *name, bench_options_t *options)
 {
     char allowed[256] = "all";
@@ -177,7 +177,7 @@ static bool parse_transport(const char *name, bench_options_t *options)
     return true;
 }
 
-/* KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS; of the kind none the rest may be missing. */
+/* KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS. For the kind none the rest may be missing. */
 static bool parse_between(const char *text, bench_between_t *between)
 {
     static const char allowed[] = "KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS, with none, waves, full, coop or gemm, "
@@ -266,7 +266,7 @@ static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
                                       {"version", no_argument, NULL, VERSION},
                                       {NULL, 0, NULL, 0}};
 
-/* False after a refused value. */
+/* Takes one option. False if its value was refused. */
 static bool take(int option, const char *value, bench_options_t *options)
 {
     static const char *devices[] = {"auto", "cuda", "host"};
@@ -427,7 +427,7 @@ static bool consistent_host(const bench_options_t *options)
     return true;
 }
 
-/* What single values cannot tell. */
+/* Checks options that depend on each other. */
 static bool consistent(const bench_options_t *options)
 {
     char max[32];
@@ -483,7 +483,7 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
         if ('?' == option || ':' == option) {
             return bench_refuse_option(option, argv, table);
         }
-        /* getopt_long takes a value that may be missing only behind an equals sign. */
+        /* getopt_long accepts an optional value only behind an equals sign. */
         if (HOST_BUFFERS == option && optarg == NULL && optind < argc && '-' != argv[optind][0]) {
             optarg = argv[optind++];
         }

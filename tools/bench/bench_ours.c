@@ -77,7 +77,7 @@ bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team
     return contender;
 }
 
-/* The first rank on this one's node. */
+/* The first rank on this rank's node. */
 static int find_leader(const bench_env_t *env)
 {
     int rank = 0;

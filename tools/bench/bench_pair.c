@@ -13,10 +13,10 @@
 #define TAG_MEET 11
 #define LABEL "mscclpp_bench" /* of the library's messages */
 
-/* Polls of a kernel's end between two questions to the runtime, which alone knows of a kernel that crashed. */
+/* After so many polls for a kernel's end, ask the runtime, too: only the runtime knows that a kernel has crashed. */
 #define TURNS 65536u
 
-/* What the two of a pair tell each other. */
+/* What the two ranks of a pair send each other. */
 typedef struct {
     unsigned char address[MSCCLPP_TRANSPORT_ADDRESS_MAX];
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
@@ -26,7 +26,7 @@ typedef struct {
     bool exported;
 } card_t;
 
-/* The library tells why a transport cannot be used in messages only; the last one counts. */
+/* Only messages of the library say why a transport cannot be used. This keeps the last message. */
 static struct {
     pthread_mutex_t lock;
     char line[BENCH_PAIR_REASON];
@@ -57,13 +57,13 @@ static void start_listening(const bench_env_t *env)
     mscclpp_log_set(listen, NULL, level > MSCCLPP_LOG_INFO ? heard.printed : MSCCLPP_LOG_INFO);
 }
 
-/* Keeps only what the user is to see. */
+/* From now on receives only the messages that the user is to see. */
 static void stop_listening(void)
 {
     mscclpp_log_set(listen, NULL, heard.printed);
 }
 
-/* True if all ranks say so; else `reason` is that of the lowest rank that does not, on every rank. */
+/* True if `ok` is true on all ranks. Otherwise `reason` on every rank is that of the lowest rank without `ok`. */
 static bool agree(const bench_pair_t *pair, bool ok, char *reason)
 {
     struct {
@@ -97,13 +97,13 @@ static bool device_alloc(const bench_pair_t *pair, size_t size, void **address_p
     return MSCCLPP_OK == pair->env->gpu->device_alloc(pair->env->device, size, address_p);
 }
 
-/* On GPUs, for a transport that wants shared memory; the twin's device memory is shared. */
+/* True on GPUs for a transport that needs shared memory. The twin's device memory is shared anyway. */
 static bool wants_shared(const bench_pair_t *pair)
 {
     return MSCCLPP_PLACE_SHARED == pair->ops->place && !pair->env->on_twin;
 }
 
-/* Shared memory that kernels see where the CPU does. */
+/* Allocates shared memory that kernels see at the CPU's address. */
 static bool shared_alloc(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t **segment_p, void **address_p)
 {
     mscclpp_shmseg_t *segment;
@@ -148,7 +148,7 @@ static void free_tokens(bench_pair_t *pair)
     pair->tokens = NULL;
 }
 
-/* With the token in device memory if the transport takes it there, else in host memory. */
+/* Creates the transport's instance. The token is in device memory if the transport allows that, else in host memory. */
 static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
 {
     bench_env_t *env = pair->env;
@@ -274,7 +274,7 @@ static bool join(bench_pair_t *pair, const card_t *card)
     return MSCCLPP_OK == mscclpp_proxy_channel_create(pair->proxy, &port, &pair->channel);
 }
 
-/* For the plain copies, which are left out where this fails on any rank. */
+/* Maps the peer's memory for plain copies. If this fails on any rank, there are no plain copies. */
 static void map(bench_pair_t *pair, const card_t *card)
 {
     const bench_env_t *env = pair->env;
@@ -290,7 +290,7 @@ static void map(bench_pair_t *pair, const card_t *card)
     }
 }
 
-/* Both have ended what they did; whoever waits goes on serving the other one. */
+/* Waits until both ranks have ended their work. Meanwhile this rank's proxy goes on serving the peer. */
 static bool meet(bench_pair_t *pair)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -320,7 +320,7 @@ static void progress(void *context)
     (void)mscclpp_proxy_progress(((bench_pair_t *)context)->proxy);
 }
 
-/* Ends what is there, with barriers between what peers may still touch. */
+/* Frees everything. Barriers keep memory that peers may still access until they have closed their end. */
 void bench_pair_close(bench_pair_t *pair)
 {
     const bench_env_t *env = pair->env;
@@ -417,7 +417,7 @@ static mscclpp_status_t launch(bench_pair_t *pair, uint32_t role, size_t bytes, 
     return pair->env->gpu->launch(pair->env->stream, &kernel);
 }
 
-/* Serves the kernel until it tells its end. */
+/* Serves the kernel's requests until the kernel reports its end. */
 static mscclpp_status_t serve(bench_pair_t *pair, uint64_t done_before)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;

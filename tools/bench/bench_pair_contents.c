@@ -1,9 +1,9 @@
-/* What a pair puts, and what came of it: contents that differ for each rank, call and place. */
+/* Fills and verifies the messages of a pair. Contents differ for each rank, call and place. */
 #include "tools/bench/bench_port.h"
 
 #include <string.h>
 
-/* Never the byte of clear memory. */
+/* A byte of the contents. It never equals the byte of cleared memory. */
 static unsigned char byte_at(int rank, int seed, size_t at)
 {
     uint64_t mix = (at + 1) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)rank * 1299709 + (uint64_t)seed * 104729;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The launchers of the common MPI libraries tell the rank before MPI_Init. */
+/* The launchers of the common MPI libraries pass the rank in the environment, so it is known before MPI_Init. */
 bool bench_speaks(void)
 {
     static const char *variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
@@ -34,7 +34,7 @@ int bench_end(int status)
 int bench_leave(int status)
 {
     status = bench_end(status);
-    /* At the first process that fails the launcher ends the others. */
+    /* When the first process fails, the launcher ends the others. */
     if (0 != status && !bench_speaks()) {
         sleep(1);
     }
@@ -54,7 +54,7 @@ bool bench_refuse_option(int result, char *const *argv, const struct option *tab
     char letter[] = {'-', (char)optopt, '\0'};
     bool is_letter = 0 != optopt;
 
-    /* In a group of letters getopt_long is not past the argument yet. Of a long option optopt is the value, or 0. */
+    /* In a group of letters, optind is still at the argument. For a long option, optopt is the option's value, or 0. */
     for (; '?' == result && table->name != NULL; ++table) {
         is_letter = is_letter && table->val != optopt;
     }

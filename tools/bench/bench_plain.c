@@ -155,7 +155,7 @@ static struct {
     void *from;
     void *to;
     uint64_t capacity;     /* bytes of each of the two */
-    volatile uint64_t sum; /* of what the twin reads, so that it does read it */
+    volatile uint64_t sum; /* of what the twin reads, so that the compiler keeps the reads */
     cu_launch_fn_t launch;
 } plain;
 
@@ -184,7 +184,7 @@ static bool is_leader(const bench_env_t *env)
     return true;
 }
 
-/* Of all ranks on this GPU, in bytes, rounded up to what is loaded at once. */
+/* The traffic of all ranks on this GPU, in bytes, rounded up to whole units. */
 static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, size_t size, bool in_place,
                          uint64_t *reads_p, uint64_t *writes_p)
 {
@@ -227,7 +227,7 @@ static bool finish(bench_contender_t *contender)
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);
 }
 
-/* By the thread itself: what is read beyond what is written is added up. */
+/* The thread itself reads and writes. What it reads beyond what it writes is added up. */
 static void touch(uint64_t reads, uint64_t writes)
 {
     const uint64_t both = reads < writes ? reads : writes, *words = plain.from;
@@ -269,7 +269,7 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
     return BENCH_SERVES_TIME;
 }
 
-/* What the largest call of any of the collectives needs. */
+/* The bytes that the largest call of any of the collectives needs. */
 static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *options)
 {
     uint64_t capacity = UNIT;
@@ -287,7 +287,7 @@ static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *opt
             capacity = writes > capacity ? writes : capacity;
         }
     }
-    return capacity + UNIT * (uint64_t)env->size; /* blocks of elements are rounded otherwise than those of bytes */
+    return capacity + UNIT * (uint64_t)env->size; /* blocks in elements are rounded differently from blocks in bytes */
 }
 
 bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p)

@@ -8,7 +8,7 @@
 #define MIN_ROUNDS 2
 #define MAX_ROUNDS 5000
 
-/* Large messages need no long window to fill a link, and slow transports no hours for one. */
+/* A window of large messages may be shorter: it fills a link anyway, and a slow transport would need hours. */
 #define WINDOW_BYTES ((size_t)1 << 30)
 #define WINDOW_MIN 4
 
@@ -43,7 +43,7 @@ static uint32_t role_of(const bench_pair_t *pair, int kind)
     }
 }
 
-/* Seconds a round, those of the slowest rank. The peers of a rank that fails wait in vain, so nobody goes on. */
+/* The seconds a round of the slowest rank. If a rank fails, its peers would wait for ever, so the program ends. */
 static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds, int puts)
 {
     const bench_env_t *env = pair->env;
@@ -62,7 +62,7 @@ static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds
     return bench_max(env->control, seconds);
 }
 
-/* The contents change from one to the next, so that what came before is not taken for what comes. */
+/* Verifies messages. Their contents change from one to the next, so that an old message never passes for a new one. */
 static uint64_t check(bench_pair_t *pair, const bench_options_t *options, size_t bytes)
 {
     static const int kinds[] = {BENCH_PORT_LATENCY, BENCH_PORT_PUT_BOTH};
@@ -104,14 +104,14 @@ static void measure_size(bench_pair_t *pair, const bench_options_t *options, boo
     row->puts = row->puts < options->window ? row->puts : options->window;
     row->wrong = check(pair, options, row->bytes);
     for (int kind = 0; kind < kinds; ++kind) {
-        /* A window is a warm-up of so many puts by itself. */
+        /* One window is warm-up enough: it has many puts. */
         const int warmup = BENCH_PORT_LATENCY == kind ? options->warmup : options->warmup > 0;
         if (warmup > 0) {
             time_rounds(pair, kind, row->bytes, warmup, row->puts);
         }
         row->rounds[kind] = choose_rounds(options, time_rounds(pair, kind, row->bytes, MIN_ROUNDS, row->puts));
     }
-    /* In turn, so that a drift of the machine meets all. */
+    /* The kinds take turns, so that a drift of the machine affects all of them. */
     for (int i = 0; i < options->rounds; ++i) {
         for (int kind = 0; kind < kinds; ++kind) {
             bench_times_t *times = &row->times[kind];

@@ -67,9 +67,9 @@ bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed);
 /* Counts the wrong bytes of the incoming data, guard bytes behind it included. */
 bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wrong_p);
 
-/* What one transport did with messages of one size. */
+/* The measurements of one transport with messages of one size. */
 typedef enum {
-    BENCH_PORT_LATENCY, /* a message to and fro */
+    BENCH_PORT_LATENCY, /* a message there and back */
     BENCH_PORT_PUT,     /* from the ranks with even numbers to those with odd ones */
     BENCH_PORT_PUT_BOTH,
     BENCH_PORT_COPY,
@@ -82,19 +82,19 @@ typedef struct {
     size_t bytes;
     int puts; /* in a round, for all kinds but the first */
     int rounds[BENCH_PORT_KINDS];
-    bench_times_t times[BENCH_PORT_KINDS]; /* of a round, in seconds; without copies to memory that is not mapped */
+    bench_times_t times[BENCH_PORT_KINDS]; /* seconds a round; copies have none if the peer's memory is not mapped */
     uint64_t wrong;
 } bench_port_row_t;
 
-/* Bytes a second, of both directions together. */
+/* Bytes a second, both directions together. */
 double bench_port_rate(const bench_port_row_t *row, bench_port_kind_t kind);
 
 /*
- * Measures the transports that the options name. False after a wrong result or a failure of which a line was printed.
+ * Measures the transports that the options name. False after a wrong result or a failure; a failure prints one line.
  */
 bool bench_port_measure(bench_env_t *env, const bench_options_t *options);
 
-/* By rank 0; the others do nothing. */
+/* Rank 0 prints. The other ranks do nothing. */
 void bench_port_report_header(const bench_report_t *report);
 void bench_port_report_transport(const bench_report_t *report, const char *name);
 void bench_port_report_unusable(bench_report_t *report, const char *name, const char *reason);

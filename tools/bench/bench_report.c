@@ -58,7 +58,7 @@ static void print_between(const bench_options_t *options)
     }
 }
 
-/* What stands above the columns of one place, in three lines. */
+/* The three lines above the columns of one place. */
 static const char *const heads[][3][4] = {
     {{NULL}, {"time", "algbw", "busbw", "#wrong"}, {"(us)", "(GB/s)", "(GB/s)", ""}},
     {{NULL}, {"adds", "turn", "base", "#wrong"}, {"(us)", "(us)", "(us)", ""}}};
@@ -98,7 +98,7 @@ static void print_columns(const bench_report_t *report)
     }
 }
 
-/* "all-reduce", or how many collectives. */
+/* Prints "all-reduce", or the number of collectives. */
 static void print_title(const bench_options_t *options)
 {
     const bench_coll_t *coll = options->colls[0];
@@ -184,7 +184,7 @@ void bench_report_header(const bench_report_t *report)
     }
 }
 
-/* Why a collective has no rival, or only one of its two places. */
+/* Prints why a collective has no rival, or a rival in only one of its two places. */
 static void print_absent(const bench_report_t *report, const bench_contender_t *rival)
 {
     const bool out = report->out_of_place && BENCH_SERVES_NOT == bench_serves(rival, report->coll, false);
@@ -312,7 +312,7 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
     fflush(stdout);
 }
 
-/* Of a collective, whose name is told only where there are several. */
+/* Prints what the component served of a collective. The collective is named only if there are several. */
 static void print_served(const bench_report_t *report, const bench_component_t *component)
 {
     const bool several = report->options->ncolls > 1;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* A copy that has ended; of no bytes none. */
+/* Copies and waits for the end of the copy. For 0 bytes it does nothing. */
 static bool copy(const bench_env_t *env, void *to, const void *from, size_t bytes)
 {
     return 0 == bytes || (MSCCLPP_OK == env->gpu->copy(env->stream, to, from, bytes) &&

@@ -1,4 +1,4 @@
-/* What measuring is made of: verified calls, timed rounds, their median. */
+/* The parts of a measurement: verified calls, timed rounds, their median. */
 #include "tools/bench/bench.h"
 #include "mca/common/base/clock.h"
 
@@ -8,7 +8,7 @@
 
 #define MAX_ITERATIONS 5000
 
-/* Untimed calls at the start of each round: the other contender has just used the device. */
+/* Untimed calls at the start of each round, because the other contender has just used the device. */
 #define ROUND_WARMUP 3
 
 double bench_now(void)
@@ -71,12 +71,12 @@ bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_c
     uint64_t wrong, total = 0;
 
     for (int i = 0; i < checks; ++i) {
-        /* The operands change from call to call, so that a stale result is a wrong one. */
+        /* The operands change from call to call, so that an old result is a wrong one. */
         int seed = i + 1;
         if (!bench_buffers_fill(buffers, env, operation, seed)) {
             return false;
         }
-        /* Copies of peers come and go on their own. */
+        /* A peer may copy into or out of this rank's buffers without waiting for this rank. */
         MPI_Barrier(env->control);
         if (!bench_repeat(contender, operation, 1)) {
             return false;

@@ -11,7 +11,7 @@
 
 const char bench_program[] = "mscclpp_bench";
 
-/* Largest message in the host's memory where none is given. */
+/* The default size of the largest message in the host's memory. */
 #define HOST_LARGEST ((size_t)1 << 20)
 
 static bool mpi_takes_device_buffers(void)
@@ -23,7 +23,7 @@ static bool mpi_takes_device_buffers(void)
 #endif
 }
 
-/* Refuses what would end in a crash or in numbers of something else. */
+/* Refuses options that would end in a crash, or in numbers of something other than the user asked for. */
 static bool can_run(const bench_env_t *env, const bench_options_t *options)
 {
     bench_component_t component;
@@ -112,7 +112,7 @@ static void close_rival(bench_env_t *env, const bench_options_t *options, bench_
         break;
     case BENCH_COMPARE_COPIES:
         bench_copies_close();
-        /* Peers may not free what this rank has mapped. */
+        /* Peers must not free buffers that this rank still maps. */
         MPI_Barrier(env->control);
         break;
     case BENCH_COMPARE_KERNEL:
@@ -123,13 +123,13 @@ static void close_rival(bench_env_t *env, const bench_options_t *options, bench_
     }
 }
 
-/* MPI has no call in a stream, and no half and no bfloat16. */
+/* True if the host library serves the calls: MPI has no calls in a stream, no half and no bfloat16. */
 static bool in_library(const bench_options_t *options, const bench_type_t *type)
 {
     return BENCH_MODE_BLOCKING != options->mode || MPI_DATATYPE_NULL == bench_type_mpi(type);
 }
 
-/* All ranks return the same. */
+/* Opens the host library if some type needs it. All ranks return the same. */
 static bool open_ours(bench_env_t *env, const bench_options_t *options)
 {
     bool ok = true;
@@ -155,13 +155,13 @@ static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buf
            (!report->in_place || bench_measure(env, options, buffers, ours, rival, row, true, &row->in_place));
 }
 
-/* Elements that are wrong in what was measured, and in what the rival left. */
+/* Wrong elements in the measured results, and in the rival's results. */
 typedef struct {
     uint64_t ours;
     uint64_t rival;
 } wrong_t;
 
-/* All sizes of one collective, type and operation. */
+/* Measures all sizes of one collective, type and operation. */
 static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                       bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
                       wrong_t *wrong)
@@ -200,7 +200,7 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
     return true;
 }
 
-/* One collective; operations are all the same to those that only move. */
+/* Measures one collective. For collectives that only move data, the operation does not matter: they run once. */
 static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *rival, const bench_coll_t *coll, bench_report_t *report, wrong_t *wrong)
 {
@@ -223,7 +223,7 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
     return true;
 }
 
-/* BENCH_EXIT_WRONG after a wrong result or a failure of which a line was printed. `stack`: for buffers there. */
+/* Returns BENCH_EXIT_WRONG after a wrong result or a failure, which has printed a line. `stack`: for buffers there. */
 static int run(bench_env_t *env, bench_options_t *options, char *stack)
 {
     bench_contender_t rival_storage, *rival;
@@ -271,7 +271,7 @@ static int run_on_stack(bench_env_t *env, bench_options_t *options)
     return run(env, options, stack);
 }
 
-/* Bytes of the largest message where none is given. */
+/* The default size of the largest message, in bytes. */
 static size_t find_largest(const bench_env_t *env, const bench_options_t *options)
 {
     switch (options->memory) {
@@ -284,7 +284,7 @@ static size_t find_largest(const bench_env_t *env, const bench_options_t *option
     }
 }
 
-/* False after one line, with the exit status. */
+/* Chooses the device and what depends on it. On failure prints one line and returns false, with the exit status. */
 static bool choose(bench_env_t *env, bench_options_t *options, int *status_p)
 {
     *status_p = BENCH_EXIT_WRONG;
@@ -312,7 +312,7 @@ int main(int argc, char **argv)
     if (!bench_options_parse(argc, argv, &options, &status)) {
         return bench_leave(status);
     }
-    /* A driver that is open already would spare MPI_Init the time that an application on host memory sees. */
+    /* If the driver were open before MPI_Init, MPI_Init would take less time than in an application on host memory. */
     early = BENCH_MEMORY_DEVICE == options.memory;
     if (early && !choose(&env, &options, &status)) {
         return bench_leave(status);

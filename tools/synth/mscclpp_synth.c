@@ -32,6 +32,8 @@ static const char help[] =
     "      --json                as JSON, with the schedules\n"
     "  -o, --output DIR          write the front and an execution plan of each algorithm, proven before, to this "
     "folder\n"
+    "      --svg FILE            draw the topology and, step by step, the algorithms; with --bounds the topology "
+    "alone\n"
     "      --instances N         blocks of each rank that share the work of a plan (default 4)\n"
     "  -v, --verbose             say what is tried\n"
     "  -h, --help                this text\n"
@@ -40,7 +42,7 @@ static const char help[] =
     "Interrupted, it prints what it has. Exit status: 0, 1 if nothing was found or a file cannot be read, 2 for wrong\n"
     "usage.\n";
 
-enum { ROOT = 256, STEPS, CHUNKS, MOST_CHUNKS, TIME_LIMIT, NO_SEARCH, BOUNDS, JSON, INSTANCES, VERSION };
+enum { ROOT = 256, STEPS, CHUNKS, MOST_CHUNKS, TIME_LIMIT, NO_SEARCH, BOUNDS, JSON, INSTANCES, SVG, VERSION };
 
 static const struct option table[] = {{"topology", required_argument, NULL, 't'},
                                       {"collective", required_argument, NULL, 'c'},
@@ -54,6 +56,7 @@ static const struct option table[] = {{"topology", required_argument, NULL, 't'}
                                       {"json", no_argument, NULL, JSON},
                                       {"output", required_argument, NULL, 'o'},
                                       {"instances", required_argument, NULL, INSTANCES},
+                                      {"svg", required_argument, NULL, SVG},
                                       {"verbose", no_argument, NULL, 'v'},
                                       {"help", no_argument, NULL, 'h'},
                                       {"version", no_argument, NULL, VERSION},
@@ -64,7 +67,7 @@ typedef struct {
     synth_collective_t collective;
     synth_options_t options;
     bool bounds, json, verbose;
-    const char *folder;
+    const char *folder, *picture;
     int instances;
 } arguments_t;
 
@@ -164,6 +167,9 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
         case INSTANCES:
             fine = number_of("--instances", optarg, 1, SYNTH_MAX_INSTANCES, &arguments->instances);
             break;
+        case SVG:
+            arguments->picture = optarg;
+            break;
         case 'v':
             arguments->verbose = true;
             break;
@@ -243,6 +249,7 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
     saved = arguments->folder == NULL ||
             synth_tool_save(arguments->folder, topology, arguments->collective, &arguments->options, &front,
                             mscclpp_now() - start, arguments->instances, arguments->json ? stderr : stdout);
+    saved = (arguments->picture == NULL || synth_tool_svg(arguments->picture, topology, &front)) && saved;
     synth_front_free(&front);
     return saved && found > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
 }
@@ -276,7 +283,8 @@ int main(int argc, char **argv)
     signal(SIGTERM, interrupt);
     if (arguments.bounds) {
         synth_tool_bounds(stdout, topology, arguments.options.root, arguments.options.seconds, arguments.json);
-        status = SYNTH_TOOL_OK;
+        status = arguments.picture == NULL || synth_tool_svg(arguments.picture, topology, NULL) ? SYNTH_TOOL_OK
+                                                                                                : SYNTH_TOOL_FAILED;
     } else {
         status = find(&arguments, topology);
     }

@@ -3,6 +3,7 @@
 
 #include "mca/common/base/clock.h"
 #include "tools/synth/lib/bounds.h"
+#include "tools/synth/lib/free_roots.h"
 #include "tools/synth/lib/sat.h"
 #include "tools/synth/synth_tool.h"
 
@@ -75,6 +76,34 @@ static void set_of(FILE *out, uint64_t set, bool json)
     }
 }
 
+/* All-reduce: a bound for all, and one for those that reduce and send along trees. */
+static void allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json)
+{
+    synth_rational_t cut = synth_bound_allreduce(topology), trees = {0, 1};
+    int steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
+    double value;
+    bool known = synth_free_roots(topology, seconds, &trees, &value) == MSCCLPP_OK;
+    char text[64], more[64];
+
+    if (json) {
+        fprintf(out, ",\n    {\"collective\": \"allreduce\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, ",
+                steps, (long long)cut.num, (long long)cut.den);
+        fprintf(out, "\"by\": \"cut\", \"along_trees\": ");
+        if (known) {
+            fprintf(out, "[%lld, %lld]}", (long long)trees.num, (long long)trees.den);
+        } else {
+            fprintf(out, "null}");
+        }
+        return;
+    }
+    fprintf(out, "  %-14s %8d  %-10s by cut", "allreduce", steps, fraction(cut, text, sizeof(text)));
+    if (known) {
+        fprintf(out, "; %s if it is reduced and sent along trees (linear program)",
+                fraction(trees, more, sizeof(more)));
+    }
+    fputc('\n', out);
+}
+
 void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, double seconds, bool json)
 {
     char text[64];
@@ -95,7 +124,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
         synth_bound_t bound;
         int steps = synth_bound_steps(topology, i, root);
 
-        if (synth_bound_rounds(topology, i, root, seconds / SYNTH_ALLREDUCE, &bound) != MSCCLPP_OK) {
+        if (synth_bound_rounds(topology, i, root, seconds / SYNTH_COLLECTIVES, &bound) != MSCCLPP_OK) {
             continue;
         }
         if (json) {
@@ -120,6 +149,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
         }
         fputc('\n', out);
     }
+    allreduce_bounds(out, topology, seconds / SYNTH_COLLECTIVES, json);
     fprintf(out, json ? "\n  ]\n}\n" : "No schedule has fewer steps, or fewer rounds for each chunk.\n");
 }
 

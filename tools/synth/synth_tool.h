@@ -26,4 +26,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
                      const synth_options_t *options, const synth_front_t *front, double seconds, int instances,
                      FILE *say);
 
+/* The topology and, if there is a front, its schedules step by step as a picture. False after a message. */
+bool synth_tool_svg(const char *path, const synth_topology_t *topology, const synth_front_t *front);
+
 #endif

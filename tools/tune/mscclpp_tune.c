@@ -18,9 +18,9 @@ typedef struct {
     tune_progress_t progress; /* rank 0's */
     bench_buffers_t buffers;
     mscclpp_config_t config[TUNE_MAX_ALGOS];
-    bench_contender_t contender[TUNE_MAX_ALGOS]; /* without a team: cannot serve these ranks */
-    double size_seconds;                         /* that the last size took; negative: none has been measured */
-    int interrupted;                             /* a signal, equal on all ranks */
+    bench_contender_t contender[TUNE_MAX_ALGOS]; /* one without a team cannot serve these ranks */
+    double size_seconds;                         /* that the last size took; negative: no size has been measured */
+    int interrupted;                             /* the signal that interrupts the run, equal on all ranks; 0: none */
 } tune_t;
 
 static volatile sig_atomic_t caught;
@@ -30,7 +30,7 @@ static void catch (int signal_number)
     caught = signal_number;
 }
 
-/* A second signal of the kind ends the program at once. */
+/* The first signal interrupts the run. A second signal of the same kind ends the program at once. */
 static void catch_signals(void)
 {
     struct sigaction action;
@@ -42,7 +42,7 @@ static void catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* Whether any rank has been told to end; at the same point on all ranks. */
+/* True if any rank has received a signal. All ranks call this at the same point. */
 static bool is_interrupted(tune_t *tune)
 {
     tune->interrupted = (int)bench_max(tune->env->control, (double)caught);
@@ -66,7 +66,7 @@ static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *
     return operation;
 }
 
-/* A team that serves with one algorithm at all sizes. Without one where it cannot serve these ranks at all. */
+/* Creates a team that serves with one algorithm at all sizes, or none if the algorithm cannot serve these ranks. */
 static bool open_contender(tune_t *tune, int algo)
 {
     bench_env_t *env = tune->env;
@@ -88,7 +88,7 @@ static bool open_contender(tune_t *tune, int algo)
     if (!bench_repeat(contender, &operation, 1)) {
         return false;
     }
-    /* Where it cannot serve another one does, of which there is a team already. */
+    /* If the algorithm cannot serve, another one does, which has a team of its own. */
     if (0 != strcmp(mscclpp_team_last_algorithm(team), contender->name)) {
         if (0 == env->rank) {
             printf("# %s cannot serve these ranks and is left out\n", contender->name);
@@ -104,7 +104,7 @@ static bool takes_part(const tune_t *tune, int size, int algo)
     return tune->contender[algo].team != NULL && !tune_is_hopeless(&tune->table, size, algo);
 }
 
-/* How far the run has come, in the middle of a size or at its end. */
+/* Shows the progress of the run, within a size or at its end. */
 static void show(tune_t *tune, int size, double part, bool size_done)
 {
     double left = -1;
@@ -122,7 +122,7 @@ static void show(tune_t *tune, int size, double part, bool size_done)
     tune_progress_show(&tune->progress, size, tune->table.nsizes, part, left, size_done);
 }
 
-/* Verifies and estimates. The number of calls a round. */
+/* Verifies an algorithm, and yields how many calls a round should have. */
 static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, int *calls_p)
 {
     const tune_options_t *options = tune->options;
@@ -149,7 +149,7 @@ static bool prepare(tune_t *tune, int algo, const bench_operation_t *operation, 
     return true;
 }
 
-/* One size: all algorithms in every round. *done_p is false if the run was interrupted and nothing was recorded. */
+/* Measures one size, all algorithms in every round. If the run was interrupted, *done_p is false and no time stays. */
 static bool measure_size(tune_t *tune, int size, bool *done_p)
 {
     const tune_options_t *options = tune->options;
@@ -238,7 +238,7 @@ static void print_size(tune_t *tune, int size)
     fflush(stdout);
 }
 
-/* All sizes that are missing, until the run is interrupted. */
+/* Measures all sizes that are missing, until the run is interrupted. */
 static bool measure(tune_t *tune)
 {
     bench_env_t *env = tune->env;
@@ -274,7 +274,7 @@ static bool measure(tune_t *tune)
     return true;
 }
 
-/* The rules of what has been measured, by rank 0. */
+/* Rank 0 writes the rules for the sizes that are measured. */
 static bool conclude(tune_t *tune)
 {
     int next = tune_next(&tune->table);
@@ -295,7 +295,7 @@ static bool conclude(tune_t *tune)
     return bench_all(tune->env->control, ok);
 }
 
-/* What needs all ranks and no times yet. All ranks return the same. */
+/* Prepares the run. All ranks return the same. */
 static bool open_run(tune_t *tune)
 {
     bench_env_t *env = tune->env;
@@ -344,7 +344,7 @@ static int run(tune_t *tune)
 
     if (open_run(tune)) {
         if (!measure(tune)) {
-            /* The peers may be waiting within the call that failed here; what was measured is in its file. */
+            /* The peers may be waiting within the call that failed here. The file keeps what was measured so far. */
             fprintf(stderr, "%s: rank %d: measuring failed\n", bench_program, tune->env->rank);
             MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
         }

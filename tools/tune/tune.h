@@ -27,11 +27,11 @@ typedef struct {
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p);
 
 /*
- * The files, which rank 0 writes: the rules, and beside them the measurements. These are written one line at a time, so
- * that a run that is interrupted loses at most one size.
+ * The files that rank 0 writes: the rules, and beside them the measurements. The measurements of a size are written as
+ * soon as the size is done, so an interrupted run loses at most one size.
  */
 typedef struct {
-    char output[PATH_MAX]; /* no link */
+    char output[PATH_MAX]; /* of the rules, with links resolved */
     char path[PATH_MAX];   /* of the measurements */
     FILE *measured;        /* locked, so that no other run appends to it or truncates it */
     uint32_t nranks;

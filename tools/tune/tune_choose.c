@@ -2,14 +2,17 @@
 
 #include <string.h>
 
-/* Medians of two runs differ by so much without a reason. */
+/* The noise: the medians of two equal runs differ by up to this fraction. */
 #define NOISE 0.03
 
-/* How much slower than the best one an algorithm is that may be given up, and from which growth on. */
+/*
+ * An algorithm is given up if its time is more than HOPELESS_RATIO times that of the best one, and has grown by more
+ * than HOPELESS_GROWTH of what the size has grown by.
+ */
 #define HOPELESS_RATIO 2.0
 #define HOPELESS_GROWTH 0.8
 
-/* Seconds of a call from which a round is a fixed number of calls (tools/bench/bench_time.c). */
+/* From these seconds a call on, a round has a fixed number of calls (tools/bench/bench_time.c). */
 #define LONG_CALL 4e-3
 
 bool tune_table_init(tune_table_t *table, size_t min, size_t max, double factor, size_t unit)
@@ -111,7 +114,7 @@ void tune_make_rules(const tune_table_t *table, mscclpp_rule_set_t *set)
     }
 }
 
-/* Seconds a byte by which an algorithm grew from one size to the next. */
+/* By how many seconds a byte the time of an algorithm grew from the size before to this one. */
 static double find_slope(const tune_table_t *table, int size, int algo)
 {
     return (table->seconds[size][algo] - table->seconds[size - 1][algo]) /
@@ -119,8 +122,8 @@ static double find_slope(const tune_table_t *table, int size, int algo)
 }
 
 /*
- * The cost of a size, in some unit. The time of its calls is extrapolated from the three sizes below `next`, so that
- * one time that is larger by chance does not count as growth.
+ * The cost of a size, to be compared with that of other sizes. The time of its calls is extrapolated from the three
+ * sizes below `next`, so that one time that is larger by chance does not count as growth.
  */
 static double weigh(const tune_table_t *table, int next, size_t bytes)
 {

@@ -13,7 +13,7 @@
 #define TUNE_MAX_SIZES 64
 #define TUNE_MAX_ALGOS 16
 
-/* Plain bytes. */
+/* The measurements. The struct holds no pointers, so it is sent as plain bytes. */
 typedef struct {
     int nsizes;
     int nalgos;                   /* the registry's */

@@ -12,30 +12,30 @@
 
 #include "mca/common/base/file.h"
 
-/* Of the measurements, far more than a time needs. */
+/* Most characters of a line of the measurements, far more than a time needs. */
 #define LINE_LENGTH 300
 
 /* How often a file that another run has locked is tried, each time after a pause: about 10 s. */
 #define LOCK_TRIES 100
 #define LOCK_PAUSE 100000000L /* ns */
 
-/* What the first line begins with. */
+/* The beginning of the first line. */
 static const char magic[] = "# mscclpp_tune ";
 
-/* Returns false, so that it can end a chain. */
+/* Prints one line. Returns false, so that it can end a chain of conditions. */
 static bool complain(const char *what, const char *path)
 {
     fprintf(stderr, "%s: cannot %s '%s': %s\n", bench_program, what, path, strerror(errno));
     return false;
 }
 
-/* Where the file system knows no locks there is none. */
+/* Locks the file. True also if the file system has no locks. */
 static bool is_locked(FILE *file)
 {
     return 0 == flock(fileno(file), LOCK_EX | LOCK_NB) || EWOULDBLOCK != errno;
 }
 
-/* Not so once another run has put a new file in its place. */
+/* True if `path` still names this file. False if another run has put a new file in its place. */
 static bool is_at(FILE *file, const char *path)
 {
     struct stat opened, named;
@@ -44,7 +44,7 @@ static bool is_at(FILE *file, const char *path)
            opened.st_ino == named.st_ino;
 }
 
-/* Opens a file, which it makes where there is none, for this process alone until it is closed. NULL after one line. */
+/* Opens or creates a file and locks it until it is closed. On failure prints one line and returns NULL. */
 static FILE *open_locked(const char *path)
 {
     const char *reason;
@@ -66,7 +66,7 @@ static FILE *open_locked(const char *path)
     return NULL;
 }
 
-/* The first line: all that has to be equal for times to be compared with one another. */
+/* Writes the first line: everything that has to be equal if times are to be compared. */
 static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env, char *text,
                          size_t length)
 {
@@ -75,7 +75,7 @@ static void describe_run(const tune_files_t *files, const tune_options_t *option
              options->rounds);
 }
 
-/* Adds a time to the table, unless its size is not one of this run. */
+/* Adds a time to the table if its size is one of this run. False if the line is not a time. */
 static bool take_line(const char *text, tune_table_t *table)
 {
     char name[32], end;
@@ -99,13 +99,13 @@ static bool take_line(const char *text, tune_table_t *table)
     return true;
 }
 
-/* Whether the first line, of which perhaps only half was written, is one of this program. */
+/* True if the first line is one of this program. A run that was killed may have written only a part of it. */
 static bool is_ours(const char *text, size_t length)
 {
     return 0 == memcmp(text, magic, length < strlen(magic) ? length : strlen(magic));
 }
 
-/* Returns false. */
+/* Prints one line about a bad line of the file. Returns false. */
 static bool refuse_line(const tune_files_t *files, int line, const char *text, const char *what)
 {
     fprintf(stderr,
@@ -234,11 +234,11 @@ bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size)
                     mscclpp_algos[algo]->name, table->seconds[size][algo]);
         }
     }
-    /* In one piece, as far as stdio can: the lines of a size are few. */
+    /* stdio writes the few lines of a size in one piece, if it can. */
     return (0 == fflush(files->measured) && !ferror(files->measured)) || complain("write", files->path);
 }
 
-/* By way of another file, so that nobody ever sees half of the rules. */
+/* Writes another file and renames it, so that no reader ever sees half of the rules. */
 static bool replace_output(const char *output, const mscclpp_rules_t *rules, const struct stat *old)
 {
     char path[PATH_MAX + 8];
@@ -273,7 +273,7 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
     return true;
 }
 
-/* What others have added since this run began stays: the file is read again, under a lock until it is replaced. */
+/* Reads the file again under a lock, and so keeps what other runs have added since this run began. */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p)
 {
     FILE *file = open_locked(files->output);

@@ -59,7 +59,7 @@ static bool parse_type(const char *name, tune_options_t *options)
     return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double");
 }
 
-/* False after a refused value. */
+/* Takes one option. False if its value was refused. */
 static bool take(int option, const char *value, tune_options_t *options)
 {
     static const char *devices[] = {"auto", "cuda", "host"};

@@ -8,8 +8,8 @@
 #define REDRAW_SECONDS 0.1
 
 /*
- * mpirun gives its processes a pipe and copies what they write to its own standard error, so this looks at mpirun's.
- * Under another launcher the parent's standard error is also a file or a pipe, or cannot be examined.
+ * mpirun gives its processes a pipe and copies what they write to its own standard error. So this function looks at the
+ * parent's standard error. Under another launcher that is also a file or a pipe, or it cannot be examined.
  */
 static bool reaches_terminal(void)
 {

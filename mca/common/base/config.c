@@ -102,8 +102,8 @@ const mscclpp_param_t mscclpp_params[] = {
         "than 1 MiB in all, unless a parameter names an algorithm or its sizes."),
     CONFIG_BOOL(
         reuse, "1", 6,
-        "Keep up to 8 ended communicators' scratch, mappings and connections in a process, for communicators of "
-        "the same ranks, such as duplicates, to take over."),
+        "Keep the scratch, mappings and connections of a few ended communicators, for communicators of the same ranks, "
+        "such as duplicates, to take over."),
     CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
                "Number of mappings of peers' user buffers that a process keeps for further use."),
     CONFIG_SIZE(mapping_cache_bytes, "0", 6, 0, 1024 * GIB,
@@ -129,9 +129,10 @@ const mscclpp_param_t mscclpp_params[] = {
                   "another if they come within a fifth of it."),
     CONFIG_SIZE(linger_max, "16m", 5, 0, 64 * MIB,
                 "Largest all-reduce in bytes that lingering kernels serve, if they have as many blocks as it takes."),
-    CONFIG_INT(linger_blocks, "16", 6, 1, 32,
-               "Thread blocks of lingering kernels that serve more than a few KiB, and of what they serve; of puts "
-               "twice as many, but 32 at most, and where it is 16 at least, of puts of more than 4 MiB 64."),
+    CONFIG_INT(
+        linger_blocks, "16", 6, 1, 32,
+        "Thread blocks of lingering kernels that serve more than a few KiB, and of the calls that they serve. Puts "
+        "take twice as many, and large puts more still."),
     CONFIG_BOOL(linger_cluster, "1", 6,
                 "The thread blocks of a lingering kernel form a cluster, on GPUs that have room for one so large and "
                 "that neither other ranks nor other threads use: quicker, but they start only where they can all do so "
@@ -168,7 +169,7 @@ const mscclpp_param_t mscclpp_params[] = {
                   "taken."),
     CONFIG_BOOL(exchange_stores, "1", 6,
                 "Let kernels store packets for other nodes into their memory themselves where they reach it, as those "
-                "of up to 8 imitated nodes do with shm; 0 leaves them to the proxy."),
+                "of a few imitated nodes do with shm; 0 leaves them to the proxy."),
     CONFIG_SIZE(nodes_packets_max, "0", 5, 0, GIB,
                 "Largest all-reduce in bytes that uses packets between nodes, where the transport can carry them; of "
                 "other collectives so much of what one rank sends to another node; 0 takes the built-in choice."),

@@ -18,11 +18,12 @@ typedef struct mscclpp_fabric mscclpp_fabric_t;
 
 /*
  * Connects the nodes of a communicator. Each node has its group and runner already. `config` is copied; the settings
- * that must be equal on all nodes are equal by now. Collective over all ranks of the communicator. Returns the same
- * status on all ranks: MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with the reason logged, or the error of the exchange.
+ * that must be equal on all nodes are equal by now. Takes over what `nodes` holds unless memory is short; the caller
+ * frees what is left. Collective over all ranks of the communicator. Returns the same status on all ranks: MSCCLPP_OK,
+ * MSCCLPP_ERR_NOT_SUPPORTED with the reason logged, or the error of the exchange.
  */
-mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config,
-                                       const mscclpp_nodes_t *nodes, mscclpp_fabric_t **fabric_p);
+mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
+                                       mscclpp_fabric_t **fabric_p);
 
 /* Local. All kernels must have ended. NULL is allowed. */
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric);
@@ -59,9 +60,9 @@ void mscclpp_fabric_stop(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric);
 
 /*
- * Returns the ranks of other nodes that have sent nothing in the current call, one bit each, as far as this rank's host
- * can tell. Each of them stands for its node, since it may itself be waiting for other ranks of that node. `may_ask`:
- * the GPU runtime may be called.
+ * Returns the ranks of other nodes that have sent nothing in the current call (mscclpp_board_add_absent), as far as
+ * this rank's host can tell. Each of them stands for its node, since it may itself be waiting for other ranks of that
+ * node. `may_ask`: the GPU runtime may be called.
  */
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask);
 

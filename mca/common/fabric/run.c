@@ -134,6 +134,7 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
     if (fabric->state != NULL) {
         fabric->gpu->device_free(fabric->device, fabric->state);
     }
+    mscclpp_nodes_fini(&fabric->nodes);
     free(fabric);
 }
 

@@ -13,7 +13,10 @@
 /* The alignment of slots, unless they are smaller. */
 #define SLOT_ALIGN ((uint64_t)256)
 
-/* How to reach a rank. The addresses of its connections to all nodes follow. */
+/*
+ * How to reach a rank. The addresses of its connections to all nodes follow, each as a length and bytes. All take as
+ * much room as the longest one of all ranks, which is much less than the longest that there may be.
+ */
 typedef struct {
     uint64_t packets; /* 0: its transport cannot carry packets */
     uint64_t key_length;
@@ -22,8 +25,26 @@ typedef struct {
 
 typedef struct {
     uint64_t length;
-    unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
+    unsigned char bytes[];
 } address_t;
+
+/* What the ranks say of how to reach them. */
+typedef struct {
+    size_t address_size;
+    size_t size; /* of what a rank says */
+    char *all;   /* by rank */
+    char *own;
+} reaches_t;
+
+static reach_t *reach_of(const reaches_t *reaches, int rank)
+{
+    return (reach_t *)(void *)(reaches->all + (size_t)rank * reaches->size);
+}
+
+static address_t *address_of(const reaches_t *reaches, const void *card, int node)
+{
+    return (address_t *)(void *)((uintptr_t)card + sizeof(reach_t) + (size_t)node * reaches->address_size);
+}
 
 static mscclpp_status_t open_with(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
                                   mscclpp_transport_place_t place, uint32_t *flags_p)
@@ -157,14 +178,16 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Creates the area of slots and this rank's ends of the connections. */
-static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, address_t *addresses)
+/* Creates the area of slots and this rank's ends of the connections. *longest_p: bytes of their longest address. */
+static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, uint64_t *longest_p)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
     mscclpp_status_t status = mscclpp_fabric_allocate(fabric, fabric->place, fabric->area_size, &fabric->area);
+    unsigned char address[MSCCLPP_TRANSPORT_ADDRESS_MAX];
     size_t length = sizeof(reach->key);
     int node;
 
+    reach->packets = fabric->packets;
     if (status == MSCCLPP_OK) {
         status = ops->region_create(fabric->transport, fabric->area.host, fabric->area_size, &fabric->region);
     }
@@ -176,47 +199,63 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, reach_t *reach, addres
         if (node == fabric->nodes.node) {
             continue;
         }
-        length = sizeof(addresses[node].bytes);
+        length = sizeof(address);
         status = ops->conn_create(fabric->transport, fabric->nodes.owners[node], &fabric->node[node].conn);
         if (status == MSCCLPP_OK) {
-            status = ops->conn_address(fabric->node[node].conn, addresses[node].bytes, &length);
-            addresses[node].length = length;
+            status = ops->conn_address(fabric->node[node].conn, address, &length);
+            *longest_p = length > *longest_p ? length : *longest_p;
+        }
+    }
+    return status;
+}
+
+/* Says how to reach this rank. */
+static mscclpp_status_t say_reach(const mscclpp_fabric_t *fabric, const reach_t *reach, reaches_t *reaches)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    int node;
+
+    memcpy(reaches->own, reach, sizeof(*reach));
+    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK && fabric->owner; ++node) {
+        address_t *address = address_of(reaches, reaches->own, node);
+        size_t length = reaches->address_size - sizeof(*address);
+
+        if (node != fabric->nodes.node) {
+            status = fabric->ops->conn_address(fabric->node[node].conn, address->bytes, &length);
+            address->length = length;
         }
     }
     return status;
 }
 
 /* True if the transports of all ranks carry packets. Ranks that own no shard do not prevent it. */
-static bool all_take_packets(const char *all, int ranks, size_t size)
+static bool all_take_packets(const reaches_t *reaches, int ranks)
 {
     bool good = true;
     int rank;
 
     for (rank = 0; rank < ranks; ++rank) {
-        good = good && ((const reach_t *)(const void *)(all + (size_t)rank * size))->packets != 0;
+        good = good && reach_of(reaches, rank)->packets != 0;
     }
     return good;
 }
 
-/* `all` holds, for each rank, its reach and its addresses, `size` bytes together. */
-static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const char *all, size_t size)
+static mscclpp_status_t attach(mscclpp_fabric_t *fabric, const reaches_t *reaches)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
     mscclpp_status_t status = MSCCLPP_OK;
     int node;
 
     for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
-        const char *card = all + (size_t)fabric->nodes.owners[node] * size;
-        const reach_t *reach = (const reach_t *)(const void *)card;
-        const address_t *address = (const address_t *)(const void *)(card + sizeof(*reach)) + fabric->nodes.node;
+        if (node != fabric->nodes.node) {
+            const reach_t *reach = reach_of(reaches, fabric->nodes.owners[node]);
+            const address_t *address = address_of(reaches, reach, fabric->nodes.node);
 
-        if (node == fabric->nodes.node) {
-            continue;
-        }
-        status = ops->conn_connect(fabric->node[node].conn, address->bytes, address->length);
-        if (status == MSCCLPP_OK) {
-            status =
-                ops->remote_create(fabric->node[node].conn, reach->key, reach->key_length, &fabric->node[node].remote);
+            status = ops->conn_connect(fabric->node[node].conn, address->bytes, address->length);
+            if (status == MSCCLPP_OK) {
+                status = ops->remote_create(fabric->node[node].conn, reach->key, reach->key_length,
+                                            &fabric->node[node].remote);
+            }
         }
     }
     return status;
@@ -267,36 +306,64 @@ static mscclpp_status_t agree_on_connection(mscclpp_fabric_t *fabric, const mscc
     return status;
 }
 
-static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
+/* The longest address of all ranks. */
+static mscclpp_status_t agree_on_length(const mscclpp_oob_t *oob, uint64_t mine, uint64_t *longest_p)
 {
-    const size_t size = sizeof(reach_t) + (size_t)fabric->nodes.count * sizeof(address_t);
-    char *all = calloc((size_t)oob->size + 1, size), *own;
+    uint64_t *lengths = malloc((size_t)oob->size * sizeof(*lengths));
+    const mscclpp_status_t status = oob->allgather(oob->context, &mine, lengths, sizeof(mine));
+    int rank;
+
+    *longest_p = 0;
+    for (rank = 0; rank < oob->size && status == MSCCLPP_OK && lengths != NULL; ++rank) {
+        *longest_p = lengths[rank] > *longest_p ? lengths[rank] : *longest_p;
+    }
+    free(lengths);
+    return status;
+}
+
+/* The connections are there; learns how to reach the peers, and connects. */
+static mscclpp_status_t meet_peers(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const reach_t *reach,
+                                   reaches_t *reaches)
+{
     mscclpp_status_t mine = MSCCLPP_OK, status;
 
-    own = all != NULL ? all + (size_t)oob->size * size : NULL;
-    if (all == NULL) {
-        mscclpp_error("%s: no memory for the addresses of %d ranks", oob->label, oob->size);
-        mine = MSCCLPP_ERR_NO_MEMORY;
-    } else {
-        ((reach_t *)(void *)own)->packets = !fabric->owner || fabric->packets;
+    if (reaches->own != NULL) {
+        mine = say_reach(fabric, reach, reaches);
     }
-    if (all != NULL && fabric->owner) {
-        mine = prepare(fabric, (reach_t *)(void *)own, (address_t *)(void *)(own + sizeof(reach_t)));
-    }
-    status = agree_on_connection(fabric, oob, mine);
+    status = oob->allgather(oob->context, reaches->own, reaches->all, reaches->size);
     if (status == MSCCLPP_OK) {
-        status = oob->allgather(oob->context, own, all, size);
+        fabric->packets = all_take_packets(reaches, oob->size);
+        mine = mine == MSCCLPP_OK && fabric->owner ? attach(fabric, reaches) : mine;
+        status = agree_on_connection(fabric, oob, mine);
     }
+    return status;
+}
+
+static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
+{
+    reach_t reach = {.packets = 1};
+    reaches_t reaches;
+    uint64_t longest = 0;
+    mscclpp_status_t status;
+
+    status = agree_on_connection(fabric, oob, fabric->owner ? prepare(fabric, &reach, &longest) : MSCCLPP_OK);
     if (status == MSCCLPP_OK) {
-        fabric->packets = all_take_packets(all, oob->size, size);
-        status = agree_on_connection(fabric, oob, fabric->owner ? attach(fabric, all, size) : MSCCLPP_OK);
+        status = agree_on_length(oob, longest, &longest);
     }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    reaches.address_size = (sizeof(address_t) + longest + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+    reaches.size = sizeof(reach_t) + (size_t)fabric->nodes.count * reaches.address_size;
+    reaches.all = calloc((size_t)oob->size + 1, reaches.size);
+    reaches.own = reaches.all != NULL ? reaches.all + (size_t)oob->size * reaches.size : NULL;
+    status = meet_peers(fabric, oob, &reach, &reaches);
+    free(reaches.all);
     if (status == MSCCLPP_OK && fabric->owner) {
         mscclpp_fabric_hide_memory(&fabric->tokens);
         mscclpp_fabric_hide_memory(&fabric->area);
         choose_stores(fabric, oob->rank == 0);
     }
-    free(all);
     return status;
 }
 
@@ -338,8 +405,8 @@ static uint64_t find_absent(void *context, bool may_ask)
     return mscclpp_fabric_absent(context, may_ask);
 }
 
-mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config,
-                                       const mscclpp_nodes_t *nodes, mscclpp_fabric_t **fabric_p)
+mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
+                                       mscclpp_fabric_t **fabric_p)
 {
     mscclpp_group_t *group = runner->group;
     const mscclpp_oob_t *oob = &group->oob;
@@ -357,12 +424,13 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     fabric->node = (mscclpp_fabric_node_t *)(void *)(fabric + 1);
     fabric->runner = runner;
     fabric->group = group;
+    fabric->owner = nodes->rank < nodes->shards;
     fabric->nodes = *nodes;
+    memset(nodes, 0, sizeof(*nodes));
     fabric->config = *config;
     fabric->gpu = runner->gpu;
     fabric->device = runner->device;
     fabric->label = oob->label;
-    fabric->owner = nodes->rank < nodes->shards;
     cut_area(fabric);
     status = open_and_connect(fabric);
     if (status == MSCCLPP_OK) {

@@ -124,7 +124,7 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
         if (node != fabric->nodes.node &&
             !(packets ? has_packets(fabric, node)
                       : count_signals(fabric, tokens, node) > fabric->node[node].exchanges)) {
-            absent |= (uint64_t)1 << fabric->nodes.owners[node];
+            absent = mscclpp_board_add_absent(absent, fabric->nodes.owners[node]);
         }
     }
     return absent;

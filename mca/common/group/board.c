@@ -24,6 +24,11 @@ uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, ms
     return on_board(group, call) * 4 + (uint64_t)kind;
 }
 
+bool mscclpp_group_is_behind(const mscclpp_group_t *group, int rank, uint64_t call)
+{
+    return mscclpp_board_load(&group->board[rank].call) / 4 < on_board(group, call);
+}
+
 void mscclpp_group_renumber(mscclpp_group_t *group)
 {
     group->calls_before += CALLS_OF_A_LIFE;

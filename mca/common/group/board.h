@@ -74,7 +74,7 @@ typedef struct {
     uint64_t arrived;   /* 2 * the last meeting before a launch, + 1 if this rank needs no room; see group/meeting.c */
     uint64_t room[2];   /* 2 * the last step of finding room, + 1 for room; see group/meeting.c */
     uint64_t met;       /* meetings of the hosts so far */
-    uint64_t absent;    /* ranks of other nodes that have sent nothing in the current call, one bit each */
+    uint64_t absent;    /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
     /* Chunks of all calls by copy engines so far; see engine.h. */
     struct {
         uint64_t sent;     /* operand chunks that this rank's engines have delivered to all peers */
@@ -92,6 +92,34 @@ static inline size_t mscclpp_board_size(int ranks)
 {
     return (size_t)ranks * sizeof(mscclpp_board_line_t) +
            2 * (size_t)ranks * (size_t)ranks * sizeof(mscclpp_dev_runs_t);
+}
+
+/*
+ * A word for a few ranks of a communicator of any size, which a waiting rank names. It holds the first three that were
+ * added, each as its number plus 1, and whether there are more.
+ */
+#define MSCCLPP_BOARD_ABSENT_MAX 3
+#define MSCCLPP_BOARD_ABSENT_BITS 21
+#define MSCCLPP_BOARD_ABSENT_MORE (UINT64_C(1) << 63)
+
+static inline uint64_t mscclpp_board_add_absent(uint64_t word, int rank)
+{
+    int i;
+
+    for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX; ++i) {
+        const int shift = i * MSCCLPP_BOARD_ABSENT_BITS;
+
+        if ((word >> shift & ((UINT64_C(1) << MSCCLPP_BOARD_ABSENT_BITS) - 1)) == 0) {
+            return word | ((uint64_t)rank + 1) << shift;
+        }
+    }
+    return word | MSCCLPP_BOARD_ABSENT_MORE;
+}
+
+/* The rank at an index below MSCCLPP_BOARD_ABSENT_MAX, or -1. */
+static inline int mscclpp_board_absent(uint64_t word, int index)
+{
+    return (int)(word >> index * MSCCLPP_BOARD_ABSENT_BITS & ((UINT64_C(1) << MSCCLPP_BOARD_ABSENT_BITS) - 1)) - 1;
 }
 
 /* The list of `rank` in exchange number `exchange`. */

@@ -66,8 +66,8 @@ typedef struct {
     bool spans;                     /* there are other nodes */
 
     /*
-     * Returns the ranks of other nodes that have sent nothing in the current call, one bit each. `may_ask`: it may call
-     * the GPU runtime. NULL: there are no other nodes.
+     * Returns the ranks of other nodes that have sent nothing in the current call, as mscclpp_board_add_absent does.
+     * `may_ask`: it may call the GPU runtime. NULL: there are no other nodes.
      */
     uint64_t (*find_absent)(void *context, bool may_ask);
     void *absent_context;
@@ -95,6 +95,9 @@ typedef struct {
 
 /* The word of a rank whose call `call` has arguments of this kind. */
 uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
+
+/* True if a rank of this node has not come to call `call` yet. */
+bool mscclpp_group_is_behind(const mscclpp_group_t *group, int rank, uint64_t call);
 
 /* For a team that another communicator takes over, whose calls are counted from 0 again. */
 void mscclpp_group_renumber(mscclpp_group_t *group);

@@ -24,6 +24,12 @@
 /* Seconds of a wait before it asks the GPU runtime about kernels, if that may deadlock; see mscclpp_group_may_ask. */
 #define PATIENT_SECONDS 5.0
 
+/*
+ * Seconds of a wait before the failure of a peer in a later call ends it. That peer has completed this call, so what it
+ * owes this rank has been sent, and this rank can mostly complete the call, too.
+ */
+#define LATER_PATIENCE 1.0
+
 /* Seconds of a wait after which other nodes are told about it, so that ordinary delays cost no messages. */
 #define TELL_AFTER 0.5
 
@@ -35,12 +41,44 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     wait->bytes = bytes;
 }
 
+/* Lists ranks of other nodes that have not come yet, as the ranks of this node report them. */
+static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
+{
+    uint64_t absent = 0;
+    size_t used = 0;
+    int rank, i, j;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        const uint64_t word = mscclpp_board_load(&group->board[rank].absent);
+
+        absent |= word & MSCCLPP_BOARD_ABSENT_MORE;
+        for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(word, i) >= 0; ++i) {
+            for (j = 0; j < MSCCLPP_BOARD_ABSENT_MAX; ++j) {
+                if (mscclpp_board_absent(absent, j) == mscclpp_board_absent(word, i)) {
+                    break;
+                }
+            }
+            if (j == MSCCLPP_BOARD_ABSENT_MAX) {
+                absent = mscclpp_board_add_absent(absent, mscclpp_board_absent(word, i));
+            }
+        }
+    }
+    text[0] = '\0';
+    for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(absent, i) >= 0 && used + 48 < size; ++i) {
+        used += (size_t)snprintf(text + used, size - used, "%s%d (or others of its node)", used == 0 ? "" : ", ",
+                                 mscclpp_board_absent(absent, i));
+    }
+    if (used > 0 && (absent & MSCCLPP_BOARD_ABSENT_MORE) != 0) {
+        used += (size_t)snprintf(text + used, size - used, " and more");
+    }
+    return used;
+}
+
 /* Lists the ranks that have not come yet. */
 static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
     size_t used = 0;
-    uint64_t absent = 0;
     int rank;
 
     text[0] = '\0';
@@ -53,20 +91,14 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
         if (wait->words != NULL) {
             late = mscclpp_board_load(mscclpp_group_word_of(group, wait->words, rank)) < wait->target;
         } else {
-            late = mscclpp_board_load(&group->board[rank].call) / 4 < group->call;
+            late = mscclpp_group_is_behind(group, rank, group->call);
         }
         if (late) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", group->members[rank]);
         }
     }
-    for (rank = 0; used == 0 && rank < group->size; ++rank) {
-        absent |= mscclpp_board_load(&group->board[rank].absent);
-    }
-    for (rank = 0; rank < MSCCLPP_DEV_MAX_RANKS && used + 48 < size; ++rank) {
-        if ((absent >> rank & 1) != 0) {
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%d (or others of its node)", used == 0 ? "" : ", ", rank);
-        }
+    if (used == 0) {
+        used = list_absent(group, text, size);
     }
     if (used == 0) {
         snprintf(text, size, "none: all %shave entered the call", group->spans ? "of this node " : "");
@@ -189,19 +221,22 @@ static mscclpp_status_t report_peer(const mscclpp_group_wait_t *wait, int rank, 
     return status == MSCCLPP_ERR_MIXED && call == wait->group->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
 
-static mscclpp_status_t look_for_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed)
+static mscclpp_status_t look_for_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed,
+                                          double now)
 {
     const mscclpp_group_t *group = wait->group;
+    const uint64_t last = now - wait->started < LATER_PATIENCE ? group->call : UINT64_MAX;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
         uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
 
-        if (rank != group->rank && failure != 0) {
+        if (rank != group->rank && failure != 0 && failure / 256 <= last) {
             return report_peer(wait, group->members[rank], failure / 256, (mscclpp_status_t) - (int)(failure % 256));
         }
     }
-    return failed->rank < 0 ? MSCCLPP_OK : report_peer(wait, failed->rank, failed->call, failed->status);
+    return failed->rank < 0 || failed->call > last ? MSCCLPP_OK
+                                                   : report_peer(wait, failed->rank, failed->call, failed->status);
 }
 
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
@@ -291,7 +326,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
         status = look_for_differences(wait);
     }
     if (status == MSCCLPP_OK) {
-        status = look_for_failures(wait, &failed);
+        status = look_for_failures(wait, &failed, now);
     }
     if (status == MSCCLPP_OK) {
         status = group->oob.check(group->oob.context);

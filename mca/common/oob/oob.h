@@ -14,8 +14,9 @@ typedef struct {
 
     /*
      * Gathers `length` bytes from every rank, in rank order, into recvbuf (size * length bytes). Blocking and
-     * collective. If a rank lacks memory for it, all ranks get MSCCLPP_ERR_NOT_SUPPORTED, and the reason is logged. If
-     * a rank cannot take part, all get MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_MIXED or another error, already reported.
+     * collective. If a rank lacks memory for it, all ranks get MSCCLPP_ERR_NOT_SUPPORTED, and the reason is logged. A
+     * rank that has no memory for what it receives passes NULL as recvbuf. If a rank cannot take part, all get
+     * MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_MIXED or another error, already reported.
      */
     mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
 

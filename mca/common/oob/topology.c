@@ -1,17 +1,60 @@
 #include "mca/common/oob/topology.h"
 
-static bool on_one_node(const int *leaders, int a, int b, int ranks_per_node)
+#include <stdlib.h>
+#include <string.h>
+
+mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size)
 {
-    return leaders[a] == leaders[b] &&
-           (ranks_per_node == 0 || (ranks_per_node > 0 ? a / ranks_per_node == b / ranks_per_node
-                                                       : a % -ranks_per_node == b % -ranks_per_node));
+    enum { ARRAYS = 4 };
+    int *words = calloc((size_t)size * ARRAYS, sizeof(*words));
+
+    memset(nodes, 0, sizeof(*nodes));
+    if (words == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    nodes->node_of = words;
+    nodes->owners = words + size;
+    nodes->leaders = words + 2 * (size_t)size;
+    nodes->work = words + 3 * (size_t)size;
+    return MSCCLPP_OK;
 }
 
-void mscclpp_nodes_join_jobs(int *leaders, const uint64_t *jobs, const uint64_t *hosts, int size)
+void mscclpp_nodes_fini(mscclpp_nodes_t *nodes)
 {
-    bool leads[MSCCLPP_DEV_MAX_RANKS];
+    free(nodes->node_of);
+    memset(nodes, 0, sizeof(*nodes));
+}
+
+/* The lowest rank on the node of rank `a`, which shares a host with rank leaders[a]. */
+static int find_first(const int *leaders, int a, int ranks_per_node)
+{
+    int b, first = a;
+
+    if (ranks_per_node == 0) {
+        return leaders[a];
+    }
+    if (ranks_per_node > 0) {
+        for (b = a - a % ranks_per_node; b < first; ++b) {
+            first = leaders[b] == leaders[a] ? b : first;
+        }
+        return first;
+    }
+    for (b = a % -ranks_per_node; b < first; b -= ranks_per_node) {
+        first = leaders[b] == leaders[a] ? b : first;
+    }
+    return first;
+}
+
+void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size)
+{
+    int *leaders = nodes->leaders, *leads = nodes->work;
     int i, j;
 
+    for (i = 1; i < size && jobs[i] == jobs[0]; ++i) {
+    }
+    if (i >= size) {
+        return;
+    }
     for (i = 0; i < size; ++i) {
         leads[i] = leaders[i] == i;
         if (leads[i]) {
@@ -24,29 +67,43 @@ void mscclpp_nodes_join_jobs(int *leaders, const uint64_t *jobs, const uint64_t 
     }
 }
 
-bool mscclpp_nodes_map(const int *leaders, int size, int rank, int ranks_per_node, mscclpp_nodes_t *nodes)
+/* Numbers the nodes, and counts the ranks of each in `sizes`. */
+static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node, int *sizes)
 {
-    int sizes[MSCCLPP_DEV_MAX_RANKS] = {0}, i, j;
+    const int *leaders = nodes->leaders;
+    int i;
 
     nodes->count = 0;
-    nodes->size = 0;
     nodes->one_host = true;
     for (i = 0; i < size; ++i) {
+        int first;
+
         /* A leader is on the node that it leads, and none of its ranks comes before it. */
         if (leaders[i] < 0 || leaders[i] > i || leaders[leaders[i]] != leaders[i]) {
             return false;
         }
         nodes->one_host = nodes->one_host && leaders[i] == leaders[0];
-        for (j = 0; j < i && !on_one_node(leaders, i, j, ranks_per_node); ++j) {
-        }
-        if (j == i) {
+        first = find_first(leaders, i, ranks_per_node);
+        if (first == i) {
+            sizes[nodes->count] = 0;
             nodes->owners[nodes->count] = -1;
         }
-        nodes->node_of[i] = j == i ? nodes->count++ : nodes->node_of[j];
+        nodes->node_of[i] = first == i ? nodes->count++ : nodes->node_of[first];
         if (i == rank) {
             nodes->rank = sizes[nodes->node_of[i]];
         }
         ++sizes[nodes->node_of[i]];
+    }
+    return true;
+}
+
+bool mscclpp_nodes_map(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node)
+{
+    int *sizes = nodes->work, i;
+
+    nodes->size = 0;
+    if (!number_nodes(nodes, size, rank, ranks_per_node, sizes)) {
+        return false;
     }
     nodes->node = nodes->node_of[rank];
     nodes->shards = nodes->most = sizes[0];
@@ -61,8 +118,8 @@ bool mscclpp_nodes_map(const int *leaders, int size, int rank, int ranks_per_nod
         if (sizes[node]++ == nodes->rank) {
             nodes->owners[node] = i;
         }
-        if (node == nodes->node) {
-            nodes->members[nodes->size++] = i;
+        if (node == nodes->node && nodes->size++ < MSCCLPP_DEV_MAX_RANKS) {
+            nodes->members[nodes->size - 1] = i;
         }
     }
     return true;

@@ -1,21 +1,18 @@
 #include "mca/common/oob/vote.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
-#include "device/types/launch.h"
 #include "mca/common/base/log.h"
 
-mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p)
+/* Ballots on the stack: in groups of up to so many ranks, a rank that has run out of memory can vote, too. */
+#define STACK_BALLOTS 64
+
+static void count(const int32_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
-    /* On the stack: ranks that have run out of memory vote, too. */
-    int32_t ballot = (int32_t)mine, ballots[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t status = oob->allgather(oob->context, &ballot, ballots, sizeof(ballot));
     int rank, culprit = -1;
 
-    if (status != MSCCLPP_OK) {
-        return status;
-    }
-    for (rank = 0; rank < oob->size; ++rank) {
+    for (rank = 0; rank < size; ++rank) {
         /* A rank that failed because of another one is not the culprit. */
         if (ballots[rank] != MSCCLPP_OK &&
             (culprit < 0 || (ballots[culprit] == MSCCLPP_ERR_PEER && ballots[rank] != MSCCLPP_ERR_PEER))) {
@@ -24,7 +21,22 @@ mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, m
     }
     vote_p->culprit = culprit;
     vote_p->status = culprit < 0 ? MSCCLPP_OK : (mscclpp_status_t)ballots[culprit];
-    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p)
+{
+    int32_t ballot = (int32_t)mine, on_stack[STACK_BALLOTS], *more = NULL, *ballots = on_stack;
+    mscclpp_status_t status;
+
+    if (oob->size > STACK_BALLOTS) {
+        ballots = more = malloc((size_t)oob->size * sizeof(*more));
+    }
+    status = oob->allgather(oob->context, &ballot, ballots, sizeof(ballot));
+    if (status == MSCCLPP_OK && ballots != NULL) {
+        count(ballots, oob->size, vote_p);
+    }
+    free(more);
+    return status;
 }
 
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t mine, const char *what)

@@ -12,7 +12,7 @@ typedef struct {
 } mscclpp_vote_t;
 
 /*
- * Collective over the ranks of the oob (at most MSCCLPP_DEV_MAX_RANKS): each contributes its status. Returns the error
+ * Collective over the ranks of the oob: each contributes its status. Returns the error
  * of the exchange, or MSCCLPP_OK and the result, which is equal on all ranks.
  */
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p);

@@ -167,7 +167,7 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
         mscclpp_linger_note_enqueue();
         mscclpp_linger_clear(runner);
         status = runner->gpu->launch(stream, launch);
-        if (status == MSCCLPP_OK) {
+        if (status == MSCCLPP_OK && !runner->recorded) {
             mscclpp_runner_note_launch(runner, launch->nblocks);
         }
         return status;

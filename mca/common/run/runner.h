@@ -26,6 +26,7 @@ struct mscclpp_runner {
     bool crowded;                 /* processes share a GPU, at the same time or by turns; equal on all ranks */
     bool turns;                   /* by turns: their kernels may not run at the same time; equal on all ranks */
     bool queues;                  /* the team serves queued operations only: team/queue.h */
+    bool recorded;                /* what is queued now is recorded in a graph, and so has not started */
     uint32_t queue_blocks;        /* the most blocks of one of them; 0: there is no limit */
     mscclpp_gpu_stream_t *stream; /* of the current task, from the pool; NULL between tasks */
     char *scratch;                /* this rank's, in device memory */

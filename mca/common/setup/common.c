@@ -1,9 +1,9 @@
 #include "mca/common/setup/common.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "device/types/launch.h"
 #include "mca/common/base/log.h"
 
 /* A rank's values of one parameter. */
@@ -59,37 +59,45 @@ static void report(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const
     }
 }
 
+static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *mine,
+                                 setting_t *settings, mscclpp_config_t *config)
+{
+    const mscclpp_status_t status = oob->allgather(oob->context, mine, settings, sizeof(*mine));
+    bool differs = false;
+    int rank;
+
+    if (status != MSCCLPP_OK || settings == NULL) {
+        return status;
+    }
+    for (rank = 0; rank < oob->size; ++rank) {
+        differs = differs || settings[rank].set != settings[0].value;
+    }
+    if (differs && oob->rank == 0) {
+        report(oob, param, settings);
+    }
+    if (mine->value != settings[0].value) {
+        mscclpp_settings_apply(config, param, settings[0].value);
+    }
+    return MSCCLPP_OK;
+}
+
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own, mscclpp_config_t *config)
 {
+    setting_t *settings = malloc((size_t)oob->size * sizeof(*settings));
     mscclpp_settings_t set, in_force;
-    mscclpp_status_t status;
-    int i, rank;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int i;
 
     mscclpp_settings_read(own, &set);
     mscclpp_settings_read(config, &in_force);
-    /* One parameter at a time, so that what all ranks say of it fits the stack. */
-    for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX; ++i) {
-        const mscclpp_param_t *param = &mscclpp_params[i];
+    /* One parameter at a time, so that memory does not depend on their number. */
+    for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX && status == MSCCLPP_OK; ++i) {
         const setting_t mine = {set.values[i], in_force.values[i]};
-        setting_t settings[MSCCLPP_DEV_MAX_RANKS];
-        bool differs = false;
 
-        if (!mscclpp_param_is_common(param)) {
-            continue;
-        }
-        status = oob->allgather(oob->context, &mine, settings, sizeof(mine));
-        if (status != MSCCLPP_OK) {
-            return status;
-        }
-        for (rank = 0; rank < oob->size; ++rank) {
-            differs = differs || settings[rank].set != settings[0].value;
-        }
-        if (differs && oob->rank == 0) {
-            report(oob, param, settings);
-        }
-        if (mine.value != settings[0].value) {
-            mscclpp_settings_apply(config, param, settings[0].value);
+        if (mscclpp_param_is_common(&mscclpp_params[i])) {
+            status = agree_on(oob, &mscclpp_params[i], &mine, settings, config);
         }
     }
-    return MSCCLPP_OK;
+    free(settings);
+    return status;
 }

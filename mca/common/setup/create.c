@@ -94,20 +94,65 @@ static mscclpp_status_t settle_settings(const mscclpp_team_params_t *params, con
                   : MSCCLPP_OK;
 }
 
+/* What all ranks say at the beginning. */
+typedef struct {
+    place_t *places;
+    uint64_t *jobs;
+    uint64_t *hosts;
+} said_t;
+
+/* Takes what the ranks say apart. Returns the first error that one of them reports. */
+static mscclpp_status_t read_places(const mscclpp_oob_t *oob, said_t *said, mscclpp_nodes_t *nodes)
+{
+    int rank;
+
+    for (rank = 0; rank < oob->size; ++rank) {
+        const place_t *place = &said->places[rank];
+
+        said->jobs[rank] = place->job;
+        said->hosts[rank] = place->host;
+        nodes->leaders[rank] = place->leader;
+        if (place->status != MSCCLPP_OK) {
+            mscclpp_info("%s: rank %d: memory for the set-up of nodes: %s: device buffers are staged", oob->label, rank,
+                         mscclpp_status_string((mscclpp_status_t)place->status));
+            return MSCCLPP_ERR_NOT_SUPPORTED;
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+/* Finds out who shares a node. All ranks get the same result. */
+static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const said_t *said,
+                                  mscclpp_nodes_t *nodes)
+{
+    mscclpp_nodes_join_jobs(nodes, said->jobs, said->hosts, oob->size);
+    if (!mscclpp_nodes_map(nodes, oob->size, oob->rank, config->ranks_per_node)) {
+        mscclpp_info("%s: ranks contradict one another on who shares a node: device buffers are staged", oob->label);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (nodes->most > MSCCLPP_DEV_MAX_RANKS) {
+        mscclpp_info("%s: %d ranks on one node: device buffers are staged (kernels serve up to %d ranks of a node)",
+                     oob->label, nodes->most, MSCCLPP_DEV_MAX_RANKS);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    return MSCCLPP_OK;
+}
+
 /*
  * `config`: this rank's settings, which are updated to rank 0's. `offers`: ended teams. *taken_p is the one that all
- * ranks take over, which completes the set-up; NULL: there is none.
+ * ranks take over, which completes the set-up; NULL: there is none. `mine`: whether this rank has the memory that it
+ * needs besides `said`.
  */
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
-                                   mscclpp_nodes_t *nodes, mscclpp_team_t **offers, mscclpp_team_t **taken_p)
+                                   said_t *said, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
+                                   mscclpp_team_t **taken_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
-    uint64_t jobs[MSCCLPP_DEV_MAX_RANKS], hosts[MSCCLPP_DEV_MAX_RANKS];
-    place_t places[MSCCLPP_DEV_MAX_RANKS], own;
-    int leaders[MSCCLPP_DEV_MAX_RANKS], rank, i;
     bool differ = false;
     mscclpp_status_t status;
+    place_t own;
     uint64_t id;
+    int i;
 
     *taken_p = NULL;
     memset(&own, 0, sizeof(own)); /* its padding travels, too */
@@ -119,25 +164,17 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     for (i = 0; i < MSCCLPP_PARK_OFFERS && offers[i] != NULL; ++i) {
         own.offers[i] = offers[i]->group.id;
     }
-    status = oob->allgather(oob->context, &own, places, sizeof(own));
+    status = oob->allgather(oob->context, &own, said->places, sizeof(own));
+    if (status == MSCCLPP_OK) {
+        status = read_places(oob, said, nodes);
+    }
+    if (status == MSCCLPP_OK) {
+        status = settle_settings(params, said->places, config, &differ);
+    }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    for (rank = 0; rank < oob->size; ++rank) {
-        jobs[rank] = places[rank].job;
-        hosts[rank] = places[rank].host;
-        leaders[rank] = places[rank].leader;
-        if (places[rank].status != MSCCLPP_OK) {
-            mscclpp_info("%s: rank %d: memory for the set-up of nodes: %s: device buffers are staged", oob->label, rank,
-                         mscclpp_status_string((mscclpp_status_t)places[rank].status));
-            return MSCCLPP_ERR_NOT_SUPPORTED;
-        }
-    }
-    status = settle_settings(params, places, config, &differ);
-    if (status != MSCCLPP_OK) {
-        return status;
-    }
-    id = differ ? 0 : choose_offer(places, oob->size);
+    id = differ ? 0 : choose_offer(said->places, oob->size);
     for (i = 0; i < MSCCLPP_PARK_OFFERS && id != 0; ++i) {
         if (own.offers[i] == id) {
             *taken_p = offers[i];
@@ -145,12 +182,28 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
             return MSCCLPP_OK;
         }
     }
-    mscclpp_nodes_join_jobs(leaders, jobs, hosts, oob->size);
-    if (!mscclpp_nodes_map(leaders, oob->size, oob->rank, config->ranks_per_node, nodes)) {
-        mscclpp_info("%s: ranks contradict one another on who shares a node: device buffers are staged", oob->label);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
+    return map_nodes(oob, config, said, nodes);
+}
+
+/* The same with memory for what the ranks say. Without memory this rank still takes part, and all ranks learn of it. */
+static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t mine, mscclpp_config_t *config,
+                                  mscclpp_nodes_t *nodes, mscclpp_team_t **offers, mscclpp_team_t **taken_p)
+{
+    const size_t size = (size_t)params->oob.size;
+    said_t said = {.places = malloc(size * (sizeof(*said.places) + sizeof(*said.jobs) + sizeof(*said.hosts)))};
+    mscclpp_status_t status = mscclpp_nodes_init(nodes, params->oob.size);
+
+    if (status != MSCCLPP_OK) {
+        free(said.places);
+        said.places = NULL;
     }
-    return MSCCLPP_OK;
+    if (said.places != NULL) {
+        said.jobs = (uint64_t *)(void *)(said.places + size);
+        said.hosts = said.jobs + size;
+    }
+    status = find_nodes(params, mine, config, &said, nodes, offers, taken_p);
+    free(said.places);
+    return status;
 }
 
 /* The first rank of each other node. */
@@ -281,56 +334,20 @@ static void return_offers(mscclpp_team_t **offers)
     }
 }
 
-mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp_team_t **team_p)
+/* Creates a team of several nodes. Takes over what `nodes` holds. */
+static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
+                                   mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {
-    mscclpp_config_t config = *given->config;
-    mscclpp_team_params_t agreed = *given, *params = &agreed;
-    const mscclpp_oob_t *oob = &given->oob;
-    mscclpp_team_t *team = NULL, *offers[MSCCLPP_PARK_OFFERS] = {NULL};
-    const uint64_t key = given->reuse ? mscclpp_park_key(given) : 0;
-    mscclpp_status_t status, mine;
-    mscclpp_oob_part_t *part;
-    mscclpp_nodes_t nodes;
+    const mscclpp_oob_t *oob = &params->oob;
+    const int node = nodes->node, count = nodes->count;
+    mscclpp_team_t *team = NULL;
+    mscclpp_status_t status = create_node_team(params, nodes, part, &team);
 
-    agreed.config = &config;
-    mscclpp_team_reap();
-    if (oob->size > MSCCLPP_DEV_MAX_RANKS) {
-        mscclpp_info("%s: %d ranks: device buffers are staged (kernels serve up to %d ranks)", oob->label, oob->size,
-                     MSCCLPP_DEV_MAX_RANKS);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    part = mscclpp_oob_part_create(oob);
-    mine = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
-    if (key != 0) {
-        mscclpp_park_claim(key, offers);
-    }
-    status = find_nodes(params, mine, &config, &nodes, offers, &team);
-    return_offers(offers);
-    if (status == MSCCLPP_OK && team != NULL) {
-        mscclpp_oob_part_destroy(part);
-        mscclpp_park_reopen(team, oob);
-        mscclpp_info("%s: rank %d of %d ready with what an ended communicator has left", oob->label, oob->rank,
-                     oob->size);
-        *team_p = team;
-        return MSCCLPP_OK;
-    }
-    if (status == MSCCLPP_OK && nodes.count == 1) {
-        mscclpp_oob_part_destroy(part);
-        status = mscclpp_setup_node(params, oob, NULL, &mine, team_p);
-        if (status == MSCCLPP_OK) {
-            (*team_p)->park_key = key;
-        }
-        return status;
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_setup_align(team, params, nodes, config);
     }
     if (status == MSCCLPP_OK) {
-        status = create_node_team(params, &nodes, part, &team);
-    }
-    mscclpp_oob_part_destroy(part);
-    if (status == MSCCLPP_OK) {
-        status = mscclpp_setup_align(team, params, &nodes, &config);
-    }
-    if (status == MSCCLPP_OK) {
-        status = mscclpp_fabric_create(&team->runner, &config, &nodes, &team->fabric);
+        status = mscclpp_fabric_create(&team->runner, config, nodes, &team->fabric);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_agree(oob, NULL, probe_all(team), "the first all-reduce between nodes");
@@ -341,10 +358,48 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp
         return status;
     }
     mscclpp_info("%s: rank %d of %d ready on node %d of %d, control messages over %s", oob->label, oob->rank, oob->size,
-                 nodes.node, nodes.count, team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "nothing");
+                 node, count, team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "nothing");
     report_collectives(team);
     *team_p = team;
     return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *given, mscclpp_team_t **team_p)
+{
+    mscclpp_config_t config = *given->config;
+    mscclpp_team_params_t agreed = *given, *params = &agreed;
+    const mscclpp_oob_t *oob = &given->oob;
+    mscclpp_team_t *taken = NULL, *offers[MSCCLPP_PARK_OFFERS] = {NULL};
+    const uint64_t key = given->reuse ? mscclpp_park_key(given) : 0;
+    mscclpp_status_t status, mine;
+    mscclpp_oob_part_t *part;
+    mscclpp_nodes_t nodes;
+
+    agreed.config = &config;
+    mscclpp_team_reap();
+    part = mscclpp_oob_part_create(oob);
+    mine = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    if (key != 0) {
+        mscclpp_park_claim(key, offers);
+    }
+    status = ask_ranks(params, mine, &config, &nodes, offers, &taken);
+    return_offers(offers);
+    if (status == MSCCLPP_OK && taken != NULL) {
+        mscclpp_park_reopen(taken, oob);
+        mscclpp_info("%s: rank %d of %d ready with what an ended communicator has left", oob->label, oob->rank,
+                     oob->size);
+        *team_p = taken;
+    } else if (status == MSCCLPP_OK && nodes.count == 1) {
+        status = mscclpp_setup_node(params, oob, NULL, &mine, team_p);
+        if (status == MSCCLPP_OK) {
+            (*team_p)->park_key = key;
+        }
+    } else if (status == MSCCLPP_OK) {
+        status = join_nodes(params, &config, &nodes, part, team_p);
+    }
+    mscclpp_oob_part_destroy(part);
+    mscclpp_nodes_fini(&nodes);
+    return status;
 }
 
 void mscclpp_setup_prepare(bool ucx)

@@ -434,13 +434,14 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     begin(&task, team, args);
     task.queued = true;
     task.stream = stream;
+    team->runner.recorded = team->runner.gpu->is_capturing(stream);
     if (team->group.broken) {
         mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
                       team->group.collective, (unsigned long long)args->call);
         return MSCCLPP_ERR_PEER;
     }
     if ((args->varied && !args->known) || args->in_pack_count + args->out_pack_count > 0 || args->in_scattered ||
-        args->out_scattered || (needs_stand_in(&task) && team->runner.gpu->is_capturing(stream)) ||
+        args->out_scattered || (needs_stand_in(&task) && team->runner.recorded) ||
         (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin))) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -477,6 +478,9 @@ bool mscclpp_collective_serves(const mscclpp_team_t *team, mscclpp_coll_t coll)
     mscclpp_select_input_t input;
     mscclpp_coll_choice_t choice;
 
+    if (team->group.oob.size > MSCCLPP_DEV_MAX_RANKS) {
+        return false; /* their arguments list the blocks of all ranks */
+    }
     describe(team, MSCCLPP_DTYPE_UINT8, &input);
     return mscclpp_coll_select(&input, coll, 1, false, true, &choice) == MSCCLPP_OK;
 }

@@ -477,8 +477,8 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.out_stand_in = NULL;
     /* If kernels of several streams share a GPU, there is room for only one kernel of each stream at a time. */
     /* In a graph, kernels follow one another by edges of the ordinary kind. */
-    task.release = team->group.meet_first || team->runner.crowded || team->runner.gpu->is_capturing(stream)
-                       ? MSCCLPP_DEV_RELEASE_DEVICE
-                       : MSCCLPP_DEV_RELEASE_STREAM;
+    team->runner.recorded = team->runner.queues && team->runner.gpu->is_capturing(stream);
+    task.release = team->group.meet_first || team->runner.crowded || team->runner.recorded ? MSCCLPP_DEV_RELEASE_DEVICE
+                                                                                           : MSCCLPP_DEV_RELEASE_STREAM;
     return run(&task);
 }

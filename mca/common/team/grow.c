@@ -163,8 +163,11 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes)
     if (status != MSCCLPP_OK) {
         return status;
     }
-    team->runner.gpu->device_free(team->runner.device, given_up);
-    team->given_up = NULL;
+    /* Kernels of other queues may be under way, for which the runtime would wait here. */
+    if (!team->runner.queues) {
+        team->runner.gpu->device_free(team->runner.device, given_up);
+        team->given_up = NULL;
+    }
     if (!all) {
         mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %llu bytes of scratch for large messages: %s: these take many steps",

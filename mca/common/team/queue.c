@@ -44,6 +44,9 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         mine = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = mscclpp_agree(&team->group.oob, team->group.members, mine, "room for queued operations");
+    runner->queues = true;
+    runner->queue_blocks = blocks;
+    team->park_key = 0; /* the host does not know the counts that another communicator would go on from */
     if (status == MSCCLPP_OK && team->full_size != 0) {
         status = mscclpp_team_grow(team, team->full_size);
         mscclpp_runner_give_stream(runner);
@@ -52,12 +55,9 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         if (reserved && blocks > 0) {
             mscclpp_admission_release(mscclpp_admission_process(), blocks);
         }
-        return status;
+        runner->queues = false;
     }
-    runner->queues = true;
-    runner->queue_blocks = blocks;
-    team->park_key = 0; /* the host does not know the counts that another communicator would go on from */
-    return MSCCLPP_OK;
+    return status;
 }
 
 /* Of an application, as the GPU runtime sees it. The application may destroy its own stream at any time. */
@@ -116,6 +116,7 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
         args.epoch_limit = (uint32_t)team->protocol.epoch_limit;
         launch.nthreads = team->group.on_twin ? 1 : 64;
         launch.args = &args;
+        team->runner.recorded = team->runner.gpu->is_capturing(stream);
         status = mscclpp_runner_launch(&team->runner, stream, &launch, "barrier");
     }
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);

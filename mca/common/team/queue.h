@@ -18,8 +18,8 @@
  *    message: they have used the same flags.
  * 3. Teams whose ranks take turns on a GPU are not made: a kernel could wait for one that cannot run.
  * 4. What waits for all kernels of a device must not stand between queued kernels of several teams, unless all ranks
- *    queue them in the same order: allocating and freeing memory without a stream, loading modules. Nothing of this
- *    library does so: a team's memory is allocated when the team is made, and freed when its kernels have ended.
+ *    queue them in the same order: allocating and freeing memory without a stream, loading modules. This library does
+ *    so where teams are made and where they end, and nowhere in between.
  */
 #ifndef MCA_COMMON_TEAM_QUEUE_H
 #define MCA_COMMON_TEAM_QUEUE_H

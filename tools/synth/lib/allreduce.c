@@ -94,20 +94,6 @@ static int middle(const synth_topology_t *topology)
     return best;
 }
 
-/* The whole vector, reduced, has to leave each set of ranks and to come into it. */
-static synth_rational_t bound_of(const synth_topology_t *topology)
-{
-    synth_rational_t ratio = {0, 1};
-    synth_bound_t bound;
-
-    for (int root = 0; root < topology->ranks; ++root) {
-        if (synth_bound_cut(topology, SYNTH_BROADCAST, root, &bound) == MSCCLPP_OK) {
-            ratio = synth_larger(ratio, bound.ratio);
-        }
-    }
-    return ratio;
-}
-
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
                                       synth_front_t *front, char *why, size_t why_size)
 {
@@ -116,7 +102,7 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
 
     memset(front, 0, sizeof(*front));
     front->least_steps = synth_bound_steps(topology, SYNTH_ALLREDUCE, 0);
-    front->least_ratio = bound_of(topology);
+    front->least_ratio = synth_bound_allreduce(topology);
     front->least_by = "cut";
     offer(&composer, synth_two_level(topology), "two levels", SYNTH_BEST);
     status = join(&composer, SYNTH_REDUCESCATTER, SYNTH_ALLGATHER, 0, options->seconds * 0.7,

@@ -253,3 +253,16 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
     synth_topology_free(other);
     return status;
 }
+
+synth_rational_t synth_bound_allreduce(const synth_topology_t *topology)
+{
+    synth_rational_t ratio = {0, 1};
+    synth_bound_t bound;
+
+    for (int root = 0; root < topology->ranks; ++root) {
+        if (synth_bound_cut(topology, SYNTH_BROADCAST, root, &bound) == MSCCLPP_OK) {
+            ratio = synth_larger(ratio, bound.ratio);
+        }
+    }
+    return ratio;
+}

@@ -26,4 +26,7 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
 mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
                                     double seconds, synth_bound_t *bound);
 
+/* All-reduce: the whole vector, reduced, has to come from the rest to each rank, and so through each cut. */
+synth_rational_t synth_bound_allreduce(const synth_topology_t *topology);
+
 #endif

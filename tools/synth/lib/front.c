@@ -157,7 +157,7 @@ static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
     int root = search->options->root, least = least_chunks(search), most = search->options->most_chunks;
-    double size = (double)topology->link_count * topology->ranks;
+    double size = (double)topology->link_count * (search->dual == SYNTH_BROADCAST ? 1 : topology->ranks);
 
     for (int chunks = least;
          chunks <= (most > least ? most : least) && !meets(search, SYNTH_MAX_STEPS, bound) && !over(search);
@@ -168,7 +168,7 @@ static void try_direct(search_t *search, synth_rational_t bound)
     }
     for (int chunks = least; chunks <= 6 * least && !meets(search, search->front->least_steps, bound) && !over(search);
          chunks += least) {
-        for (int rounds = 1; rounds <= 6 && wanted(search, chunks) && size * chunks < 4e5 && !over(search); ++rounds) {
+        for (int rounds = 1; rounds <= 6 && wanted(search, chunks) && size * chunks < 1e5 && !over(search); ++rounds) {
             offer(search, synth_greedy(topology, search->dual, root, chunks, rounds), "greedy choice", SYNTH_HEURISTIC);
         }
     }
@@ -336,7 +336,8 @@ static void walk(search_t *search, synth_rational_t least)
         if (flows && !meets(search, steps, bound)) {
             try_flows(search, steps, bound);
         }
-        if (search->options->search && synth_sat_available() && !meets(search, steps, bound)) {
+        if (search->options->search && search->symmetry.count > 0 && synth_sat_available() &&
+            !meets(search, steps, bound)) {
             search_steps(search, steps, bound);
         }
         judge(search, steps, bound);
@@ -383,7 +384,9 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
 
         front->least_ratio = bound.ratio;
         front->least_by = bound.by;
-        synth_symmetry_find(search.topology, rooted ? options->root : -1, &search.symmetry);
+        if (topology->ranks <= SYNTH_SLP_RANKS) { /* others are too large to be searched */
+            synth_symmetry_find(search.topology, rooted ? options->root : -1, &search.symmetry);
+        }
         try_direct(&search, bound.ratio);
         walk(&search, bound.ratio);
     }

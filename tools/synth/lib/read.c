@@ -494,6 +494,11 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
         fine = fine && synth_topology_connected(reader->topology, why, why_size);
         status = fine ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
     }
+    for (char *at = why; status == MSCCLPP_ERR_INVALID && *at != '\0'; ++at) { /* it may quote the file */
+        if ((unsigned char)*at < ' ' || *at == 0x7f) {
+            *at = '?';
+        }
+    }
     if (status == MSCCLPP_OK) {
         *topology_p = reader->topology;
     } else if (reader != NULL) {

@@ -442,12 +442,12 @@ static mscclpp_status_t solve(program_t *program, synth_slp_t *slp)
 mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
                                  double seconds, synth_slp_t *slp)
 {
-    program_t *program = calloc(1, sizeof(*program));
+    program_t *program = topology->ranks <= SYNTH_SLP_RANKS ? calloc(1, sizeof(*program)) : NULL;
     bool rooted = collective != SYNTH_ALLGATHER && collective != SYNTH_ALLTOALL;
     mscclpp_status_t status;
 
     if (program == NULL) {
-        return MSCCLPP_ERR_NO_MEMORY;
+        return topology->ranks > SYNTH_SLP_RANKS ? MSCCLPP_ERR_NOT_SUPPORTED : MSCCLPP_ERR_NO_MEMORY;
     }
     program->topology = topology;
     program->steps = steps;

@@ -10,6 +10,8 @@
 #include "tools/synth/lib/rational.h"
 #include "tools/synth/lib/topology.h"
 
+enum { SYNTH_SLP_RANKS = 24 }; /* more make programs that are too large */
+
 typedef struct {
     synth_rational_t bound; /* proven: no schedule has fewer rounds for each chunk */
     double value;           /* of the program; the same as the bound unless rounding lost something */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIES = 2000000 };
+enum { MOST_TRIES = 500000 };
 
 typedef struct {
     const synth_topology_t *topology;
@@ -106,11 +106,24 @@ void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symm
     if (search.in != NULL) {
         extend(&search, 0);
     }
-    free(search.in);
     if (search.full || symmetry->count == 0) {
-        symmetry->count = 1;
-        for (int i = 0; i < topology->ranks; ++i) {
-            symmetry->map[0][i] = (unsigned char)i;
+        symmetry->count = 0;
+        for (int turn = 0; turn < (fixed < 0 && search.in != NULL ? topology->ranks : 1); ++turn) {
+            bool fine = true;
+
+            for (int i = 0; i < topology->ranks; ++i) {
+                search.image[i] = (i + turn) % topology->ranks;
+            }
+            for (int i = 0; i < topology->link_count; ++i) {
+                int image = link_image(&search, i);
+
+                fine = fine && image >= 0 && topology->links[image].capacity == topology->links[i].capacity;
+            }
+            for (int i = 0; fine && (turn == 0 || keeps_groups(&search)) && i < topology->ranks; ++i) {
+                symmetry->map[symmetry->count][i] = (unsigned char)search.image[i];
+                symmetry->count += i == topology->ranks - 1;
+            }
         }
     }
+    free(search.in);
 }

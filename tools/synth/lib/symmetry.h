@@ -13,7 +13,7 @@ typedef struct {
 
 /*
  * All of them, or those that keep `fixed` where it is, if it is not negative. If there are more than fit, or if the
- * search takes too long, the identity alone.
+ * search takes too long, those that turn the ranks round by some number, if these are some, or the identity alone.
  */
 void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symmetry_t *symmetry);
 

@@ -28,14 +28,14 @@ typedef struct check {
     mca_coll_mscclpp_module_t *module;
     mca_coll_mscclpp_oob_t *oob;
     uint64_t number;
-    int peers; /* as the communicator counts them, this rank included unless they are another group */
-    int rank;  /* of this one among them, -1: it is not */
+    int peers; /* ranks of the communicator; on an inter-communicator, of the remote group */
+    int rank;  /* this rank's number among the peers; -1 on an inter-communicator */
     int missing;
     double started;
     bool warned;
     bool posted;
     mca_coll_mscclpp_signature_t *mine;
-    mca_coll_mscclpp_signature_t *signatures[]; /* NULL: has not come */
+    mca_coll_mscclpp_signature_t *signatures[]; /* NULL: not received yet */
 } check_t;
 
 /*
@@ -58,7 +58,7 @@ static void discard(check_t *check)
     free(check);
 }
 
-/* NULL without memory. */
+/* NULL if there is no memory. */
 static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
                        const mca_coll_mscclpp_check_call_t *call)
 {
@@ -88,7 +88,7 @@ static check_t *create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t
     return check;
 }
 
-/* Called with the oob's lock held, as are the next two. */
+/* The caller of this function, and of the next two, holds the oob's lock. */
 static mscclpp_status_t post(check_t *check)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -126,7 +126,7 @@ static mscclpp_status_t accept_part(check_t *check, const mca_coll_mscclpp_oob_m
     return MSCCLPP_OK;
 }
 
-/* MSCCLPP_IN_PROGRESS until everybody's has come. */
+/* MSCCLPP_IN_PROGRESS until the arguments of all ranks have arrived. */
 static mscclpp_status_t advance(check_t *check)
 {
     mca_coll_mscclpp_oob_message_t *message;
@@ -156,7 +156,7 @@ static mscclpp_status_t advance(check_t *check)
     return MSCCLPP_OK == status && check->missing > 0 ? MSCCLPP_IN_PROGRESS : status;
 }
 
-/* The comparison. False, with the difference in `text`. */
+/* Compares the calls. If they do not match, returns false, with the difference in `text`. */
 static bool matches(const check_t *check, char *text, size_t size)
 {
     if (check->rank >= 0) {
@@ -235,7 +235,7 @@ static void end_job(const check_t *check)
     (void)ompi_mpi_abort(check->module->comm, MPI_ERR_ARG);
 }
 
-/* A blocking call. */
+/* Waits for the arguments of all ranks, for a blocking call. */
 static mscclpp_status_t wait_for(check_t *check)
 {
     mscclpp_status_t status;
@@ -265,7 +265,7 @@ static void push(check_t *check)
     }
 }
 
-/* With the lock held. */
+/* The caller holds pending_lock. */
 static void move_arrived(void)
 {
     check_t **end = &pending;
@@ -276,7 +276,7 @@ static void move_arrived(void)
     *end = __atomic_exchange_n(&arrived, NULL, __ATOMIC_ACQUIRE);
 }
 
-/* What has come to its end is taken out of the list, one at a time; NULL if there is none. */
+/* Takes one comparison that has ended out of the list. NULL if there is none. */
 static check_t *take_ended(mscclpp_status_t *status_p)
 {
     check_t **link, *check = NULL;
@@ -304,7 +304,7 @@ static check_t *take_ended(mscclpp_status_t *status_p)
     return check;
 }
 
-/* A callback of opal_progress: calls that do not wait. */
+/* A callback of opal_progress that compares calls that do not wait. */
 static int progress(void)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -384,7 +384,7 @@ void mca_coll_mscclpp_check_fini(void)
 
 static bool waits(mca_coll_mscclpp_check_function_t function)
 {
-    return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first one that does not */
+    return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first function that does not wait */
 }
 
 /* A rank that comes late to the call must not wait for ranks that have left it. */
@@ -400,7 +400,7 @@ static void give_up(check_t *check, mscclpp_status_t status)
     mca_coll_mscclpp_oob_break_off(check->module);
 }
 
-/* Of a call that waits. */
+/* For a call that waits. */
 static mscclpp_status_t compare_now(check_t *check)
 {
     mscclpp_status_t status = wait_for(check);
@@ -410,7 +410,7 @@ static mscclpp_status_t compare_now(check_t *check)
         status = MSCCLPP_ERR_INVALID;
         report(check, level_of(check), text);
         if (check->rank < 0) {
-            /* Only those of both groups whose calls do not match know of it, and the others would wait for them. */
+            /* Only the ranks whose own calls do not match find the error. The other ranks would wait for them. */
             end_job(check);
         }
     }
@@ -418,8 +418,8 @@ static mscclpp_status_t compare_now(check_t *check)
 }
 
 /*
- * A call that ends at once, whatever the others do. Those of them that have not met the error yet compare it with
- * theirs, and what they send may never be received.
+ * Sends this rank's arguments and does not wait, because the call ends at once. Peers that have not met the
+ * error yet compare this call with theirs. What these peers send may never be received.
  */
 static void only_tell(check_t *check)
 {
@@ -430,8 +430,8 @@ static void only_tell(check_t *check)
 }
 
 /*
- * What has been found of callers in Open MPI's library, which stays where it is: their addresses, and in the lowest bit
- * whether they are MPI's functions. Looking for one takes microseconds.
+ * A cache of callers in Open MPI's library, since dladdr takes microseconds. An entry holds the caller's address, and
+ * in its lowest bit whether the caller is one of MPI's functions. The library stays where it is, so entries stay valid.
  */
 #define KNOWN 64
 
@@ -458,7 +458,7 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
         return !module->comparing;
     }
     if (found.dli_fbase != mpi.dli_fbase) {
-        return !module->comparing; /* a component that stands before this one, or one that serves the call */
+        return !module->comparing; /* the caller is a component in front of this one, or one that serves the call */
     }
     is_mpi = found.dli_sname != NULL &&
              (0 == strncmp(found.dli_sname, "MPI_", 4) || 0 == strncmp(found.dli_sname, "PMPI_", 5));
@@ -480,7 +480,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     }
     ++module->checked;
     if (1 == module->checked) {
-        /* What is under way is settled when the communicator ends. */
+        /* Lets comparisons that are under way be settled when the communicator ends. */
         (void)mca_coll_mscclpp_state.bind(module);
     }
     oob = mca_coll_mscclpp_oob_of(module);
@@ -492,13 +492,13 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     }
     if (!waits(call->function)) {
         push(check);
-        (void)progress(); /* which sends what is to be compared, unless it is below in the stack */
+        (void)progress(); /* sends this rank's arguments, unless progress is already running further down the stack */
         return OMPI_SUCCESS;
     }
     if (call->hopeless) {
         only_tell(check);
         discard(check);
-        return OMPI_SUCCESS; /* it is for the call to say what is wrong */
+        return OMPI_SUCCESS; /* the call itself reports the error */
     }
     status = compare_now(check);
     if (MSCCLPP_OK != status && MSCCLPP_ERR_INVALID != status) {

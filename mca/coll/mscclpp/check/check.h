@@ -59,8 +59,9 @@ static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
 }
 
 /*
- * Comparisons of calls that do not wait go on in opal_progress. `settle` waits for those of a module, and `forget`
- * drops them. NULL: those of all modules.
+ * Comparisons of calls that do not wait go on in opal_progress. `settle` waits for a module's comparisons and then
+ * drops those that are left. `forget` drops them at once. If the module is NULL, this is for the comparisons of all
+ * modules.
  */
 int mca_coll_mscclpp_check_init(void);
 void mca_coll_mscclpp_check_fini(void);

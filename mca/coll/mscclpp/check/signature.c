@@ -7,7 +7,7 @@
 
 #define NONE (-1000)
 
-/* Of users' operations all that ranks can compare is whether they commute. */
+/* Ranks can compare only one property of users' operations: whether they commute. */
 #define OP_COMMUTES (-1)
 #define OP_DOES_NOT (-2)
 
@@ -63,7 +63,7 @@ size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signa
     return sizeof(*signature) + signature->pairs * sizeof(signature->pair[0]);
 }
 
-/* One thing that has to be equal on all ranks: its value, and how that reads. */
+/* A value that has to be equal on all ranks, and its text for messages. */
 typedef struct {
     const char *what;
     int64_t (*value)(const mca_coll_mscclpp_signature_t *signature);
@@ -120,7 +120,10 @@ static void size_text(const mca_coll_mscclpp_signature_t *signature, char *text,
     (void)snprintf(text, size, "%llu bytes", (unsigned long long)signature->size);
 }
 
-/* Who calls something else passes something else, too: of that nothing more is to be said. */
+/*
+ * Only the first of these that differs is reported. Ranks that call different functions pass different arguments, too,
+ * and a message about these would say nothing more.
+ */
 static const aspect_t aspects[] = {
     {"the call", function_value, function_text},
     {"the root", root_value, root_text},
@@ -130,7 +133,7 @@ static const aspect_t aspects[] = {
 };
 #define ASPECTS (sizeof(aspects) / sizeof(aspects[0]))
 
-/* The ranks from `first` on that have the value that this one has. */
+/* Lists the ranks from `first` on that have the same value as rank `first`. */
 static void list_ranks(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks, int first,
                        char *text, size_t size)
 {
@@ -180,7 +183,7 @@ static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const
     return true;
 }
 
-/* What one of two ranks sends is what the other one expects. */
+/* True if `sender` sends as many bytes as `receiver` expects. Otherwise `text` says what differs. */
 static bool pair_matches(const mca_coll_mscclpp_signature_t *sender, int from,
                          const mca_coll_mscclpp_signature_t *receiver, int to, char *text, size_t size)
 {
@@ -229,7 +232,7 @@ bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t 
 {
     char name[64], other[64];
 
-    /* Roots and counts mean something else in each group. */
+    /* Roots and counts have different meanings in the two groups, so they are not compared. */
     if (mine->function != theirs->function || mine->op != theirs->op) {
         mca_coll_mscclpp_signature_name(mine->function, name, sizeof(name));
         mca_coll_mscclpp_signature_name(theirs->function, other, sizeof(other));

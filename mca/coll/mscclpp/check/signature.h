@@ -11,7 +11,7 @@
 typedef struct {
     uint32_t function;
     int32_t root; /* -1000: none */
-    int32_t op;   /* a predefined one's number, equal on all ranks; -1 or -2: a user's; -1000: none */
+    int32_t op;   /* index of a predefined operation, equal on all ranks; -1 or -2: a user's operation; -1000: none */
     uint32_t pairs;
     uint64_t same_to;
     uint64_t count;
@@ -20,18 +20,18 @@ typedef struct {
     mca_coll_mscclpp_check_pair_t pair[];
 } mca_coll_mscclpp_signature_t;
 
-/* The caller frees it by free(). NULL without memory. */
+/* The caller frees the signature by free(). NULL if there is no memory. */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers);
 size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signature);
 
 /*
- * True if the calls of all ranks match. Otherwise `text` says what differs, and on which ranks. All ranks come to the
- * same result.
+ * True if the calls of all ranks match. Otherwise `text` says what differs, and on which ranks. All ranks get the same
+ * result.
  */
 bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
                                        size_t size);
 
-/* The same for this rank's call and that of one rank of an inter-communicator's remote group. */
+/* The same for two calls: that of this rank, and that of one rank of an inter-communicator's remote group. */
 bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t *mine, int rank,
                                              const mca_coll_mscclpp_signature_t *theirs, int peer, char *text,
                                              size_t size);

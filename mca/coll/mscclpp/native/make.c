@@ -66,11 +66,6 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
     mscclpp_status_t status;
 
     *team_p = NULL;
-    if (ompi_comm_size(comm) > MSCCLPP_DEV_MAX_RANKS) {
-        mscclpp_info("%s: %d ranks, more than %d; device buffers are staged", mca_coll_mscclpp_comm_name(comm),
-                     ompi_comm_size(comm), MSCCLPP_DEV_MAX_RANKS);
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
     find_locality(comm, &params);
     if (MSCCLPP_OK != choose_device(sendbuf, recvbuf, &params.device)) {
         /* No device can be used. The peers will enter the team's exchange, which tells them. */

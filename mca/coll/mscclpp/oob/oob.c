@@ -26,7 +26,7 @@ typedef struct {
     int missing;
     double started;
     bool warned;
-    bool arrived[MSCCLPP_DEV_MAX_RANKS];
+    bool *arrived; /* by rank */
 } oob_gather_t;
 
 static void list_missing(const oob_gather_t *gather, char *text, size_t size)
@@ -157,19 +157,23 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
 
     gather.started = mscclpp_now();
     gather.missing = gather.size - 1;
-    gather.arrived[rank] = true;
-    if (length > 0) {
-        memmove((char *)recvbuf + (size_t)rank * length, sendbuf, length);
+    gather.arrived = recvbuf != NULL ? calloc((size_t)gather.size, sizeof(*gather.arrived)) : NULL;
+    if (gather.arrived != NULL) {
+        gather.arrived[rank] = true;
+        if (length > 0) {
+            memmove((char *)recvbuf + (size_t)rank * length, sendbuf, length);
+        }
     }
-
     mca_coll_mscclpp_oob_lock(oob);
     gather.number = ++oob->gathers;
-    status = mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number, oob->module->in_hand,
-                                           sendbuf, length);
+    status = gather.arrived != NULL ? mca_coll_mscclpp_oob_post_all(oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather.number,
+                                                                    oob->module->in_hand, sendbuf, length)
+                                    : MSCCLPP_ERR_NO_MEMORY;
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_ERR_NO_MEMORY == status) {
         /* Nobody has received this rank's part, so no rank completes this all-gather. All end it with this error. */
         mca_coll_mscclpp_oob_abstain(oob->module, gather.number);
+        free(gather.arrived);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
 
@@ -186,6 +190,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
             status = check_clock(&gather);
         }
     }
+    free(gather.arrived);
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_oob_break_off(oob->module);
     }

@@ -131,7 +131,7 @@ static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_m
     describe_reduction(call, sbuf, rbuf, (size_t)count, (size_t)count, dtype);
 }
 
-/* Nothing reaches the first rank: its receive buffer, if it is one, is not significant and may be of any size. */
+/* The first rank receives nothing. Unless it works in place, its receive buffer is not significant, and of any size. */
 static void describe_exscan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {

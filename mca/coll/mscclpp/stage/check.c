@@ -1,4 +1,4 @@
-/* What a collective's description says of the bytes that pairs of ranks exchange, for the comparison of calls. */
+/* Finds in a collective's description how many bytes each pair of ranks exchanges, for the comparison of calls. */
 #include "mca/coll/mscclpp/stage/define.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static uint64_t size_of(const struct ompi_datatype_t *type)
     return size;
 }
 
-/* Bytes of block `index`, of `blocks` equal ones where the layout does not know them apart. */
+/* Bytes of block `index`. A layout that does not describe its blocks one by one has `blocks` equal ones. */
 static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
 {
     switch (layout->kind) {
@@ -52,13 +52,13 @@ static bool is_root(const mca_coll_mscclpp_stage_view_t *view, struct ompi_commu
     return OMPI_COMM_IS_INTER(comm) ? MPI_ROOT == view->root : ompi_comm_rank(comm) == view->root;
 }
 
-/* The layout that a rank's contribution has: one that works in place has it in its receive buffer. */
+/* The layout of this rank's contribution. A rank that works in place has its contribution in the receive buffer. */
 static const layout_t *contribution(const mca_coll_mscclpp_stage_call_t *call)
 {
     return MCA_COLL_MSCCLPP_STAGE_NOTHING != call->send.read.kind ? &call->send.read : &call->recv.read;
 }
 
-/* `self` of the group that the root exchanges data with, -1 if it is another one. */
+/* `self`: this rank's number; -1 on an inter-communicator, where the root exchanges data with the other group only. */
 static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                          bool root, int self, int peers, pair_t *pairs)
 {

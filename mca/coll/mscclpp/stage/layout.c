@@ -1,4 +1,4 @@
-/* From the arguments of a collective to the bytes that it touches, and to those that are copied. */
+/* Computes from the arguments of a collective which bytes it touches, and which bytes are copied. */
 #include "mca/coll/mscclpp/stage/stage.h"
 
 #include <stdint.h>
@@ -8,10 +8,10 @@
 #include "mca/coll/mscclpp/stage/spare.h"
 #include "mca/common/base/log.h"
 
-/* Lists that grow past what a call needs by this much at once. */
+/* The factor by which a full list of pieces grows. */
 #define PIECES_GROWTH 2
 
-/* Segments of an element that are asked for at first, and by how much more if there are more. */
+/* How many segments of an element are asked for at first, and the factor by which this number then grows. */
 #define SEGMENTS_FIRST 256
 #define SEGMENTS_GROWTH 8
 
@@ -29,21 +29,21 @@ typedef struct {
     ptrdiff_t true_ub;
 } block_t;
 
-/* Where the data of one element lies. Kept from block to block, as these mostly have one type. */
+/* Where the data of one element lies. This is kept from block to block, because most blocks have the same type. */
 typedef struct {
     const struct ompi_datatype_t *type; /* NULL: none yet */
     mca_coll_mscclpp_stage_pieces_t list;
 } element_t;
 
-/* What the making of one plan knows. */
+/* The state of making one plan. */
 typedef struct {
     uintptr_t address; /* the buffer's */
     uintptr_t base;    /* of the allocation that was last asked about */
-    size_t length;     /* of that; 0 if it is not known */
+    size_t length;     /* of that allocation; 0 if it is not known */
     element_t element;
 } builder_t;
 
-/* False if the block holds no data. Only then are its type and displacement looked at: MPI lets them be anything. */
+/* False if the block holds no data. MPI then lets its displacement be anything, and with a count of 0 also its type. */
 static bool block_at(const mca_coll_mscclpp_stage_layout_t *layout, int index, block_t *block)
 {
     const struct ompi_datatype_t *type;
@@ -177,7 +177,7 @@ static size_t room_at(builder_t *builder, ptrdiff_t offset)
     return at - builder->base < builder->length ? builder->length - (at - builder->base) : 0;
 }
 
-/* True if the bytes of `piece` could be made part of `last`, which lies in as many allocations afterwards as before. */
+/* Merges `piece` into `last` unless `last` would then lie in more allocations than before. True if they are merged. */
 static bool join(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last, const mca_coll_mscclpp_stage_piece_t *piece)
 {
     ptrdiff_t end = last->offset + (ptrdiff_t)last->length;
@@ -242,7 +242,7 @@ static bool segments_read(const struct ompi_datatype_t *type, struct iovec *segm
     return whole;
 }
 
-/* Makes adjacent segments one, as Open MPI does not always. The number that is left. */
+/* Merges adjacent segments, which Open MPI does not always do. Returns the number of segments that are left. */
 static uint32_t segments_merge(struct iovec *segments, uint32_t used)
 {
     uint32_t left = 0;
@@ -273,7 +273,7 @@ static int element_add_segments(element_t *element, const struct iovec *segments
         if (index + 1 < used) {
             piece.stride = (ptrdiff_t)segments[index + 1].iov_base - piece.offset;
         }
-        /* A type may hold bytes twice where it is only read. Pieces never overlap themselves. */
+        /* A type that is only read may contain bytes twice, but a piece never overlaps itself. */
         while ((piece.stride >= least || piece.stride <= -least) && index + piece.count < used &&
                segments[index + piece.count].iov_len == piece.length &&
                (ptrdiff_t)segments[index + piece.count].iov_base ==
@@ -351,7 +351,7 @@ void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *lis
     pieces_release(list);
 }
 
-/* Makes a piece of one element that of `count` elements: neighbouring columns, say, become one that is wider. */
+/* Turns a piece of one element into that of `count` elements. Neighbouring columns, for example, become a wider one. */
 static void repeat(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
 {
     ptrdiff_t width = (ptrdiff_t)(piece->length * count);
@@ -370,7 +370,7 @@ static void repeat(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_
     }
 }
 
-/* Whether it is better to read the block, of which builder->element tells, with its holes than without. */
+/* True if it is better to read the block with its holes than without. builder->element describes the block's type. */
 static bool is_read_whole(builder_t *builder, const block_t *block, const mca_coll_mscclpp_stage_piece_t *span)
 {
     const size_t bytes = block->size * block->count;
@@ -379,12 +379,12 @@ static bool is_read_whole(builder_t *builder, const block_t *block, const mca_co
     for (size_t index = 0; index < builder->element.list.used; ++index) {
         runs += builder->element.list.pieces[index].count;
     }
-    /* What is sent may overlap, and then has more bytes than its span. */
+    /* Elements that are sent may overlap, and then have more bytes than their span. */
     return (bytes >= span->length || (span->length - bytes) / HOLE_MAX <= runs * block->count) &&
            room_at(builder, span->offset) >= span->length;
 }
 
-/* The elements of a block with holes, of which builder->element tells. */
+/* Adds the elements of a block with holes. builder->element describes the block's type. */
 static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder, const block_t *block)
 {
     int rc = OMPI_SUCCESS;
@@ -399,7 +399,7 @@ static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builde
     return rc;
 }
 
-/* The bytes of each block's data, and if `holes` those between where that is better. */
+/* Adds the data of each block. If `holes`, also adds the bytes within a block's holes where that is better. */
 static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
                       const mca_coll_mscclpp_stage_layout_t *layout, bool holes)
 {
@@ -428,7 +428,7 @@ static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
     return rc;
 }
 
-/* One byte of each run of each element: the elements of MPI_BOTTOM may lie anywhere. */
+/* Asks about one byte of each run of each element, because the elements of MPI_BOTTOM may lie anywhere. */
 static bool elements_find(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
                           const char **address_p)
 {
@@ -454,7 +454,8 @@ static bool elements_find(const block_t *block, element_t *element, uintptr_t ad
 }
 
 /*
- * MPI lets only MPI_BOTTOM reach several allocations; but blocks with displacements in bytes are used like that, too.
+ * MPI lets only MPI_BOTTOM reach several allocations. But applications use blocks with displacements in bytes like
+ * that.
  */
 static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
                         const mca_coll_mscclpp_stage_layout_t *layout)

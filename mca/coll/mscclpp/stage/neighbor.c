@@ -11,7 +11,7 @@ typedef struct {
     bool holes; /* some neighbours do not exist; the blocks received from them stay as they are */
 } degrees_t;
 
-/* Blocks of absent neighbours count in a grid: an edge that is not periodic has MPI_PROC_NULL on its other side. */
+/* In a grid also absent neighbours have blocks: an edge that is not periodic has MPI_PROC_NULL on its other side. */
 static degrees_t cart_degrees(const mca_topo_base_comm_cart_t *cart)
 {
     degrees_t degrees = {.in = 2 * cart->ndims, .out = 2 * cart->ndims};
@@ -60,7 +60,7 @@ static degrees_t describe(call_t *call, const void *sbuf, void *rbuf, struct omp
     return degrees_of(comm);
 }
 
-/* Blocks that nobody sends have to be in the copy, too, since all are copied back. */
+/* All blocks are copied back. So the copy has to hold also the blocks that no neighbour sends. */
 static void keep_holes(call_t *call, degrees_t degrees)
 {
     if (degrees.holes) {

@@ -6,7 +6,7 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 #include "mca/common/base/log.h"
 
-/* log2 of the largest class over the smallest, and one. */
+/* One more than log2 of the largest block size divided by the smallest. */
 #define CLASSES 15
 
 _Static_assert(MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << (CLASSES - 1) == MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX,

@@ -19,7 +19,7 @@
 static opal_free_list_t requests;
 static bool ready;
 
-/* Requests under way. New ones are pushed on `arrived`, by any thread; only the holder of `busy` looks at `active`. */
+/* Requests under way. Any thread pushes new ones on `arrived`. Only the holder of `busy` looks at `active`. */
 static _Atomic(mca_coll_mscclpp_stage_request_t *) arrived;
 static mca_coll_mscclpp_stage_request_t *active;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -37,7 +37,7 @@ static void submit(mca_coll_mscclpp_stage_request_t *request)
     }
 }
 
-/* Ends the inner operation. Its error, or OMPI_SUCCESS. */
+/* Ends the inner operation. Returns its error, or OMPI_SUCCESS. */
 static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
 {
     int error = request->inner->req_status.MPI_ERROR;
@@ -86,7 +86,7 @@ static void complete(mca_coll_mscclpp_stage_request_t *request, int error)
     ompi_request_complete(&request->super.super, true);
 }
 
-/* The number of operations that ended. A call from within itself, or from a second thread, does nothing. */
+/* Returns the number of operations that ended. A call from within this function or by a second thread does nothing. */
 static int progress(void)
 {
     mca_coll_mscclpp_stage_request_t **link;
@@ -121,7 +121,7 @@ static int progress(void)
 }
 
 /*
- * Part of MPI_Start and MPI_Startall; the latter hands over runs of requests that have this function, so all are ours.
+ * Called by MPI_Start and MPI_Startall. MPI_Startall passes only requests that have this start function.
  */
 static int start(size_t count, ompi_request_t **outers)
 {
@@ -142,7 +142,7 @@ static int start(size_t count, ompi_request_t **outers)
         rc = mca_coll_mscclpp_stage_copy_in(&request->stage);
         if (OMPI_SUCCESS == rc) {
             mca_coll_mscclpp_count_staged(request->module, request->counted);
-            /* One that has nothing to communicate has no start function and is complete for ever. */
+            /* An inner request that has nothing to communicate has no start function and is always complete. */
             rc = inner->req_start == NULL ? OMPI_SUCCESS : inner->req_start(1, &request->inner);
         }
         if (OMPI_SUCCESS == rc) {
@@ -162,10 +162,26 @@ static void give_back(mca_coll_mscclpp_stage_request_t *request)
     opal_free_list_return(&requests, (opal_free_list_item_t *)request);
 }
 
+/*
+ * The inner operation uses the communicator, and Open MPI's does not keep it alive: without this reference, freeing the
+ * communicator while the operation is under way, which MPI allows, would crash. The reference is dropped where the
+ * request is freed, not where the operation ends, as the latter may happen within any other call.
+ */
+static void hold_communicator(mca_coll_mscclpp_stage_request_t *request)
+{
+    OBJ_RETAIN(request->super.super.req_mpi_object.comm);
+}
+
+static void drop_communicator(struct ompi_communicator_t *comm)
+{
+    OBJ_RELEASE(comm);
+}
+
 /* req_free. A request under way stays: its buffers are in use, and MPI does not allow it to be freed. */
 static int free_request(ompi_request_t **outer)
 {
     mca_coll_mscclpp_stage_request_t *request = (mca_coll_mscclpp_stage_request_t *)*outer;
+    struct ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;
     int rc = OMPI_SUCCESS;
 
     if (!REQUEST_COMPLETE(*outer)) {
@@ -177,6 +193,7 @@ static int free_request(ompi_request_t **outer)
         OBJ_RELEASE(request->module);
     }
     give_back(request);
+    drop_communicator(comm);
     *outer = MPI_REQUEST_NULL;
     return rc;
 }
@@ -218,6 +235,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
         }
         mca_coll_mscclpp_count_staged(module, call->counted);
     }
+    hold_communicator(request);
     *request_p = request;
     return OMPI_SUCCESS;
 
@@ -237,6 +255,7 @@ int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *reques
         if (request->module != NULL) {
             OBJ_RELEASE(request->module);
         }
+        drop_communicator(request->super.super.req_mpi_object.comm);
         give_back(request);
         return result;
     }

@@ -10,7 +10,7 @@
 #include "mca/common/base/log.h"
 
 #ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0 /* older systems take the address as a wish, and what they gave instead is given back */
+#define MAP_FIXED_NOREPLACE 0 /* older systems take the address as a hint; map() undoes a mapping elsewhere */
 #endif
 
 /* Parts that lie closer together share a window. */
@@ -21,10 +21,10 @@
 #define END ((uintptr_t)1 << 47)
 #define TRIES 100
 
-/* From here on windows are tried first: more of the address space would be missed by the call's other argument. */
+/* Above this size windows are tried first, to leave enough address space for the call's other argument. */
 #define LONG ((size_t)1 << 36)
 
-/* What parts take, from the lowest to the highest, in bytes from the buffer's address. */
+/* The ranges that the parts occupy, in ascending order, in bytes from the buffer's address. */
 typedef struct {
     int count;
     struct {
@@ -32,7 +32,7 @@ typedef struct {
     } spans[MCA_COLL_MSCCLPP_STAGE_WINDOWS];
 } spans_t;
 
-/* False if there are too many. */
+/* Adds a span, and merges it with the spans near it. False if there are too many spans. */
 static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
 {
     int first = 0, end, left;
@@ -55,7 +55,7 @@ static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
     return true;
 }
 
-/* A span for each run of a piece, or for several that lie close together. */
+/* Adds a span for each run of a piece, or one span for several runs that lie close together. */
 static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
 {
     const bool far_runs = piece.count > 1 && (piece.stride > NEAR || piece.stride < -NEAR);
@@ -88,7 +88,7 @@ static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *li
     return added;
 }
 
-/* `address`: where it has to be; NULL for anywhere. NULL if it cannot be had. */
+/* Maps memory at `address`, or anywhere if `address` is NULL. Returns NULL on failure. */
 static char *map(char *address, size_t size)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (address != NULL ? MAP_FIXED_NOREPLACE : 0);
@@ -128,7 +128,7 @@ static bool map_window(mca_coll_mscclpp_stage_room_t *room, char *address, size_
     return found != NULL;
 }
 
-/* All windows, as far behind `block` as the spans lie behind plan->low. */
+/* Maps a window for each span, as far behind `block` as the span lies behind plan->low. */
 static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t *spans, char *block, size_t in_page,
                         size_t slack, mca_coll_mscclpp_stage_room_t *room)
 {
@@ -146,7 +146,7 @@ static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t
     return true;
 }
 
-/* Anywhere, but for the first 8 GiB, in steps of a page. */
+/* A random address, at a page boundary and above the first 8 GiB. NULL if there is none. */
 static char *guess(size_t size)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -158,7 +158,7 @@ static char *guess(size_t size)
     return (char *)((LOWEST + number % (END - LOWEST - size)) / page * page);
 }
 
-/* NULL if there are none: also where all is one window. */
+/* Maps windows at a random address. NULL if that fails, if there are too many parts, or if one window holds all. */
 static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack, size_t size,
                           mca_coll_mscclpp_stage_room_t *room)
 {

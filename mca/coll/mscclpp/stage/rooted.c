@@ -18,7 +18,7 @@ static role_t role_of(int root, struct ompi_communicator_t *comm)
     return ompi_comm_rank(comm) == root ? ROOT : PEER;
 }
 
-/* The ranks that the root exchanges blocks with; itself among them where both are in one group. */
+/* The number of ranks that the root exchanges blocks with. The root is one of them, except on an intercommunicator. */
 static int peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
@@ -46,7 +46,7 @@ static to_root_t to_root(call_t *call, const void *sbuf, void *rbuf, int root, s
                        .in_place = contributes && MPI_IN_PLACE == sbuf};
 }
 
-/* What a rank does on behalf of data from the root, whose own share stays where it is if it works in place. */
+/* What a rank does with data from the root. If the root works in place, its own share stays where it is. */
 typedef struct {
     bool sends;
     bool receives;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* In front of what is handed out, and of the alignment that malloc promises. */
+/* The header in front of memory that is handed out. Its alignment is the one that malloc promises. */
 typedef union {
-    size_t mapped; /* bytes of pages, this head included; 0: from malloc */
+    size_t mapped; /* bytes mapped, this header included; 0: the memory is from malloc */
     max_align_t align;
 } head_t;
 

@@ -11,10 +11,10 @@
 /* Copies keep a buffer's place within a cache line, so that data aligned in the buffer is aligned in its copy. */
 #define ALIGNMENT 64
 
-/* Places in its block that a copy can have: the pointers that come of two of them may have a meaning of their own. */
+/* How many places in its block a copy can have. The pointers of up to two places are not allowed: see buffer_place. */
 #define PLACES 3
 
-/* Memory is not pinned if more than one byte in so many would be for nothing. */
+/* A block that is too large for the pool is not pinned if the call copies fewer than one byte in so many. */
 #define SPARSE 4
 
 #define DEVICES_MAX 64
@@ -182,7 +182,7 @@ static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_s
     return out ? &buffer->plan.out : &buffer->plan.in;
 }
 
-/* `count` times `length` bytes, `step` bytes apart. */
+/* Copies `count` runs of the piece's length, `step` bytes apart. */
 static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                   ptrdiff_t offset, size_t count, ptrdiff_t step, bool out)
 {
@@ -207,7 +207,7 @@ static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const
     return status;
 }
 
-/* In as few copies as there can be: along the dimension in which the piece is longer. */
+/* Copies a piece along its longer dimension, which takes the fewest copies. */
 static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                    bool out)
 {
@@ -225,7 +225,7 @@ static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, cons
     return status;
 }
 
-/* The first byte of each part that may be an allocation of its own. */
+/* Settles the first byte of each part that may be a separate allocation. */
 static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buffer,
                                      const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -242,7 +242,7 @@ static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buff
     return status;
 }
 
-/* What the application's synchronous copies read and write comes before the call, and before its result. */
+/* Makes both copies of the call come after the synchronous copies that the application made before. */
 static mscclpp_status_t settle(const mca_coll_mscclpp_stage_buffer_t *buffer)
 {
     const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};

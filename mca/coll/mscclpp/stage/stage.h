@@ -23,8 +23,8 @@ typedef enum {
 } mca_coll_mscclpp_stage_kind_t;
 
 /*
- * Bytes that a collective touches, in terms of its arguments: blocks first .. first + blocks - 1. It points into the
- * arguments, which are no longer needed once a plan has been made.
+ * Bytes that a collective touches, in terms of its arguments: blocks first .. first + blocks - 1. The layout points
+ * into the arguments. They are no longer needed once a plan has been made.
  */
 typedef struct {
     mca_coll_mscclpp_stage_kind_t kind;
@@ -155,8 +155,9 @@ void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *p
 /*
  * Reserves room for copies that lie as far apart as the parts of the argument. It is pageable memory, so only touched
  * pages take memory. *block_p is aligned to a page, and the copy of plan->low lies `in_page` bytes behind it. Up to
- * `slack` bytes behind each part may be used, too. The room is all the address space from low to high; if that is large
- * and the parts are few, it is only windows for the parts. Any thread. The caller gives it back after the call.
+ * `slack` bytes behind each part may be used, too. The room is all the address space from low to high. If that is large
+ * and the parts are few, the room is only windows for the parts. Any thread may call this. The caller gives the room
+ * back after the call.
  */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_room_t *room, void **block_p);

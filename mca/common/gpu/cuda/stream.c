@@ -137,6 +137,9 @@ bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
         return false;
     }
     error = cudaStreamIsCapturing(stream->stream, &capture);
+    if (cudaSuccess != error) {
+        (void)cudaGetLastError(); /* an answer, and no error of the application's */
+    }
     mscclpp_cuda_leave(&scope);
     /* The default stream while another one captures: nothing may be put into it. */
     return cudaSuccess != error || cudaStreamCaptureStatusNone != capture;

@@ -1,0 +1,329 @@
+/* Queued operations (mca/common/team/queue.h): flags renewed by kernels, graphs repeated among other calls. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/task/collective.h"
+#include "mca/common/team/queue.h"
+#include "test/host/elements.h"
+#include "test/host/jitter.h"
+#include "test/host/parts.h"
+#include "test/host/process_state.h"
+#include "test/host/rank_threads.h"
+#include "test/unit/unit.h"
+
+#define SCRATCH ((size_t)1 << 20)
+#define CARS 12
+#define ROOM 6000
+
+static parts_options_t options;
+
+static void configure(mscclpp_config_t *config, int blocks, int threads, size_t epoch_limit)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = SCRATCH;
+    config->oneshot_max = 2048;
+    config->twophase_max = 8192;
+    config->twin_blocks = blocks;
+    config->twin_threads = threads;
+    config->epoch_limit = epoch_limit;
+    config->timeout = options.timeout;
+    config->ucx = false;
+}
+
+/* A team for queued operations, and a stream of an application. */
+typedef struct {
+    mscclpp_team_t *team;
+    mscclpp_dev_twin_queue_t *native;
+    mscclpp_gpu_stream_t *stream;
+    uint64_t calls;
+} line_t;
+
+static bool open_line(rank_t *rank, line_t *line)
+{
+    memset(line, 0, sizeof(*line));
+    line->team = create_team(rank);
+    CHECK_EQ(mscclpp_team_open_queue(line->team), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_dev_twin_queue_create(&line->native), 0);
+    mscclpp_dev_twin_queue_set_apart(line->native);
+    CHECK_EQ(mscclpp_team_find_stream(line->team, line->native, &line->stream), MSCCLPP_OK);
+    return line->stream != NULL;
+}
+
+static void close_line(rank_t *rank, line_t *line)
+{
+    mscclpp_team_destroy(line->team);
+    meet(rank);
+    mscclpp_dev_twin_queue_destroy(line->native);
+}
+
+/* Operands and results of one rank: CARS operations of up to ROOM numbers each. */
+typedef struct {
+    int32_t *in;
+    int32_t *out;
+    uint64_t count[CARS];
+} train_t;
+
+static void make_train(rank_t *rank, train_t *train, uint64_t *seed)
+{
+    void *address = NULL;
+
+    CHECK_EQ(rank->gpu->device_alloc(0, sizeof(int32_t) * CARS * ROOM * 2, &address), MSCCLPP_OK);
+    train->in = address;
+    train->out = train->in + CARS * ROOM;
+    for (int car = 0; car < CARS; ++car) {
+        train->count[car] = 1 + random_below(seed, random_below(seed, 3) == 0 ? ROOM - 1 : 300);
+    }
+}
+
+static int32_t cargo(int round, int car, uint64_t k, int rank)
+{
+    return 1000 * round + car + (int32_t)k + rank;
+}
+
+static void load(const rank_t *rank, const train_t *train, int round)
+{
+    for (int car = 0; car < CARS; ++car) {
+        for (uint64_t k = 0; k < train->count[car]; ++k) {
+            train->in[(uint64_t)car * ROOM + k] = cargo(round, car, k, rank->rank);
+            train->out[(uint64_t)car * ROOM + k] = -1;
+        }
+    }
+}
+
+/* An all-reduce, or every third time a broadcast by the last rank. */
+static bool is_broadcast(int car)
+{
+    return car % 3 == 2;
+}
+
+static void send_off(const rank_t *rank, line_t *line, const train_t *train, int car)
+{
+    int32_t *in = train->in + car * ROOM, *out = train->out + car * ROOM;
+    const int root = rank->size - 1;
+
+    if (is_broadcast(car)) {
+        const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_BCAST,
+                                          .in = rank->rank == root ? in : NULL,
+                                          .out = rank->rank == root ? NULL : out,
+                                          .count = sizeof(int32_t) * train->count[car],
+                                          .known = true,
+                                          .dtype = MSCCLPP_DTYPE_UINT8,
+                                          .op = MSCCLPP_OP_SUM,
+                                          .root = root,
+                                          .call = ++line->calls};
+
+        CHECK_EQ(mscclpp_collective_enqueue(line->team, &args, line->stream), MSCCLPP_OK);
+    } else {
+        const mscclpp_allreduce_args_t args = {.sendbuf = in,
+                                               .recvbuf = out,
+                                               .count = train->count[car],
+                                               .dtype = MSCCLPP_DTYPE_INT32,
+                                               .op = MSCCLPP_OP_SUM,
+                                               .call = ++line->calls};
+
+        CHECK_EQ(mscclpp_allreduce_enqueue(line->team, &args, line->stream), MSCCLPP_OK);
+    }
+}
+
+static bool is_right(const rank_t *rank, const train_t *train, int round)
+{
+    const int32_t n = rank->size;
+
+    for (int car = 0; car < CARS; ++car) {
+        for (uint64_t k = 0; k < train->count[car]; ++k) {
+            const int32_t got = train->out[(uint64_t)car * ROOM + k];
+            const int32_t wanted = !is_broadcast(car)             ? n * cargo(round, car, k, 0) + n * (n - 1) / 2
+                                   : rank->rank == rank->size - 1 ? -1
+                                                                  : cargo(round, car, k, n - 1);
+
+            if (got != wanted) {
+                fprintf(stderr, "rank %d, round %d, operation %d: number %llu is %d, not %d\n", rank->rank, round, car,
+                        (unsigned long long)k, got, wanted);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Graphs of all operations, and the same one by one, in turns. */
+static void run_turns(rank_t *rank)
+{
+    const int rounds = *(const int *)rank->argument;
+    mscclpp_dev_twin_graph_t *graph = NULL;
+    uint64_t seed = 7;
+    train_t train;
+    line_t line;
+
+    if (open_line(rank, &line)) {
+        make_train(rank, &train, &seed);
+        CHECK_EQ(mscclpp_dev_twin_record(line.native), 0);
+        for (int car = 0; car < CARS; ++car) {
+            send_off(rank, &line, &train, car);
+        }
+        CHECK_EQ(mscclpp_dev_twin_recorded(line.native, &graph), 0);
+        for (int round = 0; round < rounds; ++round) {
+            bool right;
+
+            load(rank, &train, round);
+            meet(rank);
+            for (int car = 0; car < CARS && round % 3 != 1; ++car) {
+                send_off(rank, &line, &train, car);
+            }
+            for (int times = 0; times < 2 && round % 3 != 2; ++times) {
+                CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+            }
+            CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+            right = is_right(rank, &train, round);
+            CHECK(right);
+            if (meet_any(rank, !right)) {
+                break;
+            }
+        }
+        mscclpp_dev_twin_graph_destroy(graph);
+        CHECK_EQ(mscclpp_team_check_kernels(line.team), MSCCLPP_OK);
+    }
+    close_line(rank, &line);
+    rank->gpu->device_free(0, train.in);
+}
+
+static void test_turns(int scale)
+{
+    static const struct {
+        int ranks, blocks, threads;
+        size_t limit;
+    } cases[] = {{2, 1, 1, 16}, {3, 2, 2, 16}, {2, 3, 2, 24}, {4, 1, 2, (size_t)1 << 31}};
+    int rounds = 6 * scale;
+    mscclpp_config_t config;
+
+    jitter_set(10, 2000);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        configure(&config, cases[i].blocks, cases[i].threads, cases[i].limit);
+        CHECK_EQ(run_ranks(cases[i].ranks, &config, run_turns, &rounds), 0);
+    }
+    jitter_set(0, 0);
+    mscclpp_team_finalize(1.0);
+}
+
+/* Two teams, whose operations each rank queues in an order of its own. */
+static void run_crossed(rank_t *rank)
+{
+    uint64_t seed = 11;
+    train_t trains[2];
+    line_t lines[2];
+
+    if (open_line(rank, &lines[0]) && open_line(rank, &lines[1])) {
+        for (int k = 0; k < 2; ++k) {
+            make_train(rank, &trains[k], &seed);
+            load(rank, &trains[k], k);
+        }
+        meet(rank);
+        for (int k = 0; k < 2; ++k) {
+            const int which = (k + rank->rank) % 2;
+
+            for (int car = 0; car < CARS; ++car) {
+                send_off(rank, &lines[which], &trains[which], car);
+            }
+        }
+        for (int k = 0; k < 2; ++k) {
+            CHECK_EQ(rank->gpu->stream_sync(lines[k].stream), MSCCLPP_OK);
+            CHECK(is_right(rank, &trains[k], k));
+        }
+    }
+    meet(rank);
+    for (int k = 0; k < 2; ++k) {
+        close_line(rank, &lines[k]);
+        rank->gpu->device_free(0, trains[k].in);
+    }
+}
+
+static void test_crossed(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, 2, 2, 16);
+    CHECK_EQ(run_ranks(3, &config, run_crossed, NULL), 0);
+    mscclpp_team_finalize(1.0);
+}
+
+static void count_line(void *context, mscclpp_log_level_t level, const char *line)
+{
+    (void)level;
+    (void)line;
+    __atomic_add_fetch((int *)context, 1, __ATOMIC_RELAXED);
+}
+
+/* On rank 0 two operations run at once, in two queues. It says so, and the others hear of it. */
+static void run_overlap(rank_t *rank)
+{
+    const struct timespec pause = {0, 100000000};
+    mscclpp_dev_twin_queue_t *second = NULL;
+    mscclpp_gpu_stream_t *own;
+    mscclpp_status_t status = MSCCLPP_OK;
+    char text[320] = "";
+    uint64_t seed = 5;
+    train_t train;
+    line_t line;
+
+    if (open_line(rank, &line)) {
+        make_train(rank, &train, &seed);
+        train.count[0] = train.count[1] = 10;
+        load(rank, &train, 0);
+        CHECK_EQ(mscclpp_dev_twin_queue_create(&second), 0);
+        mscclpp_dev_twin_queue_set_apart(second);
+        if (rank->rank != 0) {
+            meet(rank);
+        }
+        send_off(rank, &line, &train, 0);
+        own = line.stream;
+        if (rank->rank == 0) {
+            CHECK_EQ(mscclpp_team_find_stream(line.team, second, &line.stream), MSCCLPP_OK);
+        }
+        send_off(rank, &line, &train, 1);
+        line.stream = own;
+        if (rank->rank == 0) {
+            nanosleep(&pause, NULL);
+            meet(rank);
+        }
+        while (status == MSCCLPP_OK) {
+            status = mscclpp_team_look(line.team, text, sizeof(text));
+        }
+        CHECK(rank->rank == 0 ? status == MSCCLPP_ERR_INVALID && strstr(text, "at once") != NULL
+                              : status == MSCCLPP_ERR_PEER || status == MSCCLPP_ERR_TIMEOUT);
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        CHECK(mscclpp_team_broken(line.team));
+    }
+    meet(rank);
+    mscclpp_dev_twin_queue_destroy(second);
+    close_line(rank, &line);
+    rank->gpu->device_free(0, train.in);
+}
+
+static void test_overlap(int scale)
+{
+    mscclpp_config_t config;
+    int lines = 0;
+
+    (void)scale;
+    if (process_state_tsan()) {
+        return; /* what is done wrong here is a race */
+    }
+    configure(&config, 1, 2, (size_t)1 << 31);
+    config.timeout = process_state_slow() ? 20 : 5;
+    mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_WARN);
+    CHECK_EQ(run_ranks(2, &config, run_overlap, NULL), 0);
+    mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
+    mscclpp_team_finalize(1.0);
+}
+
+static const part_t parts[] = {
+    {"turns", test_turns}, {"crossed", test_crossed}, {"overlap", test_overlap}, {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+    unit_begin();
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
+}

@@ -1,0 +1,175 @@
+/* Pictures: the topology, and each point's schedule step by step. Ranks stand on a circle, or a row for each node. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/synth/synth_tool.h"
+
+enum { SIDE = 360, RADIUS = 130, DOT = 13, HEAD = 60, FOOT = 24, ROW = 4 };
+
+static void escaped(FILE *out, const char *text)
+{
+    for (; *text != '\0'; ++text) {
+        if (*text == '<' || *text == '>' || *text == '&') {
+            fprintf(out, *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : "&amp;");
+        } else {
+            fputc((unsigned char)*text < ' ' ? '?' : *text, out);
+        }
+    }
+}
+
+static void place(const synth_topology_t *topology, int rank, double *x, double *y)
+{
+    double angle = 2 * M_PI * rank / topology->ranks - M_PI / 2;
+
+    *x = SIDE / 2.0 + RADIUS * cos(angle);
+    *y = HEAD / 2.0 + SIDE / 2.0 + RADIUS * sin(angle);
+}
+
+/* From rim to rim, a little to the right of the middle, so that both directions are seen. */
+static void arrow(FILE *out, const synth_topology_t *topology, int from, int to, double width, const char *colour)
+{
+    double x1, y1, x2, y2, dx, dy, length;
+
+    place(topology, from, &x1, &y1);
+    place(topology, to, &x2, &y2);
+    length = hypot(x2 - x1, y2 - y1);
+    dx = (x2 - x1) / length;
+    dy = (y2 - y1) / length;
+    x1 += dx * DOT - dy * 3;
+    y1 += dy * DOT + dx * 3;
+    x2 -= dx * (DOT + 5) + dy * 3;
+    y2 -= dy * (DOT + 5) - dx * 3;
+    fprintf(out,
+            "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%.1f\" "
+            "marker-end=\"url(#%s)\"/>\n",
+            x1, y1, x2, y2, colour, width,
+            colour[1] == '3'   ? "put"
+            : colour[1] == 'd' ? "add"
+                               : "link");
+}
+
+static void dots(FILE *out, const synth_topology_t *topology)
+{
+    static const char *const colours[] = {"#e8eef6", "#f6eee0", "#e6f4e8", "#f2e6f4"};
+
+    for (int rank = 0; rank < topology->ranks; ++rank) {
+        double x, y;
+
+        place(topology, rank, &x, &y);
+        fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\" stroke=\"#444444\"/>", x, y, DOT,
+                colours[topology->node_of[rank] % 4]);
+        fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%d</text>\n", x, y + 4, rank);
+    }
+}
+
+static void begin(FILE *out, int column, int row)
+{
+    fprintf(out, "<g transform=\"translate(%d,%d)\">\n", column * SIDE, row * (SIDE + HEAD));
+}
+
+static void draw_topology(FILE *out, const synth_topology_t *topology)
+{
+    begin(out, 0, 0);
+    fprintf(out, "<text x=\"12\" y=\"22\" font-weight=\"bold\">");
+    escaped(out, topology->name);
+    fprintf(out, "</text><text x=\"12\" y=\"40\">%d ranks, %d links, %d groups</text>\n", topology->ranks,
+            topology->link_count, topology->group_count);
+    for (int i = 0; i < topology->link_count; ++i) {
+        const synth_link_t *link = &topology->links[i];
+        double width = link->capacity < 6 ? link->capacity : 6;
+
+        arrow(out, topology, link->from, link->to, width, "#888888");
+    }
+    dots(out, topology);
+    fprintf(out, "</g>\n");
+}
+
+static void draw_step(FILE *out, const synth_topology_t *topology, const synth_point_t *point, int step, int column,
+                      int row)
+{
+    const synth_schedule_t *schedule = point->schedule;
+    int sends = 0;
+
+    begin(out, column, row);
+    for (int i = 0; i < schedule->send_count; ++i) {
+        sends += schedule->sends[i].step == step;
+    }
+    fprintf(out,
+            "<text x=\"12\" y=\"22\" font-weight=\"bold\">%s, %d chunks, %d steps, %d rounds (%s)</text>"
+            "<text x=\"12\" y=\"40\">step %d: %d round%s, %d sends</text>\n",
+            synth_collective_names[schedule->collective], schedule->chunks, schedule->steps,
+            synth_schedule_rounds(schedule), synth_label_names[point->label], step + 1, schedule->rounds[step],
+            schedule->rounds[step] == 1 ? "" : "s", sends);
+    for (int link = 0; link < topology->link_count; ++link) {
+        int puts = 0, adds = 0;
+
+        for (int i = 0; i < schedule->send_count; ++i) {
+            const synth_send_t *send = &schedule->sends[i];
+
+            if (send->step == step && send->from == topology->links[link].from &&
+                send->to == topology->links[link].to) {
+                puts += !send->adds;
+                adds += send->adds;
+            }
+        }
+        if (puts + adds > 0) {
+            double width = puts + adds < 6 ? puts + adds : 6;
+
+            arrow(out, topology, topology->links[link].from, topology->links[link].to, width,
+                  adds > 0 ? "#d08030" : "#3070b0");
+        }
+    }
+    dots(out, topology);
+    fprintf(out, "</g>\n");
+}
+
+bool synth_tool_svg(const char *path, const synth_topology_t *topology, const synth_front_t *front)
+{
+    static const char *const heads[][2] = {{"put", "#3070b0"}, {"add", "#d08030"}, {"link", "#888888"}};
+    FILE *out = fopen(path, "w");
+    int rows = 1, columns = 1, row = 1;
+    bool fine;
+
+    if (out == NULL) {
+        fprintf(stderr, "mscclpp_synth: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    for (int i = 0; front != NULL && i < front->count; ++i) {
+        int steps = front->point[i].schedule->steps;
+
+        rows += (steps + ROW - 1) / ROW;
+        columns = steps > columns ? steps : columns;
+    }
+    columns = columns < ROW ? columns : ROW;
+    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" ",
+            columns * SIDE, rows * (SIDE + HEAD) + FOOT);
+    fprintf(out, "font-size=\"12\"><rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n<defs>");
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); ++i) {
+        fprintf(out,
+                "<marker id=\"%s\" markerUnits=\"userSpaceOnUse\" markerWidth=\"9\" markerHeight=\"9\" refX=\"3\" "
+                "refY=\"4\" orient=\"auto\"><path d=\"M0,0 L9,4 L0,8 z\" fill=\"%s\"/></marker>",
+                heads[i][0], heads[i][1]);
+    }
+    fprintf(out, "</defs>\n");
+    draw_topology(out, topology);
+    for (int i = 0; front != NULL && i < front->count; ++i) {
+        int steps = front->point[i].schedule->steps;
+
+        for (int s = 0; s < steps; ++s) {
+            draw_step(out, topology, &front->point[i], s, s % ROW, row + s / ROW);
+        }
+        row += (steps + ROW - 1) / ROW;
+    }
+    fprintf(out,
+            "<text x=\"12\" y=\"%d\">Arrows: as many chunks as they are thick, up to 6; blue take the place of what is "
+            "there, orange are added.</text>\n</svg>\n",
+            rows * (SIDE + HEAD) + FOOT - 8);
+    fine = !ferror(out);
+    if (fclose(out) != 0 || !fine) {
+        fprintf(stderr, "mscclpp_synth: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    return true;
+}
