@@ -162,7 +162,7 @@ static bool helps(const greedy_t *greedy, int chunk, int from, int to)
     if ((wanted >> to & 1) != 0) {
         return true;
     }
-    if ((wanted & (wanted - 1)) != 0) {
+    if ((wanted & (wanted - 1)) != 0 || wanted == 0) {
         return false;
     }
     target = __builtin_ctzll(wanted);
