@@ -7,7 +7,7 @@
 #include "mca/common/plan/plan.h"
 
 #ifdef MSCCLPP_HAVE_YAJL
-#include <yajl/yajl_parse.h>
+#include "mca/common/plan/libyajl.h"
 #endif
 
 enum { PIECE = 256 << 10, ALIGN = 16 };
@@ -265,8 +265,8 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_end_array = on_end};
 
 /* What the parser says, on one line. */
-static void describe(yajl_handle parser, const builder_t *builder, const char *text, size_t at, char *why,
-                     size_t why_size)
+static void describe(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
+                     size_t at, char *why, size_t why_size)
 {
     size_t line = 1, column = 1;
     unsigned char *said = NULL;
@@ -277,7 +277,7 @@ static void describe(yajl_handle parser, const builder_t *builder, const char *t
         line += text[i] == '\n';
     }
     if (builder->why[0] == '\0') {
-        said = yajl_get_error(parser, 0, NULL, 0);
+        said = yajl->get_error(parser, 0, NULL, 0);
         end = said != NULL ? strpbrk((char *)said, "\r\n") : NULL;
         if (end != NULL) {
             *end = '\0';
@@ -285,7 +285,7 @@ static void describe(yajl_handle parser, const builder_t *builder, const char *t
     }
     snprintf(why, why_size, "line %zu, column %zu: %s", line, column, said != NULL ? (const char *)said : builder->why);
     if (said != NULL) {
-        yajl_free_error(parser, said);
+        yajl->free_error(parser, said);
     }
 }
 
@@ -293,30 +293,31 @@ mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *tex
                                     size_t why_size, mscclpp_json_t **root_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
+    const mscclpp_yajl_t *yajl = mscclpp_yajl_open(why, why_size);
     builder_t *builder = calloc(1, sizeof(*builder));
-    yajl_handle parser = builder != NULL ? yajl_alloc(&callbacks, NULL, builder) : NULL;
+    yajl_handle parser = builder != NULL && yajl != NULL ? yajl->alloc(&callbacks, NULL, builder) : NULL;
     yajl_status said;
     size_t at;
 
     if (parser == NULL) {
         free(builder);
-        return MSCCLPP_ERR_NO_MEMORY;
+        return yajl != NULL ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_NOT_SUPPORTED;
     }
     builder->arena = arena;
-    said = yajl_parse(parser, (const unsigned char *)text, size);
-    at = said == yajl_status_ok ? size : yajl_get_bytes_consumed(parser);
+    said = yajl->parse(parser, (const unsigned char *)text, size);
+    at = said == yajl_status_ok ? size : yajl->get_bytes_consumed(parser);
     if (said == yajl_status_ok) {
-        said = yajl_complete_parse(parser);
+        said = yajl->complete_parse(parser);
     }
     if (builder->no_memory) {
         status = MSCCLPP_ERR_NO_MEMORY;
     } else if (said != yajl_status_ok || builder->root == NULL) {
-        describe(parser, builder, text, at < size ? at : size, why, why_size);
+        describe(yajl, parser, builder, text, at < size ? at : size, why, why_size);
         status = MSCCLPP_ERR_INVALID;
     } else {
         *root_p = builder->root;
     }
-    yajl_free(parser);
+    yajl->free(parser);
     free(builder);
     return status;
 }

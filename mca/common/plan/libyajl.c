@@ -1,0 +1,40 @@
+#include "mca/common/plan/libyajl.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static mscclpp_yajl_t yajl;
+static bool opened;
+static char refusal[256];
+
+static void open_library(void)
+{
+    void *library = dlopen(MSCCLPP_YAJL_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+
+    if (library == NULL) {
+        (void)snprintf(refusal, sizeof(refusal), "no yajl, which reads plans: %s", dlerror());
+        return;
+    }
+#define MSCCLPP_YAJL_FIND(name_)                                                                                       \
+    *(void **)&yajl.name_ = dlsym(library, "yajl_" #name_);                                                            \
+    if (yajl.name_ == NULL) {                                                                                          \
+        (void)snprintf(refusal, sizeof(refusal), "%s has no yajl_" #name_, MSCCLPP_YAJL_FILE);                         \
+        return;                                                                                                        \
+    }
+    MSCCLPP_YAJL_FUNCTIONS(MSCCLPP_YAJL_FIND)
+#undef MSCCLPP_YAJL_FIND
+    opened = true;
+}
+
+const mscclpp_yajl_t *mscclpp_yajl_open(char *why, size_t why_size)
+{
+    (void)pthread_once(&once, open_library);
+    if (!opened) {
+        (void)snprintf(why, why_size, "%s", refusal);
+        return NULL;
+    }
+    return &yajl;
+}
