@@ -15,11 +15,11 @@ const char *const case_algos[CASE_ALGOS] = {
     [CASE_AUTO] = "auto",
 };
 
-/* What the selector leaves to packets on the twin: of what a rank sends to all others together. */
+/* The selector's limits for packets on the twin, in bytes that a rank sends to all others together. */
 #define AUTO_TWO 256
 #define AUTO_MORE 512
 
-/* Bytes of a block between nodes, where a turn takes the threads of all ranks long. */
+/* The largest block between nodes, in bytes: there the threads of all ranks need long for a turn. */
 #define NODES_LARGEST 20000
 
 bool case_varies(int coll)
@@ -103,7 +103,7 @@ mscclpp_dev_block_t *case_recv_of(const case_t *c, int receiver, int sender)
     return &c->recv[receiver * c->ranks + sender];
 }
 
-/* Bytes of so many elements: what lies behind the last one's last byte does not count. */
+/* Bytes of `count` elements, without the padding behind the last one. */
 uint64_t case_span(const case_t *c, uint64_t count)
 {
     return c->combines ? element_span(c->dtype, count) : count * c->extent;
@@ -114,7 +114,7 @@ uint64_t case_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Of each rank's block for one peer. */
+/* The largest block for one peer, in bytes. */
 static uint64_t limit(size_t scratch_size, int ranks)
 {
     mscclpp_layout_t layout;
@@ -173,7 +173,7 @@ static uint64_t draw_count(const case_t *c, size_t scratch_size, uint64_t *state
     return bytes < c->extent ? 1 : bytes / c->extent;
 }
 
-/* Elements of one block; the largest is `count`. */
+/* Draws the elements of one block, up to c->count. */
 static uint64_t draw_part(const case_t *c, bool silent, uint64_t *state)
 {
     switch (c->choice.layout) {
@@ -190,7 +190,7 @@ static uint64_t draw_part(const case_t *c, bool silent, uint64_t *state)
     }
 }
 
-/* How many elements each rank has for each, in bytes of the send list. One block at least has all of `count`. */
+/* Draws the bytes of each block of the send lists. At least one block has c->count elements. */
 static void draw_sizes(const case_t *c, uint64_t *state)
 {
     const bool by_sender = gathers_all(c->coll) || gathers(c->coll), by_pair = exchanges(c->coll);
@@ -227,14 +227,14 @@ static void draw_sizes(const case_t *c, uint64_t *state)
             }
         }
     }
-    /* What was drawn for the transposed block came first. */
+    /* The transposed block may have been drawn before the full one, so both get their size here. */
     if (mirrored) {
         case_send_of(c, full_receiver, full_sender)->bytes = case_span(c, c->count);
         case_send_of(c, full_sender, full_receiver)->bytes = case_span(c, c->count);
     }
 }
 
-/* Gives the blocks of a list their places. `free`: gaps and order as the layout says; else one behind the other. */
+/* Gives the blocks of a list their places: gaps and order of the layout if `is_free`, else one behind the other. */
 static void draw_places(const case_t *c, mscclpp_dev_block_t *list, bool is_free, uint64_t *state)
 {
     const bool gaps = is_free && (c->choice.layout == LAYOUT_GAPS || c->choice.layout == LAYOUT_SHUFFLED);
@@ -258,7 +258,7 @@ static void draw_places(const case_t *c, mscclpp_dev_block_t *list, bool is_free
     }
 }
 
-/* Sizes and places of all blocks, and whose lists are used. */
+/* Draws the sizes of all blocks, and the places in the lists that the collective uses. */
 static void draw_blocks(case_t *c, uint64_t *state)
 {
     const bool many_out = gathers_all(c->coll) || gathers(c->coll) || exchanges(c->coll);
@@ -320,7 +320,7 @@ static bool draw_in_place(const case_t *c, int rank, uint64_t *state)
     return c->choice.place > PLACE_OUT && (!rooted || rank == c->root) && (c->choice.place == PLACE_IN || draw);
 }
 
-/* Of collectives whose sizes each rank does not know all of, what it knows. */
+/* The largest block that the rank knows of, if it does not know the sizes of all blocks. */
 static uint64_t known_most(const case_t *c, int rank)
 {
     uint64_t most = 0;
@@ -333,7 +333,7 @@ static uint64_t known_most(const case_t *c, int rank)
     return most;
 }
 
-/* True if the collective has such a buffer on the rank. */
+/* True if the collective uses an input on the rank. */
 static bool uses_in(const case_t *c, int rank)
 {
     const bool of_root = case_scatters(c->coll) || c->coll == MSCCLPP_COLL_BCAST;
@@ -365,7 +365,7 @@ static void draw_side(case_t *c, int rank, uint64_t *state)
     side->most = known_most(c, rank);
     side->out_bytes = end_of(case_recv_of(c, rank, 0), c->ranks);
     if (c->coll == MSCCLPP_COLL_SCAN || c->coll == MSCCLPP_COLL_EXSCAN) {
-        input = side->out_bytes = (size_t)c->most; /* whoever gets it */
+        input = side->out_bytes = (size_t)c->most; /* also on ranks that get no result */
     }
     if (side->in_place && exchanges(c->coll)) {
         memcpy(case_send_of(c, rank, 0), case_recv_of(c, rank, 0), (size_t)c->ranks * sizeof(*c->send));
@@ -382,7 +382,7 @@ static void draw_side(case_t *c, int rank, uint64_t *state)
         side->out_bytes = 0;
     }
     side->in_bytes = input;
-    /* Who has nothing there may give any address, which nobody looks at. */
+    /* A rank without data in a buffer may pass any address, because nothing accesses it. */
     side->has_in = uses_in(c, rank) && (input > 0 || random_below(state, 2) == 0);
     side->has_out = uses_out(c, rank) && (side->out_bytes > 0 || random_below(state, 2) == 0);
 }
@@ -486,7 +486,7 @@ static void fill_noise(unsigned char *to, size_t bytes, uint64_t seed)
     }
 }
 
-/* Elements of a rank's input where it is combined. */
+/* Elements of a rank's input if the collective combines. */
 static uint64_t input_count(const case_t *c, int rank)
 {
     const mscclpp_dev_block_t *last = case_send_of(c, rank, c->ranks - 1);

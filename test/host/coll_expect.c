@@ -1,4 +1,4 @@
-/* What a case has to leave in each rank's output: MPI's definitions, block by block and element by element. */
+/* The output that each rank of a case must have: MPI's definitions, block by block and element by element. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static const unsigned char *input_of(const case_t *c, int rank, unsigned char *c
     return shared ? out[rank] : in[rank];
 }
 
-/* Puts what the rank gets into `result`, which is its output as it was. */
+/* Puts the blocks that the rank gets into `result`, which holds its output from before the call. */
 static void expect_moved(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
                          unsigned char *result)
 {
@@ -49,13 +49,13 @@ static int node_of(const case_t *c, int rank)
     return c->choice.nodes > 0 ? rank / c->choice.nodes : c->choice.nodes < 0 ? rank % -c->choice.nodes : 0;
 }
 
-/* True if nodes send what the operands of their ranks combine to. */
+/* True if each node combines the operands of its ranks and sends the result. */
 static bool merges(const case_t *c)
 {
     return c->served == CASE_BY_NODES && (c->coll == MSCCLPP_COLL_REDUCE || case_reduce_scatters(c->coll));
 }
 
-/* Combines the operands of each node, in rank order, and then those. */
+/* Combines the operands of each node in rank order, and then combines the results of the nodes. */
 static void reduce_by_nodes(const case_t *c, const void *const *operands, uint64_t count, void *result)
 {
     const void *of_node[RANKS_MAX], *partials[RANKS_MAX];

@@ -134,7 +134,7 @@ static mscclpp_status_t enqueue(mscclpp_gpu_stream_t *stream, void *to, const vo
     return MSCCLPP_OK;
 }
 
-/* The last one first: nobody may rely on an order. */
+/* Queues the last copy first, because callers must not rely on an order. */
 static mscclpp_status_t enqueue_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -146,7 +146,7 @@ static mscclpp_status_t enqueue_batch(mscclpp_gpu_stream_t *stream, const mscclp
     return status;
 }
 
-/* Tells pinned memory, in which the CPU may read and write, from a device's, as the twin does not. */
+/* Distinguishes device memory from pinned memory, which the CPU may access. The twin does not. */
 static void query(const void *address, mscclpp_mem_info_t *info_p)
 {
     mscclpp_gpu_twin_ops.query(address, info_p);

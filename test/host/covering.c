@@ -7,9 +7,9 @@
 #include "test/host/elements.h"
 
 #define ATTEMPTS 60 /* for the first row that has a pair at all */
-#define CHOICES 12  /* of which the row with the most new pairs is taken */
+#define CHOICES 12  /* rows of which the one with the most new pairs is taken */
 
-/* Which pairs there are already: one byte for each two values. */
+/* The pairs that are covered already: one byte for each two values. */
 typedef struct {
     const covering_t *covering;
     int first[COVERING_DIMS]; /* number of a dimension's first value among all values */
@@ -31,7 +31,7 @@ static unsigned char *pair_of(const state_t *state, int dim_a, int a, int dim_b,
     return &state->done[(size_t)(state->first[dim_a] + a) * (size_t)state->total + (size_t)(state->first[dim_b] + b)];
 }
 
-/* How many pairs of a row are new; with `mark` they are no more. */
+/* Counts the new pairs of a row. `mark`: also marks them as covered. */
 static int count_new(const state_t *state, const int *row, bool mark)
 {
     int i, k, fresh = 0;
@@ -49,7 +49,7 @@ static int count_new(const state_t *state, const int *row, bool mark)
     return fresh;
 }
 
-/* The best of some random rows that have a pair of values; false if none has it. */
+/* Finds the best of some random rows with a pair of values. False if no row has the pair. */
 static bool find_row(const state_t *state, int dim_a, int a, int dim_b, int b, uint64_t *seed, int *best)
 {
     const covering_t *covering = state->covering;
@@ -84,7 +84,7 @@ static void add_row(const state_t *state, covering_result_t *result, const int *
     result->pairs += count_new(state, row, true);
 }
 
-/* All pairs of two dimensions. */
+/* Covers all pairs of two dimensions. */
 static void cover(const state_t *state, int dim_a, int dim_b, uint64_t *seed, covering_result_t *result)
 {
     int a, b, row[COVERING_DIMS];

@@ -119,7 +119,7 @@ size_t element_span(mscclpp_dtype_t dtype, uint64_t count)
     return count == 0 ? 0 : (size_t)(count - 1) * element->extent + true_extent(element);
 }
 
-/* Of an x87 long double, 10 bytes hold the value. */
+/* The bytes that hold a value. An x87 long double has 10 of them. */
 static size_t value_bytes(const element_t *element)
 {
     return element->kind == ELEMENT_LONG_DOUBLE && LDBL_MANT_DIG == 64 ? 10 : element->size;
@@ -154,7 +154,7 @@ uint64_t random_below(uint64_t *state, uint64_t limit)
     return random_next(state) % limit;
 }
 
-/* Random integers of the operation's interest; the low bytes of the result are used. */
+/* Draws an integer that is interesting for the operation. The caller uses its low bytes. */
 static uint64_t draw_integer(mscclpp_op_t op, uint64_t nranks, uint64_t *state)
 {
     uint64_t bits = random_next(state);
@@ -173,7 +173,7 @@ static uint64_t draw_integer(mscclpp_op_t op, uint64_t nranks, uint64_t *state)
     }
 }
 
-/* A finite number, not 0, whose magnitude is 2^-range to 2^(range + 1); for sums and comparisons some extremes too. */
+/* Draws a number other than 0 of magnitude 2^-range to 2^(range + 1); for sums and comparisons also some extremes. */
 static long double draw_real(const element_t *element, mscclpp_op_t op, uint64_t *state)
 {
     uint64_t bits = random_next(state);

@@ -2,7 +2,7 @@
 
 static _Thread_local struct {
     faulty_function_t function;
-    int left; /* calls until the fault; 0: none is to come */
+    int left; /* calls until the fault; 0: no fault is armed */
     bool happened;
     mscclpp_status_t status;
 } fault;
@@ -83,7 +83,7 @@ static void gave(const void *what)
     }
 }
 
-/* The fault if it is due, else what the twin answers. */
+/* Returns the fault if it is due, and otherwise the twin's result. */
 #define TRY(function_, call_)                                                                                          \
     do {                                                                                                               \
         mscclpp_status_t status_ = pass(function_);                                                                    \

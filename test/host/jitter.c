@@ -28,7 +28,7 @@ void jitter_sleep(uint64_t *state, unsigned max_us)
     }
 }
 
-/* In place of the C library's. */
+/* Replaces the function of the C library. */
 int sched_yield(void)
 {
     unsigned per_mille = __atomic_load_n(&jitter_per_mille, __ATOMIC_RELAXED);

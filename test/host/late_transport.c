@@ -2,14 +2,14 @@
 
 #include <stdlib.h>
 
-/* Operations that a connection has room for. */
+/* How many operations a connection has room for. */
 #define ROOM 20
 
 typedef struct {
     enum { PUT, SIGNAL, ADD } kind;
     mscclpp_remote_t *remote;
     mscclpp_region_t *region;
-    uint64_t to, from, length; /* of an addition `length` is the value, of a signal `to` the token */
+    uint64_t to, from, length; /* for an addition `length` is the value; for a signal `to` is the token */
 } late_op_t;
 
 struct mscclpp_transport {
@@ -198,7 +198,7 @@ static void late_remote_destroy(mscclpp_remote_t *remote)
     inner_ops()->remote_destroy(remote);
 }
 
-/* Refuses now and then even where there is room. */
+/* Sometimes refuses an operation even if there is room. */
 static mscclpp_status_t begin(mscclpp_conn_t *conn, const late_op_t *op)
 {
     mscclpp_status_t status = conn_status(conn);

@@ -38,7 +38,7 @@ const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0
 static unsigned char covered[sizeof(matrix_algos) / sizeof(matrix_algos[0])][MSCCLPP_DTYPE_LAST][MSCCLPP_OP_LAST];
 static int cases_run;
 
-/* One call: what all ranks pass alike, and what each rank draws for itself. */
+/* One call: the arguments that are equal on all ranks, and those that each rank draws for itself. */
 typedef struct {
     int index;
     mscclpp_dtype_t dtype;
@@ -58,9 +58,9 @@ typedef struct {
 typedef struct {
     const matrix_group_t *group;
     size_t max_bytes;
-    unsigned char *operand[RANKS_MAX];  /* as they were before the call */
-    unsigned char *partial[RANKS_MAX];  /* of each node, combined; of one node none */
-    unsigned char *expected[RANKS_MAX]; /* one of these, as many as orders_of says */
+    unsigned char *operand[RANKS_MAX];  /* from before the call */
+    unsigned char *partial[RANKS_MAX];  /* each node's combined operands; unused with one node */
+    unsigned char *expected[RANKS_MAX]; /* the allowed results, one for each order (orders_of) */
     const unsigned char *result[RANKS_MAX];
 } group_state_t;
 
@@ -74,13 +74,13 @@ typedef struct {
     uint64_t call;
 } runner_t;
 
-/* What is combined in a wider type, and so in no ring. */
+/* True for types that are combined in a wider type, which a ring never does. */
 static bool is_narrow(mscclpp_dtype_t dtype)
 {
     return dtype == MSCCLPP_DTYPE_FLOAT16 || dtype == MSCCLPP_DTYPE_BFLOAT16;
 }
 
-/* A ring of nodes begins with each of them, for a part of the elements; all else has one order. */
+/* The number of orders of combining. In a ring each node is the first one for a part of the elements. */
 static int orders_of(const matrix_group_t *group, mscclpp_dtype_t dtype)
 {
     const int each = group->algo->ranks_per_node;
@@ -172,7 +172,7 @@ static void draw_case(const matrix_group_t *group, size_t max_bytes, int index, 
             c->in_kind[rank] = (user_kind_t)random_below(&seed, mixture == 7 ? USER_KINDS : USER_DEVICE);
             c->out_kind[rank] = (user_kind_t)random_below(&seed, mixture == 7 ? USER_KINDS : USER_DEVICE);
         }
-        /* Whole units are the common case on one hand, every offset has its day on the other. */
+        /* Aligned buffers are the common case, but every offset has to occur, too. */
         c->in_offset[rank] = random_below(&seed, 3) == 0 ? 0 : (unsigned)random_below(&seed, 16);
         c->out_offset[rank] = random_below(&seed, 3) == 0 ? 0 : (unsigned)random_below(&seed, 16);
     }
@@ -209,7 +209,7 @@ static void print_case(const runner_t *runner, const case_t *c)
     fprintf(stderr, "\n");
 }
 
-/* Counts a failure and says of which case. */
+/* Counts a failure and prints its case. */
 static bool fail(runner_t *runner, const case_t *c, const char *what)
 {
     flockfile(stderr);
@@ -229,7 +229,7 @@ static void print_bytes(char *text, size_t size, const unsigned char *bytes, siz
     }
 }
 
-/* Compares a result with what was expected, padding with what was there before. */
+/* Compares a result with the expected one, and its padding with the padding from before the call. */
 static bool verify(runner_t *runner, const case_t *c, const unsigned char *got, const unsigned char *before)
 {
     const element_t *element = element_of(c->dtype);
@@ -309,7 +309,7 @@ static bool check_name(runner_t *runner, const case_t *c)
     if (group->ranks <= (group->algo->ranks_per_node > 1 ? group->algo->ranks_per_node : 1) || c->count == 0) {
         return true;
     }
-    /* Engines copy no pairs, and read send buffers of any kind. */
+    /* Engines do not serve pairs, and they read send buffers of any kind. */
     if (strcmp(wanted, "engines") == 0 && element_of(c->dtype)->pair) {
         wanted = "zerocopy";
     }
@@ -373,7 +373,10 @@ static bool call(runner_t *runner, const case_t *c, user_buffer_t *in, user_buff
     return good && check_name(runner, c);
 }
 
-/* What a part of the result must be; nodes combine what each of them has combined, those of a ring in turn. */
+/*
+ * Computes a part of the expected results. Each node combines its own operands, and then the nodes combine these
+ * results: in node order, and in a ring from each node on.
+ */
 static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t begin, uint64_t end)
 {
     const void *const *operand = (const void *const *)state->operand;
@@ -411,7 +414,7 @@ static void run_case(runner_t *runner, const case_t *c)
     user_buffer_open(&in, c->in_kind[rank->rank], &runner->in_pool, c->in_offset[rank->rank], c->bytes);
     user_buffer_open(&out, c->out_kind[rank->rank], &runner->out_pool, c->out_offset[rank->rank], c->bytes);
     meet(runner->rank);
-    /* Each rank works out a part of what all of them compare with. */
+    /* Each rank computes a part of the expected results, with which all ranks compare. */
     expect(state, c, rank->size, c->count * r / n, c->count * (r + 1) / n);
     meet(runner->rank);
     good = call(runner, c, &in, &out);
@@ -470,7 +473,7 @@ static void body(rank_t *rank)
             print_case(&runner, &c);
         }
         run_case(&runner, &c);
-        /* After an error the team is of no use; after a wrong result one report is enough. */
+        /* After an error the team is useless. After a wrong result one report is enough. */
         if (meet_any(rank, rank->failures != 0)) {
             break;
         }
@@ -506,7 +509,7 @@ int matrix_run(const matrix_group_t *group)
     config.ranks_per_node = group->algo->ranks_per_node;
     config.transport = "shm";
     config.exchange_stores = group->algo->exchange_stores;
-    /* A tile or many; who drives the proxy; a FIFO that is often full. */
+    /* Groups vary the number of tiles, what drives the proxy, and the size of the FIFO, which is then often full. */
     slots = group->algo->ranks_per_node == 0 ? 0 : (size_t)((group->ranks + 1) / group->algo->ranks_per_node);
     config.exchange_size = (80 * slots + 80) * (group->seed % 3 == 0 ? 4096 : group->seed % 3 == 1 ? 20000 : 100000);
     config.proxy = group->seed / 3 % 3 == 0 ? "thread" : "progress";

@@ -46,7 +46,7 @@ int parts_run(const part_t *parts, int argc, char **argv, parts_options_t *optio
             any = chosen[k] = true;
         }
     }
-    /* A wait without a deadline ends the program, at least. */
+    /* If there is a wait without a deadline, the alarm ends the program. */
     alarm(options->scale > 3 ? 7200 : 1200);
     for (k = 0; parts[k].name != NULL; ++k) {
         if (chosen[k] || !any) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What the ranks tell each other: addresses of both connections, and the region's key. */
+/* What the ranks send each other: the addresses of both connections, and the region's key. */
 typedef struct {
     unsigned char address[2][MSCCLPP_TRANSPORT_ADDRESS_MAX];
     size_t address_length[2];

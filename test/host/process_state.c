@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* gcc says it by macros, clang by features, of which gcc may know none. */
+/* gcc tells sanitizers by macros, and clang by features. gcc may not have __has_feature. */
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
 #define TSAN 1
@@ -87,8 +87,8 @@ void process_state_read(process_state_t *state)
     FILE *file;
 
     /*
-     * What free keeps for later is not held by anybody. A sanitizer puts its own allocator in the place of the
-     * library's, whose first use by several threads at once would then be this one, which it does not survive.
+     * Memory that free keeps for later is not in use. A sanitizer replaces the library's allocator by its own. This
+     * would then be the first use of the library's allocator, by several threads at once, and that crashes.
      */
     if (!process_state_sanitized()) {
         malloc_trim(0);

@@ -15,7 +15,7 @@ typedef struct message {
     unsigned char bytes[MSCCLPP_OOB_MESSAGE_MAX];
 } message_t;
 
-/* What the ranks of one run share: a barrier that yields, a place for each rank's contribution, letter boxes. */
+/* What the ranks of one run share: a barrier that yields, a place for each rank's contribution, and mailboxes. */
 typedef struct {
     int size;
     unsigned arrived;
@@ -23,7 +23,7 @@ typedef struct {
     unsigned any[2]; /* combined flags, by the generation's parity */
     int revoked;
     const void *contribution[RANKS_MAX];
-    pthread_mutex_t lock; /* of the letter boxes */
+    pthread_mutex_t lock; /* of the mailboxes */
     message_t *oldest[RANKS_MAX];
     message_t *newest[RANKS_MAX];
 } world_t;
@@ -51,7 +51,7 @@ static bool world_barrier(world_t *world, bool flag)
         if (++turns < 200) {
             sched_yield();
         } else {
-            /* Many ranks on few processors: whoever works needs them. */
+            /* There are more ranks than processors, so a rank that waits must leave them to the others. */
             nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
         }
     }

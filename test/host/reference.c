@@ -50,7 +50,7 @@ static uint16_t encode(const format_t *format, double value)
     if (exponent < 1 - format->bias) {
         exponent = 1 - format->bias;
     }
-    /* How often the last bit's worth goes into it; a carry into the next exponent comes out right by the addition. */
+    /* The value in units of the last bit. If it carries into the next exponent, the addition below gets that right. */
     quanta = nearbyint(ldexp(value, format->mantissa - exponent));
     exponent_bits = (unsigned)(exponent + format->bias - 1);
     exponent_bits = (exponent_bits << format->mantissa) + (unsigned)quanta;
@@ -137,7 +137,7 @@ static void reduce_integer(const element_t *element, mscclpp_op_t op, const unsi
     memcpy(to, &bits, element->size);
 }
 
-/* A number of any floating point type, exactly. */
+/* Loads a number of any floating point type exactly. */
 static long double load_real(element_kind_t kind, const unsigned char *from)
 {
     uint16_t bits;
@@ -328,7 +328,7 @@ bool reference_agrees(mscclpp_dtype_t dtype, mscclpp_op_t op, int nranks, const 
     re = load_real(element->kind, b);
     im = load_real(element->kind, b + element->second_offset);
     size = hypotl(re, im);
-    /* Each factor adds at most two roundings of a product and one of a sum, each half a unit, to either part. */
+    /* To either part each factor adds at most three roundings of half a unit: two of products and one of a sum. */
     bound = 3 * nranks * epsilon * size;
     return fabsl(load_real(element->kind, a) - re) <= bound &&
            fabsl(load_real(element->kind, a + element->second_offset) - im) <= bound;

@@ -1,6 +1,6 @@
 /*
- * Ranks whose threads use teams independently: they meet before each launch, that of the set-up included, and one
- * kernel of a rank at a time waits for other ranks, whatever else the driver waits for meanwhile.
+ * Ranks whose threads use teams independently. The ranks meet before each launch, also before that of the set-up. At
+ * most one kernel of a rank at a time waits for other ranks, whatever else the driver waits for meanwhile.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -21,27 +21,27 @@
 #define TEAMS 20
 #define MAX_COUNT 3000u
 
-/* More seconds than kernels may take to meet in a set-up. */
+/* Seconds, more than kernels may take to meet in a set-up. */
 #define LONG_WAIT 10.5
 
 static parts_options_t options;
 
-/* What a process would have of its own. */
+/* Each rank is a thread here. This is what a rank has if it is a process. */
 typedef struct {
     mscclpp_admission_t room;
-    mscclpp_admission_guest_t guest; /* of the tests, who may hold the room */
+    mscclpp_admission_guest_t guest; /* the test's own guest, which may hold the room */
     pthread_mutex_t driver;
     pthread_cond_t changed;
     bool freeing;
     int running; /* kernels that wait for others */
-    int most;    /* of these at once so far */
-    int frees;   /* that found a kernel running */
+    int most;    /* such kernels at once so far */
+    int frees;   /* frees of memory that found a kernel running */
 } process_t;
 
 static process_t processes[RANKS];
 static _Thread_local process_t *mine;
 
-/* As a driver does it: while somebody waits for all kernels to end, none starts. */
+/* Like a driver: no kernel starts while a thread waits for all kernels to end. */
 static void begin_kernel(process_t *process)
 {
     pthread_mutex_lock(&process->driver);
@@ -77,7 +77,7 @@ static void wait_for_kernels(process_t *process)
     pthread_mutex_unlock(&process->driver);
 }
 
-/* Kernels that wait for others stay for a while, so that all that may be under way together are. */
+/* Kernels that wait for other ranks take a while, so that all kernels that may run together do run together. */
 static mscclpp_status_t counting_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
@@ -112,7 +112,7 @@ static void configure(mscclpp_config_t *config, double timeout)
     config->ucx = false;
 }
 
-/* Makes a rank of this thread that has its process's room. */
+/* Makes this thread a rank with the room of its process. */
 static void be_threaded(rank_t *rank)
 {
     mine = &processes[rank->rank];
@@ -157,7 +157,7 @@ static void run_ring(rank_t *rank, mscclpp_team_t *team)
     }
 }
 
-/* One thread of a rank: a team of its own, a few calls, and again. */
+/* One thread of a rank: it creates its own team and makes a few calls, twice. */
 static void use_teams(rank_t *rank)
 {
     const int *number = rank->argument;
@@ -209,7 +209,7 @@ static void run_teams(void)
 
 static bool crowded; /* atomic */
 
-/* A thread that frees memory all the time, as those of an application may that have nothing to do with the calls. */
+/* A thread that frees memory all the time, as an application's threads that make no calls may do. */
 static void *free_main(void *argument)
 {
     process_t *process = argument;
@@ -221,7 +221,7 @@ static void *free_main(void *argument)
     return NULL;
 }
 
-/* More teams than there is room for, all set up at the same time, and in an order that differs between ranks. */
+/* Sets up more teams than there is room for, all at the same time, in an order that differs between ranks. */
 static void test_crowd(int scale)
 {
     pthread_t threads[RANKS];
@@ -273,7 +273,7 @@ static void test_one_process(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* The set-up waits for room for longer than it would for kernels, and then is like any other. */
+/* A set-up waits for room longer than it would wait for kernels, and then succeeds. */
 static void wait_in_set_up(rank_t *rank)
 {
     traffic_t traffic;
@@ -318,7 +318,7 @@ static void test_patience(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* Room never comes: a set-up ends on all ranks alike, and a call with an error, after one deadline. */
+/* There is never room. After one deadline a set-up ends alike on all ranks, and a call ends with an error. */
 static void wait_in_vain(rank_t *rank)
 {
     const bool in_call = *(const bool *)rank->argument;
@@ -376,7 +376,7 @@ static void test_no_room(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* The nth launch of one rank fails. Its first one waits for nobody; those after it are the set-up's meetings. */
+/* The nth launch of one rank fails. Its first launch waits for no rank. The later ones are the set-up's meetings. */
 static void fail_in_set_up(rank_t *rank)
 {
     const int nth = *(const int *)rank->argument;

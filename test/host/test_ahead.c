@@ -1,4 +1,4 @@
-/* A rank may fail in a call while a peer is still in the one before, which has to succeed on both. */
+/* A rank may fail in a call while a peer is still in the call before. That earlier call has to succeed on both. */
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,9 +9,9 @@
 #include "test/host/traffic.h"
 #include "test/unit/unit.h"
 
-#define TURNS_BEFORE 3 /* of a wait, which looks for failures in none of the first ones */
+#define TURNS_BEFORE 3 /* turns of a wait; it does not look for failures in the first turns */
 
-static __thread int turns_left; /* after which this thread waits for `failed_ahead`; 0: it does not */
+static __thread int turns_left; /* turns after which this thread waits for `failed_ahead`; 0: it does not wait */
 static bool is_within, failed_ahead;
 static void (*progress_of_oob)(void *context);
 

@@ -157,7 +157,7 @@ static void parse(int argc, char **argv)
     }
 }
 
-/* Says which group hangs: the deadline of the calls has failed, or there is a wait without one. */
+/* Names the group that hangs, because a call's deadline has failed or a wait has no deadline. */
 static const matrix_group_t *current;
 
 static void hung(int signal_number)
@@ -189,7 +189,7 @@ static int run_of(const matrix_algo_t *algo, int ranks, int blocks, int threads,
     group.threads = threads;
     group.scratch_size = options.group.scratch_size != 0 ? options.group.scratch_size : scratch_size;
     group.cases = options.group.cases != 0 ? options.group.cases : cases;
-    /* A group's cases depend on nothing but the seed and the group. 32 bits, to be typed again. */
+    /* A group's cases depend on the seed and the group only. The seed has 32 bits, so that a user can type it again. */
     group.seed = options.given_seed ? options.group_seed : random_mix(options.group.seed, place) & 0xffffffffu;
     current = &group;
     alarm((unsigned)group.timeout * 4 + 600);
@@ -201,7 +201,7 @@ static int run(const matrix_algo_t *algo, int ranks, int blocks, int threads, si
     return run_of(algo, ranks, blocks, threads, scratch_size, cases, options.group.dtype, options.group.op);
 }
 
-/* Pairs of type and operation that chance has left out get groups of their own. */
+/* Runs a group for each pair of type and operation that no random case has had. */
 static int run_missing(const matrix_algo_t *algo, int *groups)
 {
     int dtype, op, failed = 0;
@@ -214,8 +214,8 @@ static int run_missing(const matrix_algo_t *algo, int *groups)
 }
 
 /*
- * The grids of one algorithm and number of ranks: all of them, or the smallest and one of the others; where all is
- * slow, one of these two by turns.
+ * True if an algorithm and a number of ranks run on a grid. They run on all grids, or on the smallest and one other. If
+ * tests are slow, they run on one of these two, by turns.
  */
 static bool takes_grid(int algo, int ranks_index, int grid)
 {
@@ -242,7 +242,7 @@ int main(int argc, char **argv)
         options.group.seed = (uint64_t)time(NULL);
     }
     unit_begin();
-    unit_allowed = "which cannot serve all-reduce call"; /* of what is forced where it cannot be */
+    unit_allowed = "which cannot serve all-reduce call"; /* cases force algorithms that cannot serve them */
     signal(SIGALRM, hung);
     matrix_init();
     printf("seed %llu\n", (unsigned long long)options.group.seed);
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
             failed += run(a, 16, 1, 2, mib, cases / 6);
             ++groups;
         }
-        /* Where all is slow, most of it is the making of teams, which differs little. */
+        /* If tests are slow, most of the time is set-up, which differs little between algorithms. */
         if (!options.quick &&
             (options.group.ranks == 64 || (options.group.ranks == 0 && (!process_state_slow() || algo % 4 == 0)))) {
             failed += run(a, 64, 1, 1, mib, cases < 12 ? 1 : cases / 12);

@@ -27,12 +27,15 @@ static const struct {
 
 #define GRIDS ((int)(sizeof(grids) / sizeof(grids[0])))
 
-/* How nodes are imitated: of consecutive ranks, or dealt out. The places of the first dimension where they are. */
+/*
+ * How nodes are imitated: values of ranks_per_node. A node has consecutive ranks, or, if the value is negative, ranks
+ * that are dealt out. In the matrix of several nodes these shapes take the place of the algorithms.
+ */
 static const int node_shapes[] = {1, 2, 3, 5, -2, -3};
 
 #define SHAPES ((int)(sizeof(node_shapes) / sizeof(node_shapes[0])))
 
-static bool over_nodes; /* the matrix in hand is that of several nodes */
+static bool over_nodes; /* the current matrix is that of several nodes */
 
 static parts_options_t options;
 static uint64_t base_seed = 1;
@@ -78,7 +81,7 @@ static void choice_of(const int *row, case_choice_t *choice)
     choice->layout = row[BY_LAYOUT];
 }
 
-/* Of a row's case. 32 bits, to be typed again. */
+/* The seed of a row's case. It has 32 bits, so that a user can type it again. */
 static uint64_t seed_of(const int *row)
 {
     uint64_t seed = base_seed;
@@ -90,7 +93,7 @@ static uint64_t seed_of(const int *row)
     return seed & 0xffffffffu;
 }
 
-/* The dimensions that have a part, an operation that the type has, and who serves. */
+/* Takes out dimensions without a part in the row, chooses an operation that the type has, and fills in what serves. */
 static void settle(const void *context, int *row)
 {
     const bool one_grid = context == NULL;
@@ -106,7 +109,7 @@ static void settle(const void *context, int *row)
     row[BY_PLACE] = case_knows_in_place(row[BY_COLL]) ? row[BY_PLACE] : -1;
     row[BY_ROOT] = case_has_root(row[BY_COLL]) && row[BY_RANKS] > 0 ? row[BY_ROOT] : -1;
     row[BY_LAYOUT] = case_varies(row[BY_COLL]) ? row[BY_LAYOUT] : -1;
-    /* A grid for each algorithm and number of ranks, all of which serve alike many. */
+    /* One grid for each algorithm and number of ranks, so that all grids get equally many. */
     row[BY_GRID] = one_grid ? (row[BY_ALGO] + row[BY_RANKS]) % GRIDS : row[BY_GRID];
     choice_of(row, &choice);
     case_draw(&choice, seed_of(row), SCRATCH_SIZE, &c);
@@ -128,7 +131,7 @@ static const covering_t nodes_matrix = {
     .settle = settle,
 };
 
-/* A tile or many; who drives the proxy; a FIFO that is often full. */
+/* Cases vary the number of tiles, what drives the proxy, and the size of the FIFO, which is then often full. */
 static void configure_nodes(mscclpp_config_t *config, const case_choice_t *choice)
 {
     const int draw = choice->ranks + choice->nodes + 64, per = choice->nodes;
@@ -158,7 +161,7 @@ static void configure(mscclpp_config_t *config, const case_choice_t *choice)
 #undef FORCE
 }
 
-/* The twin's runtime, but that copies in streams end later than their calls, as GPUs have it. */
+/* The twin's runtime, except that copies in streams end later than their calls, as on GPUs. */
 static mscclpp_gpu_ops_t late_copies;
 
 /* Cases that one team runs. */
@@ -169,7 +172,7 @@ typedef struct {
     coll_images_t images;
 } group_t;
 
-/* An all-reduce between other calls, as they share what they exchange between nodes by. */
+/* An all-reduce between other calls, because all of them share the memory of exchanges between nodes. */
 static void all_reduce(coll_end_t *end, uint64_t seed)
 {
     const size_t count = 1 + (size_t)(seed % 4000);
@@ -218,7 +221,7 @@ static void run_group_on(rank_t *rank)
         }
         (void)coll_end_call(&end, &c, &group->images);
         case_free(&c);
-        /* After an error the team is of no use; after a wrong result one report is enough. */
+        /* After an error the team is useless. After a wrong result one report is enough. */
         if (meet_any(rank, rank->failures != 0)) {
             break;
         }
@@ -251,7 +254,7 @@ static int compare_teams(const void *a, const void *b)
     return difference;
 }
 
-/* Runs rows, those of one team together. */
+/* Runs rows. Rows that one team can run are run together. */
 static void run_rows(int (*rows)[COVERING_DIMS], int count)
 {
     case_choice_t *choices = calloc((size_t)count + 1, sizeof(*choices));
@@ -302,10 +305,10 @@ static void test_nodes(int scale)
     CHECK(coll_end_packets > 0);
 }
 
-/* ---- Calls that follow one another at once, of ranks that come late by chance, over several nodes ---- */
+/* ---- Calls back to back over several nodes, with ranks that are late by chance ---- */
 
 #define STORM_CALLS 400
-#define STORM_SMALL 40 /* integers of a block, but of some calls */
+#define STORM_SMALL 40 /* most integers of a block, except in some calls */
 #define STORM_LARGE 3000
 
 typedef struct {
@@ -317,13 +320,13 @@ typedef struct {
     int count;
 } storm_t;
 
-/* Element `i` of what `from` has for `to`, or, as a block for all, for 0. */
+/* Element `i` of the block of `from` for `to`. A block for all ranks has `to` 0. */
 static int32_t value_of(const storm_t *storm, int from, int to, int i)
 {
     return (int32_t)(random_mix(random_mix(storm->end.call, (uint64_t)(from * RANKS_MAX + to)), (uint64_t)i) & 0xfffff);
 }
 
-/* Element `i` of what ranks `begin` to `end` - 1 have for `to`, added up. */
+/* The sum of element `i` of the blocks of ranks `begin` to `end` - 1 for `to`. */
 static int32_t sum_of(const storm_t *storm, int begin, int end, int to, int i)
 {
     int32_t sum = 0;
@@ -349,7 +352,7 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
     return mscclpp_coll_pattern(storm->coll);
 }
 
-/* What block `b` of the rank's output has to hold; false: whatever it held. */
+/* Element `i` that block `b` of the rank's output has to hold. False if the block must be unchanged. */
 static bool expect_storm(const storm_t *storm, int b, int i, int32_t *value_p)
 {
     const int me = storm->end.rank->rank, n = storm->end.rank->size;

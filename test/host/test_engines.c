@@ -1,5 +1,4 @@
-/* Copy engines on the twin: their set-up and its faults, calls in a row, ranks out of step, what they leave to others.
- */
+/* Copy engines on the twin: set-up and its faults, calls in a row, ranks out of step, calls that others serve. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +17,10 @@
 #include "test/host/traffic.h"
 #include "test/unit/unit.h"
 
-/* Seconds in which a call ends, failed or not, on a machine that has other things to do. */
+/* Seconds within which a call ends on a busy machine, well or not. */
 #define SLACK 20.0
 
-static int refusals; /* lines which say that engines do not serve */
+static int refusals; /* lines that say that engines do not serve */
 
 static void log_sink(void *context, mscclpp_log_level_t level, const char *line)
 {
@@ -93,7 +92,7 @@ static void inject(rank_t *rank)
     traffic_close(&traffic);
 }
 
-/* True if all ranks ended alike, in time, and as such a fault has to end. */
+/* True if all ranks ended alike, in time, and with the status that the fault must have. */
 static bool ended_well(const injection_t *injection, int ranks, int refused)
 {
     const mscclpp_status_t *called = injection->called;
@@ -113,7 +112,7 @@ static bool ended_well(const injection_t *injection, int ranks, int refused)
             well = well && (called[rank] == MSCCLPP_ERR_PEER || called[rank] == MSCCLPP_OK);
         }
     }
-    /* Without memory there are no engines, but there is everything else. */
+    /* Without memory there are no engines, but another algorithm serves. */
     if (injection->happened &&
         (injection->function == FAULTY_DEVICE_ALLOC || injection->function == FAULTY_EVENT_CREATE)) {
         well = well && good && strcmp(injection->algorithm[0], "zerocopy") == 0 && refused == ranks;
@@ -122,8 +121,8 @@ static bool ended_well(const injection_t *injection, int ranks, int refused)
 }
 
 /*
- * What goes wrong while the engines are set up takes the engines away, from all ranks alike, and nothing else; what
- * goes wrong later ends the call.
+ * If the set-up of the engines fails, all ranks alike go on without engines, and lose nothing else. A later fault ends
+ * the call.
  */
 static void test_faults(int ranks)
 {
@@ -164,7 +163,7 @@ static void test_faults(int ranks)
     CHECK(reached > cured);
 }
 
-/* Many calls of many chunks, each rank at a pace of its own. */
+/* Many calls of many chunks, each rank at its own pace. */
 static void run_many(rank_t *rank)
 {
     const int calls = *(const int *)rank->argument;
@@ -183,7 +182,7 @@ static void run_many(rank_t *rank)
         if (traffic_call(&traffic, count, &right) != MSCCLPP_OK || !right || !is_engines(&traffic)) {
             ++rank->failures;
         }
-        /* Whether the rank had a chunk to reduce or not. */
+        /* This holds whether or not the rank had a chunk to reduce. */
         if (traffic.team->runner.hold_count != 0) {
             fprintf(stderr, "    call %d of %llu numbers leaves %d mappings held\n", i, (unsigned long long)count,
                     traffic.team->runner.hold_count);
@@ -213,7 +212,7 @@ static void test_many_calls(int calls)
     mscclpp_team_finalize(1.0);
 }
 
-/* What engines do not serve: queued calls, teams that have no room for them. */
+/* Calls that engines do not serve: queued calls, and calls of teams that have no room for engines. */
 static void run_leftovers(rank_t *rank)
 {
     mscclpp_gpu_stream_t *stream = NULL;
@@ -249,7 +248,7 @@ static void run_without(rank_t *rank)
     traffic_close(&traffic);
 }
 
-/* By turns with packets, engines for buffers that can be mapped, and for others what would be without engines. */
+/* Small calls go by packets. Larger calls go by engines if their buffers can be mapped, and else as without engines. */
 static void run_chosen(rank_t *rank)
 {
     const user_kind_t kind = *(const user_kind_t *)rank->argument;

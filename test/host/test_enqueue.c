@@ -1,4 +1,4 @@
-/* Calls that are queued in streams, many at once: kernels that follow on one another's heels without a host between. */
+/* Calls that are queued in streams, many at once: kernels follow each other immediately, without the host between. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +43,11 @@ static mscclpp_status_t enqueue(mscclpp_team_t *team, mscclpp_gpu_stream_t *stre
     return mscclpp_allreduce_enqueue(team, &args, stream);
 }
 
-/* Calls of a team that are queued all before the first one is waited for, each with buffers of its own. */
+/* Calls of a team. All are queued before the first one is waited for, and each has its own buffers. */
 typedef struct {
     int rounds;
     uint64_t max_count;
-    const uint64_t *counts; /* in turns; NULL: at random, most of them small */
+    const uint64_t *counts; /* used in turn; NULL: random counts, most of them small */
     int count_count;
 } train_t;
 
@@ -57,7 +57,7 @@ static int32_t cargo(int round, int car, uint64_t k, int rank)
     return round + car + (int32_t)k + rank;
 }
 
-/* True if what a train brought is right. */
+/* True if the results of a train are right. */
 static bool unload(const rank_t *rank, const int32_t *out, const uint64_t *count, uint64_t room, int round)
 {
     int32_t n = rank->size;
@@ -115,7 +115,7 @@ static void run_train(rank_t *rank)
         CHECK_EQ(gpu->stream_sync(stream), MSCCLPP_OK);
         right = unload(rank, out, count, room, round);
         CHECK(right);
-        /* The next round writes operands that peers have read by now; after an error nobody goes on. */
+        /* The next round writes operands that peers have read by now. After an error no rank goes on. */
         if (meet_any(rank, !right)) {
             break;
         }
@@ -143,8 +143,8 @@ static void test_trains(int scale)
 }
 
 /*
- * Packets of one call meet those of the call before in the same memory if a thread that waits falls behind: sizes
- * whose last epoch leaves some threads without a unit, followed by calls whose packets lie across the earlier ones.
+ * If a waiting thread falls behind, packets of one call meet those of the call before in the same memory. This needs
+ * sizes whose last epoch leaves some threads without a unit. Calls follow whose packets overlap the earlier ones.
  */
 static void test_heels(int scale)
 {
@@ -158,7 +158,7 @@ static void test_heels(int scale)
     twophase = MSCCLPP_DEV_TWOPHASE_CAPACITY(layout.packet_half, RANKS) / THREADS * THREADS;
     jitter_set(4, 3000);
     {
-        /* One epoch and a unit. The short calls follow faster than a thread that sleeps awakes. */
+        /* One epoch and a unit. The short calls follow before a thread that sleeps wakes up. */
         const uint64_t counts[] = {(oneshot + THREADS + 1) * unit, 40, (oneshot + 1) * unit, oneshot * unit, 1};
         train_t train = {3 * scale, (oneshot + THREADS + 1) * unit, counts, 5};
 
@@ -169,7 +169,7 @@ static void test_heels(int scale)
         CHECK_EQ(run_ranks(RANKS, &config, run_train, &train), 0);
     }
     {
-        /* Both algorithms in turns, which cut the packet area differently. */
+        /* Both algorithms in turns. They divide the packet area differently. */
         const uint64_t half = oneshot * unit / 2, longest = (2 * twophase + 1) * unit * RANKS;
         const uint64_t whole[] = {half + 1, half, half + 40, half, half}, cut[] = {longest, half};
         train_t train = {3 * scale, longest, whole, 5};
@@ -189,8 +189,8 @@ static void test_heels(int scale)
 }
 
 /*
- * Calls that take one another's results: what packets brought to the first numbers, zero-copy reads from all ranks, in
- * place and into a third buffer. A rank that falls behind must find its operands read neither too early nor too late.
+ * Calls that use each other's results. Packets write the first numbers, and zero-copy then reads them from all ranks,
+ * in place and into a third buffer. If a rank falls behind, its operands must be read neither too early nor too late.
  */
 static void run_chain(rank_t *rank)
 {
@@ -266,7 +266,7 @@ static double cpu_time(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* The threads that served the proxies have nothing to do, and do nothing. */
+/* When the threads of the proxies have nothing to do, they use no processor time. */
 static void rest(rank_t *rank)
 {
     const struct timespec settle = {0, 100000000}, pause = {0, 400000000};
@@ -300,7 +300,7 @@ static void count_line(void *context, mscclpp_log_level_t level, const char *lin
     __atomic_add_fetch((int *)context, 1, __ATOMIC_RELAXED);
 }
 
-/* The last rank does not come. The kernels of the others give up by themselves, and the next call says so. */
+/* The last rank stays away. The kernels of the others give up by themselves, and the next call reports it. */
 static void stay_away(rank_t *rank)
 {
     mscclpp_team_t *team = create_team(rank);
@@ -321,7 +321,7 @@ static void stay_away(rank_t *rank)
     mscclpp_team_destroy(team);
 }
 
-/* Between nodes, where nobody but the proxy's thread carries out what the queued kernels ask for. */
+/* Over several nodes only the proxy's thread executes the requests of queued kernels. */
 static void test_nodes(int scale)
 {
     static const struct {
@@ -359,16 +359,17 @@ static void test_nodes(int scale)
 #define LATE_COUNT 4096
 
 /*
- * The last rank queues its calls when the others' have given up, all of them queued at once. What those have sent
- * before or after must not be taken for what they have not: a result is right, or the team's next call says that one is
- * not. `chained`: there are two calls, and the operands of the second are the first one's results.
+ * All ranks queue all their calls at once. The last rank does so only when the calls of the others have given up. Data
+ * that the others have sent must not pass for data that they have not sent: either the results are right, or the team's
+ * next call reports an error. `chained`: there are two calls, and the second takes the results of the first as
+ * operands.
  */
 static void be_late(rank_t *rank)
 {
     const bool chained = *(const bool *)rank->argument;
     const mscclpp_gpu_ops_t *gpu = rank->gpu;
     const bool late = rank->rank == rank->size - 1;
-    /* Of the last one the others have sent the least. */
+    /* The late rank leaves out the last call, of which the others have sent the least. */
     const int calls = chained ? 2 : late ? LATE_CALLS - 1 : LATE_CALLS;
     mscclpp_team_t *team = create_team(rank);
     mscclpp_gpu_stream_t *stream = NULL;
@@ -403,7 +404,7 @@ static void be_late(rank_t *rank)
         }
         wrong += out[i] != expected;
     }
-    /* The late one first, as long as nobody tells it. */
+    /* The late rank calls first, while no peer can tell it of the failure. */
     for (k = 1; k >= 0; --k) {
         if (late == (k == 1)) {
             CHECK(wrong == 0 || enqueue(team, stream, &one, &sum, 1, (uint64_t)calls + 1) != MSCCLPP_OK);

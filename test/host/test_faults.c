@@ -1,4 +1,4 @@
-/* What happens when something goes wrong on one rank: all ranks end alike, in time, and the culprit is named. */
+/* Faults on one rank: all ranks end alike and in time, and messages name the culprit. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define TIMEOUT 1.0
 #define WARN_AFTER 0.15
 
-/* Seconds by which a deadline may be missed on a machine that has other things to do. */
+/* Seconds by which a deadline may be missed on a busy machine. */
 #define SLACK 8.0
 
 /* Prints what was logged if anything failed since `failed_before`. */
@@ -55,7 +55,7 @@ static void configure(mscclpp_config_t *config, const char *algorithm, int block
 typedef struct {
     int culprit;
     int ended;    /* ranks whose calls have failed */
-    double delay; /* of the culprit, unless a warning ends it; 0: it waits until the others have given up */
+    double delay; /* of the culprit; a warning ends the delay early; 0: it waits until the others have given up */
     mscclpp_status_t status[RANKS_MAX];
     double seconds[RANKS_MAX];
     const char *algorithm[RANKS_MAX];
@@ -75,7 +75,7 @@ static mscclpp_status_t timed_call(const rank_t *rank, plan_t *plan, traffic_t *
     return status;
 }
 
-/* A good call, then one at which the culprit does not arrive. */
+/* A good call, and then a call in which the culprit does not arrive. */
 static void miss_a_call(rank_t *rank)
 {
     plan_t *plan = rank->argument;
@@ -90,13 +90,13 @@ static void miss_a_call(rank_t *rank)
         meet(rank);
     } else {
         meet(rank);
-        /* It comes at last. What it finds is the others' failure, or a result for which nobody's help was missing. */
+        /* The culprit comes at last. It finds the others' failure, or a result for which it had all data. */
         (void)timed_call(rank, plan, &traffic, 3000);
         CHECK(plan->status[rank->rank] == MSCCLPP_ERR_PEER || plan->status[rank->rank] == MSCCLPP_OK);
         CHECK(plan->seconds[rank->rank] < TIMEOUT + SLACK);
     }
     meet(rank);
-    /* A team that has failed serves nobody, and says so at once. */
+    /* A team that has failed refuses calls at once. */
     if (rank->rank != plan->culprit) {
         double started = mscclpp_now();
 
@@ -132,7 +132,7 @@ static void test_missing_rank(const char *algorithm, int blocks, int threads, in
     snprintf(late, sizeof(late), "have not arrived: %d", culprit);
     CHECK(log_record_count(MSCCLPP_LOG_ERROR, late, "call 2 of 12000 bytes") >= 1);
     CHECK(log_record_count(MSCCLPP_LOG_WARN, late, "call 2 of 12000 bytes") >= 1);
-    /* Where buffers are exchanged, the hosts wait for one another before the algorithm begins. */
+    /* If buffers are exchanged, the hosts wait for one another before the algorithm begins. */
     CHECK(log_record_count(MSCCLPP_LOG_ERROR, late, algorithm) >= 1 || strcmp(algorithm, "zerocopy") == 0 ||
           strcmp(algorithm, "engines") == 0);
     /* Each survivor says once why its call failed, and once more for the call after. */
@@ -163,7 +163,7 @@ static void come_late(rank_t *rank)
     traffic_close(&traffic);
 }
 
-/* Late but in time: a warning, and nothing else. */
+/* A rank that is late but within the deadline causes a warning, and nothing else. */
 static void test_late_rank(const char *algorithm)
 {
     int failed_before = unit_failed;
@@ -196,7 +196,7 @@ static void mix(rank_t *rank)
     meet(rank);
     if (rank->rank == plan->culprit) {
         mscclpp_team_announce(traffic.team, 2, MSCCLPP_CALL_HOST);
-        /* As the watch of the embedding runtime does, to the end of the others' calls. */
+        /* Asks until the others' calls have ended, as the embedding runtime does. */
         while (__atomic_load_n(&plan->ended, __ATOMIC_ACQUIRE) < rank->size - 1) {
             (void)mscclpp_team_find_device_rank(traffic.team, 2);
             wait_for(0.01);
@@ -205,7 +205,7 @@ static void mix(rank_t *rank)
         CHECK(found >= 0 && found != plan->culprit);
     } else {
         CHECK_EQ(timed_call(rank, plan, &traffic, 3000), MSCCLPP_ERR_MIXED);
-        /* Long before the deadline. */
+        /* The call ends long before the deadline. */
         CHECK(plan->seconds[rank->rank] < 30);
         __atomic_add_fetch(&plan->ended, 1, __ATOMIC_RELEASE);
     }
@@ -302,7 +302,7 @@ static void differ(rank_t *rank)
     }
 }
 
-/* Rank 0's settings are in force on all ranks, and it names what was set otherwise, once. */
+/* Rank 0's settings count on all ranks. Rank 0 names each parameter that was set otherwise, once. */
 static void test_different_parameters(void)
 {
     int failed_before = unit_failed, rank;
@@ -390,12 +390,12 @@ static void inject(rank_t *rank)
             CHECK(right);
         }
     }
-    /* Nobody frees buffers that a peer's kernel may still read. */
+    /* Peers' kernels may still read the buffers, so all ranks meet before they are freed. */
     meet(rank);
     traffic_close(&traffic);
 }
 
-/* Every call of every function during the bring-up fails once, on each of the ranks that differ in what they do. */
+/* Every call of every function during the bring-up fails once, on rank 0 and on rank 1: the two act differently. */
 static void test_faults_in_bringup(const char *algorithm, int ranks)
 {
     int function, nth, culprit, rank, reached = 0;
@@ -405,7 +405,7 @@ static void test_faults_in_bringup(const char *algorithm, int ranks)
             bool more = true;
 
             for (nth = 1; more; ++nth) {
-                /* After its tokens and its area: without what its kernels would store to, a team does. */
+                /* From the third call on a rank pins peers' memory for kernels' stores. A team works without it. */
                 const bool pins_peers = function == FAULTY_HOST_REGISTER && nth > 2;
                 int failed_before = unit_failed;
                 mscclpp_config_t config;
@@ -429,7 +429,7 @@ static void test_faults_in_bringup(const char *algorithm, int ranks)
                     } else if (injection.happened && function != FAULTY_STREAM_QUERY) {
                         CHECK_EQ(injection.created[rank], MSCCLPP_ERR_NOT_SUPPORTED);
                     } else if (injection.happened) {
-                        /* Asked now and then, so whether anybody notices is chance; that all agree is not. */
+                        /* Ranks query a stream only now and then and may miss the fault. All have to agree. */
                         CHECK_EQ(injection.created[rank], injection.created[0]);
                     } else {
                         CHECK_EQ(injection.created[rank], MSCCLPP_OK);
@@ -449,11 +449,11 @@ static void test_faults_in_bringup(const char *algorithm, int ranks)
         }
     }
     printf("%d faults in the bring-up of %d ranks (%s)\n", reached, ranks, algorithm);
-    /* Two culprits, at least: information, preload, scratch, mailbox, export, imports, stream and launch. */
+    /* For two culprits, at least: information, preload, scratch, mailbox, export, imports, stream and launch. */
     CHECK(reached >= 2 * (7 + ranks));
 }
 
-/* Where shared memory cannot be pinned on one rank, imitated nodes use what serves between real ones. */
+/* If one rank cannot pin shared memory, imitated nodes use the transport that serves between real nodes. */
 static void test_next_transport(void)
 {
     mscclpp_config_t config;
@@ -479,8 +479,8 @@ static void test_next_transport(void)
 }
 
 /*
- * The same in a call. Where no buffer can be exported or mapped all ranks take the scratch; every other fault ends the
- * call on all ranks, on those that need the culprit.
+ * The same in a call. If a buffer cannot be exported or mapped, all ranks use the scratch. Every other fault ends the
+ * call on all ranks that need the culprit.
  */
 static void test_faults_in_call(const char *algorithm, int ranks, bool queued, user_kind_t kind)
 {

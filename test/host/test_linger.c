@@ -1,4 +1,4 @@
-/* Lingering kernels on the twin: ranks ring, launch, are too early and too late, and nobody notices. */
+/* Lingering kernels on the twin: ranks ring or launch, and come too early or too late. All results are right. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #define MAX_COUNT 40000u
 #define TEAMS 3
 
-/* A storm ends after so long, however many calls are left: with --long it makes very many, and machines may be busy. */
+/* A storm ends after this time, however many calls are left. With --long it has very many calls. */
 #define STORM_SECONDS 200.0
 
 /* Calls between two looks at the clock. */
@@ -31,7 +31,7 @@ static parts_options_t options;
 typedef struct {
     int blocks;
     int threads;
-    double window; /* microseconds, as is all time here */
+    double window; /* microseconds, as all times here */
     double idle;
     unsigned gap;       /* sleeps of up to so long between calls; 0: none */
     unsigned gap_every; /* one in so many calls */
@@ -39,7 +39,7 @@ typedef struct {
     int calls;
 } plan_t;
 
-/* Blocks form no clusters, so that their relay lies in device memory. */
+/* If true, blocks form no clusters, so that their relay lies in device memory. */
 static bool flat;
 
 /* What the ranks of one run saw together. */
@@ -63,7 +63,7 @@ static void configure(mscclpp_config_t *config, const plan_t *plan)
     config->linger_cluster = !flat;
 }
 
-/* Mostly what one block serves; some for all blocks, some in two phases, some for kernels that never linger. */
+/* Most calls are for one block. Some are for all blocks, some in two phases, and some for kernels that never linger. */
 static uint64_t draw_count(uint64_t *state)
 {
     switch (random_below(state, 16)) {
@@ -93,7 +93,7 @@ static void call_on(rank_t *rank, traffic_t *traffic, int i, uint64_t count)
     }
 }
 
-/* True on all ranks alike, once the time is up; asked after each call. */
+/* True once the time is up, on all ranks alike. Ranks ask after each call. */
 static bool is_over(rank_t *rank, int calls, double started)
 {
     return calls % LOOK_CALLS == 0 && meet_any(rank, mscclpp_now() - started > STORM_SECONDS);
@@ -128,7 +128,7 @@ static void storm(rank_t *rank)
     }
 }
 
-/* The share of calls that were rung for. */
+/* Returns the share of calls that were served by ringing. */
 static double run_storm(int ranks, const plan_t *plan)
 {
     mscclpp_config_t config;
@@ -195,7 +195,7 @@ static double run_sets(int ranks, const plan_t *shape, bool puts, int sets, int 
     return (double)plan.rings / (double)(ranks * calls);
 }
 
-/* Zero-copy calls are rung for while the kernel knows their buffers; puts always, since they need none of others. */
+/* Ringing serves zero-copy calls if the kernel knows their buffers, and puts always: they need no peer's buffers. */
 static void test_sets(int scale)
 {
     const plan_t one = {1, 1, 1e6, 1e6, 0, 1, true, 0};
@@ -215,7 +215,7 @@ static void test_rings(int scale)
     const plan_t one = {1, 1, 1e6, 1e6, 0, 1, true, 300 * scale};
     const plan_t two = {1, 2, 1e6, 1e6, 0, 1, true, 200 * scale};
     const plan_t wide = {3, 2, 1e6, 1e6, 0, 1, true, 150 * scale};
-    /* Words of the relay are taken by other threads than the first. */
+    /* Other threads than the first one take words of the relay. */
     const plan_t deep = {2, 4, 1e6, 1e6, 0, 1, true, 20 * scale};
     const plan_t period = {2, 1, 1e6, 1e6, 0, 1, true, 12 * MSCCLPP_DEV_LINGER_PERIOD * scale};
     int i;
@@ -228,14 +228,14 @@ static void test_rings(int scale)
         CHECK(run_storm(2, &wide) > 0.2); /* calls for one block and for all follow one another */
         jitter_set(20, 500);
         CHECK(run_storm(3, &wide) > 0.2);
-        /* Kernels leave again and again right after an operation, while blocks of theirs are still to begin it. */
+        /* Kernels often leave right after an operation, when some of their blocks have not begun it yet. */
         run_storm(2, &period);
         jitter_set(0, 0);
     }
     flat = false;
 }
 
-/* Calls come just as kernels leave: about as many are rung for as are not. */
+/* Calls come just as kernels leave, so ringing serves some of them and launches serve the others. */
 static void test_race(int scale)
 {
     const unsigned slow = process_state_slow() ? 4 : 1;
@@ -339,7 +339,7 @@ static void test_absence(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* Very many calls with gaps of all lengths round idle time and window: with --long a million, if there is time. */
+/* Very many calls, with gaps around the idle time and the window: with --long a million, if there is time. */
 static void test_long(int scale)
 {
     const unsigned slow = process_state_slow() ? 8 : 1;
@@ -355,7 +355,7 @@ static void test_long(int scale)
 
 #define THREADS 2
 
-/* Two communicators of one process, each called by a thread of its own: both want to be the device's owner. */
+/* Two communicators of one process, each called by its own thread. Both want to be the device's owner. */
 typedef struct {
     const plan_t *plan;
     const mscclpp_config_t *config;
@@ -430,7 +430,7 @@ static void test_threads(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* A kernel that was to linger is not launched: its team breaks, ends, and is no longer there to be sent away. */
+/* The launch of a kernel that was to linger fails. Its team breaks and ends, so no one may send its kernel away. */
 static void fail_launch(rank_t *rank)
 {
     int round, i;
@@ -446,7 +446,7 @@ static void fail_launch(rank_t *rank)
             call_on(rank, &broken, i, 10);
         }
         meet(rank); /* else a rank may hear of the failure before it has looked at the last of these */
-        /* One that was rung for needs no launch, so this takes a while. */
+        /* A call that is rung for needs no launch, so the fault takes a while. */
         if (rank->rank == 0 || round % 2 == 0) {
             faulty_arm(FAULTY_LAUNCH, 1, MSCCLPP_ERR_DEVICE);
         }

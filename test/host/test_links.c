@@ -1,4 +1,4 @@
-/* Memory channels: puts and gets round the ring of ranks, of any size and alignment, over many rounds. */
+/* Memory channels: puts and gets around the ring of ranks, of any size and alignment, over many rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 static int passed;
 
-/* The refusal that the test asks for is no news; every other line is. */
+/* Prints every line except the refusal that the test provokes. */
 static void print_unexpected(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)context;

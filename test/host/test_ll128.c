@@ -1,4 +1,4 @@
-/* LL128: who uses it, and that neither its data nor other packets are ever taken for one another. */
+/* LL128: which teams use it, and that its data never passes for other packets, nor other packets for its data. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "test/host/traffic.h"
 #include "test/unit/unit.h"
 
-#define LONG_COUNT 50000u /* numbers that several slots of other packets lie under, if they share memory */
+#define LONG_COUNT 50000u /* numbers, so many that they overlap several slots of other packets in shared memory */
 #define SHORT_COUNT 1000u /* below the smallest LL128 */
 #define LINES_MIN 16384u  /* bytes */
 
@@ -35,10 +35,10 @@ static bool never(int device, const unsigned char *peer_uuid)
     return false;
 }
 
-/* Outlives the teams, as pooled streams keep it. */
+/* This outlives the teams, because pooled streams keep a pointer to it. */
 static mscclpp_gpu_ops_t unpromising;
 
-/* One way to bring up a team, and what is to come of it. */
+/* One way to bring up a team, and the expected result. */
 typedef struct {
     const char *packet;
     int without; /* the rank whose runtime promises nothing; -1: none */
@@ -64,7 +64,7 @@ static void choose(rank_t *rank)
     traffic_close(&traffic);
 }
 
-/* All ranks or none; asked for by hand it needs no promise, and forbidden it is not used. */
+/* All ranks use LL128 or none. If the user asks for LL128, it needs no promise. If it is forbidden, it is not used. */
 static void test_choices(int scale)
 {
     static const choice_t choices[] = {
@@ -93,8 +93,9 @@ static void test_choices(int scale)
 }
 
 /*
- * Unit `u` of a call's operand, equal on all ranks, of which the maximum is taken. Those of long messages, which are
- * sent as LL128, cover all flags that come next; so what a line leaves behind would pass for packets of 16 bytes.
+ * Unit `u` of a call's operand. It is equal on all ranks, and the operation is the maximum. Long messages are sent as
+ * LL128, and their units take the values of all flags that come next. So data that a line leaves behind would pass for
+ * packets of 16 bytes.
  */
 static uint32_t value(uint64_t call, uint64_t count, uint64_t u)
 {
@@ -129,7 +130,7 @@ static bool look_alike(mscclpp_team_t *team, uint32_t *in, uint32_t *out, uint64
     return true;
 }
 
-/* Of each `period` calls the first `longs` are long. */
+/* In each `period` calls the first `longs` calls are long. */
 typedef struct {
     int calls;
     int period;
@@ -162,8 +163,8 @@ static void alternate(rank_t *rank)
 #define LIMIT 32
 
 /*
- * Calls of both formats by turns; and, with flags that begin again after each LIMIT calls, long ones that have the same
- * flag as the one before, and nothing in between that would overwrite its lines.
+ * Calls of both formats by turns. Then flags begin again after each LIMIT calls: a long call has the same flag as the
+ * long call before, and nothing in between overwrites its lines.
  */
 static void test_formats(int scale)
 {

@@ -1,7 +1,7 @@
 /*
  * Ranks that run out of memory while a team is set up: each allocation of the library fails once. All ranks have to end
- * alike and at once, whoever it was is named, and nothing is lost. The linker puts the functions below in the place of
- * the C library's.
+ * alike and at once, a message has to name the rank, and nothing may leak. The linker replaces the functions of the C
+ * library by those below.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,14 +21,14 @@
 #define COUNT 3000u
 #define NTH_MAX 1000
 
-/* Seconds in which ranks have to be done, on a busy machine; less than any deadline that they might have waited for. */
+/* Seconds within which ranks have to end on a busy machine. This is less than any deadline that they could wait for. */
 #define PROMPT 8.0
 
-/* Of the thread that asks for it, the nth allocation from now on fails; 0: none does. */
+/* The nth allocation of this thread from now on fails. 0: none fails. */
 static _Thread_local int left;
 static _Thread_local bool happened;
 
-/* What all threads together have allocated and not freed. */
+/* The number of allocations of all threads that are not freed. */
 static long held;
 
 void *__real_malloc(size_t size);
@@ -96,7 +96,7 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-/* Lines that name the rank as the one because of which device buffers are staged. */
+/* Counts the lines that name the rank as the reason why device buffers are staged. */
 static int count_blame(int rank)
 {
     char name[32];
@@ -116,13 +116,13 @@ static int count_blame(int rank)
 typedef struct {
     int culprit; /* equal to the number of ranks: all of them */
     int nth;
-    bool in_exchange; /* the nth all-gather of the embedding runtime is what there is no memory for */
+    bool in_exchange; /* there is no memory for the nth all-gather of the embedding runtime */
     bool reached;     /* by any culprit */
     mscclpp_status_t created[RANKS_MAX];
     double seconds[RANKS_MAX];
 } plan_t;
 
-/* The embedding runtime's own memory is not what this is about. */
+/* The embedding runtime's own allocations do not fail in this test. */
 static mscclpp_status_t (*post_message)(void *context, int peer, const void *message, size_t length);
 
 static mscclpp_status_t post_unharmed(void *context, int peer, const void *message, size_t length)
@@ -136,8 +136,7 @@ static mscclpp_status_t post_unharmed(void *context, int peer, const void *messa
     return status;
 }
 
-/* Of the thread that asks for it, the nth all-gather from now on ends for all ranks as it does where one has no memory.
- */
+/* The nth all-gather of this thread from now on ends, on all ranks, as if a rank had no memory. */
 static _Thread_local int exchanges_left;
 
 static mscclpp_status_t (*gather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
@@ -185,7 +184,7 @@ static void set_up(rank_t *rank)
     if (happened) {
         __atomic_store_n(&plan->reached, true, __ATOMIC_RELAXED);
     }
-    /* Teams that are made although memory was short have to be as good as any other. */
+    /* A team that is created although memory was short has to work like any other. */
     if (!meet_any(rank, team == NULL)) {
         traffic_open(&traffic, team, COUNT, USER_DEVICE);
         CHECK_EQ(traffic_call(&traffic, COUNT, &right), MSCCLPP_OK);
@@ -212,7 +211,7 @@ static void run_plan(int ranks, const mscclpp_config_t *config, plan_t *plan)
     mscclpp_team_finalize(1.0);
 }
 
-/* True if there was such an allocation or exchange. */
+/* Lets one allocation or exchange fail. True if there was such an allocation or exchange. */
 static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, int nth, bool in_exchange,
                       long held_before)
 {
@@ -233,7 +232,7 @@ static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, in
     CHECK(plan.reached || plan.created[0] == MSCCLPP_OK);
     CHECK(!plan.reached || !in_exchange || plan.created[0] == MSCCLPP_ERR_NOT_SUPPORTED);
     if (plan.created[0] != MSCCLPP_OK && !in_exchange) {
-        /* Where several ran out of memory, the first of them is named. */
+        /* If several ranks ran out of memory, messages name the first one. */
         for (rank = culprit < ranks ? culprit : 0; culprit == ranks && count_blame(rank) == 0 && rank < ranks; ++rank) {
         }
         CHECK(count_blame(rank) >= ranks);
@@ -264,7 +263,7 @@ static void test_set_up(int ranks, int ranks_per_node, const char *transport, co
     config.transport = transport;
     config.exchange_memory = memory;
     config.proxy = proxy;
-    /* What is made once has been made. */
+    /* The first run makes everything that is made only once. */
     memset(&none, 0, sizeof(none));
     none.culprit = -1;
     run_plan(ranks, &config, &none);

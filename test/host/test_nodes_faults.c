@@ -35,13 +35,13 @@
 #define GRACE 5.0      /* seconds behind the deadline */
 #define PATIENCE 120.0 /* seconds for everything */
 
-/* What the processes share. */
+/* The memory that the processes share. */
 typedef struct {
     unsigned arrived;
     unsigned generation;
-    unsigned served[RANKS_MAX]; /* calls that have ended well */
-    int status[RANKS_MAX];      /* of the call that has not */
-    double seconds[RANKS_MAX];  /* how long it took */
+    unsigned served[RANKS_MAX]; /* calls that have succeeded */
+    int status[RANKS_MAX];      /* of the call that has failed */
+    double seconds[RANKS_MAX];  /* how long the failed call took */
     char contribution[RANKS_MAX][BYTES_MAX];
 } world_t;
 
@@ -58,7 +58,7 @@ static const char *transport = "ucx";
 static double slowness = 1;
 static double deadline = 8; /* seconds; parameter timeout */
 static int world_size, world_rank;
-static unsigned survivors; /* that lived to tell */
+static unsigned survivors; /* ranks that have reported an error */
 
 static void barrier(void)
 {
@@ -110,7 +110,7 @@ static void die(int number)
     (void)kill(getpid(), SIGKILL);
 }
 
-/* Errors are what this test is for. MSCCLPP_TEST_VERBOSE shows them. */
+/* Errors are expected in this test. MSCCLPP_TEST_VERBOSE shows them. */
 static void take_line(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)context;
@@ -191,8 +191,8 @@ static int run_rank(const plan_t *plan)
 }
 
 /*
- * An assertion of UCX 1.13 does not hold where a peer dies while a message that wires up waits for it; that may be a
- * control message. Nobody else may abort: the first caller outside the C library is who did.
+ * An assertion of UCX 1.13 fails if a peer dies while a wire-up message waits for it. This may be a control message, so
+ * an abort by UCX is tolerated. Nothing else may abort. The first caller outside the C library is what aborted.
  */
 static void on_abort(int number)
 {
@@ -228,7 +228,7 @@ static void run(const plan_t *plan)
         if (pids[rank] == 0) {
             world_rank = rank;
             signal(SIGABRT, on_abort);
-            alarm((unsigned)(PATIENCE * slowness)); /* but for the victim, whose timer is sooner */
+            alarm((unsigned)(PATIENCE * slowness)); /* the victim's own timer ends it earlier */
             _exit(run_rank(plan));
         }
     }
@@ -287,7 +287,7 @@ int main(int argc, char **argv)
         run(&plans[i]);
     }
     CHECK(survivors >= count / 2);
-    /* Where only the deadline tells of a peer's end. */
+    /* With this transport only the deadline reveals that a peer has ended. */
     survivors = 0;
     transport = "shm";
     deadline = 3;

@@ -1,5 +1,4 @@
-/* Port channels and the proxy: what kernels ask for arrives whole and in order, in every mode and on a late transport.
- */
+/* Port channels and the proxy: kernels' data arrives whole and in order, in every mode and on a late transport. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@ static void print(void *context, mscclpp_log_level_t level, const char *line)
 
 typedef struct {
     const mscclpp_transport_ops_t *ops;
-    double pause; /* seconds for which nobody moves the proxy on */
+    double pause; /* seconds for which nothing makes the proxy progress */
 } ring_t;
 
 static unsigned char value(int rank, uint64_t index, uint64_t salt)

@@ -21,8 +21,8 @@
 #define KERNEL_TIMEOUT 60.0
 
 static int passed;
-static int provoked; /* errors are: what is logged is no failure */
-static int lines;    /* that nobody provoked */
+static int provoked; /* not 0: the test provokes errors, so a logged line is no failure */
+static int lines;    /* logged lines that the test has not provoked */
 
 static void print(void *context, mscclpp_log_level_t level, const char *line)
 {
@@ -73,7 +73,7 @@ static uint64_t word(const uint64_t *address)
     return __atomic_load_n(address, __ATOMIC_RELAXED);
 }
 
-/* A kernel's thread in this one: its waits move the proxy on. */
+/* A kernel's thread runs in this thread, and makes the proxy progress while it waits. */
 static void kernel_progress(void *context)
 {
     (void)mscclpp_proxy_progress(((port_rank_t *)context)->proxy);
@@ -90,7 +90,7 @@ static void kernel_begin(port_rank_t *port, mscclpp_dev_ctx_t *ctx, mscclpp_dev_
     args->timeout_ns = (uint64_t)(timeout * 1e9);
 }
 
-/* Moves the proxy on until `flag` becomes true. */
+/* Makes the proxy progress until `is_so` is true. False if that takes longer than SOON. */
 static bool soon(port_rank_t *port, bool (*is_so)(port_rank_t *port, const void *argument), const void *argument)
 {
     const double deadline = port_rank_now() + SOON;
@@ -125,10 +125,10 @@ static bool kernel_ended(port_rank_t *port, const void *argument)
 typedef struct {
     mscclpp_dev_request_t last;
     uint64_t calls;
-    uint64_t busy;           /* calls that answer MSCCLPP_IN_PROGRESS, of each request */
-    uint64_t turns;          /* of the request at hand */
+    uint64_t busy;           /* calls for each request that return MSCCLPP_IN_PROGRESS */
+    uint64_t turns;          /* such calls for the current request so far */
     uint64_t fails_at;       /* the call that fails */
-    mscclpp_status_t status; /* with which */
+    mscclpp_status_t status; /* the status of that call */
 } handler_t;
 
 static mscclpp_status_t handle(void *context, const mscclpp_dev_request_t *request)
@@ -144,7 +144,7 @@ static mscclpp_status_t handle(void *context, const mscclpp_dev_request_t *reque
     return ++handler->calls == handler->fails_at ? handler->status : MSCCLPP_OK;
 }
 
-/* Triggers reach the handler whole, in order, as often as it asks for; a flush ends when it has them. */
+/* Triggers reach the handler whole and in order, again as often as it asks. A flush ends when the handler has them. */
 static void test_handler(rank_t *rank)
 {
     const mscclpp_transport_ops_t *ops = rank->argument;
@@ -178,7 +178,7 @@ static void test_handler(rank_t *rank)
     port_rank_close(&port);
 }
 
-/* What a kernel pushed for a channel that is gone is for no other with its number, and no failure. */
+/* A trigger for a destroyed channel does not reach a new channel with the same number, and is no failure. */
 static void test_left_behind(rank_t *rank)
 {
     const mscclpp_port_params_t params = {.peer = 0};
@@ -192,7 +192,7 @@ static void test_left_behind(rank_t *rank)
     kernel_begin(&port, &ctx, &args, SOON);
     check(rank, mscclpp_proxy_channel_create(port.proxy, &params, &first) == MSCCLPP_OK, "channel");
     check(rank, mscclpp_proxy_set_handler(port.proxy, first.number, handle, &handlers[0]) == MSCCLPP_OK, "handler");
-    /* Nothing is in flight, so nobody takes it. */
+    /* Nothing is in flight for the proxy, so it does not take this trigger. */
     mscclpp_dev_port_put(&ctx, &args, &first, 1, 1, 1);
     mscclpp_proxy_channel_destroy(port.proxy, first.number);
     check(rank, mscclpp_proxy_channel_create(port.proxy, &params, &second) == MSCCLPP_OK, "channel");
@@ -214,7 +214,7 @@ static bool has_begun(port_rank_t *port, const void *argument)
     return late_begun(port->conns[0]) != 0;
 }
 
-/* A handler's flush ends no sooner than what the transport was given before there was a handler. */
+/* A handler's flush does not end before operations that the transport got before there was a handler. */
 static void test_handler_after_put(rank_t *rank)
 {
     const mscclpp_dev_port_channel_t *channel;
@@ -274,7 +274,7 @@ static void test_failing_handler(rank_t *rank)
     port_rank_close(&port);
 }
 
-/* Nobody answers the kernel, which waits; the proxy is stopped, or its kernel's peer is never heard of. */
+/* A kernel waits, and no peer answers it. Stopping the proxy ends the kernel. */
 static void test_stop(rank_t *rank)
 {
     handler_t handler = {.calls = 0};
@@ -306,7 +306,7 @@ static mscclpp_status_t refuse_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* What a kernel asks for and may not have ends in an error that names it. */
+/* An invalid request of a kernel ends in an error that names the request. */
 static void test_nonsense(rank_t *rank)
 {
     const mscclpp_status_t wanted = MSCCLPP_ERR_INVALID;
@@ -362,8 +362,8 @@ static bool signalled(port_rank_t *port, const void *argument)
 }
 
 /*
- * One connection takes nothing while a kernel asks it for more than the FIFO holds. The other one goes on, flushes
- * included, and the first one's requests are all there in the end, in their order.
+ * One connection takes nothing while a kernel sends it more requests than the FIFO holds. The other connection goes on,
+ * flushes included. In the end all requests of the first connection arrive in their order.
  */
 static void test_busy_connection(rank_t *rank)
 {
@@ -426,7 +426,7 @@ static void test_broken_connection(rank_t *rank)
     port_rank_close(&port);
 }
 
-/* Every number that a trigger can name, in use at once, and used again after. */
+/* All channel numbers that a trigger can name are in use at once, and are then used again. */
 static void test_many_channels(rank_t *rank)
 {
     const mscclpp_port_params_t params = {.peer = 0};
@@ -464,7 +464,7 @@ static void test_many_channels(rank_t *rank)
     check(rank, channel.number == last.number, "the number that was free");
     kernel_begin(&port, &ctx, &args, SOON);
     mscclpp_proxy_begin(port.proxy);
-    /* Numbers used again and again: the word of flushes goes on from where the last channel left it. */
+    /* A number is used again and again. Its word of flushes goes on from the value that the last channel left. */
     for (i = 0; i < 50; ++i) {
         mscclpp_proxy_set_handler(port.proxy, channel.number, handle, &handler);
         mscclpp_dev_port_flush(&ctx, &args, &channel);
@@ -478,7 +478,7 @@ static void test_many_channels(rank_t *rank)
     free(used);
 }
 
-/* With nothing in flight nobody uses the processor, although there is a proxy with a thread and work behind it. */
+/* With nothing in flight no thread uses the processor, although a proxy has a thread and has done work before. */
 static void test_idle(rank_t *rank)
 {
     unsigned char in[100] = {0}, out[100];
@@ -508,7 +508,7 @@ static void test_idle(rank_t *rank)
         pause_for(0.7);
     }
     meet(rank);
-    /* It works on after. */
+    /* After the pause the proxy still works. */
     mscclpp_proxy_begin(port.proxy);
     check(rank, port_rank_launch(&port, in, out, 100, 7, 1, true, KERNEL_TIMEOUT) == MSCCLPP_OK, "launch");
     check(rank, port_rank_wait(&port, SOON) >= 0 && port_rank_is_idle(&port), "kernel after a pause");

@@ -148,7 +148,7 @@ static bool is_right(const rank_t *rank, const train_t *train, int round)
     return true;
 }
 
-/* Graphs of all operations, and the same one by one, in turns. */
+/* Graphs of all operations, and the same operations one by one, in turns. */
 static void run_turns(rank_t *rank)
 {
     const int rounds = *(const int *)rank->argument;
@@ -207,7 +207,7 @@ static void test_turns(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-/* Two teams, whose operations each rank queues in an order of its own. */
+/* Two teams. Each rank queues their operations in its own order. */
 static void run_crossed(rank_t *rank)
 {
     uint64_t seed = 11;
@@ -256,7 +256,7 @@ static void count_line(void *context, mscclpp_log_level_t level, const char *lin
     __atomic_add_fetch((int *)context, 1, __ATOMIC_RELAXED);
 }
 
-/* On rank 0 two operations run at once, in two queues. It says so, and the others hear of it. */
+/* On rank 0 two operations run at once, in two queues. Rank 0 reports it, and the other ranks learn of it. */
 static void run_overlap(rank_t *rank)
 {
     const struct timespec pause = {0, 100000000};
@@ -309,7 +309,7 @@ static void test_overlap(int scale)
 
     (void)scale;
     if (process_state_tsan()) {
-        return; /* what is done wrong here is a race */
+        return; /* the error that this test makes is a race */
     }
     configure(&config, 1, 2, (size_t)1 << 31);
     config.timeout = process_state_slow() ? 20 : 5;

@@ -1,6 +1,6 @@
 /*
- * Teams that a communicator of the same ranks takes over, and scratch that grows with the first large message: what
- * comes of either is as good as what a set-up makes, also where a rank has no such team, or no memory.
+ * Teams that a communicator of the same ranks takes over, and scratch that grows with the first large message. Both
+ * have to work as well as what a set-up makes, also if a rank has no such team, or no memory.
  */
 #include <stdio.h>
 #include <string.h>
@@ -56,12 +56,12 @@ static void use(rank_t *rank, mscclpp_team_t *team, const uint64_t *counts, int 
     for (i = 0; i < calls; ++i) {
         call(&traffic, counts[i]);
     }
-    meet(rank); /* nobody frees what a peer's kernel may still read */
+    meet(rank); /* peers' kernels may still read the buffers */
     traffic_close(&traffic);
     meet(rank);
 }
 
-/* What ranks have decided in a call of an ended communicator says nothing about the call of that number in the next. */
+/* A decision of ranks in a call of an ended communicator does not affect the call of that number in the next one. */
 static void decide(rank_t *rank, mscclpp_team_t *team, bool device)
 {
     enum { CALL = 3 };
@@ -79,7 +79,7 @@ static void decide(rank_t *rank, mscclpp_team_t *team, bool device)
     meet(rank);
 }
 
-/* One life after another: of those that grow the memory is given back, others are taken over as they are. */
+/* One life after another. A team that has grown gives its memory back. Other teams are taken over as they are. */
 static void live(rank_t *rank)
 {
     static const uint64_t small[] = {SMALL, 1, SMALL * 7}, large[] = {SMALL, LARGE, SMALL, LARGE};
@@ -93,7 +93,7 @@ static void live(rank_t *rank)
     }
 }
 
-/* Two communicators that ranks end in different orders, so that each of them has another one ready first. */
+/* Two communicators that ranks end in different orders, so that ranks have different teams ready first. */
 static void cross(rank_t *rank)
 {
     static const uint64_t counts[] = {SMALL, LARGE};
@@ -111,7 +111,7 @@ static void cross(rank_t *rank)
     use(rank, open_team(rank, true), counts, 2);
 }
 
-/* A team that one rank does not have any more is nobody's. */
+/* If one rank does not have a team any more, no rank takes that team over. */
 static void lack(rank_t *rank)
 {
     static const uint64_t counts[] = {SMALL, LARGE, SMALL};
@@ -121,7 +121,7 @@ static void lack(rank_t *rank)
     use(rank, open_team(rank, true), counts, 3);
 }
 
-/* Whatever fails on one rank while the scratch grows: the calls are right, on all ranks. */
+/* If anything fails on one rank while the scratch grows, the calls are still right on all ranks. */
 static void fail_to_grow(rank_t *rank)
 {
     plan_t *plan = rank->argument;
@@ -154,7 +154,7 @@ static void configure(mscclpp_config_t *config)
     config->linger_window = 3000;
 }
 
-/* Teams that were taken over since the log was cleared, of all ranks. */
+/* The number of teams of all ranks that were taken over since the log was cleared. */
 static int reused(void)
 {
     return log_record_count(MSCCLPP_LOG_INFO, "ready with what an ended communicator has left", "");
@@ -170,7 +170,7 @@ static void test_lives(int ranks)
     memset(&plan, 0, sizeof(plan));
     log_record_clear();
     CHECK_EQ(run_ranks(ranks, &config, live, &plan), 0);
-    /* All but the first one and the one after that which grew. */
+    /* All teams but the first one, and the one after the team that grew. */
     CHECK_EQ(reused(), ranks * (LIVES - 2));
     mscclpp_team_finalize(1.0);
     log_record_clear();
@@ -188,7 +188,7 @@ static void test_lives(int ranks)
     }
 }
 
-/* Each step of growing that asks the runtime for something fails once. */
+/* Each call of the runtime while the scratch grows fails once. */
 static void test_no_growth(int ranks)
 {
     static const faulty_function_t functions[] = {FAULTY_DEVICE_ALLOC, FAULTY_EXPORT, FAULTY_IMPORT, FAULTY_COPY};
@@ -197,7 +197,7 @@ static void test_no_growth(int ranks)
     size_t i;
 
     configure(&config);
-    config.zerocopy = false; /* whose imports and exports are not those of growing */
+    config.zerocopy = false; /* zero-copy has imports and exports of its own */
     for (i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
         memset(&plan, 0, sizeof(plan));
         plan.function = functions[i];

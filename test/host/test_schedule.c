@@ -1,7 +1,7 @@
 /*
- * Chosen interleavings of the packet kernels: one thread is held at the one moment at which a packet of the next kernel
- * could overwrite a packet that it has not read yet, until the peers are as far ahead as the protocol lets them be. The
- * bodies run on threads of this program, which gives orders where they wait.
+ * Chosen interleavings of the packet kernels. One thread is held at the one moment at which a packet of the next kernel
+ * could overwrite a packet that it has not read yet. It is held until the peers are as far ahead as the protocol lets
+ * them be. The kernels run on threads of this program. The program controls them where they wait.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -22,8 +22,8 @@
 #define WORDS (UNITS * 4)
 
 /*
- * Seconds for which a thread is held at most, after which a wait counts as lost, and for what must come about sooner or
- * later.
+ * Seconds: HOLD for which a thread is held at most, LOST after which a wait counts as lost, and SURELY to wait for what
+ * must happen sooner or later.
  */
 #define HOLD 0.5
 #define LOST 10.0
@@ -42,7 +42,7 @@ typedef struct {
     uint32_t held_epoch;
 } schedule_t;
 
-/* All that the threads of one run share. Flags are set once and only ever looked at for being set. */
+/* What the threads of one run share. A flag is set once and never cleared. */
 typedef struct {
     const schedule_t *schedule;
     char *scratch[RANKS];
@@ -51,7 +51,7 @@ typedef struct {
     mscclpp_dev_twin_block_t meeting[RANKS];
     uint32_t in[KERNELS][RANKS][WORDS];
     uint32_t out[KERNELS][RANKS][WORDS];
-    int held_waits; /* rank 0's thread is where it is to be held */
+    int held_waits; /* rank 0's thread has reached the place where it is held */
     int relay_waits;
     int waits_in_second[RANKS]; /* threads that wait for packets of the second kernel */
 } run_t;
@@ -96,7 +96,7 @@ static bool is_twophase(body_t body)
     return body == TWOPHASE || body == LL128;
 }
 
-/* Bundles of LL128 take the place of units. */
+/* The same for LL128, which sends bundles in place of units. */
 static bool has_sent_bundles(const actor_t *actor)
 {
     const schedule_t *schedule = actor->run->schedule;
@@ -148,7 +148,7 @@ static bool has_sent_all(const actor_t *actor)
                                  capacity * MSCCLPP_DEV_PACKET_STEP, &v, flag, MSCCLPP_DEV_LL16);
 }
 
-/* Where a thread waits. */
+/* A thread that waits calls this. */
 static void turn(void *context)
 {
     actor_t *actor = context;
@@ -170,7 +170,7 @@ static void turn(void *context)
         set(&run->held_waits);
         wait_for(&run->waits_in_second[schedule->ranks - 1], (int)schedule->threads, HOLD);
     } else if (actor->rank == 1 && is_twophase(schedule->body[0]) && !actor->has_relayed) {
-        /* Sends its result only when rank 0 waits for it. */
+        /* Rank 1 sends its result only when rank 0 waits for it. */
         actor->has_relayed = true;
         set(&run->relay_waits);
         wait_for(&run->held_waits, 1, SURELY);
@@ -178,8 +178,8 @@ static void turn(void *context)
 }
 
 /*
- * The last rank's thread comes last, so that the others have to wait for it: rank 0 in the one-shot kernel; in the
- * two-phase kernel rank 1, which then keeps its result back until rank 0 waits for that.
+ * The last rank's thread comes last, so that others have to wait for it. In the one-shot kernel rank 0 waits. In the
+ * two-phase kernel rank 1 waits, and then keeps its result back until rank 0 waits for the result.
  */
 static void delay_start(const actor_t *actor)
 {
@@ -239,7 +239,7 @@ static void *actor_main(void *argument)
         ctx.progress = turn;
         ctx.progress_context = actor;
         run_body(&ctx, args, schedule->body[actor->kernel]);
-        /* As between two launches: all threads of one end before any of the next begins. */
+        /* As between two launches, all threads of one kernel end before any thread of the next one begins. */
         ctx.progress = NULL;
         mscclpp_dev_block_sync(&ctx);
     }
@@ -319,7 +319,7 @@ static void test(const schedule_t *schedule)
     if (!right) {
         fprintf(stderr, "    in: %s\n", schedule->name);
     }
-    /* Else the schedule is not the one that was meant, and proves nothing. */
+    /* If this fails, the schedule is not the intended one and proves nothing. */
     CHECK(is_set(&run->held_waits));
     for (r = 0; r < schedule->ranks; ++r) {
         free(run->scratch[r]);
@@ -338,7 +338,7 @@ static const schedule_t schedules[] = {
     {"two-phase after one-shot", 3, 1, 24, {ONESHOT, TWOPHASE}, {8, 12}, 0, 1},
     {"one-shot after two-phase", 3, 1, 24, {TWOPHASE, ONESHOT}, {12, 8}, 0, 1},
     {"two-phase after two-phase", 3, 1, 24, {TWOPHASE, TWOPHASE}, {12, 12}, 0, 1},
-    /* Two epochs, the second of one unit, which is not the held thread's. */
+    /* Two epochs. The second has one unit, which is not the held thread's. */
     {"one-shot of two epochs", 2, 2, 8, {ONESHOT, ONESHOT}, {5, 4}, 1, 1},
     {"one-shot after two-phase of two epochs", 3, 2, 24, {TWOPHASE, ONESHOT}, {13, 8}, 1, 1},
     /* Halves of one bundle for each peer and phase. */

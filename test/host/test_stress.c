@@ -1,4 +1,4 @@
-/* Many calls, many teams: sequences that single calls do not meet, with ranks that fall behind at random. */
+/* Many calls and many teams: sequences that single calls do not cover, with ranks that fall behind at random. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void configure(mscclpp_config_t *config, int blocks, int threads, size_t 
     config->ucx = false;
 }
 
-/* Sizes, equal on all ranks: most of them small, so that there are many calls. */
+/* Draws a size, equal on all ranks. Most sizes are small, so that there are many calls. */
 static uint64_t draw_count(uint64_t *state)
 {
     switch (random_below(state, 32)) {
@@ -51,11 +51,11 @@ static uint64_t draw_count(uint64_t *state)
 
 typedef struct {
     int calls;
-    unsigned delay_us;     /* before a call, up to so long */
+    unsigned delay_us;     /* the longest delay before a call */
     const char *algorithm; /* NULL: the selector's choice */
     user_kind_t kind;
     uint64_t max_count; /* 0: any */
-    int ranks_per_node; /* 0: all are on one */
+    int ranks_per_node; /* 0: all ranks are on one node */
     bool by_turns;      /* small calls over several nodes take each of their algorithms */
 } storm_t;
 
@@ -69,7 +69,7 @@ static void storm(rank_t *rank)
     traffic_t traffic;
     int i;
 
-    /* Whether its kernels store packets for other nodes themselves is each rank's own affair. */
+    /* Each rank may choose for itself whether its kernels store packets for other nodes themselves. */
     config.exchange_stores = rank->rank % 2 == 0;
     rank->config = &config;
     traffic_open(&traffic, create_team(rank), MAX_COUNT, plan->kind);
@@ -111,7 +111,7 @@ static void run_storm(int ranks, int blocks, int threads, size_t epoch_limit, co
     config.nodes_split_min = plan->by_turns ? 1000 : 100000;
     config.nodes_ring_min = plan->by_turns ? 1600 : 300000;
     config.exchange_size = 65536;
-    /* Between nodes, kernels of several threads stay and take up the next calls, with fewer blocks than they have. */
+    /* Over several nodes, kernels of several threads linger and serve the next calls with some of their blocks. */
     if (plan->ranks_per_node != 0 && threads > 1) {
         config.linger = "on";
         config.linger_idle = config.linger_window = 1e6;
@@ -137,7 +137,7 @@ static void test_back_to_back(int scale)
     jitter_set(0, 0);
 }
 
-/* Small packets only, one kernel on the heels of the other: what is left of one epoch meets the next but one. */
+/* Small packets only, kernels back to back: packets that one epoch leaves meet the epoch after the next. */
 static void test_packets(int scale)
 {
     static const char *const algorithms[] = {"oneshot", "twophase"};
@@ -166,8 +166,8 @@ static void test_renewal(int scale)
 }
 
 /*
- * Over several nodes: packets on the heels of packets, packets and signals by turns, and flags that begin again. There
- * is little room for what travels, so that calls take many exchanges.
+ * Over several nodes: packets right after packets, packets and signals by turns, and flags that begin again. There is
+ * little room for messages, so that calls take many exchanges.
  */
 static void test_nodes(int scale)
 {
@@ -176,12 +176,12 @@ static void test_nodes(int scale)
     size_t i;
 
     for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
-        /* So many that the shortest lives of flags come to their end. */
+        /* So many calls that flags begin again where epoch_limit is smallest. */
         const int calls = (algorithms[i] == NULL || i == 0 ? 60 : 40) * scale;
         const storm_t alone = {calls, 0, algorithms[i], USER_DEVICE, 1000, 1, false};
         const storm_t pairs = {calls, 0, algorithms[i], USER_EXACT, 0, 2, false};
         const storm_t late = {calls, 1000, algorithms[i], USER_DEVICE, 9000, 2, false};
-        /* So short that not all blocks have a part in each. */
+        /* Calls so short that not all blocks take part in each. */
         const storm_t brief = {calls, 0, algorithms[i], USER_DEVICE, 24, 1, false};
 
         run_storm(2, 1, 1, never, &alone);
@@ -197,8 +197,8 @@ static void test_nodes(int scale)
 }
 
 /*
- * The algorithms by turns, with what they leave behind: places that are used again, and signals that were counted.
- * Nodes of a ring hear little of most others.
+ * The algorithms by turns. Each finds what the others leave behind: places that are used again, and signals that were
+ * counted. Nodes of a ring get few messages from most other nodes.
  */
 static void test_turns(int scale)
 {
@@ -241,7 +241,7 @@ static void close_teams(teams_t *teams)
     }
 }
 
-/* Blocking calls of several teams, in an order that changes all the time and is equal on all ranks. */
+/* Blocking calls of several teams. Their order changes all the time and is equal on all ranks. */
 static void interleave(rank_t *rank)
 {
     const int *calls = rank->argument;
@@ -264,8 +264,8 @@ static void interleave(rank_t *rank)
 }
 
 /*
- * Calls of several teams in flight at once, queued in an order of each rank's own; several of one team follow one
- * another in its stream. Sizes keep to the packet algorithms, which need no other rank's host.
+ * Calls of several teams in flight at once. Each rank queues them in its own order. Several calls of one team follow
+ * each other in its stream. Sizes are those of the packet algorithms, which need no other rank's host.
  */
 static void enqueue_in_any_order(rank_t *rank)
 {
@@ -291,7 +291,7 @@ static void enqueue_in_any_order(rank_t *rank)
         for (k = 0; k < TEAMS * burst; ++k) {
             int team = order[k % TEAMS];
 
-            /* All calls of a burst but the last one are overtaken in the buffers, so their kernels must have ended. */
+            /* Each call of a burst writes the buffers of the call before, whose kernels must have ended. */
             if (k >= TEAMS) {
                 CHECK_EQ(mscclpp_gpu_twin_ops.stream_sync(teams.stream[team]), MSCCLPP_OK);
             }
@@ -428,6 +428,6 @@ static const part_t parts[] = {
 int main(int argc, char **argv)
 {
     unit_begin();
-    unit_allowed = "whose value counts on all ranks"; /* of ranks that are given different parameters */
+    unit_allowed = "whose value counts on all ranks"; /* the test gives ranks different parameters */
     return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
 }

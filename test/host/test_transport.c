@@ -39,7 +39,7 @@ static const struct {
     const char *name;
     void (*run)(end_t *end);
     bool needs_processes;
-    bool frees_first; /* memory that the peer still writes to */
+    bool frees_first; /* frees memory that the peer still writes to */
 } cases[] = {
     {"refusals", case_refusals, false, false},
     {"sizes", case_sizes, false, false},
@@ -72,7 +72,7 @@ static bool is_chosen(const char *name)
     return list == NULL;
 }
 
-/* True if all names are those of cases. */
+/* True if all names in the list are names of cases. */
 static bool are_cases(const char *list)
 {
     int names = 1, found = 0, i;
@@ -87,7 +87,7 @@ static bool are_cases(const char *list)
     return found == names;
 }
 
-/* What one run is about. */
+/* One run. */
 typedef struct {
     const mscclpp_transport_ops_t *ops;
     int sockets[2];
@@ -101,7 +101,7 @@ typedef struct {
     int rank;
 } side_t;
 
-/* Why a case cannot be held with these ends; NULL if it can. */
+/* Why a case cannot run with these ends; NULL if it can. */
 static const char *why_not(const end_t *end, int i)
 {
     if (!end->alone && cases[i].needs_processes) {
@@ -172,7 +172,7 @@ static void *run_end(void *argument)
     return NULL;
 }
 
-/* In a child process, so that nothing of a transport is set up before the fork of the next one. */
+/* Runs in a child process, so that no transport is set up when the next one forks. */
 static int run_ends(run_t *run, int rank)
 {
     side_t sides[2] = {{run, 0}, {run, 1}};
@@ -256,7 +256,7 @@ static int run_transport(const mscclpp_transport_ops_t *ops, bool processes)
     return results[0] != 0 || results[1] != 0;
 }
 
-/* Two processes with variables of the environment set, up to a NULL; 0, 1 or SKIPPED. */
+/* Runs two processes with some environment variables, a list that ends with NULL. Returns 0, 1 or SKIPPED. */
 static int run_with(const mscclpp_transport_ops_t *ops, const char *what, const char *const (*variables)[2],
                     const char *chosen)
 {
@@ -276,11 +276,11 @@ static int run_with(const mscclpp_transport_ops_t *ops, const char *what, const 
     return result;
 }
 
-/* What leaves over sockets that take little, which is the end of a message now and then. */
+/* Sockets that take little at once, so that sometimes only the end of a message has still to leave. */
 static const char *const small_sockets[][2] = {
     {"UCX_TLS", "tcp"}, {"UCX_TCP_SNDBUF", "4k"}, {"UCX_TCP_RCVBUF", "4k"}, {NULL, NULL}};
 
-/* What UCX does where there are RDMA devices: it puts by itself. */
+/* UCX puts by itself, as it does with RDMA devices. */
 static const char *const direct[][2] = {{"MSCCLPP_UCX_BOUNCE", "device"}, {NULL, NULL}};
 
 static void count(int result, int *ran, int *failed, int *skipped)

@@ -21,7 +21,7 @@ unsigned char *case_allocate(const end_t *end, size_t length)
     return bytes;
 }
 
-/* What lies at `at` of a message. Differs between messages, and along one in every byte of an offset. */
+/* The byte at `at` of a message. It depends on the message and on every byte of `at`. */
 static unsigned char case_value(uint64_t message, uint64_t at)
 {
     uint64_t x = at + message * UINT64_C(0x9e3779b97f4a7c15);
@@ -41,7 +41,7 @@ void case_fill(end_t *end, const end_memory_t *memory, uint64_t at, uint64_t mes
     free(bytes);
 }
 
-/* The message at `at`, with nothing written round it. */
+/* Looks at the message and at the guards around it. */
 bool case_is_there(end_t *end, const end_memory_t *memory, uint64_t at, uint64_t message, size_t length)
 {
     unsigned char *bytes = case_allocate(end, length + 2 * GUARD);
@@ -78,7 +78,7 @@ void case_clear(end_t *end, const end_memory_t *memory, uint64_t at, size_t leng
     free(bytes);
 }
 
-/* An end that only looks on until the other one has had its turn. */
+/* In each turn one end sends and the other one receives. */
 void case_take_turns(end_t *end, void (*act)(end_t *end, void *context, bool sends), void *context)
 {
     int turn;

@@ -1,4 +1,4 @@
-/* What arrives, when, and in what order. */
+/* Cases about data: what arrives, when, and in what order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,13 +6,13 @@
 
 #include "test/host/transport_cases.h"
 
-/* Of source and destination, against the alignment of their memory. */
+/* Offsets of source and destination from aligned addresses. */
 static const struct {
     uint64_t from, to;
 } shifts[] = {{0, 0}, {1, 0}, {0, 1}, {3, 5}, {8, 4}};
 #define SHIFTS (sizeof(shifts) / sizeof(shifts[0]))
 
-/* Every size and alignment; the bytes are there when the signal is. */
+/* Every size and alignment. When the signal arrives, the bytes are there. */
 static void send_sizes(end_t *end, void *context, bool sends)
 {
     static const size_t sizes[] = {0,     1,     2,     3,       4,       7,        8,        9,
@@ -26,7 +26,7 @@ static void send_sizes(end_t *end, void *context, bool sends)
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= end->largest; ++i) {
         const size_t size = sizes[i];
 
-        /* Large ones with one alignment, each with another. */
+        /* A large message has one alignment, and each large message another. */
         for (s = 0; s < SHIFTS; ++s, ++message) {
             const uint64_t from = GUARD + shifts[s].from, to = GUARD + shifts[s].to;
 
@@ -115,8 +115,8 @@ void case_outstanding(end_t *end)
 }
 
 /*
- * A stream of small puts, each with its signal, without a flush in between: more than 16 bits count. Whoever sees the
- * nth signal must see the first n puts.
+ * A stream of small puts, each with its signal, without a flush in between, more than 16 bits count. An end that sees
+ * the nth signal must see the first n puts.
  */
 #define STREAM 70000u
 
@@ -170,7 +170,7 @@ void case_stream(end_t *end)
 
     case_pair_create(end, &pair, STREAM * 8);
     case_take_turns(end, send_stream, &pair);
-    /* None came twice, and none went elsewhere. */
+    /* No signal came twice, and none went to another token. */
     END_CHECK_EQ(end_token(end, 4), end->seen[4]);
     END_CHECK_EQ(end_token(end, 5), 0);
     case_pair_destroy(end, &pair);
@@ -229,7 +229,7 @@ static void send_flushed(end_t *end, void *context, bool sends)
         }
         end_meet(end);
     }
-    /* Several tickets at once, asked for in the wrong order; and one with nothing under way. */
+    /* Several tickets at once, tested in reverse order, and one with nothing under way. */
     if (sends) {
         uint64_t tickets[8];
 
@@ -256,7 +256,7 @@ void case_flush(end_t *end)
 }
 
 /*
- * A sender that stops moving its transport once all has left, as a program does that computes after its call. The other
+ * A sender whose transport makes no progress once all has left, as in a program that computes after its call. The other
  * end looks only later, so that sockets fill up, each time at another message.
  */
 #define LEAVING_MOST 8
@@ -332,7 +332,7 @@ void case_two_connections(end_t *end)
     end->ops->remote_destroy(other.remote);
     end->ops->conn_destroy(other.conn);
     end_meet(end);
-    /* The one that is left works on. */
+    /* The remaining connection still works. */
     end_signal(end, &pair.link, 0);
     end_await(end, 0, 1);
     end_settle(end, &pair.link);
@@ -420,7 +420,7 @@ void case_add(end_t *end)
     case_pair_destroy(end, &pair);
 }
 
-/* What the device's own stores do to a peer's region, here those of its copies. */
+/* The device's own stores into a peer's region; here its copies make them. */
 static void store_mapped(end_t *end, void *context, bool sends)
 {
     static const uint64_t at = 4096 + 777;
@@ -437,7 +437,7 @@ static void store_mapped(end_t *end, void *context, bool sends)
         END_CHECK_EQ(end->ops->remote_map(other.remote, 0, 3 * (uint64_t)LENGTH + 1, &more), MSCCLPP_ERR_INVALID);
         end_tolerate_no_more(end);
         status = end->ops->remote_map(other.remote, at, LENGTH, &device);
-        /* Ends in one process share the memory's one mapping, which its owner has pinned. */
+        /* Ends in one process share the only mapping of the memory, which its owner has pinned. */
         if (status == MSCCLPP_ERR_NOT_SUPPORTED && !end->alone && strcmp(end->gpu->name, "host") != 0) {
             case_note(end, "no mapping within one process: skipped", 1);
             status = MSCCLPP_OK;
@@ -453,7 +453,7 @@ static void store_mapped(end_t *end, void *context, bool sends)
             end_settle(end, &other);
         }
     } else {
-        end_tolerate(end); /* what the other end provokes */
+        end_tolerate(end); /* the other end provokes errors */
         end_tolerate_no_more(end);
     }
     end_meet(end);

@@ -1,4 +1,4 @@
-/* What must be refused, peers that leave, and what is left of all that came and went. */
+/* Cases about faults: invalid input that must be refused, peers that leave, and leaks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static bool is_refused(mscclpp_status_t status)
     return status != MSCCLPP_OK && status != MSCCLPP_IN_PROGRESS;
 }
 
-/* Addresses and keys that are cut off, too long, empty or of something else are refused. */
+/* Addresses and keys are refused if they are truncated, too long, empty, or of another kind. */
 void case_refusals(end_t *end)
 {
     unsigned char bytes[2 * MSCCLPP_TRANSPORT_ADDRESS_MAX], good[MSCCLPP_TRANSPORT_ADDRESS_MAX];
@@ -50,7 +50,7 @@ void case_refusals(end_t *end)
                                                      &remote)));
     }
     end_tolerate_no_more(end);
-    /* The connection has suffered nothing. */
+    /* The connection still works. */
     END_CHECK_EQ(end->ops->conn_status(pair.link.conn), MSCCLPP_OK);
     end_signal(end, &pair.link, 0);
     end_await(end, 0, 1);
@@ -87,7 +87,7 @@ static mscclpp_status_t step(end_t *end, const pair_t *pair, const attempt_t *at
     return status;
 }
 
-/* How it ends: an operation that cannot be done is refused at once, or breaks its connection before a flush ends. */
+/* Returns how an attempt ends. A bad operation is refused at once, or breaks its connection before a flush ends. */
 static mscclpp_status_t attempt_to(end_t *end, const pair_t *pair, const attempt_t *attempt)
 {
     const double deadline = end_now() + end->timeout;
@@ -125,7 +125,7 @@ void case_ranges(end_t *end)
     }
 }
 
-/* Goes on for a while with a peer that is not there any more: flushes end, well or in an error. */
+/* Goes on for a while after the peer has gone. Flushes end, well or with an error. */
 static void work_on(end_t *end, pair_t *pair)
 {
     const attempt_t attempt = {0, 0, 65536};
@@ -141,7 +141,7 @@ static void work_on(end_t *end, pair_t *pair)
     }
 }
 
-/* The peer takes its connection and its memory away, under work. */
+/* The peer closes its connection and frees its memory while operations are under way. */
 void case_closed_peer(end_t *end)
 {
     pair_t pair;
@@ -166,7 +166,7 @@ void case_closed_peer(end_t *end)
     }
     end->may_fail = false;
     end_tolerate_no_more(end);
-    /* The instances have not suffered: a new connection works. */
+    /* The instances still work: a new connection can be used. */
     case_pair_create(end, &pair, 4096);
     end_signal(end, &pair.link, 0);
     end_await(end, 0, 1);
@@ -182,7 +182,7 @@ static int open_files(void)
     return state.descriptors;
 }
 
-/* Connections and regions come and go, used or not, connected or not; nothing is left. */
+/* Connections and regions are created and destroyed, used or not, connected or not. Nothing leaks. */
 void case_cycles(end_t *end)
 {
     int i, files = 0;
@@ -212,8 +212,8 @@ void case_cycles(end_t *end)
 }
 
 /*
- * The peer dies. Last, and with processes only. Not before each end has heard from the other: UCX 1.13 aborts a process
- * whose peer dies while the two are still being wired up.
+ * The peer dies. This case is the last one, and runs with processes only. First each end hears from the other, because
+ * UCX 1.13 aborts a process whose peer dies during wire-up.
  */
 void case_dead_peer(end_t *end)
 {

@@ -36,7 +36,7 @@ void end_die(const end_t *end, const char *format, ...)
 }
 
 static int passed, failed;
-static int tolerant; /* ends that provoke errors at the moment */
+static int tolerant; /* how many ends tolerate errors now */
 
 void end_check(const end_t *end, bool right, const char *file, int line, const char *text)
 {
@@ -194,7 +194,7 @@ static void must(const end_t *end, mscclpp_status_t status, const char *what)
     }
 }
 
-/* Shared memory if the transport needs it; *segment_p is NULL else. */
+/* Allocates shared memory if the transport needs it. Otherwise *segment_p is NULL. */
 static void *alloc_host(end_t *end, size_t length, mscclpp_shmseg_t **segment_p)
 {
     void *address, *seen_by_device;
@@ -231,7 +231,7 @@ static void free_tokens(end_t *end)
     end->tokens_host = NULL;
 }
 
-/* With tokens in device memory if the transport takes them there, else in host memory. */
+/* Creates the instance. Tokens are in device memory if the transport allows that, else in host memory. */
 static mscclpp_status_t open_instance(end_t *end)
 {
     mscclpp_transport_params_t params;
@@ -245,8 +245,7 @@ static mscclpp_status_t open_instance(end_t *end)
     params.device = end->device;
     params.rank = end->rank;
     params.size = 2;
-    /* What UCX cannot close without the peer, as shared memory to a dead one, stays as it is, which looks like a leak.
-     */
+    /* UCX cannot close shared memory with a dead peer. The memory stays, which a sanitizer takes for a leak. */
     params.one_host = end->alone && !process_state_sanitized();
     params.label = end->rank == 0 ? "end 0" : "end 1";
     params.token_count = END_TOKENS;
@@ -403,7 +402,7 @@ void end_await(end_t *end, uint32_t token, uint64_t count)
     }
 }
 
-/* True as long as the operation is to be tried again. */
+/* True if the operation has to be tried again. */
 static bool again(end_t *end, mscclpp_status_t status, double *deadline, uint64_t *full, const char *what)
 {
     if (status == MSCCLPP_OK) {

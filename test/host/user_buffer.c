@@ -24,7 +24,7 @@
 #define GUARD 64u
 #define POOLS_MAX 128
 
-/* Where USER_HOST buffers lie. A pool enters itself before its buffers are used and leaves after. */
+/* Where USER_HOST buffers lie. A pool registers itself before its buffers are used, and deregisters afterwards. */
 static pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     const char *begin;
@@ -102,7 +102,7 @@ static char guard_byte(const char *p)
     return (char)(0xa5 ^ (uintptr_t)p * 7);
 }
 
-/* A tool that watches accesses keeps everybody else away from the guards. */
+/* A sanitizer reports any other access to the guards. */
 static void poison(const user_buffer_t *buffer)
 {
     const char *data = buffer->data;

@@ -5,7 +5,7 @@ plans.py FOLDER RANKS writes some. Those that MPI calls are served by lie in FOL
 hang, in FOLDER/bad.
 
 plans.py --usable FOLDER TOOL prints, of each plan in a folder that has to serve MPI calls of 2 to 4 ranks, the ranks,
-the collective, the name and the file. TOOL is mscclpp_plan.
+the collective, the operation, the name and the file. TOOL is mscclpp_plan.
 """
 import copy
 import glob
@@ -28,6 +28,7 @@ def good(n):
         if name != "allreduce_halving" or n & (n - 1) == 0:
             yield name, program(n, instances=2).compile()
     yield "allreduce_packets", plans.allreduce_oneshot(n)
+    yield "allreduce_lines", allreduce_lines(n)
     yield "allreduce_groups", plans.allreduce_rres(n, 3)
     yield "allreduce_switch", plans.allreduce_switch(n)
     yield "allreduce_max", plans.as_max(plans.allreduce_rres(n))
@@ -36,6 +37,22 @@ def good(n):
     yield "alltoall_port", plans.alltoall_port(n)
     yield "allgather_crossing", allgather_crossing(n)
     yield "allgather_mixed", allgather_mixed(n)
+
+
+def allreduce_lines(n):
+    """Two phases of packets through one scratch without halves, which only holds while chunks have one size."""
+    ranks = [Rank(r, n, n, 2 * n) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        peers = plans.peers_of(r, n)
+        block = rank.block()
+        for p in peers:
+            rank.channel("memory", p)
+        block.move("ppkt", [local("i", p) for p in peers], [block.remote("memory", p, "s", r) for p in peers], "memory")
+        block.move("respkt", [local("i", r)] + [local("s", p) for p in peers],
+                   [local("i", r)] + [block.remote("memory", p, "s", n + r) for p in peers], "memory", reduce_op="sum")
+        for p in peers:
+            block.move("upkt", [local("s", n + p)], [local("i", p)])
+    return assemble("allreduce_lines", "allreduce", ranks, "LL", True)
 
 
 def reducescatter_inplace(n):
@@ -139,7 +156,8 @@ def usable(folder, tool):
             plan = json.load(file)
         if 2 <= len(plan["gpus"]) <= 4 and plan["collective"] in ("allreduce", "allgather", "reducescatter",
                                                                   "alltoall"):
-            print(len(plan["gpus"]), plan["collective"], plan["name"], entry["file"])
+            op = next((word for word in ("max", "min") if f'"reduce_op": "{word}"' in json.dumps(plan)), "any")
+            print(len(plan["gpus"]), plan["collective"], op, plan["name"], entry["file"])
 
 
 def main():

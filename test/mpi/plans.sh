@@ -23,9 +23,9 @@ cases_plans() {
     fi
     for n in 2 3 4; do
         # By their own memory, as nothing that ranks pass can be mapped on the twin, and without it.
-        for name in allreduce_oneshot allreduce_twophase allreduce_ring allreduce_packets allreduce_groups \
-            allreduce_switch allgather_direct allgather_bruck allgather_crossing allgather_mixed reducescatter_direct \
-            reducescatter_barrier reducescatter_inplace alltoall_direct alltoall_port; do
+        for name in allreduce_oneshot allreduce_twophase allreduce_ring allreduce_packets allreduce_lines \
+            allreduce_groups allreduce_switch allgather_direct allgather_bruck allgather_crossing allgather_mixed \
+            reducescatter_direct reducescatter_barrier reducescatter_inplace alltoall_direct alltoall_port; do
             plan=(-n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder/$n/$name.json")
             run "plans:$name:$n" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned
             if [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "$n" = 3 ]; then
@@ -51,7 +51,7 @@ cases_plans_chosen() {
         sed 's/"min_message_size": [0-9]*, *//; s/"max_message_size": [0-9]*, *//; s/^{/{"min_message_size": 2, /' \
             "$folder/3/allreduce_packets.json" >"$large"
         cat >"$rules" <<-EOF
-	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=8000 algorithm=plan:allreduce_groups
+	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=8000 algorithm=plan:allreduce_twophase
 	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=1m algorithm=plan:nowhere
 	EOF
     fi
@@ -61,7 +61,7 @@ cases_plans_chosen() {
         "$bindir/test_basic" served
     run_saying "plans:out of range" 'call [0-9]+: plan:allreduce_oneshot, [0-9]{5,} bytes' 120 "${job[@]}" \
         "$small:$folder/3/allreduce_oneshot.json" "$bindir/test_plans" allreduce planned sum 5000
-    run_saying "plans:by rule" 'call 1: plan:allreduce_groups, 4000 bytes' 60 "${job[@]}" "$folder/3" --mca \
+    run_saying "plans:by rule" 'call 1: plan:allreduce_twophase, 4000 bytes' 60 "${job[@]}" "$folder/3" --mca \
         coll_mscclpp_rules "$rules" "$bindir/test_basic" served
     run_counting "plans:rule without a plan" 1 'rules: 1 rules for 3 ranks name an execution plan that' 60 "${job[@]}" \
         "$folder/3" --mca coll_mscclpp_rules "$rules" "$bindir/test_basic" served
@@ -70,7 +70,7 @@ cases_plans_chosen() {
     run "plans:max alone" 60 "${job[@]}" "$folder/3/allreduce_max.json" "$bindir/test_plans" allreduce planned max 5000
     run "plans:no other than max" 60 "${job[@]}" "$folder/3/allreduce_max.json" "$bindir/test_plans" allreduce \
         unplanned sum 1000
-    run_saying "plans:renewal" 'call [0-9]+: plan:allreduce_packets' 120 "${job[@]}" \
+    run_saying "plans:renewal" 'plan:allreduce_packets has .* bytes, as its flags are used up' 120 "${job[@]}" \
         "$folder/3/allreduce_packets.json" --mca coll_mscclpp_epoch_limit 16 "$bindir/test_plans" allreduce planned \
         sum 1000
     run "plans:nodes" 60 "${job[@]}" "$folder/3" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_plans" allreduce \
@@ -101,6 +101,8 @@ cases_plans_refused() {
 	half:parse error: the file: line 1, .*\[json\]
 	nowhere:parse error: the file: cannot be read: No such file
 	EOF
+    run_counting "plans:refused:said once" 1 'execution plan .*: not used' 60 "${job[@]}" \
+        "$folder/3/bad/channel_id.json" "$bindir/test_basic" served
     run_counting "plans:refused:hangs" 1 'execution plan .*/hangs.json: deadlock: .*\[deadlock\]: not used' 60 \
         "${job[@]}" "$folder/3/bad/hangs.json" --mca coll_mscclpp_plan_check full "$bindir/test_plans" allreduce \
         unplanned sum 1000
@@ -126,18 +128,19 @@ cases_plans_refused() {
 
 # Plans that MSCCL++ has written, where MSCCLPP_TEST_PLANS names a folder of them.
 cases_plans_of_mscclpp() {
-    local folder=${MSCCLPP_TEST_PLANS:-} file ranks kind name rest rule collective rules=$scratch/of_mscclpp
+    local folder=${MSCCLPP_TEST_PLANS:-} file ranks kind op name rest rule collective rules=$scratch/of_mscclpp
     if [ -z "$folder" ]; then
         skip "plans:of MSCCL++" "MSCCLPP_TEST_PLANS names no folder of them"
         return 0
     fi
-    while read -r ranks kind name file; do
+    while read -r ranks kind op name file; do
         rest=${file#"$folder"/}
         # Whatever their own range is.
         rule="ranks=$ranks device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=plan:$name"
         collective=${kind/reducescatter/reduce_scatter_block}
         echo "collective=$collective $rule" >"$rules"
         run "plans:of MSCCL++:${rest%.json}" 240 -n "$ranks" "${forced[@]}" --mca coll_mscclpp_plans "$file" --mca \
-            coll_mscclpp_plan_check full --mca coll_mscclpp_rules "$rules" "$bindir/test_plans" "$kind" planned any 5000
+            coll_mscclpp_plan_check full --mca coll_mscclpp_rules "$rules" "$bindir/test_plans" "$kind" planned "$op" \
+            5000
     done < <(python3 "$(dirname "$0")/plans.py" --usable "$folder" "$bindir/../../mscclpp_plan")
 }

@@ -12,6 +12,7 @@
 #                           rounds of copies without a stream, and all counts and numbers of ranks where few stand for
 #                           them
 #   MSCCLPP_TEST_LANES      1 (default) to 4: so many groups of cases at once, but for those that measure times
+#   MSCCLPP_TEST_PLANS      folder of MSCCL++'s execution plans; the right ones have to serve calls (default: none)
 #   MPIRUN                  (default: mpirun)
 set -u
 

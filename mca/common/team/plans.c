@@ -276,12 +276,13 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     mscclpp_plan_room_t room;
     mscclpp_board_buffers_t *mine;
     mscclpp_status_t status, own;
+    const bool renewed = plan->room.base != NULL && plan->launches >= limit;
     uint64_t local = 0;
     bool all = false;
 
     *there_p = true;
     if (plan->room.base != NULL && (plan->file->mixes ? chunk == plan->room.chunk : chunk <= plan->room.chunk) &&
-        (plan->room.areas || !areas) && plan->launches < limit) {
+        (plan->room.areas || !areas) && !renewed) {
         status = chunk == plan->chunk ? MSCCLPP_OK : meet(team, "chunks of a plan of another size", chunk);
         plan->chunk = chunk;
         return status;
@@ -340,6 +341,11 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
                     "%s: rank %d: memory of %s for chunks of %llu bytes: %s: such calls are served without it",
                     team->group.oob.label, team->group.members[team->group.rank], plan->file->label,
                     (unsigned long long)chunk, own != MSCCLPP_OK ? mscclpp_status_string(own) : "a peer has none");
+    }
+    if (all) {
+        mscclpp_debug("%s: %s has %llu bytes of memory, for chunks of up to %llu bytes%s", team->group.oob.label,
+                      plan->file->label, (unsigned long long)plan->room.bytes, (unsigned long long)plan->room.chunk,
+                      renewed ? ", as its flags are used up" : "");
     }
     plan->chunk = chunk;
     *there_p = all;
