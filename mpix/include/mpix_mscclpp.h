@@ -19,7 +19,8 @@
  *   another. If two run at once, their results are undefined, and the communicator fails with MPIX_MSCCLPP_ERR_BUSY.
  * - While queued calls of several communicators are under way, do nothing that waits for all kernels of the device,
  *   unless all ranks do it at the same point of those calls: cudaMalloc, cudaFree, the first launch of a kernel, the
- *   first queued call of another communicator, MPI_Comm_free. Otherwise each rank may wait for a kernel that another
+ *   first queued call of another communicator, MPI_Comm_free, a plain call that is the first large one of its
+ *   communicator or that an execution plan serves in a new size. Otherwise each rank may wait for a kernel that another
  *   rank cannot start.
  * - Queued kernels take room on the GPU, which is reserved in a communicator's first queued call: up to four
  *   communicators of a process get it at a time. A kernel of the application that needs the whole GPU at once (a
@@ -31,12 +32,13 @@
  * ranks capture the same calls, and launch their graphs equally often and in the same order among other calls.
  * Captured and other calls may follow one another in any order.
  *
- * Calls that cannot be queued: data in host memory; types with holes, and types and operations that no kernel knows;
- * a barrier before the communicator's first other call; gatherv, scatterv, alltoallv and alltoallw; more than 64 ranks,
- * several nodes, ranks that take turns on a GPU; a fifth communicator of a process; a process without the component
- * coll/mscclpp. Such a call waits until the stream is empty and then makes the plain MPI call. If the stream is
- * captured, it returns MPIX_MSCCLPP_ERR_CAPTURE, with nothing queued. MPIX_Mscclpp_query tells how many calls were
- * queued and how many waited.
+ * Calls that cannot be queued: data in host memory, or in several allocations; types and operations that no kernel
+ * knows; all-reduces of derived types, and other calls with types with holes in a captured stream; a barrier before the
+ * communicator's first other call; gatherv, scatterv, alltoallv and alltoallw; more than 64 ranks, several nodes, ranks
+ * that take turns on a GPU; a fifth communicator of a process; a process without the component coll/mscclpp. This has
+ * to be so on all ranks or on none. Such a call waits until the stream is empty and then makes the plain MPI call. If
+ * the stream is captured, it returns MPIX_MSCCLPP_ERR_CAPTURE, with nothing queued. MPIX_Mscclpp_query tells how many
+ * calls were queued and how many waited.
  *
  * Errors of arguments are returned as usual, through the communicator's error handler. Errors of the work itself come
  * later. MPIX_Mscclpp_get_async_error tells of them, and the next queued call on the communicator returns them.

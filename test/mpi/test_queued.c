@@ -385,6 +385,45 @@ static void collectives(void)
     mq_stream_free(each.stream);
 }
 
+/* A type with holes on some of the ranks only: those alone pack and unpack. */
+static void holes(void)
+{
+    enum { COUNT = 500, TURNS = 6, GAP = 0x33333333 };
+    mt_buffer_t buffer = mt_buffer_alloc(MT_DEVICE, sizeof(int) * 2 * COUNT, 0);
+    int *host = mt_host_alloc(sizeof(int) * 2 * COUNT);
+    void *stream = mq_stream_make();
+    MPI_Datatype spread;
+    MPI_Comm comm;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    MT_MPI(MPI_Type_vector(COUNT, 1, 2, MPI_INT, &spread));
+    MT_MPI(MPI_Type_commit(&spread));
+    for (int turn = 0; turn < TURNS; ++turn) {
+        const int root = turn % mt_size, step = 1 + (mt_rank + turn) % 2;
+        int wrong = 0;
+
+        for (int i = 0; i < 2 * COUNT; ++i) {
+            host[i] = mt_rank == root && i % step == 0 ? mq_value_of(root, i / step, turn) : GAP;
+        }
+        mt_buffer_put(&buffer, host, sizeof(int) * 2 * COUNT);
+        MT_MPI(MPIX_Mscclpp_bcast_enqueue(buffer.data, 2 == step ? 1 : COUNT, 2 == step ? spread : MPI_INT, root, comm,
+                                          stream));
+        mq_stream_wait(stream);
+        mt_buffer_get(&buffer, host, sizeof(int) * 2 * COUNT);
+        for (int i = 0; i < COUNT; ++i) {
+            wrong += host[i * step] != mq_value_of(root, i, turn) || (2 == step && host[2 * i + 1] != GAP);
+        }
+        MT_CHECK(0 == wrong, "turn %d: %d of %d integers are wrong, %d apart", turn, wrong, COUNT, step);
+    }
+    MT_CHECK(TURNS == mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED), "of %d calls with holes %lld were queued", TURNS,
+             (long long)mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED));
+    MT_MPI(MPI_Type_free(&spread));
+    MT_MPI(MPI_Comm_free(&comm));
+    mt_buffer_free(&buffer, "buffer");
+    free(host);
+    mq_stream_free(stream);
+}
+
 int main(int argc, char **argv)
 {
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -395,6 +434,7 @@ int main(int argc, char **argv)
     local();
     crossed();
     collectives();
+    holes();
     graphs();
     unlaunched();
     return mt_finish();

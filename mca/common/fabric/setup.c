@@ -421,6 +421,12 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
         free(fabric);
         return status;
     }
+    if ((uint64_t)MSCCLPP_DEV_NODES_BLOCKS * (uint64_t)(nodes->count - 1) > MSCCLPP_DEV_PORT_CHANNELS) {
+        mscclpp_info("%s: %d nodes: device buffers are staged (port channels reach %u nodes)", oob->label, nodes->count,
+                     MSCCLPP_DEV_PORT_CHANNELS / MSCCLPP_DEV_NODES_BLOCKS + 1);
+        free(fabric);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
     fabric->node = (mscclpp_fabric_node_t *)(void *)(fabric + 1);
     fabric->runner = runner;
     fabric->group = group;

@@ -253,13 +253,14 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
 /* Checks the result of the first all-reduce. */
 static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
 {
-    const uint32_t n = (uint32_t)team->group.oob.size;
+    const uint64_t n = (uint64_t)team->group.oob.size;
+    const uint32_t wanted = (uint32_t)(n * (n + 1) / 2);
 
-    if (*result == n * (n + 1) / 2) {
+    if (*result == wanted) {
         return MSCCLPP_OK;
     }
     mscclpp_warn("%s: the first all-reduce between nodes gave %u in place of %u", team->group.oob.label, *result,
-                 n * (n + 1) / 2);
+                 wanted);
     return MSCCLPP_ERR_DEVICE;
 }
 

@@ -154,12 +154,16 @@ static mscclpp_status_t take(mscclpp_team_t *team, const list_t *lists, mscclpp_
         mscclpp_plan_file_t *file = find(files, count, first->entries[i].digest);
         mscclpp_team_plan_t *plan = &team->plans[team->plan_count];
 
-        if (who_lacks(lists, team->group.size, first->entries[i].digest) < 0 && file != NULL) {
-            plan->file = file;
-            plan->rule = mscclpp_rule_by_plan(file->plan->name);
-            plan->refused = UINT64_MAX;
-            ++team->plan_count;
+        if (who_lacks(lists, team->group.size, first->entries[i].digest) >= 0) {
+            continue;
         }
+        if (file == NULL) {
+            return MSCCLPP_ERR_NO_MEMORY; /* another thread has refused it meanwhile; the ranks vote next */
+        }
+        plan->file = file;
+        plan->rule = mscclpp_rule_by_plan(file->plan->name);
+        plan->refused = UINT64_MAX;
+        ++team->plan_count;
     }
     if (team->group.rank == 0) {
         for (int i = 0; i < team->plan_count; ++i) {

@@ -1,4 +1,4 @@
-/* Packs data with holes before a call, and unpacks it afterwards, by a kernel in the team's stream. */
+/* Packs data with holes before a call, and unpacks it afterwards, by a kernel in the call's stream. */
 #include <string.h>
 
 #include "mca/common/task/coll_task.h"
@@ -21,8 +21,9 @@ static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_pie
     return width;
 }
 
-static mscclpp_status_t launch(mscclpp_team_t *team, const mscclpp_dev_pack_args_t *args, uint64_t bytes)
+static mscclpp_status_t launch(const mscclpp_coll_task_t *task, const mscclpp_dev_pack_args_t *args, uint64_t bytes)
 {
+    const mscclpp_team_t *team = task->team;
     const uint64_t wanted = bytes / ((uint64_t)MSCCLPP_DEV_MAX_THREADS * MSCCLPP_DEV_UNIT) + 1;
     mscclpp_dev_launch_t launch;
 
@@ -30,7 +31,7 @@ static mscclpp_status_t launch(mscclpp_team_t *team, const mscclpp_dev_pack_args
     launch.nblocks = team->group.on_twin ? 1 : wanted < PACK_BLOCKS ? (uint32_t)wanted : PACK_BLOCKS;
     launch.nthreads = team->group.on_twin ? 1 : MSCCLPP_DEV_MAX_THREADS;
     launch.args = args;
-    return team->runner.gpu->launch(team->runner.stream, &launch);
+    return team->runner.gpu->launch(task->stream, &launch);
 }
 
 /* Copies run by run, if kernels cannot access the buffer or parts of it. */
@@ -62,7 +63,8 @@ static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_
     return status;
 }
 
-static mscclpp_status_t pack_one(mscclpp_team_t *team, const mscclpp_coll_pack_t *pack, char *packed, bool unpack)
+static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *pack, char *packed,
+                                 bool unpack)
 {
     mscclpp_dev_pack_args_t args;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -89,7 +91,7 @@ static mscclpp_status_t pack_one(mscclpp_team_t *team, const mscclpp_coll_pack_t
         next->width = width_of(pack, piece, packed, at);
         at += piece->length * piece->count;
         if (args.pieces == MSCCLPP_DEV_PACK_PIECES || i + 1 == pack->pieces) {
-            status = launch(team, &args, pack->elements * pack->size);
+            status = launch(task, &args, pack->elements * pack->size);
             args.pieces = 0;
         }
     }
@@ -106,7 +108,7 @@ mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll
         if (packs[i].elements > 0 && far) {
             status = copy_runs(task->team, &packs[i], packed + packs[i].offset, unpack);
         } else if (packs[i].elements > 0) {
-            status = pack_one(task->team, &packs[i], packed + packs[i].offset, unpack);
+            status = pack_one(task, &packs[i], packed + packs[i].offset, unpack);
         }
     }
     return status;

@@ -440,8 +440,10 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
                       team->group.collective, (unsigned long long)args->call);
         return MSCCLPP_ERR_PEER;
     }
-    if ((args->varied && !args->known) || args->in_pack_count + args->out_pack_count > 0 || args->in_scattered ||
-        args->out_scattered || (needs_stand_in(&task) && team->runner.recorded) ||
+    /* A graph would repeat the allocation of memory for packed data, and copies of scattered data need the host. */
+    if ((args->varied && !args->known) ||
+        (team->runner.recorded && (needs_stand_in(&task) || args->in_pack_count + args->out_pack_count > 0)) ||
+        args->in_scattered || args->out_scattered ||
         (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin))) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }

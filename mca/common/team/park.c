@@ -81,6 +81,9 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
     pthread_mutex_unlock(&park_lock);
 }
 
+/* Words of the board hold four times the number of a call; see group/board.c. */
+#define CALLS_BEFORE_MAX (UINT64_C(1) << 60)
+
 /* Bytes of scratch that a parked team may hold. */
 #define PARKED_BYTES ((uint64_t)4 << 20)
 
@@ -88,8 +91,8 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 static bool is_fit(mscclpp_team_t *team)
 {
     return team->park_key != 0 && team->runner.layout.total + mscclpp_plans_bytes(team) <= PARKED_BYTES &&
-           team->fabric == NULL && team->engine == NULL && !team->group.broken && !team->runner.stuck &&
-           team->runner.mailbox != NULL && team->group.board != NULL &&
+           team->group.calls_before < CALLS_BEFORE_MAX && team->fabric == NULL && team->engine == NULL &&
+           !team->group.broken && !team->runner.stuck && team->runner.mailbox != NULL && team->group.board != NULL &&
            __atomic_load_n(&team->runner.mailbox->failed, __ATOMIC_RELAXED) == 0 &&
            __atomic_load_n(&team->runner.mailbox->abort, __ATOMIC_RELAXED) == 0 &&
            (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));

@@ -316,9 +316,11 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     }
     if (own == MSCCLPP_OK) {
         take(team, plan, &room, local, &own);
+        plan->given_up = room.base; /* the one of the two that the plan does not keep */
     }
     status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, own == MSCCLPP_OK, &all);
     if (status != MSCCLPP_OK) {
+        close_peers(team, &room);
         return status;
     }
     if (!all) {

@@ -81,12 +81,12 @@ mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, ms
     known = calloc(1, sizeof(*known));
     if (known == NULL) {
         mscclpp_error("%s: no memory for a stream", team->group.oob.label);
-        return MSCCLPP_ERR_NO_MEMORY;
+        return mscclpp_team_fail(team, MSCCLPP_ERR_NO_MEMORY); /* the other ranks queue this call */
     }
     status = team->runner.gpu->stream_wrap(team->runner.device, native, &known->stream);
     if (status != MSCCLPP_OK) {
         free(known);
-        return status;
+        return mscclpp_team_fail(team, status);
     }
     known->native = native;
     known->next = team->streams;
@@ -159,7 +159,7 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
     if (!await_end(team, has_failed(runner) ? 1.0 : LEAVE_TIME)) {
         runner->stuck = true;
     }
-    if (runner->queue_blocks > 0) {
+    if (runner->queue_blocks > 0 && !runner->stuck) {
         mscclpp_admission_release(mscclpp_admission_process(), runner->queue_blocks);
     }
     while ((known = team->streams) != NULL) {

@@ -19,7 +19,8 @@
  * 3. Teams whose ranks take turns on a GPU are not made: a kernel could wait for one that cannot run.
  * 4. What waits for all kernels of a device must not stand between queued kernels of several teams, unless all ranks
  *    queue them in the same order: allocating and freeing memory without a stream, loading modules. This library does
- *    so where teams are made and where they end, and nowhere in between.
+ *    so where teams are made and where they end, where a team's scratch grows, and where an execution plan gets memory
+ *    for a new size.
  */
 #ifndef MCA_COMMON_TEAM_QUEUE_H
 #define MCA_COMMON_TEAM_QUEUE_H
@@ -34,11 +35,12 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team);
 
 /*
  * For the end of any team. Waits until the operations that were queued have ended, up to the deadline, then makes them
- * give up.
+ * give up. Once a graph has repeated operations, the host cannot tell whether they have ended, and the application must
+ * have waited for them.
  */
 void mscclpp_team_close_queue(mscclpp_team_t *team);
 
-/* The application's stream `native`. The team keeps it, for later calls. */
+/* The application's stream `native`. The team keeps it, for later calls. After an error the team is broken. */
 mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, mscclpp_gpu_stream_t **stream_p);
 
 /* Queues a barrier of the team's kernels. `call` is for messages. */

@@ -9,6 +9,7 @@
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/common/base/log.h"
 #include "mca/common/task/task.h"
+#include "mca/common/team/parts.h"
 #include "mca/common/team/queue.h"
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
@@ -211,7 +212,7 @@ static void keep(const call_t *call, mca_coll_mscclpp_passed_t *passed)
 
 static bool fits(size_t count)
 {
-    return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count + 1 > 0;
+    return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count >= 0;
 }
 
 static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
@@ -233,14 +234,25 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
     if (!(*collectives[call->coll].describe)(&native, module, &passed)) {
         return MCA_COLL_MSCCLPP_QUEUED; /* nothing to do */
     }
-    if (native.staged || OMPI_SUCCESS != native.rc) {
-        *code_p = native.rc;
-        return OMPI_SUCCESS == native.rc ? MCA_COLL_MSCCLPP_NOT_QUEUED : MCA_COLL_MSCCLPP_QUEUE_ERROR;
+    if (native.staged) {
+        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+    }
+    if (MSCCLPP_COLL_REDUCE_SCATTER == native.args.coll && !native.args.in_place &&
+        0 == native.recv[ompi_comm_rank(module->comm)].bytes) {
+        native.args.out = NULL; /* it may be any pointer */
     }
     device =
         on_device(native.args.in) && on_device(native.args.out) && (native.args.in != NULL || native.args.out != NULL);
     *code_p = have_queue(module, native.buffers, device);
     if (OMPI_SUCCESS != *code_p) {
+        return MCA_COLL_MSCCLPP_QUEUE_ERROR;
+    }
+    if (OMPI_SUCCESS != native.rc) {
+        /* This rank cannot describe the call, and the other ranks queue it. */
+        if (module->queued != NULL) {
+            (void)mscclpp_team_fail(module->queued->team, MSCCLPP_ERR_NO_MEMORY);
+        }
+        *code_p = native.rc;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
     if (module->queued == NULL || !device) {
