@@ -1,7 +1,7 @@
 /*
  * The algorithms: their names, when the selector takes them, and the grids they run on. To add one, write a kernel body
- * in device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in mca/common/algo with
- * its mscclpp_algo_t, and its line in registry.c.
+ * in device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in
+ * mca/common/algo/allreduce with its mscclpp_algo_t, and its line in registry.c.
  */
 #ifndef MCA_COMMON_ALGO_ALGO_H
 #define MCA_COMMON_ALGO_ALGO_H

@@ -20,10 +20,10 @@ static const char *const own_names[] = {
     "twin_shared_only", "plans",
 };
 
-/* Of a network's adapters each node has others. */
+/* Network adapters differ from node to node, so their parameters may differ, too. */
 #define OWN_PREFIX "verbs_"
 
-/* All words that strings with a choice may be, each as its own string: a configuration holds pointers to them. */
+/* The allowed words of all parameters with a choice, each as its own string. Configurations point to them. */
 #define WORDS_SIZE 8192
 
 /* Computed once, as it is the same for every configuration and every new communicator asks for it. */
@@ -44,14 +44,15 @@ static void make_words(void)
         char *bar;
 
         if (used + length > WORDS_SIZE) {
-            mscclpp_error("parameter %s: no room for its words", mscclpp_params[i].name); /* the unit test looks */
+            mscclpp_error("parameter %s: no room for its words",
+                          mscclpp_params[i].name); /* cannot happen: a unit test checks the size */
             return;
         }
         if (length == 0) {
             continue;
         }
         words_begin[i] = used;
-        memcpy(words + used, choices, length - 1); /* a second end follows, in memory that is all zeros */
+        memcpy(words + used, choices, length - 1); /* an empty word ends the list: this memory is zero */
         for (bar = words + used; (bar = strchr(bar, '|')) != NULL; ++bar) {
             *bar = '\0';
         }

@@ -17,7 +17,7 @@ void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_confi
 
 /*
  * All ranks call it if cards differ. Puts rank 0's settings in force on all ranks. Rank 0 reports each parameter that
- * was set differently, once per process. Allocates nothing. Returns the status of the exchange.
+ * was set differently, once per process. Returns the status of the exchange.
  */
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own,
                                         mscclpp_config_t *config);

@@ -1,4 +1,4 @@
-/* The replay of a schedule. It shares nothing with what finds schedules. */
+/* The replay of a schedule. It shares only the statement of the problem (demand.c) with what finds schedules. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,11 +20,12 @@
  * link better than loads do, and no rank waits at the beginning or at the end. Lingering kernels serve the smaller of
  * these sizes, which they cannot do with LL128. Not measured with more ranks.
  *
- * Copy engines fill links better still. They leave the application all but 24 multiprocessors for a third of the time,
- * but each call costs some 25 us of copies that begin and end. With more than two ranks not measured since they need no
- * flags.
+ * Copy engines fill links better still. Their reductions take 24 multiprocessors for a third of the time, and all
+ * others stay with the application. But each call costs some 25 us of copies that begin and end. With more than two
+ * ranks not measured since they need no flags.
  */
 static const mscclpp_thresholds_t cuda_thresholds[] = {
+    /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
     {2, 256 * KIB, 512 * KIB, ALWAYS, 48 * 1024 * KIB, 1024 * KIB, 2048 * KIB, true},
     {3, 256 * KIB, 768 * KIB, 0, NEVER, 768 * KIB, 32 * 1024 * KIB, false},
     {4, 128 * KIB, 1024 * KIB, 0, NEVER, 1024 * KIB, 8 * 1024 * KIB, false},
@@ -41,6 +42,7 @@ static const mscclpp_thresholds_t cuda_thresholds[] = {
  * the packets of many ranks do not fit the cache. With two ranks, puts need no barrier where zero-copy needs one.
  */
 static const mscclpp_thresholds_t one_gpu_thresholds[] = {
+    /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
     {2, 256 * KIB, 256 * KIB, 4 * 1024 * KIB, NEVER, NEVER, 256 * KIB, false},
     {4, 128 * KIB, 512 * KIB, 0, NEVER, NEVER, 512 * KIB, false},
     {8, 64 * KIB, 64 * KIB, 0, NEVER, NEVER, 64 * KIB, false},
@@ -53,6 +55,7 @@ static const mscclpp_thresholds_t one_gpu_thresholds[] = {
  * on 2 processors.
  */
 static const mscclpp_thresholds_t host_thresholds[] = {
+    /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
     {2, 128, 128, 0, NEVER, NEVER, 4 * KIB, false},
     {4, 512, 512, 0, NEVER, NEVER, 4 * KIB, false},
     {MSCCLPP_DEV_MAX_RANKS, 128, 128, 0, NEVER, NEVER, 64 * KIB, false},
