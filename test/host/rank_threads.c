@@ -1,4 +1,5 @@
 #include "test/host/rank_threads.h"
+#include "mca/common/base/log.h"
 #include "mca/common/setup/setup.h"
 
 #include <pthread.h>
@@ -65,8 +66,15 @@ static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recv
     bool lacking;
     int rank;
 
-    world->contribution[thread->rank.rank] = sendbuf;
+    world->contribution[thread->rank.rank] = recvbuf != NULL ? sendbuf : NULL;
     lacking = world_barrier(world, recvbuf == NULL);
+    for (rank = 0; rank < world->size && lacking; ++rank) {
+        if (world->contribution[rank] == NULL) {
+            mscclpp_info("%s: rank %d: memory for the set-up: %s: device buffers are staged", thread->rank.oob.label,
+                         rank, mscclpp_status_string(MSCCLPP_ERR_NO_MEMORY));
+            break;
+        }
+    }
     for (rank = 0; rank < world->size && !lacking; ++rank) {
         memcpy((char *)recvbuf + (size_t)rank * length, world->contribution[rank], length);
     }

@@ -79,6 +79,20 @@ static void bury(mscclpp_team_t *team)
     pthread_mutex_unlock(&remains_lock);
 }
 
+/*
+ * Teams whose kernels may still run, and use all that these teams have. It is never freed. The list keeps it reachable,
+ * so that tools which look for leaks do not report it.
+ */
+static mscclpp_team_t *stuck_first;
+
+static void leave_stuck(mscclpp_team_t *team)
+{
+    pthread_mutex_lock(&remains_lock);
+    team->next_remains = stuck_first;
+    stuck_first = team;
+    pthread_mutex_unlock(&remains_lock);
+}
+
 /* Destroys a team for good, without parking it. */
 static void destroy(mscclpp_team_t *team)
 {
@@ -88,6 +102,7 @@ static void destroy(mscclpp_team_t *team)
     if (team->runner.stuck) {
         mscclpp_fabric_abandon(team->fabric);
         mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->group.oob.label);
+        leave_stuck(team);
         return;
     }
     mscclpp_runner_give_stream(&team->runner);
@@ -124,7 +139,7 @@ static void destroy(mscclpp_team_t *team)
 
 void mscclpp_team_destroy(mscclpp_team_t *team)
 {
-    mscclpp_team_t *evicted = team;
+    mscclpp_team_t *evicted;
 
     if (team == NULL) {
         return;
