@@ -1,9 +1,10 @@
-#include "mca/common/plan/libyajl.h"
-
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+
+#ifdef MSCCLPP_HAVE_YAJL
+#include "mca/common/plan/libyajl.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static mscclpp_yajl_t yajl;
@@ -38,3 +39,5 @@ const mscclpp_yajl_t *mscclpp_yajl_open(char *why, size_t why_size)
     }
     return &yajl;
 }
+
+#endif
