@@ -475,10 +475,6 @@ plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
     }\
     for (i = 0; i < words; ++i) {\
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
-plant queue-flags-not-cleared queue $barrier $launcher \
-    's|(mscclpp_dev_st_relaxed_sys_u64\(&word\[i\], )0\);|if (0) \1 0);|'
-plant queue-cleared-too-early queue $barrier $launcher \
-    's|^    mscclpp_dev_barrier\(ctx, args, before \+ 1\);||'
 plant queue-sent-too-early queue $barrier $launcher \
     's|^    mscclpp_dev_barrier\(ctx, args, before \+ 2\);||'
 plant queue-gate-open queue $barrier $launcher \
