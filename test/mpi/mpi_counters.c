@@ -14,12 +14,14 @@ typedef struct {
     bool found;
     MPI_Datatype datatype;
     MPI_T_pvar_handle handle;
+    int count;
 } counter_t;
 
 static counter_t served = {.name = "coll_mscclpp_served"};
 static counter_t staged = {.name = "coll_mscclpp_staged"};
 static counter_t rung = {.name = "coll_mscclpp_rung"};
 static counter_t planned = {.name = "coll_mscclpp_planned"};
+static counter_t plan = {.name = "coll_mscclpp_plan"};
 
 static size_t type_size(MPI_Datatype type)
 {
@@ -37,16 +39,18 @@ static void find(counter_t *counter)
     MPI_T_pvar_get_num(&total);
     for (int index = 0; index < total && !counter->found; ++index) {
         char name[256];
-        int length = sizeof(name), verbosity, class, bind, readonly, continuous, atomic, count, unused = 0;
+        int length = sizeof(name), verbosity, class, bind, readonly, continuous, atomic, unused = 0;
         MPI_T_enum enumtype;
         if (MPI_SUCCESS != MPI_T_pvar_get_info(index, name, &length, &verbosity, &class, &counter->datatype, &enumtype,
                                                NULL, &unused, &bind, &readonly, &continuous, &atomic) ||
             0 != strcmp(name, counter->name)) {
             continue;
         }
-        counter->found = MPI_T_BIND_NO_OBJECT == bind && sizeof(uint64_t) == type_size(counter->datatype) &&
-                         MPI_SUCCESS == MPI_T_pvar_handle_alloc(session, index, NULL, &counter->handle, &count) &&
-                         (continuous || MPI_SUCCESS == MPI_T_pvar_start(session, counter->handle));
+        counter->found =
+            MPI_T_BIND_NO_OBJECT == bind &&
+            (MPI_CHAR == counter->datatype || sizeof(uint64_t) == type_size(counter->datatype)) &&
+            MPI_SUCCESS == MPI_T_pvar_handle_alloc(session, index, NULL, &counter->handle, &counter->count) &&
+            (continuous || MPI_SUCCESS == MPI_T_pvar_start(session, counter->handle));
     }
 }
 
@@ -61,6 +65,7 @@ void mt_counters_open(int level)
     find(&staged);
     find(&rung);
     find(&planned);
+    find(&plan);
 }
 
 /* The value since the handle was made, as MPI defines it for counters. */
@@ -98,6 +103,19 @@ uint64_t mt_planned(MPI_Comm comm)
 {
     (void)comm;
     return read_counter(&planned);
+}
+
+void mt_plan(char *name, size_t size)
+{
+    char value[1024] = "";
+    bool ok;
+
+    pthread_mutex_lock(&lock);
+    ok = plan.found && MPI_CHAR == plan.datatype && plan.count > 0 && (size_t)plan.count < sizeof(value) &&
+         MPI_SUCCESS == MPI_T_pvar_read(session, plan.handle, value);
+    pthread_mutex_unlock(&lock);
+    MT_CHECK(ok, "%s cannot be read: nothing tells which plan served a call", plan.name);
+    snprintf(name, size, "%s", value);
 }
 
 static bool choice_is(MPI_T_enum enumtype, int number, const char *value)

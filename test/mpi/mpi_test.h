@@ -96,6 +96,8 @@ uint64_t mt_served(MPI_Comm comm);
 uint64_t mt_staged(MPI_Comm comm);
 uint64_t mt_rung(MPI_Comm comm);
 uint64_t mt_planned(MPI_Comm comm); /* calls of any collective that execution plans served */
+/* The name of the plan that served the last call on device buffers; "": none did. */
+void mt_plan(char *name, size_t size);
 
 /* Starts counting; mt_init calls it. `level`: MPI's thread level, which counting must not change. */
 void mt_counters_open(int level);

@@ -28,6 +28,14 @@ cases_plans() {
             reducescatter_direct reducescatter_barrier reducescatter_inplace alltoall_direct alltoall_port; do
             plan=(-n "$n" "${forced[@]}" --mca coll_mscclpp_plans "$folder/$n/$name.json")
             run "plans:$name:$n" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned
+            if [ "$n" != 2 ]; then
+                run "plans:nonblocking:$name:$n" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned \
+                    any 5000 nonblocking "$name"
+            fi
+            if [ "$n" = 3 ]; then
+                run "plans:persistent:$name" 240 "${plan[@]}" "$bindir/test_plans" "$(kind_of "$name")" planned any \
+                    1000 persistent "$name"
+            fi
             if [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "$n" = 3 ]; then
                 run "plans:mapped:$name" 240 "${plan[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_plans" \
                     "$(kind_of "$name")" planned any 5000
@@ -41,7 +49,7 @@ cases_plans() {
 
 # Which plan serves a call.
 cases_plans_chosen() {
-    local folder=$1 rules=$scratch/plans.rules job small large
+    local folder=$1 rules=$scratch/plans.rules placed=$scratch/placed.rules job small large way
     job=(-n 3 "${forced[@]}" --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_plans)
     small=$scratch/small.json
     large=$scratch/large.json
@@ -54,6 +62,10 @@ cases_plans_chosen() {
 	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=8000 algorithm=plan:allreduce_twophase
 	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=1m algorithm=plan:nowhere
 	EOF
+        cat >"$placed" <<-EOF
+	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=1g in_place=yes algorithm=plan:allreduce_ring
+	ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=1g in_place=no algorithm=twophase
+	EOF
     fi
     run_saying "plans:by range" 'call 1: plan:allreduce_ring, 4000 bytes' 60 "${job[@]}" "$large,$small" \
         "$bindir/test_basic" served
@@ -63,6 +75,16 @@ cases_plans_chosen() {
         "$small:$folder/3/allreduce_oneshot.json" "$bindir/test_plans" allreduce planned sum 5000
     run_saying "plans:by rule" 'call 1: plan:allreduce_twophase, 4000 bytes' 60 "${job[@]}" "$folder/3" --mca \
         coll_mscclpp_rules "$rules" "$bindir/test_basic" served
+    run "plans:rule in place" 60 "${job[@]}" "$folder/3/allreduce_ring.json" --mca coll_mscclpp_rules "$placed" \
+        "$bindir/test_plans" allreduce in-place sum 1000 blocking allreduce_ring
+    run_saying "plans:many persistent" 'call [0-9]+: plan:all(reduce|gather)_[a-z]+, ' 120 "${job[@]}" "$folder/3" \
+        "$bindir/test_persistent" --restarts 5
+    for way in blocking nonblocking persistent; do
+        run "plans:named:$way" 60 "${job[@]}" "$folder/3/allreduce_ring.json" "$bindir/test_plans" allreduce planned \
+            sum 100 "$way" allreduce_ring
+        run "plans:none named:$way" 60 "${job[@]}" "$folder/3/allgather_direct.json" "$bindir/test_plans" allreduce \
+            unplanned sum 100 "$way" allreduce_ring
+    done
     run_counting "plans:rule without a plan" 1 'rules: 1 rules for 3 ranks name an execution plan that' 60 "${job[@]}" \
         "$folder/3" --mca coll_mscclpp_rules "$rules" "$bindir/test_basic" served
     run_never_saying "plans:parameter wins" 'call [0-9]+: plan:allreduce' 60 "${job[@]}" "$folder/3" --mca \

@@ -1,16 +1,19 @@
 /*
  * Calls of one collective that execution plans are to serve, or not. Usage:
  *
- *     test_plans allreduce|allgather|reducescatter|alltoall planned|unplanned [OPERATION [MOST]]
+ *     test_plans allreduce|allgather|reducescatter|alltoall planned|unplanned|in-place [OPERATION [MOST [WAY [PLAN]]]]
  *
  * Of many sizes, up to MOST elements (default: all) of several types, aligned and not, in place and out of place; three
  * calls follow one another without a barrier, with other operands. `planned`: plans must serve every call, but those of
- * types with padding; `unplanned`: none.
+ * types with padding; `unplanned`: none; `in-place`: every call in place, and no other. WAY: blocking (default),
+ * nonblocking or persistent calls. PLAN: the name that MPI's tool interface has to give for the plan that served a
+ * call.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/mpi/mpi_sums.h"
 #include "test/mpi/mpi_test.h"
 #include "test/mpi/mpi_types.h"
 
@@ -20,8 +23,15 @@ typedef enum { ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL, KINDS } kind_t;
 
 static const char *const names[KINDS] = {"allreduce", "allgather", "reducescatter", "alltoall"};
 
+typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, WAYS } way_t;
+
+static const char *const way_names[WAYS] = {"blocking", "nonblocking", "persistent"};
+
 static struct {
     kind_t kind;
+    way_t way;
+    const char *plan;    /* NULL: any */
+    MPI_Request request; /* of a persistent call */
     const mt_type_t *type;
     mt_op_t op;
     int count; /* elements of a block */
@@ -54,11 +64,65 @@ static void expect(int seed, char *expected)
     free(all);
 }
 
-static void call(const char *send, char *recv)
+static void start(const void *from, char *recv)
 {
-    const void *from = test.in_place ? MPI_IN_PLACE : send;
+    MPI_Datatype type = test.type->type;
+    MPI_Request *request = &test.request;
+
+    switch (test.kind) {
+    case ALLREDUCE:
+        MT_MPI(MPI_Iallreduce(from, recv, test.count, type, mt_op_mpi(test.op), MPI_COMM_WORLD, request));
+        break;
+    case ALLGATHER:
+        MT_MPI(MPI_Iallgather(from, test.count, type, recv, test.count, type, MPI_COMM_WORLD, request));
+        break;
+    case REDUCESCATTER:
+        MT_MPI(MPI_Ireduce_scatter_block(from, recv, test.count, type, mt_op_mpi(test.op), MPI_COMM_WORLD, request));
+        break;
+    default:
+        MT_MPI(MPI_Ialltoall(from, test.count, type, recv, test.count, type, MPI_COMM_WORLD, request));
+        break;
+    }
+}
+
+static void make(const void *from, char *recv)
+{
+    MPI_Datatype type = test.type->type;
+    MPI_Request *request = &test.request;
+
+    switch (test.kind) {
+    case ALLREDUCE:
+        MT_MPI(PERSISTENT_INIT(Allreduce)(from, recv, test.count, type, mt_op_mpi(test.op), MPI_COMM_WORLD,
+                                          MPI_INFO_NULL, request));
+        break;
+    case ALLGATHER:
+        MT_MPI(PERSISTENT_INIT(Allgather)(from, test.count, type, recv, test.count, type, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                          request));
+        break;
+    case REDUCESCATTER:
+        MT_MPI(PERSISTENT_INIT(Reduce_scatter_block)(from, recv, test.count, type, mt_op_mpi(test.op), MPI_COMM_WORLD,
+                                                     MPI_INFO_NULL, request));
+        break;
+    default:
+        MT_MPI(PERSISTENT_INIT(Alltoall)(from, test.count, type, recv, test.count, type, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                         request));
+        break;
+    }
+}
+
+static void call(const void *from, char *recv)
+{
     MPI_Datatype type = test.type->type;
 
+    if (BLOCKING != test.way) {
+        if (PERSISTENT == test.way) {
+            MT_MPI(MPI_Start(&test.request));
+        } else {
+            start(from, recv);
+        }
+        MT_MPI(MPI_Wait(&test.request, MPI_STATUS_IGNORE));
+        return;
+    }
     switch (test.kind) {
     case ALLREDUCE:
         MT_MPI(MPI_Allreduce(from, recv, test.count, type, mt_op_mpi(test.op), MPI_COMM_WORLD));
@@ -85,8 +149,12 @@ static void run(size_t misalign)
     const size_t own = test.in_place && ALLGATHER == test.kind ? (size_t)mt_rank * block : 0;
     char *operand = mt_host_alloc(in), *expected = mt_host_alloc(out), *result = mt_host_alloc(span);
     mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, in, misalign), recv = mt_buffer_alloc(MT_DEVICE, span, misalign);
+    const void *from = test.in_place ? MPI_IN_PLACE : (const void *)send.data;
     int wrong;
 
+    if (PERSISTENT == test.way) {
+        make(from, recv.data);
+    }
     for (int seed = 0; seed < CALLS; ++seed) {
         fill(mt_rank, seed, operand);
         memset(result, 0x5b, span);
@@ -95,7 +163,7 @@ static void run(size_t misalign)
         }
         mt_buffer_put(&recv, result, span);
         mt_buffer_put(&send, operand, in);
-        call(send.data, recv.data);
+        call(from, recv.data);
         mt_buffer_get(&recv, result, span);
         expect(seed, expected);
         wrong = mt_difference(test.type, test.out_blocks * test.count, result, expected);
@@ -106,11 +174,24 @@ static void run(size_t misalign)
         MT_CHECK(0 == memcmp(result, operand, in < span ? in : span), "%s of %s, count %d: the send buffer was changed",
                  names[test.kind], test.type->name, test.count);
     }
+    if (PERSISTENT == test.way) {
+        MT_MPI(MPI_Request_free(&test.request));
+    }
     mt_buffer_free(&send, "send buffer");
     mt_buffer_free(&recv, "receive buffer");
     free(operand);
     free(expected);
     free(result);
+}
+
+/* What the tool interface calls the plan of the last call. */
+static void check_plan(bool planned)
+{
+    const char *wanted = planned ? test.plan : "";
+    char name[256];
+
+    mt_plan(name, sizeof(name));
+    MT_CHECK(0 == strcmp(name, wanted), "coll_mscclpp_plan is \"%s\" instead of \"%s\"", name, wanted);
 }
 
 static bool has_padding(const mt_type_t *type)
@@ -122,7 +203,7 @@ static bool has_padding(const mt_type_t *type)
 }
 
 /* `op`: MT_OP_COUNT for each type's own. */
-static void run_all(bool planned, mt_op_t only, int most)
+static void run_all(const char *which, mt_op_t only, int most)
 {
     static const int counts[] = {1, 3, 17, 96, 1000, 4099, 70001, 600000};
     const struct {
@@ -135,6 +216,7 @@ static void run_all(bool planned, mt_op_t only, int most)
         {MPI_UNSIGNED, MT_OP_LAND, 1000}, {MPI_DOUBLE_INT, MT_OP_MAXLOC, 1000}, {MPI_2INT, MT_OP_MINLOC, 1000}};
     const bool combines = ALLREDUCE == test.kind || REDUCESCATTER == test.kind;
     uint64_t before, after;
+    bool planned;
 
     for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); ++t) {
         test.type = mt_type(types[t].type);
@@ -150,6 +232,7 @@ static void run_all(bool planned, mt_op_t only, int most)
             test.count = counts[c];
             for (int way = 0; way < 2 && test.count <= types[t].most && test.count <= most; ++way) {
                 test.in_place = way != 0;
+                planned = 0 == strcmp(which, "planned") || (test.in_place && 0 == strcmp(which, "in-place"));
                 before = mt_planned(MPI_COMM_WORLD);
                 run(c % 2 != 0 ? test.extent : 0);
                 after = mt_planned(MPI_COMM_WORLD);
@@ -157,6 +240,9 @@ static void run_all(bool planned, mt_op_t only, int most)
                          "%s of %s, %s, count %d%s: plans served %llu of %d calls", names[test.kind], test.type->name,
                          mt_op_name(test.op), test.count, test.in_place ? " in place" : "",
                          (unsigned long long)(after - before), CALLS);
+                if (test.plan != NULL && !has_padding(test.type)) {
+                    check_plan(planned);
+                }
             }
         }
     }
@@ -171,7 +257,8 @@ int main(int argc, char **argv)
         ++test.kind;
     }
     if (argc < 3 || KINDS == test.kind) {
-        mt_fail(__FILE__, __LINE__, "usage: test_plans allreduce|allgather|reducescatter|alltoall planned|unplanned");
+        mt_fail(__FILE__, __LINE__,
+                "usage: test_plans allreduce|allgather|reducescatter|alltoall planned|unplanned|in-place");
         return mt_finish();
     }
     test.in_blocks = REDUCESCATTER == test.kind || ALLTOALL == test.kind ? mt_size : 1;
@@ -179,6 +266,14 @@ int main(int argc, char **argv)
     while (only < MT_OP_COUNT && (argc < 4 || 0 != strcmp(argv[3], mt_op_name(only)))) {
         ++only;
     }
-    run_all(0 == strcmp(argv[2], "planned"), only, argc > 4 ? atoi(argv[4]) : 600000);
+    while (argc > 5 && test.way < WAYS && 0 != strcmp(argv[5], way_names[test.way])) {
+        ++test.way;
+    }
+    if (WAYS == test.way) {
+        mt_fail(__FILE__, __LINE__, "test_plans: the way '%s' is not blocking, nonblocking or persistent", argv[5]);
+        return mt_finish();
+    }
+    test.plan = argc > 6 ? argv[6] : NULL;
+    run_all(argv[2], only, argc > 4 ? atoi(argv[4]) : 600000);
     return mt_finish();
 }

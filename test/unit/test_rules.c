@@ -4,6 +4,7 @@
 
 #include "mca/common/algo/algo.h"
 #include "mca/common/algo/coll.h"
+#include "mca/common/algo/ruled.h"
 #include "mca/common/algo/rules.h"
 #include "test/unit/unit.h"
 
@@ -161,8 +162,8 @@ static void test_selection(void)
         protocol.coll_algorithm[coll] = MSCCLPP_COLL_AUTO;
     }
     protocol.coll_rules.count = 2;
-    protocol.coll_rules.rule[0] = (mscclpp_coll_rule_t){100, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_SCRATCH};
-    protocol.coll_rules.rule[1] = (mscclpp_coll_rule_t){1000, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_PACKETS};
+    protocol.coll_rules.rule[0] = (mscclpp_coll_rule_t){100, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_SCRATCH, 0};
+    protocol.coll_rules.rule[1] = (mscclpp_coll_rule_t){1000, MSCCLPP_COLL_BCAST, MSCCLPP_COLL_BY_PACKETS, 0};
     input.nodes = 1;
     input.nranks = 2;
     input.on_twin = true;
@@ -179,6 +180,65 @@ static void test_selection(void)
     protocol.coll_algorithm[MSCCLPP_COLL_BCAST] = MSCCLPP_COLL_BY_ZEROCOPY;
     CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_BCAST, 100, false, true, &choice), MSCCLPP_OK);
     CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_ZEROCOPY);
+}
+
+/* What the rules say of a call; -1: nothing. */
+static int64_t ruled(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll, uint64_t bytes, bool in_place)
+{
+    int64_t algorithm = -1;
+
+    return mscclpp_ruled(protocol, coll, bytes, in_place, &algorithm) ? algorithm : -1;
+}
+
+/* Rules that are for calls in place, or for the others, alone. */
+static void test_places(void)
+{
+    const int64_t ring = mscclpp_rule_by_plan("ring"), oneshot = mscclpp_algo_find("oneshot");
+    mscclpp_rules_t *again = NULL,
+                    *rules =
+                        accept("ranks=4 device=host bytes<=4k in_place=yes algorithm=plan:ring\n"
+                               "ranks=4 device=host bytes<=2k algorithm=oneshot\n"
+                               "ranks=4 device=host bytes<=4k in_place=no algorithm=scratch\n"
+                               "collective=alltoall ranks=4 device=host bytes<=1k in_place=no algorithm=plan:ring\n"
+                               "collective=alltoall ranks=4 device=host bytes<=1k algorithm=scratch\n");
+    static mscclpp_protocol_t protocol;
+    FILE *file;
+
+    for (int i = 0; i < 2; ++i) {
+        protocol.rules = *mscclpp_rules_find(rules, 4, true);
+        protocol.coll_rules = *mscclpp_rules_find_coll(rules, 4, true);
+        CHECK_EQ(ruled(&protocol, MSCCLPP_COLL_LAST, 1, true), ring);
+        CHECK_EQ(ruled(&protocol, MSCCLPP_COLL_LAST, 1, false), oneshot);
+        CHECK_EQ(ruled(&protocol, MSCCLPP_COLL_LAST, 2049, true), ring);
+        CHECK_EQ(ruled(&protocol, MSCCLPP_COLL_LAST, 2049, false), mscclpp_algo_find("scratch"));
+        CHECK_EQ(ruled(&protocol, MSCCLPP_COLL_LAST, 4097, true), -1);
+        CHECK_EQ(ruled(&protocol, MSCCLPP_COLL_ALLTOALL, 1024, true), MSCCLPP_COLL_BY_SCRATCH);
+        CHECK_EQ(ruled(&protocol, MSCCLPP_COLL_ALLTOALL, 1024, false), ring);
+        CHECK_EQ(ruled(&protocol, MSCCLPP_COLL_ALLTOALL, 1025, false), -1);
+        CHECK_EQ(ruled(&protocol, MSCCLPP_COLL_ALLGATHER, 1, false), -1);
+        if (i == 0) {
+            file = fopen(path, "w");
+            REQUIRE(file != NULL);
+            mscclpp_rules_write(rules, file);
+            REQUIRE(fclose(file) == 0);
+            mscclpp_rules_destroy(rules);
+            CHECK_EQ(mscclpp_rules_read(path, &again), MSCCLPP_OK);
+            REQUIRE(again != NULL);
+            rules = again;
+        }
+    }
+    mscclpp_rules_destroy(rules);
+
+    refuse("ranks=4 device=host bytes<=4k in_place=maybe algorithm=oneshot\n", 1, "\"maybe\"", "yes|no");
+    refuse("collective=gather ranks=4 device=host bytes<=4k in_place=yes algorithm=packets\n", 1,
+           "in_place= is of a collective with a root", "other collectives");
+    refuse("ranks=4 device=host bytes<=4k algorithm=oneshot\n"
+           "ranks=4 device=host bytes<=4k in_place=yes algorithm=scratch\n",
+           2, "\"4096\"", "more than the 4096");
+    refuse("ranks=4 device=host bytes<=4k in_place=no algorithm=oneshot\n"
+           "ranks=4 device=host bytes<=8k in_place=yes algorithm=oneshot\n"
+           "ranks=4 device=host bytes<=2k in_place=no algorithm=scratch\n",
+           3, "\"2048\"", "more than the 4096 of a rule");
 }
 
 static void test_refused(void)
@@ -323,6 +383,7 @@ int main(void)
     test_accepted();
     test_collectives();
     test_selection();
+    test_places();
     test_refused();
     test_unreadable();
     test_written();

@@ -17,7 +17,11 @@
 typedef struct {
     uint64_t bytes;    /* size of the largest message that the rule is for */
     int64_t algorithm; /* index in the registry, or mscclpp_rule_by_plan */
+    uint64_t place;    /* mscclpp_rule_place_t */
 } mscclpp_rule_t;
+
+/* Which calls a rule is for. */
+typedef enum { MSCCLPP_RULE_ANY_PLACE, MSCCLPP_RULE_IN_PLACE, MSCCLPP_RULE_OUT_OF_PLACE } mscclpp_rule_place_t;
 
 /* From here on, an algorithm of a rule stands for the name of an execution plan. */
 #define MSCCLPP_RULE_PLANS ((int64_t)1 << 62)
@@ -35,6 +39,7 @@ typedef struct {
     uint64_t bytes;    /* of the largest block that it is for */
     int64_t coll;      /* mscclpp_coll_t */
     int64_t algorithm; /* mscclpp_coll_algo_t, or mscclpp_rule_by_plan */
+    uint64_t place;    /* mscclpp_rule_place_t */
 } mscclpp_coll_rule_t;
 
 typedef struct {
@@ -107,11 +112,12 @@ typedef struct {
     uint64_t packet_units; /* with several nodes: units that ranks exchange as packets at once; 0: they cannot */
     bool near;             /* with several nodes: all nodes are on one host and exchange through its memory */
     mscclpp_dtype_t dtype;
-    bool on_twin; /* the twin */
-    bool one_gpu; /* all ranks are on one GPU, whose memory is the link between them */
-    bool engines; /* copy engines may serve this call */
-    bool ll128;   /* the team's links keep lines of 128 bytes whole */
-    bool queued;  /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */
+    bool on_twin;  /* the twin */
+    bool one_gpu;  /* all ranks are on one GPU, whose memory is the link between them */
+    bool in_place; /* the input is where the output belongs */
+    bool engines;  /* copy engines may serve this call */
+    bool ll128;    /* the team's links keep lines of 128 bytes whole */
+    bool queued;   /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */
     /*
      * The host does not wait for the kernel, so the kernel must not wait for the host. Between nodes it would wait for
      * the proxy. On one node it works without exchanges unless somebody asks for them.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device/types/coll_nodes.h"
+#include "mca/common/algo/ruled.h"
 
 #define KIB ((uint64_t)1024)
 #define MIB (1024 * KIB)
@@ -242,16 +243,13 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
 }
 
 /* The rules' choice for blocks of this size, or -1: there is none, or it is a plan, which does not serve the call. */
-static int find_by_rules(const mscclpp_coll_rule_set_t *rules, mscclpp_coll_t coll, uint64_t most)
+static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most)
 {
-    uint64_t i;
+    int64_t algorithm;
 
-    for (i = 0; i < rules->count; ++i) {
-        if (rules->rule[i].coll == (int64_t)coll && most <= rules->rule[i].bytes) {
-            return rules->rule[i].algorithm < MSCCLPP_COLL_BY_LAST ? (int)rules->rule[i].algorithm : -1;
-        }
-    }
-    return -1;
+    return mscclpp_ruled(input->protocol, coll, most, input->in_place, &algorithm) && algorithm < MSCCLPP_COLL_BY_LAST
+               ? (int)algorithm
+               : -1;
 }
 
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
@@ -281,7 +279,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return MSCCLPP_OK;
     }
     if (forced == MSCCLPP_COLL_AUTO) {
-        algo = find_by_rules(&protocol->coll_rules, coll, most);
+        algo = find_by_rules(input, coll, most);
     }
     if (algo < 0) {
         algo = load <= builtin->packets_max  ? MSCCLPP_COLL_BY_PACKETS

@@ -72,9 +72,11 @@ typedef struct {
      */
     const mscclpp_dev_block_t *send;
     const mscclpp_dev_block_t *recv;
-    bool varied; /* `send` and `recv` give the sizes, not `count` */
-    bool known;  /* `most` is the size of the largest block of all ranks, which all ranks know; else that of this rank's
-                    blocks only */
+    bool said_in_place; /* the caller said that the input is where the output belongs; equal on all ranks, but for
+                           collectives with a root */
+    bool varied;        /* `send` and `recv` give the sizes, not `count` */
+    bool known; /* `most` is the size of the largest block of all ranks, which all ranks know; else that of this rank's
+                   blocks only */
     uint64_t most;
     mscclpp_dtype_t dtype; /* MSCCLPP_DTYPE_UINT8 for collectives that only move data, as they move bytes */
     mscclpp_op_t op;

@@ -36,10 +36,10 @@ typedef struct {
 } place_t;
 
 /* Those up to the algorithm have to be there. */
-typedef enum { KEY_RANKS, KEY_DEVICE, KEY_BYTES, KEY_ALGORITHM, KEY_COLLECTIVE, KEY_COUNT } rule_key_t;
+typedef enum { KEY_RANKS, KEY_DEVICE, KEY_BYTES, KEY_ALGORITHM, KEY_COLLECTIVE, KEY_PLACE, KEY_COUNT } rule_key_t;
 
 /* With the sign that stands between a key and its value. */
-static const char *const keys[KEY_COUNT] = {"ranks=", "device=", "bytes<=", "algorithm=", "collective="};
+static const char *const keys[KEY_COUNT] = {"ranks=", "device=", "bytes<=", "algorithm=", "collective=", "in_place="};
 
 /* The values of a line. */
 typedef struct {
@@ -212,6 +212,10 @@ static bool parse_value(const place_t *place, rule_key_t key, const char *text, 
         return true;
     case KEY_COLLECTIVE:
         return parse_collective(place, text, &line->coll);
+    case KEY_PLACE:
+        line->rule.place = 0 == strcmp(text, "yes") ? MSCCLPP_RULE_IN_PLACE : MSCCLPP_RULE_OUT_OF_PLACE;
+        return MSCCLPP_RULE_IN_PLACE == line->rule.place || 0 == strcmp(text, "no") ||
+               refuse(place, "in_place", text, "one of yes|no");
     default:
         line->algorithm = text; /* which ones there are depends on the collective */
         return true;
@@ -228,17 +232,25 @@ static bool parse_word(const place_t *place, const char *word, line_t *line)
         if (0 == strncmp(word, keys[key], length)) {
             if (line->given[key]) {
                 (void)snprintf(fault, sizeof(fault), "%s is given twice", keys[key]);
-                return refuse_line(place, fault, "each of ranks=, device=, bytes<=, algorithm= and collective= once");
+                return refuse_line(place, fault,
+                                   "each of ranks=, device=, bytes<=, algorithm=, collective= and in_place= once");
             }
             line->given[key] = true;
             return parse_value(place, (rule_key_t)key, word + length, line);
         }
     }
     return refuse(place, "word", word,
-                  "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME collective=NAME, or # before a comment");
+                  "ranks=N device=cuda|host bytes<=SIZE algorithm=NAME collective=NAME in_place=yes|no, or # before a "
+                  "comment");
 }
 
-/* The same of a collective other than all-reduce. */
+/* True if a rule leaves no calls to one of a size and place that comes after it. */
+static bool covers(uint64_t bytes, uint64_t place, const mscclpp_rule_t *later)
+{
+    return later->bytes <= bytes && (MSCCLPP_RULE_ANY_PLACE == place || place == later->place);
+}
+
+/* Adds the rule of a collective other than all-reduce. */
 static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_coll_rule_set_t *set = &rules->coll_set[line->on_twin][line->nranks];
@@ -246,7 +258,7 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
     uint64_t i;
 
     for (i = 0; i < set->count; ++i) {
-        if (set->rule[i].coll == (int64_t)line->coll && line->rule.bytes <= set->rule[i].bytes) {
+        if (set->rule[i].coll == (int64_t)line->coll && covers(set->rule[i].bytes, set->rule[i].place, &line->rule)) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of a rule before it",
                            set->rule[i].bytes);
@@ -259,8 +271,10 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
         (void)snprintf(allowed, sizeof(allowed), "at most %d rules of all these collectives", MSCCLPP_COLL_RULES_MAX);
         return refuse_line(place, value, allowed);
     }
-    set->rule[set->count++] = (mscclpp_coll_rule_t){
-        .bytes = line->rule.bytes, .coll = (int64_t)line->coll, .algorithm = line->rule.algorithm};
+    set->rule[set->count++] = (mscclpp_coll_rule_t){.bytes = line->rule.bytes,
+                                                    .coll = (int64_t)line->coll,
+                                                    .algorithm = line->rule.algorithm,
+                                                    .place = line->rule.place};
     return true;
 }
 
@@ -269,12 +283,15 @@ static bool add(const place_t *place, const line_t *line, mscclpp_rules_t *rules
 {
     mscclpp_rule_set_t *set = &rules->set[line->on_twin][line->nranks];
     char value[48], allowed[64];
+    uint64_t i;
 
-    if (set->count > 0 && line->rule.bytes <= set->rule[set->count - 1].bytes) {
-        (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
-        (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of the rule before it",
-                       set->rule[set->count - 1].bytes);
-        return refuse(place, "bytes", value, allowed);
+    for (i = set->count; i > 0; --i) {
+        if (covers(set->rule[i - 1].bytes, set->rule[i - 1].place, &line->rule)) {
+            (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
+            (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of %s before it",
+                           set->rule[i - 1].bytes, i == set->count ? "the rule" : "a rule");
+            return refuse(place, "bytes", value, allowed);
+        }
     }
     if (MSCCLPP_RULES_MAX == set->count) {
         (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
@@ -284,6 +301,17 @@ static bool add(const place_t *place, const line_t *line, mscclpp_rules_t *rules
     }
     set->rule[set->count++] = line->rule;
     return true;
+}
+
+static bool is_rooted(mscclpp_coll_t coll)
+{
+    static const mscclpp_coll_t rooted[] = {MSCCLPP_COLL_BCAST,   MSCCLPP_COLL_REDUCE,  MSCCLPP_COLL_GATHER,
+                                            MSCCLPP_COLL_GATHERV, MSCCLPP_COLL_SCATTER, MSCCLPP_COLL_SCATTERV};
+    size_t i;
+
+    for (i = 0; i < sizeof(rooted) / sizeof(rooted[0]) && coll != rooted[i]; ++i) {
+    }
+    return i < sizeof(rooted) / sizeof(rooted[0]);
 }
 
 static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
@@ -311,6 +339,10 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
     }
     if (!any) {
         return true;
+    }
+    if (line.given[KEY_PLACE] && is_rooted(line.coll)) {
+        return refuse_line(place, "in_place= is of a collective with a root, where it may differ between ranks",
+                           "it with other collectives");
     }
     if (parse_plan(place, line.algorithm, rules, &line.rule, &ok)) {
         return ok && (line.coll != MSCCLPP_COLL_LAST ? add_coll(place, &line, rules) : add(place, &line, rules));
@@ -391,6 +423,11 @@ void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin
     rules->set[on_twin][nranks] = *set;
 }
 
+static const char *place_words(uint64_t place)
+{
+    return MSCCLPP_RULE_IN_PLACE == place ? "in_place=yes " : MSCCLPP_RULE_OUT_OF_PLACE == place ? "in_place=no " : "";
+}
+
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 {
     uint32_t nranks;
@@ -405,17 +442,17 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
             for (i = 0; i < set->count; ++i) {
                 const bool plan = set->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
 
-                (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s%s\n", nranks,
-                              on_twin ? "host" : "cuda", set->rule[i].bytes, plan ? PLAN_PREFIX : "",
-                              plan ? plan_name(rules, set->rule[i].algorithm)
-                                   : mscclpp_algos[set->rule[i].algorithm]->name);
+                (void)fprintf(
+                    file, "ranks=%u device=%s bytes<=%" PRIu64 " %salgorithm=%s%s\n", nranks, on_twin ? "host" : "cuda",
+                    set->rule[i].bytes, place_words(set->rule[i].place), plan ? PLAN_PREFIX : "",
+                    plan ? plan_name(rules, set->rule[i].algorithm) : mscclpp_algos[set->rule[i].algorithm]->name);
             }
             for (i = 0; i < colls->count; ++i) {
                 const bool plan = colls->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
 
-                (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " algorithm=%s%s\n",
+                (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " %salgorithm=%s%s\n",
                               mscclpp_coll_name((mscclpp_coll_t)colls->rule[i].coll), nranks, on_twin ? "host" : "cuda",
-                              colls->rule[i].bytes, plan ? PLAN_PREFIX : "",
+                              colls->rule[i].bytes, place_words(colls->rule[i].place), plan ? PLAN_PREFIX : "",
                               plan ? plan_name(rules, colls->rule[i].algorithm)
                                    : mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));
             }

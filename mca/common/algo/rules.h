@@ -5,6 +5,7 @@
  *     ranks=4 device=cuda bytes<=128k algorithm=oneshot
  *     collective=bcast ranks=4 device=cuda bytes<=64k algorithm=packets
  *     collective=allgather ranks=4 device=cuda bytes<=1m algorithm=plan:my_ring
+ *     ranks=4 device=cuda bytes<=1m in_place=yes algorithm=plan:my_two_steps
  *
  * A plan is named by its own name, not by its file's (mca/common/plan/library.h). If there is none of that name that
  * serves the call, the built-in table chooses.
@@ -12,8 +13,9 @@
  * Without a collective it is of all-reduces. Of the others `bytes` are those of one block, the largest if they differ:
  * what a rank has for another one, or the whole message of a broadcast, a reduction or a scan.
  *
- * Of the rules of one collective and number of ranks on one kind of device, whose sizes ascend, the first one whose
- * size is not smaller than the message counts; a message larger than all of them is left to the built-in table.
+ * Of the rules of one collective and number of ranks on one kind of device, the first one counts that is for such
+ * calls, in place or not, and whose size is not smaller than the message. A call that none is for is left to the
+ * built-in table. Each rule has to be for some calls that those before it are not for.
  */
 #ifndef MCA_COMMON_ALGO_RULES_H
 #define MCA_COMMON_ALGO_RULES_H

@@ -1,32 +1,28 @@
 #include "mca/common/algo/select.h"
 
 #include "mca/common/algo/allreduce/thresholds.h"
+#include "mca/common/algo/ruled.h"
 
 /* Sizes that a user sets by hand replace the whole table; other rules of a file would contradict them. */
 static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
-    const mscclpp_rule_set_t *rules = &protocol->rules;
     const mscclpp_algo_t *algo;
-    uint64_t i;
+    int64_t algorithm;
 
     if (protocol->oneshot_max != 0 || protocol->twophase_max != 0 || protocol->put_max != 0 ||
         protocol->engine_min != 0) {
         return NULL;
     }
-    for (i = 0; i < rules->count; ++i) {
-        if (input->bytes <= rules->rule[i].bytes && rules->rule[i].algorithm >= MSCCLPP_RULE_PLANS) {
-            return NULL; /* a plan that does not serve the call */
-        }
-        if (input->bytes <= rules->rule[i].bytes) {
-            algo = mscclpp_algos[rules->rule[i].algorithm];
-            while (algo->maps_buffers && (protocol->zerocopy == 0 || input->early)) {
-                algo = algo->instead;
-            }
-            return algo;
-        }
+    if (!mscclpp_ruled(protocol, MSCCLPP_COLL_LAST, input->bytes, input->in_place, &algorithm) ||
+        algorithm >= MSCCLPP_RULE_PLANS) {
+        return NULL; /* there is none, or it is for a plan, which does not serve the call */
     }
-    return NULL;
+    algo = mscclpp_algos[algorithm];
+    while (algo->maps_buffers && (protocol->zerocopy == 0 || input->early)) {
+        algo = algo->instead;
+    }
+    return algo;
 }
 
 mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,

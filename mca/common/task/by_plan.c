@@ -114,10 +114,18 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 
 static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 {
-    mscclpp_status_t status = mscclpp_group_meet(&by->team->group, by->call->bytes, false);
+    const uint32_t blocks = by->plan->program.block_count;
+    mscclpp_runner_t *runner = &by->team->runner;
+    mscclpp_status_t status = mscclpp_group_meet(&by->team->group, by->call->bytes, by->call->early);
 
+    if (status == MSCCLPP_OK && by->call->early) {
+        status = mscclpp_runner_enter_early(runner, blocks, by->call->bytes);
+    }
     if (status == MSCCLPP_OK) {
         status = launch(by, stride, bytes);
+        if (by->call->early) {
+            mscclpp_runner_leave_early(runner, blocks);
+        }
     }
     mscclpp_group_give_room(&by->team->group);
     return status;
@@ -205,6 +213,15 @@ static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
     return MSCCLPP_OK;
 }
 
+/* True if no buffers of such a call would do. */
+static bool is_always_apart(const by_plan_t *by)
+{
+    const mscclpp_plan_file_t *file = by->plan->file;
+
+    return (file->crosses && by->padded != by->call->stride) ||
+           (file->plan->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER);
+}
+
 static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
 {
     const mscclpp_plan_file_t *file = by->plan->file;
@@ -212,8 +229,7 @@ static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
     bool apart = false, mapped = false;
     mscclpp_status_t status;
 
-    if ((file->crosses && by->padded != by->call->stride) ||
-        (file->plan->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER)) {
+    if (is_always_apart(by)) {
         return serve_apart(by, served_p);
     }
     status = mscclpp_plans_make_room(team, by->plan, by->chunk, false, served_p);
@@ -239,11 +255,10 @@ static mscclpp_status_t serve(by_plan_t *by, bool *served_p)
     return status;
 }
 
-mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p)
+static by_plan_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     const mscclpp_plan_file_t *file = call->plan->file;
     by_plan_t by = {.team = team, .call = call, .plan = call->plan, .collective = file->plan->collective};
-    mscclpp_status_t status;
 
     by.n = (uint64_t)team->group.size;
     by.in_blocks = by.collective == MSCCLPP_PLAN_REDUCESCATTER || by.collective == MSCCLPP_PLAN_ALLTOALL ? by.n : 1;
@@ -251,9 +266,26 @@ mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *
     by.chunk = (call->stride + file->chunks - 1) / file->chunks;
     by.chunk = (by.chunk + file->unit - 1) / file->unit * file->unit;
     by.padded = by.chunk * file->chunks;
-    status = serve(&by, served_p);
+    return by;
+}
+
+mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
+{
+    const by_plan_t by = describe(team, call);
+    bool there;
+    mscclpp_status_t status = mscclpp_plans_make_room(team, by.plan, by.chunk, is_always_apart(&by), &there);
+
+    mscclpp_runner_give_stream(&team->runner);
+    return status;
+}
+
+mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p)
+{
+    by_plan_t by = describe(team, call);
+    mscclpp_status_t status = serve(&by, served_p);
+
     if (status == MSCCLPP_OK && *served_p) {
-        team->last_algorithm = file->label;
+        team->last_algorithm = call->plan->file->label;
     }
     return status;
 }

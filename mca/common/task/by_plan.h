@@ -13,6 +13,7 @@ typedef struct {
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
     uint64_t call; /* its number, for messages */
+    bool early;    /* as in mscclpp_allreduce_args_t */
 } mscclpp_by_plan_t;
 
 /*
@@ -20,6 +21,12 @@ typedef struct {
  * *served_p, equal on all ranks, is false if there is no memory for it; then nothing has happened to the buffers, and
  * another algorithm serves the call. An error breaks the team.
  */
+/*
+ * Does once what calls like this one would begin with: makes the plan's memory. Does not use the buffers. Ranks without
+ * memory for it are found again by the call.
+ */
+mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
+
 mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p);
 
 #endif

@@ -181,23 +181,34 @@ static mscclpp_status_t launch_early(mscclpp_coll_task_t *task)
     return status;
 }
 
+/* The call by an execution plan; `plan` is NULL if there is none for it. */
+static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
+{
+    const mscclpp_coll_args_t *args = task->args;
+    const mscclpp_plan_wish_t wish = {.coll = args->coll,
+                                      .bytes = task->bytes,
+                                      .dtype = args->dtype,
+                                      .op = args->op,
+                                      .in_place = args->said_in_place,
+                                      .blocks = args->early ? mscclpp_runner_early_blocks(&task->team->runner) : 0};
+
+    return (mscclpp_by_plan_t){.plan = args->varied ? NULL : mscclpp_plans_choose(task->team, &wish),
+                               .in = task->in,
+                               .out = task->out,
+                               .bytes = task->bytes,
+                               .stride = task->stride,
+                               .dtype = args->dtype,
+                               .op = args->op,
+                               .call = args->call,
+                               .early = args->early};
+}
+
 /* Serves the call by an execution plan, if there is one for it. */
 static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p)
 {
-    const mscclpp_coll_args_t *args = task->args;
-    mscclpp_by_plan_t call = {.in = task->in,
-                              .out = task->out,
-                              .bytes = task->bytes,
-                              .stride = task->stride,
-                              .dtype = args->dtype,
-                              .op = args->op,
-                              .call = args->call};
+    const mscclpp_by_plan_t call = describe_by_plan(task);
 
     *served_p = false;
-    if (args->varied || args->early) {
-        return MSCCLPP_OK;
-    }
-    call.plan = mscclpp_plans_choose(task->team, args->coll, task->bytes, args->dtype, args->op);
     return call.plan != NULL ? mscclpp_by_plan(task->team, &call, served_p) : MSCCLPP_OK;
 }
 
@@ -305,6 +316,7 @@ static void look_at_notices(mscclpp_team_t *team)
 static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     describe(task->team, task->args->dtype, input);
+    input->in_place = task->args->said_in_place;
     if (task->args->early) {
         input->early = true;
         input->engines = input->engines && !is_early(task);
@@ -375,6 +387,7 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
 {
     mscclpp_coll_task_t task;
     mscclpp_select_input_t input;
+    mscclpp_by_plan_t call;
     mscclpp_status_t status;
 
     begin(&task, team, args);
@@ -386,6 +399,10 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.most, false)) {
         status = mscclpp_team_grow(team, task.most);
         mscclpp_runner_give_stream(&team->runner);
+    }
+    if (status == MSCCLPP_OK && task.most > 0) {
+        call = describe_by_plan(&task);
+        status = call.plan != NULL ? mscclpp_by_plan_prepare(team, &call) : MSCCLPP_OK;
     }
     return status;
 }

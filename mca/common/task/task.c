@@ -154,6 +154,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
         mscclpp_fabric_describe(team->fabric, input);
     }
     input->bytes = task->bytes;
+    input->in_place = task->args->sendbuf == task->args->recvbuf;
     input->dtype = task->args->dtype;
     input->nranks = (uint32_t)team->group.size;
     input->on_twin = team->group.on_twin;
@@ -308,23 +309,34 @@ static void report_choice(const task_t *task, const char *served_by)
     }
 }
 
+/* The call by an execution plan; `plan` is NULL if there is none for it. */
+static mscclpp_by_plan_t describe_by_plan(const task_t *task)
+{
+    const mscclpp_allreduce_args_t *args = task->args;
+    const mscclpp_plan_wish_t wish = {.coll = MSCCLPP_COLL_LAST,
+                                      .bytes = task->bytes,
+                                      .dtype = args->dtype,
+                                      .op = args->op,
+                                      .in_place = args->sendbuf == args->recvbuf,
+                                      .blocks = args->early ? mscclpp_runner_early_blocks(&task->team->runner) : 0};
+
+    return (mscclpp_by_plan_t){.plan = mscclpp_plans_choose(task->team, &wish),
+                               .in = task->in,
+                               .out = task->out,
+                               .bytes = task->bytes,
+                               .stride = args->count * mscclpp_dev_dtype_extent(args->dtype),
+                               .dtype = args->dtype,
+                               .op = args->op,
+                               .call = args->call,
+                               .early = args->early};
+}
+
 /* Serves the call by an execution plan, if there is one for it. */
 static mscclpp_status_t try_plan(task_t *task, bool *served_p)
 {
-    const mscclpp_allreduce_args_t *args = task->args;
-    mscclpp_by_plan_t call = {.in = task->in,
-                              .out = task->out,
-                              .bytes = task->bytes,
-                              .stride = args->count * mscclpp_dev_dtype_extent(args->dtype),
-                              .dtype = args->dtype,
-                              .op = args->op,
-                              .call = args->call};
+    const mscclpp_by_plan_t call = describe_by_plan(task);
 
     *served_p = false;
-    if (args->early) {
-        return MSCCLPP_OK;
-    }
-    call.plan = mscclpp_plans_choose(task->team, MSCCLPP_COLL_LAST, task->bytes, args->dtype, args->op);
     return call.plan != NULL ? mscclpp_by_plan(task->team, &call, served_p) : MSCCLPP_OK;
 }
 
@@ -452,11 +464,16 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
     task_t task = {.team = team, .args = args, .bytes = span(args)};
     mscclpp_select_input_t input;
     mscclpp_status_t status = choose(&task, &input);
+    mscclpp_by_plan_t call;
 
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.bytes, false)) {
         status = mscclpp_team_grow(team, task.bytes);
         mscclpp_runner_give_stream(&team->runner);
+    }
+    if (status == MSCCLPP_OK) {
+        call = describe_by_plan(&task);
+        status = call.plan != NULL ? mscclpp_by_plan_prepare(team, &call) : MSCCLPP_OK;
     }
     return status;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "mca/common/algo/coll.h"
-#include "mca/common/algo/rules.h"
+#include "mca/common/algo/ruled.h"
 #include "mca/common/base/log.h"
 
 /* Rooms for larger chunks than this are only as large as they have to be. */
@@ -17,55 +17,38 @@ static const mscclpp_coll_t collectives[] = {
     [MSCCLPP_PLAN_ALLTOALL] = MSCCLPP_COLL_ALLTOALL,
 };
 
-static bool serves(const mscclpp_team_plan_t *plan, mscclpp_coll_t coll, mscclpp_op_t op)
+static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_wish_t *wish)
 {
     const mscclpp_plan_file_t *file = plan->file;
 
-    return collectives[file->plan->collective] == coll &&
-           (!file->extreme || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN));
+    return collectives[file->plan->collective] == wish->coll &&
+           (!file->extreme || wish->op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN)) &&
+           (wish->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place) &&
+           (wish->blocks == 0 || file->blocks <= wish->blocks);
 }
 
-/* What the first rule for such a message says; false: there is none. */
-static bool find_rule(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll, uint64_t bytes, int64_t *algorithm_p)
-{
-    for (uint64_t i = 0; coll == MSCCLPP_COLL_LAST && i < protocol->rules.count; ++i) {
-        if (bytes <= protocol->rules.rule[i].bytes) {
-            *algorithm_p = protocol->rules.rule[i].algorithm;
-            return true;
-        }
-    }
-    for (uint64_t i = 0; coll != MSCCLPP_COLL_LAST && i < protocol->coll_rules.count; ++i) {
-        if (protocol->coll_rules.rule[i].coll == (int64_t)coll && bytes <= protocol->coll_rules.rule[i].bytes) {
-            *algorithm_p = protocol->coll_rules.rule[i].algorithm;
-            return true;
-        }
-    }
-    return false;
-}
-
-mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, mscclpp_coll_t coll, uint64_t bytes,
-                                          mscclpp_dtype_t dtype, mscclpp_op_t op)
+mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_wish_t *wish)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
-    const uint64_t message = coll == MSCCLPP_COLL_LAST ? bytes : bytes * (uint64_t)team->group.size;
+    const bool whole = wish->coll == MSCCLPP_COLL_LAST;
+    const uint64_t message = whole ? wish->bytes : wish->bytes * (uint64_t)team->group.size;
     mscclpp_team_plan_t *best = NULL;
     int64_t algorithm = 0;
     bool ruled;
 
     /* Parameters that name an algorithm or its sizes win. */
     if (team->plan_count == 0 ||
-        (coll == MSCCLPP_COLL_LAST &&
-         (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0) ||
+        (whole && (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0) ||
         protocol->algorithm == MSCCLPP_COLL_STAGE ||
-        (coll == MSCCLPP_COLL_LAST ? protocol->algorithm : protocol->coll_algorithm[coll]) != MSCCLPP_COLL_AUTO) {
+        (whole ? protocol->algorithm : protocol->coll_algorithm[wish->coll]) != MSCCLPP_COLL_AUTO) {
         return NULL;
     }
-    ruled = find_rule(protocol, coll, bytes, &algorithm);
+    ruled = mscclpp_ruled(protocol, wish->coll, wish->bytes, wish->in_place, &algorithm);
     for (int i = 0; i < team->plan_count; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
         const mscclpp_plan_t *text = plan->file->plan;
 
-        if (!serves(plan, coll, op) || (dtype >= MSCCLPP_DTYPE_SHORT_INT && text->in_place)) {
+        if (!serves(plan, wish)) {
             continue;
         }
         if (ruled ? plan->rule == algorithm

@@ -36,13 +36,21 @@ struct mscclpp_team_plan {
     mscclpp_dev_plan_args_t args; /* those that do not depend on the call */
 };
 
+/* A call, as far as the choice of a plan depends on it: equal on all ranks. */
+typedef struct {
+    mscclpp_coll_t coll; /* MSCCLPP_COLL_LAST: all-reduce */
+    uint64_t bytes;      /* of a block */
+    mscclpp_dtype_t dtype;
+    mscclpp_op_t op;
+    bool in_place;
+    uint32_t blocks; /* the most that the kernel may have; 0: no limit */
+} mscclpp_plan_wish_t;
+
 /*
- * Chooses a plan for a call with blocks of `bytes` bytes: the one that a rule names. Where no rule is for such a
- * message, it is the plan whose own range has the message, and of several the one whose range ends first. NULL: none.
- * Pure; equal on all ranks. MSCCLPP_COLL_LAST stands for all-reduce.
+ * Chooses a plan for a call: the one that a rule names. Where no rule is for such a call, it is the plan whose own
+ * range has the message, and of several the one whose range ends first. NULL: none. Pure.
  */
-mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, mscclpp_coll_t coll, uint64_t bytes,
-                                          mscclpp_dtype_t dtype, mscclpp_op_t op);
+mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_wish_t *wish);
 
 /*
  * Makes ready for a call with chunks of `chunk` bytes: makes sure of room for them, and of areas if `areas` is set. If

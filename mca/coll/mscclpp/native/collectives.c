@@ -179,6 +179,7 @@ static char *element(const void *buffer, ptrdiff_t index, type_t *type)
 static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
 {
     call->args.in_place = true;
+    call->args.said_in_place = true;
     if (call->args.out_pack_count > 0) {
         call->args.in_place = false;
         mca_coll_mscclpp_native_send(call, element(rbuf, (ptrdiff_t)skip, type), count, type);
@@ -388,6 +389,7 @@ static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *t
     call->args.op = mca_coll_mscclpp_op(op);
     call->staged = MSCCLPP_DTYPE_LAST == call->args.dtype || MSCCLPP_OP_LAST == call->args.op;
     call->args.in_place = MPI_IN_PLACE == sbuf;
+    call->args.said_in_place = call->args.in_place;
     call->args.in = MPI_IN_PLACE == sbuf ? NULL : sbuf;
     call->args.out = rbuf;
     call->buffers[0] = call->args.in;

@@ -1,10 +1,14 @@
 /* Counters that tools and tests read through MPI_T: who served the calls of this process. */
 #include "mca/coll/mscclpp/ompi/module.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "opal/mca/base/mca_base_pvar.h"
+
+/* Characters of a plan's name in MPI's tool interface, with the zero at its end. */
+#define MCA_COLL_MSCCLPP_PLAN_NAME 128
 
 /* Who served a call. RUNG calls and those BY_PLANS are also counted as BY_KERNELS. */
 typedef enum { BY_KERNELS, BY_ENGINES, BY_PLANS, RUNG, STAGED, PASSED, WAYS } way_t;
@@ -34,6 +38,11 @@ static const mca_coll_mscclpp_counted_t counted_as[MSCCLPP_COLL_LAST + 1] = {
         [MSCCLPP_COLL_LAST] = MCA_COLL_MSCCLPP_COUNTED_allreduce,
 };
 
+/* The plan that served the last call; "": something else did. */
+static char plan[MCA_COLL_MSCCLPP_PLAN_NAME];
+static bool has_plan;
+static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static unsigned long long served_calls;
 static unsigned long long staged_calls;
 static unsigned long long rung_calls;
@@ -49,6 +58,52 @@ static void register_counter(const char *name, const char *description, unsigned
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL, NULL, counter);
 }
 
+static void register_text(const char *name, const char *description, mca_base_notify_fn_t length,
+                          mca_base_get_value_fn_t read)
+{
+    (void)mca_base_component_pvar_register(
+        mca_coll_mscclpp_state.version, name, description, OPAL_INFO_LVL_5, MCA_BASE_PVAR_CLASS_GENERIC,
+        MCA_BASE_VAR_TYPE_STRING, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, length, NULL);
+}
+
+/* A variable of so many characters. */
+static int count_plan(struct mca_base_pvar_t *variable, mca_base_pvar_event_t event, void *object, int *count)
+{
+    (void)variable, (void)object;
+    if (MCA_BASE_PVAR_HANDLE_BIND == event) {
+        *count = (int)sizeof(plan);
+    }
+    return OPAL_SUCCESS;
+}
+
+static int read_plan(const struct mca_base_pvar_t *variable, void *value, void *object)
+{
+    (void)variable, (void)object;
+    pthread_mutex_lock(&plan_lock);
+    memcpy(value, plan, sizeof(plan));
+    pthread_mutex_unlock(&plan_lock);
+    return OPAL_SUCCESS;
+}
+
+/* `name` NULL: no plan served the call. */
+static void note_plan(const char *name)
+{
+    pthread_mutex_lock(&plan_lock);
+    memset(plan, 0, sizeof(plan));
+    (void)snprintf(plan, sizeof(plan), "%s", name == NULL ? "" : name);
+    __atomic_store_n(&has_plan, name != NULL, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&plan_lock);
+}
+
+/* The call was not served by a plan. */
+static void forget_plan(void)
+{
+    if (OPAL_UNLIKELY(__atomic_load_n(&has_plan, __ATOMIC_RELAXED))) {
+        note_plan(NULL);
+    }
+}
+
 void mca_coll_mscclpp_register_counters(void)
 {
     char name[64], description[160];
@@ -59,6 +114,10 @@ void mca_coll_mscclpp_register_counters(void)
     register_counter("rung", "Collective calls of this process that a lingering kernel served, without a launch",
                      &rung_calls);
     register_counter("planned", "Collective calls of this process that execution plans served", &planned_calls);
+    register_text("plan",
+                  "Name of the execution plan that served this process's last collective call on device buffers; empty "
+                  "if none did",
+                  count_plan, read_plan);
     for (int i = 0; i < MCA_COLL_MSCCLPP_COUNTED_LAST; ++i) {
         for (int way = 0; way < WAYS; ++way) {
             (void)snprintf(name, sizeof(name), "%s_%s", collectives[i], ways[way].name);
@@ -86,6 +145,7 @@ void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp
                                       const mscclpp_team_t *team, uint64_t *rung)
 {
     const mca_coll_mscclpp_counted_t counted = counted_as[coll];
+    const char *algorithm = mscclpp_team_last_algorithm(team);
     const uint64_t rings = mscclpp_team_lingered(team);
 
     ++module->served;
@@ -94,10 +154,13 @@ void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp
         count(counted, RUNG, rings - *rung);
         *rung = rings;
     }
-    count(counted, 0 == strcmp(mscclpp_team_last_algorithm(team), "engines") ? BY_ENGINES : BY_KERNELS, 1);
-    if (0 == strncmp(mscclpp_team_last_algorithm(team), "plan:", strlen("plan:"))) {
+    count(counted, 0 == strcmp(algorithm, "engines") ? BY_ENGINES : BY_KERNELS, 1);
+    if (0 == strncmp(algorithm, "plan:", strlen("plan:"))) {
         count(counted, BY_PLANS, 1);
         __atomic_fetch_add(&planned_calls, 1, __ATOMIC_RELAXED);
+        note_plan(algorithm + strlen("plan:"));
+    } else {
+        forget_plan();
     }
     __atomic_fetch_add(&served_calls, 1, __ATOMIC_RELAXED);
 }
@@ -117,6 +180,7 @@ void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_m
     __atomic_fetch_add(&module->staged, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&staged_calls, 1, __ATOMIC_RELAXED);
     count(counted, STAGED, 1);
+    forget_plan();
 }
 
 void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted)
