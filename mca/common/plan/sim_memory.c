@@ -101,7 +101,7 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
         place = mscclpp_sim_place(sim, earlier->agent, earlier->clock);
     }
     ++sim->races;
-    if (sim->report->faults - sim->faults >= MOST_FAULTS) {
+    if (sim->report->faults - sim->faults >= (int)MOST_FAULTS) {
         return;
     }
     mscclpp_sim_who(sim, actor->agent, actor->clock, who, sizeof(who));
@@ -192,7 +192,7 @@ static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, 
 
     /* Values from an earlier launch do not count: another call may have used other buffers. */
     if ((cell->defined && cell->launch == launch) || is_application(sim, actor->agent) ||
-        sim->report->faults - sim->faults >= MOST_FAULTS) {
+        sim->report->faults - sim->faults >= (int)MOST_FAULTS) {
         return;
     }
     mscclpp_plan_found(sim->report, MSCCLPP_PLAN_WRONG, "undefined", mscclpp_sim_place(sim, actor->agent, actor->clock),
