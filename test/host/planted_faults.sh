@@ -225,6 +225,10 @@ run_room() {
     run test_admissions --quick --timeout "$deadline" crowd
 }
 
+run_early() {
+    run test_early --quick --timeout "$deadline" orders
+}
+
 run_fifo() {
     run test_fifo
 }
@@ -335,7 +339,7 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines \
-    schedule chains renewal queue stream linger room fifo ports transport collectives \
+    schedule chains renewal queue stream linger room early fifo ports transport collectives \
     collectives_nodes collectives_storm; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs
 done
@@ -507,6 +511,9 @@ plant coll-nodes-packets-sync collectives_storm $coll/nodes_packets.h $launcher 
 plant coll-packets-silent collectives $coll/packets.h $launcher 's/units == 0 \&\& p->lane == 0/false/'
 
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c 's/!room->taken && //'
+plant early-room-for-all early mca/common/group/admission.c mca/common/group/admission.c 's/!room->extra_taken && //'
+plant early-alone-in-room early mca/common/group/meeting.c mca/common/group/meeting.c \
+    's/!all_have_room\(group, word\)\) \{/!room) {/'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \
     '/^static mscclpp_status_t find_room/,/^}/s/mscclpp_group_give_room\(group\);//'
 

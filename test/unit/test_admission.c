@@ -80,5 +80,15 @@ int main(void)
     CHECK(taken > 0);
     CHECK_EQ(inside, 0);
     CHECK(!mscclpp_admission_take(&other, &stranger));
+
+    /* The extra room is there for one, and for nobody while blocks are reserved. */
+    CHECK(mscclpp_admission_take_extra(&other));
+    CHECK(!mscclpp_admission_take_extra(&other));
+    mscclpp_admission_give_extra(&other);
+    CHECK(mscclpp_admission_reserve(&other, 3, 4));
+    CHECK(!mscclpp_admission_reserve(&other, 2, 4));
+    CHECK(!mscclpp_admission_take_extra(&other));
+    mscclpp_admission_release(&other, 3);
+    CHECK(mscclpp_admission_take_extra(&other));
     return unit_end();
 }

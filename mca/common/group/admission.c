@@ -74,21 +74,21 @@ bool mscclpp_admission_take(mscclpp_admission_t *room, const mscclpp_admission_g
     return took;
 }
 
-bool mscclpp_admission_enter(mscclpp_admission_t *room, uint32_t blocks, uint32_t limit)
+bool mscclpp_admission_take_extra(mscclpp_admission_t *room)
 {
-    bool entered;
+    bool took;
 
     pthread_mutex_lock(&room->lock);
-    entered = room->early == 0 || room->early + room->reserved + blocks <= limit;
-    room->early += entered ? blocks : 0;
+    took = !room->extra_taken && room->reserved == 0;
+    room->extra_taken = room->extra_taken || took;
     pthread_mutex_unlock(&room->lock);
-    return entered;
+    return took;
 }
 
-void mscclpp_admission_exit(mscclpp_admission_t *room, uint32_t blocks)
+void mscclpp_admission_give_extra(mscclpp_admission_t *room)
 {
     pthread_mutex_lock(&room->lock);
-    room->early -= blocks;
+    room->extra_taken = false;
     pthread_mutex_unlock(&room->lock);
 }
 

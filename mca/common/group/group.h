@@ -61,8 +61,9 @@ typedef struct {
     uint64_t meetings;
     uint64_t arrivals;              /* meetings before a launch; equal on all ranks */
     uint64_t steps;                 /* steps of finding room; equal on all ranks */
-    mscclpp_admission_t *admission; /* NULL: no other thread starts kernels, so there is always room */
-    bool has_room;                  /* this rank holds room for the current task */
+    mscclpp_admission_t *admission; /* of this process */
+    bool concurrent;                /* threads of this rank may start kernels of several teams at once */
+    bool has_room, has_extra_room;  /* this rank holds the common room, or the extra one, for the current task */
     bool spans;                     /* there are other nodes */
 
     /*
@@ -177,10 +178,10 @@ void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
 
 /*
  * meeting.c: if ranks have to meet before this launch (`early`) or before every launch (`meet_first`), waits for all
- * ranks of the node. With `meet_first` it also waits for room for the kernels of all of them. Call it last before the
- * launch, when nothing is left to do that could wait for another kernel. A team that spans nodes needs no room, since
- * none of its ranks has threads that could start other kernels. Whatever the status, the rank keeps room that it got
- * until it gives it back.
+ * ranks of the node. For an early kernel, and where ranks have threads that start kernels, it also waits for room for
+ * the kernels of all of them. Call it last before the launch, when nothing is left to do that could wait for another
+ * kernel. A team that spans nodes needs no room, since none of its ranks has threads that could start other kernels.
+ * Whatever the status, the rank keeps room that it got until it gives it back, after the end of its kernel.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early);
 void mscclpp_group_give_room(mscclpp_group_t *group);

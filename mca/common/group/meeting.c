@@ -1,4 +1,4 @@
-/* Meetings of a team's ranks before a launch, where all ranks have to get room for their kernels. */
+/* Meetings of a team's ranks before a launch, where all ranks have to get room for their kernels: see admission.h. */
 #include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
@@ -48,7 +48,7 @@ static void pause_briefly(void)
     }
 }
 
-/* Waits until no other team of this process comes before this one. */
+/* Waits until no other team of this process comes before this one. `guest` NULL: this rank needs no room. */
 static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
                                    const mscclpp_admission_guest_t *guest)
 {
@@ -107,9 +107,9 @@ static mscclpp_status_t step(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
  * same in all processes, so the first team of all gets its turn everywhere. If the order has changed before all ranks
  * have taken room, they try again.
  */
-static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes)
+static mscclpp_status_t find_room(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
-    mscclpp_admission_guest_t place, *guest = group->admission != NULL ? &place : NULL;
+    mscclpp_admission_guest_t place, *guest = early || group->concurrent ? &place : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_group_wait_t wait; /* one deadline for all attempts, as each may be brief */
     bool all = false;
@@ -144,16 +144,23 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
 {
     uint64_t *word = &group->board[group->rank].arrived;
     mscclpp_status_t status;
+    bool room = !group->concurrent;
 
     if (!group->meet_first && !early) {
         return MSCCLPP_OK;
     }
-    /* Room is taken only after all ranks have arrived: a late rank may wait for another thread, which waits for room.
+    /*
+     * The common room is taken only after all ranks have arrived: a late rank may wait for another thread or call,
+     * which waits for room. The extra room may be taken before: who does not get it needs only the common one.
      */
-    mscclpp_board_store(word, 2 * ++group->arrivals + (group->admission == NULL));
+    if (early && room) {
+        room = group->has_extra_room = mscclpp_admission_take_extra(group->admission);
+    }
+    mscclpp_board_store(word, 2 * ++group->arrivals + room);
     status = mscclpp_group_wait_words(group, "arrival of all ranks", bytes, word, 2 * group->arrivals);
-    if (status == MSCCLPP_OK && group->meet_first && !group->spans && !all_have_room(group, word)) {
-        status = find_room(group, bytes);
+    if (status == MSCCLPP_OK && !group->spans && !all_have_room(group, word)) {
+        mscclpp_group_give_room(group);
+        status = find_room(group, bytes, early);
     }
     return status;
 }
@@ -163,5 +170,9 @@ void mscclpp_group_give_room(mscclpp_group_t *group)
     if (group->has_room) {
         mscclpp_admission_give(group->admission);
         group->has_room = false;
+    }
+    if (group->has_extra_room) {
+        mscclpp_admission_give_extra(group->admission);
+        group->has_extra_room = false;
     }
 }

@@ -67,10 +67,6 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
  */
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 
-/* `enter` waits until there is room for `blocks` more blocks of early kernels. `leave` gives the room back. */
-mscclpp_status_t mscclpp_runner_enter_early(mscclpp_runner_t *runner, uint32_t blocks, uint64_t bytes);
-void mscclpp_runner_leave_early(const mscclpp_runner_t *runner, uint32_t blocks);
-
 /* The kernel arguments that all calls share. */
 void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args);
 

@@ -481,9 +481,8 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
     team->one_gpu = team->runner.crowded && team->group.size > 1 &&
                     count_ranks_on_gpu(team, hellos, 0) == (uint32_t)team->group.size;
     team->group.traced = !team->group.on_twin && mscclpp_tool_traces_kernels();
-    if (hellos[oob->size].concurrent) {
-        team->group.admission = params->admission != NULL ? params->admission : mscclpp_admission_process();
-    }
+    team->group.concurrent = hellos[oob->size].concurrent;
+    team->group.admission = params->admission != NULL ? params->admission : mscclpp_admission_process();
     /*
      * Conditions for copy engines: Their memory is allocated in the middle of a call, which may wait for kernels of
      * other threads. If launches wait for their kernels, copies wait for one another. Within a GPU, kernels are faster.

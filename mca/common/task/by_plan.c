@@ -114,18 +114,10 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 
 static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
 {
-    const uint32_t blocks = by->plan->program.block_count;
-    mscclpp_runner_t *runner = &by->team->runner;
     mscclpp_status_t status = mscclpp_group_meet(&by->team->group, by->call->bytes, by->call->early);
 
-    if (status == MSCCLPP_OK && by->call->early) {
-        status = mscclpp_runner_enter_early(runner, blocks, by->call->bytes);
-    }
     if (status == MSCCLPP_OK) {
         status = launch(by, stride, bytes);
-        if (by->call->early) {
-            mscclpp_runner_leave_early(runner, blocks);
-        }
     }
     mscclpp_group_give_room(&by->team->group);
     return status;

@@ -169,18 +169,6 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
                                  mscclpp_coll_algo_name(task->choice.algo));
 }
 
-static mscclpp_status_t launch_early(mscclpp_coll_task_t *task)
-{
-    const uint32_t blocks = task->choice.nblocks;
-    mscclpp_status_t status = mscclpp_runner_enter_early(&task->team->runner, blocks, task->most);
-
-    if (status == MSCCLPP_OK) {
-        status = launch(task);
-        mscclpp_runner_leave_early(&task->team->runner, blocks);
-    }
-    return status;
-}
-
 /* The call by an execution plan; `plan` is NULL if there is none for it. */
 static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
 {
@@ -250,7 +238,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = mscclpp_group_meet(&team->group, task->most, task->args->early);
     }
     if (status == MSCCLPP_OK) {
-        status = task->args->early ? launch_early(task) : launch(task);
+        status = launch(task);
     }
     mscclpp_group_give_room(&team->group);
     return status;

@@ -265,18 +265,6 @@ static mscclpp_status_t launch(task_t *task)
     return mscclpp_runner_launch(&task->team->runner, task->app_stream, &launch, task->choice.algo->name);
 }
 
-static mscclpp_status_t launch_early(task_t *task)
-{
-    const uint32_t blocks = task->choice.nblocks;
-    mscclpp_status_t status = mscclpp_runner_enter_early(&task->team->runner, blocks, task->bytes);
-
-    if (status == MSCCLPP_OK) {
-        status = launch(task);
-        mscclpp_runner_leave_early(&task->team->runner, blocks);
-    }
-    return status;
-}
-
 /* In a team of one rank, the result is the operand. */
 static mscclpp_status_t copy_alone(task_t *task)
 {
@@ -387,7 +375,7 @@ static mscclpp_status_t perform(task_t *task, mscclpp_select_input_t *input)
         status = mscclpp_group_meet(&team->group, task->bytes, task->args->early);
     }
     if (status == MSCCLPP_OK) {
-        status = task->args->early ? launch_early(task) : launch(task);
+        status = launch(task);
     }
     mscclpp_group_give_room(&team->group);
     if (wait) {

@@ -27,7 +27,7 @@ typedef struct {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */
-    /* For `concurrent`; NULL: the one of the process. Ranks that are threads of one process need one each. */
+    /* NULL: the one of the process. Ranks that are threads of one process need one each, if they make early calls. */
     mscclpp_admission_t *admission;
     mscclpp_oob_t oob; /* copied; its context and label must outlive the team */
     bool reuse;        /* take over an ended team of the same ranks, if all ranks have it; see team/park.h */
