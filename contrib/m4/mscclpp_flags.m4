@@ -52,9 +52,12 @@ AC_DEFUN([MSCCLPP_CHECK_FLAGS], [
     MSCCLPP_MPI_CFLAGS=
     MSCCLPP_TRY_CFLAG([-Wno-stringop-overread], [MSCCLPP_MPI_CFLAGS])
 
-    # Those who build a release with a compiler that does not exist yet must not be stopped by its new warnings.
+    # Users must not be stopped by the new warnings of a compiler that nobody here knows.
+    AC_ARG_ENABLE([werror],
+        [AS_HELP_STRING([--enable-werror], [warnings of the compilers are errors (default: no)])],
+        [], [enable_werror=no])
     MSCCLPP_NVCC_WERROR=
-    AS_IF([test -e "$srcdir/.git"],
+    AS_IF([test "x$enable_werror" != xno],
         [MSCCLPP_TRY_CFLAG([-Werror])
          MSCCLPP_NVCC_WERROR="-Werror all-warnings"])
 
