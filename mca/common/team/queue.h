@@ -12,8 +12,8 @@
  *    room when a call is queued. So the room is reserved when the team is made: a fixed number of blocks for each team,
  *    equal on all ranks, a quarter of those that a GPU can run at once for all teams together. A team that finds no
  *    room on some rank is not made on any rank. Early kernels (run/early.c) that begin from then on run one at a time,
- * with another quarter, beside at most one that has begun before. Half of the GPU stays with calls that the host waits
- * for.
+ *    with another quarter, beside at most one that has begun before. Half of the GPU stays with calls that the host
+ *    waits for.
  * 2. The kernels of one team run one after another on each rank, in the same order on all ranks. The application sees
  *    to that by the order of its streams or graphs. Two at once are found out, on the device, and fail the team with a
  *    message: they have used the same flags.
