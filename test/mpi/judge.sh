@@ -36,7 +36,8 @@ launch() {
         [[ " $* " != *" coll_mscclpp_shared_gpu "* ]]; then
         asked=(--mca coll_mscclpp_shared_gpu kernels)
     fi
-    timeout -k 10 "$limit" "${launch[@]}" ${asked[@]+"${asked[@]}"} "$@" >"$log" 2>&1 </dev/null
+    : >"$log"
+    MSCCLPP_TEST_LOG=$log timeout -k 10 "$limit" "${launch[@]}" ${asked[@]+"${asked[@]}"} "$@" >>"$log" 2>&1 </dev/null
 }
 
 # ranks_of [mpirun argument]...: how many they ask for.

@@ -104,6 +104,10 @@ launch=("$mpirun" --oversubscribe --bind-to none)
 [ "$(id -u)" -ne 0 ] || launch+=(--allow-run-as-root)
 # Jobs that run side by side leave one another the processors that they wait on.
 [ "$lanes" = 1 ] || export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
+# Each rank is started by this script. Open MPI and PRRTE, which Open MPI 5 starts ranks with, name the parameter
+# differently, and both split its value at blanks.
+agent=$(cd "$(dirname "$0")" && pwd)/whole_lines
+[[ $agent == *' '* ]] || export OMPI_MCA_orte_fork_agent="$agent" PRTE_MCA_prte_fork_agent="$agent"
 launch+=(--mca op '^avx' --mca mca_base_component_path "$component_dir:$pkglibdir")
 device=(--mca coll_mscclpp_device "$MSCCLPP_TEST_DEVICE")
 # Ranks may outnumber GPUs; without MPS their kernels take turns then, which is slow, but is what is to be tested.
