@@ -280,8 +280,12 @@ static void threads(void)
         (void)pthread_join(threads_of[i], NULL);
     }
     for (int i = 0; i < THREADS; ++i) {
-        MT_CHECK(mq_asked(each[i].comm, MPIX_MSCCLPP_QUERY_QUEUED) == CALLS, "thread %d: only %lld calls were queued",
-                 i, (long long)mq_asked(each[i].comm, MPIX_MSCCLPP_QUERY_QUEUED));
+        const long long queued = (long long)mq_asked(each[i].comm, MPIX_MSCCLPP_QUERY_QUEUED);
+        const long long waited = (long long)mq_asked(each[i].comm, MPIX_MSCCLPP_QUERY_WAITED);
+
+        /* A GPU that many processes share has too few blocks for the queues of three communicators of each. */
+        MT_CHECK(queued == CALLS || (!mt_twin && i > 0 && queued == 0 && waited == CALLS),
+                 "thread %d: %lld calls were queued and %lld waited, of %d", i, queued, waited, (int)CALLS);
         for (int k = 0; k < THREAD_SUMS; ++k) {
             mq_sum_free(&each[i].sums[k]);
         }
