@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Compares two builds on this machine: runs mscclpp_bench of each in turn, and tells differences from noise.
+
+Usage: alternate.py [--start COMMAND] [--turns N] [--tolerance FRACTION] OLD NEW [-- OPTION...]
+
+OLD and NEW are build folders. COMMAND starts the ranks, by default "mpirun -n 2"; the options after -- go to
+mscclpp_bench. Each turn runs both builds, and the order changes with each turn, so that a machine that becomes slower
+or faster harms neither. A line for each row: the median of each build's turns, their ratio, and the spread, which is
+the larger of the two builds' differences between the fastest and the slowest turn. A row differs if the medians do by
+more than the spread and by more than the tolerance (default 0.02).
+
+Exit status 0 if no row differs, 1 if one does, if results are wrong or if a build has no such row, 2 for wrong usage or
+a run that fails.
+"""
+import argparse
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from results import Unusable, about, coll, load, size
+
+
+def start_of(build, start):
+    """The command up to mscclpp_bench's options, with the component of the build folder."""
+    components = os.path.join(build, "components")
+    words = shlex.split(start)
+    if os.path.isdir(components):
+        found = subprocess.run(["ompi_info", "--path", "pkglibdir", "--parsable"], check=False, text=True,
+                               stdout=subprocess.PIPE).stdout.strip()
+        path = components + (":" + found.split(":", 2)[2] if found.startswith("path:pkglibdir:") else "")
+        words += ["--mca", "mca_base_component_path", path, "--mca", "coll", "mscclpp"]
+    return words + [os.path.join(build, "mscclpp_bench")]
+
+
+def measure(command, options, path):
+    """Microseconds by row, and how many results were wrong."""
+    done = subprocess.run(command + options + ["--json", path], check=False, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        last = done.stdout.strip().split("\n")[-1]
+        raise Unusable(f"{shlex.join(command + options)}: exit status {done.returncode}: {last}")
+    data = load(path)
+    if data["mode"] == "port":
+        raise Unusable("--mode port has no times of calls; use another mode")
+    key = "added_us" if "between" in data else "time_us"
+    times = {(coll(row), row["type"], row["op"], row["bytes"], row["in_place"]): row[key]["median"]
+             for row in data["results"]}
+    return times, sum(row["wrong"] or 0 for row in data["results"])
+
+
+def name(key):
+    what = about({"coll": key[0], "type": key[1], "op": key[2]})
+    return f"{size(key[3])} {what}, {'in' if key[4] else 'out of'} place"
+
+
+def judge(key, old, new, tolerance):
+    """The line of a row, and whether the builds differ in it."""
+    before, after = statistics.median(old), statistics.median(new)
+    spread = max(max(old) - min(old), max(new) - min(new))
+    differs = abs(after - before) > max(spread, tolerance * abs(before))
+    ratio = f"{after / before:.3f}" if before > 0 else "-"
+    verdict = "differs" if differs else "same"
+    return f"{name(key):44} {before:10.2f} {after:10.2f} {ratio:>8} {spread:8.2f}  {verdict}", differs
+
+
+def turns(text):
+    value = int(text)
+    if not 2 <= value <= 1000:
+        raise ValueError(text)
+    return value
+
+
+def fraction(text):
+    value = float(text)
+    if not 0 <= value < 10:
+        raise ValueError(text)
+    return value
+
+
+def compare(options):
+    commands = [start_of(build, options.start) for build in (options.old, options.new)]
+    series = [{}, {}]
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(options.turns):
+            for side in (0, 1) if turn % 2 == 0 else (1, 0):
+                times, bad = measure(commands[side], options.bench, os.path.join(folder, "run.json"))
+                wrong += bad
+                for key, microseconds in times.items():
+                    series[side].setdefault(key, []).append(microseconds)
+    missing = sorted(set(series[0]) ^ set(series[1]))
+    print(f"{'':44} {'old, us':>10} {'new, us':>10} {'ratio':>8} {'spread':>8}")
+    differing = 0
+    for key in (key for key in series[0] if key in series[1]):
+        line, differs = judge(key, series[0][key], series[1][key], options.tolerance)
+        differing += differs
+        print(line)
+    for key in missing:
+        print(f"missing: {name(key)}: only one of the builds measures it")
+    print(f"{len(series[0])} rows, {options.turns} turns: {differing} differ, {wrong} wrong elements, "
+          f"{len(missing)} missing")
+    return 1 if differing or wrong or missing else 0
+
+
+def main():
+    words = sys.argv[1:]
+    split = words.index("--") if "--" in words else len(words)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--start", default="mpirun -n 2", metavar="COMMAND")
+    parser.add_argument("--turns", type=turns, default=7, metavar="N")
+    parser.add_argument("--tolerance", type=fraction, default=0.02, metavar="FRACTION")
+    parser.add_argument("old", metavar="OLD")
+    parser.add_argument("new", metavar="NEW")
+    options = parser.parse_args(words[:split])
+    options.bench = words[split + 1:]
+    for build in (options.old, options.new):
+        if not os.access(os.path.join(build, "mscclpp_bench"), os.X_OK):
+            parser.error(f"'{build}' is no build folder: it has no mscclpp_bench")
+    try:
+        return compare(options)
+    except Unusable as error:
+        print(f"alternate: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
