@@ -49,7 +49,7 @@ cases_plans() {
 
 # Which plan serves a call.
 cases_plans_chosen() {
-    local folder=$1 rules=$scratch/plans.rules placed=$scratch/placed.rules job small large way
+    local folder=$1 rules=$scratch/plans.rules placed=$scratch/placed.rules job small large way name
     job=(-n 3 "${forced[@]}" --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_plans)
     small=$scratch/small.json
     large=$scratch/large.json
@@ -100,6 +100,11 @@ cases_plans_chosen() {
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     run "plans:many threads" 120 "${job[@]}" "$folder/3/allreduce_packets.json" --mca coll_mscclpp_twin_threads 3 \
         "$bindir/test_plans" allreduce planned any 5000
+    # Memory that grows comes to lie where freed buffers were that peers still map.
+    for name in allreduce_packets allgather_crossing; do
+        run "plans:recycled:$name" 120 "${job[@]}" "$folder/3/$name.json" --mca coll_mscclpp_twin_shared_only 1 \
+            "$bindir/test_plans" "$(kind_of "$name")" planned any 70001 recycled
+    done
     run_saying "plans:unmapped" 'plan:.*, by memory of its own' 60 "${job[@]}" "$folder/3/allgather_direct.json" \
         "$bindir/test_plans" allgather planned any 100
     run_never_saying "plans:nothing is copied" 'plan:.*, by memory of its own' 60 "${job[@]}" \

@@ -6,8 +6,8 @@
  * Of many sizes, up to MOST elements (default: all) of several types, aligned and not, in place and out of place; three
  * calls follow one another without a barrier, with other operands. `planned`: plans must serve every call, but those of
  * types with padding; `unplanned`: none; `in-place`: every call in place, and no other. WAY: blocking (default),
- * nonblocking or persistent calls. PLAN: the name that MPI's tool interface has to give for the plan that served a
- * call.
+ * nonblocking or persistent calls, or "recycled", blocking ones after buffers which peers had mapped were freed. PLAN:
+ * the name that MPI's tool interface has to give for the plan that served a call.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ typedef enum { ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL, KINDS } kind_t;
 
 static const char *const names[KINDS] = {"allreduce", "allgather", "reducescatter", "alltoall"};
 
-typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, WAYS } way_t;
+typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, RECYCLED, WAYS } way_t;
 
-static const char *const way_names[WAYS] = {"blocking", "nonblocking", "persistent"};
+static const char *const way_names[WAYS] = {"blocking", "nonblocking", "persistent", "recycled"};
 
 static struct {
     kind_t kind;
@@ -114,7 +114,7 @@ static void call(const void *from, char *recv)
 {
     MPI_Datatype type = test.type->type;
 
-    if (BLOCKING != test.way) {
+    if (NONBLOCKING == test.way || PERSISTENT == test.way) {
         if (PERSISTENT == test.way) {
             MT_MPI(MPI_Start(&test.request));
         } else {
@@ -139,6 +139,32 @@ static void call(const void *from, char *recv)
     }
 }
 
+/*
+ * A call of another collective on buffers that are freed then. Peers keep mappings of them, and memory that is
+ * allocated later comes to lie where they were.
+ */
+static void leave_freed(void)
+{
+    enum { PAIRS = 16 };
+    const int block = (1 << 20) / mt_size; /* bytes */
+    const size_t whole = (size_t)mt_size * (size_t)block;
+    mt_buffer_t send[PAIRS], recv[PAIRS];
+
+    for (int i = 0; i < PAIRS; ++i) {
+        send[i] = mt_buffer_alloc(MT_DEVICE, whole, 0);
+        recv[i] = mt_buffer_alloc(MT_DEVICE, whole, 0);
+        if (ALLTOALL == test.kind) {
+            MT_MPI(MPI_Allgather(send[i].data, block, MPI_BYTE, recv[i].data, block, MPI_BYTE, MPI_COMM_WORLD));
+        } else {
+            MT_MPI(MPI_Alltoall(send[i].data, block, MPI_BYTE, recv[i].data, block, MPI_BYTE, MPI_COMM_WORLD));
+        }
+    }
+    for (int i = 0; i < PAIRS; ++i) {
+        mt_buffer_free(&send[i], "send buffer");
+        mt_buffer_free(&recv[i], "receive buffer");
+    }
+}
+
 /* Three calls on the same buffers, and nothing but these calls between the ranks. */
 static void run(size_t misalign)
 {
@@ -151,6 +177,10 @@ static void run(size_t misalign)
     mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, in, misalign), recv = mt_buffer_alloc(MT_DEVICE, span, misalign);
     const void *from = test.in_place ? MPI_IN_PLACE : (const void *)send.data;
     int wrong;
+
+    if (RECYCLED == test.way && MPI_INT == test.type->type) {
+        leave_freed();
+    }
 
     if (PERSISTENT == test.way) {
         make(from, recv.data);
@@ -270,7 +300,8 @@ int main(int argc, char **argv)
         ++test.way;
     }
     if (WAYS == test.way) {
-        mt_fail(__FILE__, __LINE__, "test_plans: the way '%s' is not blocking, nonblocking or persistent", argv[5]);
+        mt_fail(__FILE__, __LINE__, "test_plans: the way '%s' is not blocking, nonblocking, persistent or recycled",
+                argv[5]);
         return mt_finish();
     }
     test.plan = argc > 6 ? argv[6] : NULL;

@@ -15,7 +15,8 @@ static int fake_open[BUFFERS];
 static int fake_opened, fake_closed, fake_twice, fake_bad_close;
 static bool fake_fails;
 static unsigned fake_delay_us;
-static int fake_room; /* so many may be open at once; 0: any number */
+static int fake_room;          /* so many may be open at once; 0: any number */
+static uint64_t fake_excludes; /* while this buffer is open, others cannot be; 0: none */
 
 static mscclpp_status_t fake_import(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
@@ -26,6 +27,10 @@ static mscclpp_status_t fake_import(int device, const mscclpp_gpu_handle_t *hand
     if (fake_room != 0 && fake_opened - fake_closed >= fake_room) {
         pthread_mutex_unlock(&fake_lock);
         return MSCCLPP_ERR_NO_MEMORY;
+    }
+    if (fake_excludes != 0 && fake_open[fake_excludes] > 0 && handle->buffer_id != fake_excludes) {
+        pthread_mutex_unlock(&fake_lock);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     fake_twice += ++fake_open[handle->buffer_id] > 1;
     ++fake_opened;
@@ -59,6 +64,7 @@ static void fake_reset(void)
     fake_fails = false;
     fake_delay_us = 0;
     fake_room = 0;
+    fake_excludes = 0;
 }
 
 static mscclpp_gpu_handle_t handle_of(int pid, uint64_t buffer_id, uint64_t address, uint64_t length)
@@ -277,6 +283,35 @@ static void test_admission(void)
     mscclpp_mapping_put(mapping);
 }
 
+/* A mapping that is in the way in another manner than by its place is closed, too; those of other processes stay. */
+static void test_in_the_way(void)
+{
+    mscclpp_gpu_handle_t first = numbered(1), second = numbered(2), third = numbered(3);
+    mscclpp_gpu_handle_t stranger = handle_of(78, 4, 0x100000, 0x1000);
+    mscclpp_mapping_t *mapping;
+    void *base;
+
+    fake_reset();
+    mscclpp_mapping_put(get(&first, 64));
+    mscclpp_mapping_put(get(&stranger, 64));
+    fake_excludes = 1;
+    mapping = get(&second, 64);
+    CHECK_EQ(fake_open[1], 0);
+    CHECK_EQ(fake_open[4], 1);
+    mscclpp_mapping_put(mapping);
+    fake_excludes = 2;
+    REQUIRE(mscclpp_mapping_import(&fake_ops, 0, &third, &base) == MSCCLPP_OK);
+    CHECK_EQ(fake_open[2], 0);
+    CHECK_EQ(fake_open[4], 1);
+    fake_ops.close_memory(0, &third, base);
+
+    /* One that is in use is not, and the answer is that of the runtime. */
+    mapping = get(&second, 64);
+    CHECK_EQ(mscclpp_mapping_import(&fake_ops, 0, &third, &base), MSCCLPP_ERR_NOT_SUPPORTED);
+    CHECK_EQ(fake_open[2], 1);
+    mscclpp_mapping_put(mapping);
+}
+
 #define THREADS 6
 #define TURNS 400
 
@@ -334,12 +369,26 @@ static void child_maps(void *argument)
     mscclpp_gpu_handle_t handle;
 
     (void)argument;
-    for (int turn = 0; turn < 3; ++turn) {
-        mscclpp_mapping_t *mapping;
+    for (int turn = 0; turn < 4; ++turn) {
+        mscclpp_mapping_t *mapping = NULL;
+        void *base;
+
         REQUIRE(read(to_child[0], &handle, sizeof(handle)) == sizeof(handle));
-        REQUIRE(mscclpp_mapping_get(ops, 0, &handle, count_of(64), &mapping) == MSCCLPP_OK);
-        CHECK_EQ(((char *)mscclpp_mapping_base(mapping))[handle.offset], 'a' + turn);
-        mscclpp_mapping_put(mapping);
+        if (turn == 2) {
+            /* As with CUDA: memory that lies where freed memory did cannot be mapped while that still is. */
+            CHECK_EQ(ops->import_memory(0, &handle, &base), MSCCLPP_ERR_NOT_SUPPORTED);
+            REQUIRE(mscclpp_mapping_import(ops, 0, &handle, &base) == MSCCLPP_OK);
+            CHECK_EQ(mscclpp_mapping_count(), 0);
+        } else {
+            REQUIRE(mscclpp_mapping_get(ops, 0, &handle, count_of(64), &mapping) == MSCCLPP_OK);
+            base = mscclpp_mapping_base(mapping);
+        }
+        CHECK_EQ(((char *)base)[handle.offset], 'a' + turn);
+        if (mapping != NULL) {
+            mscclpp_mapping_put(mapping);
+        } else {
+            ops->close_memory(0, &handle, base);
+        }
         REQUIRE(write(to_parent[1], "x", 1) == 1);
     }
     CHECK_EQ(mscclpp_mapping_drain(), 0);
@@ -352,7 +401,7 @@ static void test_twin(void)
 
     REQUIRE(pipe(to_child) == 0 && pipe(to_parent) == 0);
     pid = unit_fork(child_maps, NULL);
-    for (int turn = 0; turn < 3; ++turn) {
+    for (int turn = 0; turn < 4; ++turn) {
         mscclpp_gpu_handle_t handle;
         void *memory;
         char byte;
@@ -376,6 +425,7 @@ int main(void)
     test_stale();
     test_failure();
     test_admission();
+    test_in_the_way();
     test_threads();
     test_twin();
     return unit_end();

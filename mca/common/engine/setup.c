@@ -88,7 +88,7 @@ static mscclpp_status_t attach(mscclpp_engine_t *engine)
     for (rank = 0; rank < engine->group->size && status == MSCCLPP_OK; ++rank) {
         if (rank != engine->group->rank) {
             engine->handle[rank] = mscclpp_group_exchanged(engine->group, rank)->out;
-            status = engine->runner->gpu->import_memory(engine->runner->device, &engine->handle[rank], &base);
+            status = mscclpp_mapping_import(engine->runner->gpu, engine->runner->device, &engine->handle[rank], &base);
             if (status != MSCCLPP_OK) {
                 break;
             }

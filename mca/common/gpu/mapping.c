@@ -175,6 +175,62 @@ static void mark_replaced(const mscclpp_gpu_handle_t *handle)
     }
 }
 
+/*
+ * Closes the mappings of one process that are not in use; returns how many. The token does not matter: a process may
+ * have several copies of this library.
+ */
+static int trim_process(const mscclpp_gpu_handle_t *handle)
+{
+    mscclpp_mapping_t *mapping = memory_oldest;
+    int closed = 0;
+
+    while (mapping != NULL) {
+        if (is_unused(mapping) && mapping->handle.pid == handle->pid) {
+            close_unused(mapping);
+            ++closed;
+            mapping = memory_oldest;
+        } else {
+            mapping = mapping->newer;
+        }
+    }
+    return closed;
+}
+
+/*
+ * CUDA refuses memory at an exporter's address as long as freed memory that was there is mapped. Allocations share
+ * pages, so a mapping can be in the way without lying at the same place. Releases the lock meanwhile.
+ */
+static mscclpp_status_t open_memory(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
+                                    void **base_p)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    int closed = 1;
+
+    mark_replaced(handle);
+    (void)trim(memory_limit);
+    for (int attempt = 0; attempt < 2 && closed > 0; ++attempt) {
+        pthread_mutex_unlock(&memory_lock);
+        status = ops->import_memory(device, handle, base_p);
+        pthread_mutex_lock(&memory_lock);
+        closed = attempt > 0                           ? 0
+                 : MSCCLPP_ERR_NO_MEMORY == status     ? trim((mscclpp_mapping_limit_t){0, 0})
+                 : MSCCLPP_ERR_NOT_SUPPORTED == status ? trim_process(handle)
+                                                       : 0;
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
+                                        void **base_p)
+{
+    mscclpp_status_t status;
+
+    pthread_mutex_lock(&memory_lock);
+    status = open_memory(ops, device, handle, base_p);
+    pthread_mutex_unlock(&memory_lock);
+    return status;
+}
+
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p)
 {
@@ -206,19 +262,8 @@ mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, c
     mapping->references = 1;
     mapping->busy = true;
     mapping->stale = 0 == handle->buffer_id;
-    mark_replaced(handle);
     insert(mapping);
-    (void)trim(memory_limit);
-
-    pthread_mutex_unlock(&memory_lock);
-    status = ops->import_memory(device, handle, &base);
-    pthread_mutex_lock(&memory_lock);
-    /* Unused mappings may hold the memory that this one needs. */
-    if (MSCCLPP_ERR_NO_MEMORY == status && trim((mscclpp_mapping_limit_t){0, 0}) > 0) {
-        pthread_mutex_unlock(&memory_lock);
-        status = ops->import_memory(device, handle, &base);
-        pthread_mutex_lock(&memory_lock);
-    }
+    status = open_memory(ops, device, handle, &base);
     if (MSCCLPP_OK == status) {
         mapping->base = base;
         mapping->busy = false;

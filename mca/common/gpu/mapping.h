@@ -24,11 +24,18 @@ mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config);
 
 /*
  * Maps the allocation of a handle for kernels of `device`, unless it is mapped already: a device has at most one
- * mapping of an allocation, whoever asks for it. The limit given last applies. If memory is short, unused mappings are
- * closed and the import is tried again. Fails as `ops->import_memory` does.
+ * mapping of an allocation, whoever asks for it. The limit given last applies. If memory is short, or unused mappings
+ * may be in the way, they are closed and the import is tried again. Fails as `ops->import_memory` does.
  */
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p);
+
+/*
+ * `ops->import_memory` for memory that is not shared with other teams, and is closed by `ops->close_memory`. Makes room
+ * for it as the function above does.
+ */
+mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
+                                        void **base_p);
 
 /* First byte of the allocation; valid until the put that matches the get. */
 void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);

@@ -232,7 +232,7 @@ static mscclpp_status_t attach(mscclpp_team_t *team, const hello_t *hellos)
             team->runner.peer_scratch[rank] = team->runner.scratch;
             continue;
         }
-        status = team->runner.gpu->import_memory(team->runner.device, &hellos[rank].scratch, &base);
+        status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &hellos[rank].scratch, &base);
         if (status != MSCCLPP_OK) {
             return status;
         }

@@ -86,7 +86,8 @@ static mscclpp_status_t map_all(mscclpp_team_t *team, char *own, char **scratch,
             status = MSCCLPP_ERR_PEER;
         } else if (rank == team->group.rank) {
             scratch[rank] = own;
-        } else if ((status = team->runner.gpu->import_memory(team->runner.device, &theirs->out, &base)) == MSCCLPP_OK) {
+        } else if ((status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &theirs->out, &base)) ==
+                   MSCCLPP_OK) {
             handles[rank] = theirs->out;
             scratch[rank] = (char *)base + theirs->out.offset;
         }

@@ -1,5 +1,6 @@
 #include "mca/common/team/plans.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,8 +205,8 @@ static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
     }
 }
 
-/* Maps the rooms that the ranks have exchanged. Stops at the first failure. */
-static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
+/* Maps the rooms that the ranks have exchanged. Stops at the first failure, of which *whose_p is the rank. */
+static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *whose_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     void *base;
@@ -217,10 +218,14 @@ static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t 
             status = MSCCLPP_ERR_PEER;
         } else if (rank == team->group.rank) {
             room->peers[rank] = room->base;
-        } else if ((status = team->runner.gpu->import_memory(team->runner.device, &theirs->out, &base)) == MSCCLPP_OK) {
-            room->handles[rank] = theirs->out;
-            room->peers[rank] = (char *)base + theirs->out.offset;
+        } else {
+            status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &theirs->out, &base);
+            if (status == MSCCLPP_OK) {
+                room->handles[rank] = theirs->out;
+                room->peers[rank] = (char *)base + theirs->out.offset;
+            }
         }
+        *whose_p = rank;
     }
     return status;
 }
@@ -252,6 +257,38 @@ static void take(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_r
     plan->room = old;
 }
 
+/* True if the room does for a call. */
+static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas)
+{
+    const mscclpp_plan_room_t *room = &plan->room;
+    uint64_t half;
+
+    if (room->base == NULL || (areas && !room->areas)) {
+        return false;
+    }
+    if (!room->areas && mscclpp_plan_scratch_bytes(plan->file->plan, 1, &half) == 0) {
+        return true; /* nothing in it depends on the size of chunks */
+    }
+    return plan->file->mixes ? chunk == room->chunk : chunk <= room->chunk;
+}
+
+/* Says why calls like this one are served without the plan. `step`: what `own` is the status of. */
+static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk,
+                           const char *step, int whose, mscclpp_status_t own)
+{
+    const bool peer = own == MSCCLPP_OK || own == MSCCLPP_ERR_PEER;
+    char rank[32] = "";
+
+    if (whose >= 0 && !peer) {
+        snprintf(rank, sizeof(rank), " of rank %d", team->group.members[whose]);
+    }
+    mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                "%s: rank %d: memory of %s for chunks of %llu bytes: %s%s%s%s: such calls are served without it",
+                team->group.oob.label, team->group.members[team->group.rank], plan->file->label,
+                (unsigned long long)chunk, peer ? "" : step, rank, peer ? "" : ": ",
+                peer ? "a peer has none" : mscclpp_status_string(own));
+}
+
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          bool *there_p)
 {
@@ -260,12 +297,13 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     mscclpp_board_buffers_t *mine;
     mscclpp_status_t status, own;
     const bool renewed = plan->room.base != NULL && plan->launches >= limit;
+    const char *step = "allocating";
     uint64_t local = 0;
     bool all = false;
+    int whose = -1;
 
     *there_p = true;
-    if (plan->room.base != NULL && (plan->file->mixes ? chunk == plan->room.chunk : chunk <= plan->room.chunk) &&
-        (plan->room.areas || !areas) && !renewed) {
+    if (has_room(plan, chunk, areas) && !renewed) {
         status = chunk == plan->chunk ? MSCCLPP_OK : meet(team, "chunks of a plan of another size", chunk);
         plan->chunk = chunk;
         return status;
@@ -287,6 +325,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     mine->asked = team->group.asked;
     mine->in_place = 0;
     if (own == MSCCLPP_OK) {
+        step = "exporting";
         own = team->runner.gpu->export_memory(room.base, &mine->out);
     }
     mine->exportable = own == MSCCLPP_OK;
@@ -295,9 +334,12 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
         return status;
     }
     if (own == MSCCLPP_OK) {
-        own = map_all(team, &room);
+        step = "mapping that";
+        own = map_all(team, &room, &whose);
     }
     if (own == MSCCLPP_OK) {
+        step = "filling";
+        whose = -1;
         take(team, plan, &room, local, &own);
         plan->given_up = room.base; /* the one of the two that the plan does not keep */
     }
@@ -322,10 +364,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (!all) {
         team->runner.gpu->device_free(team->runner.device, plan->room.base);
         memset(&plan->room, 0, sizeof(plan->room));
-        mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
-                    "%s: rank %d: memory of %s for chunks of %llu bytes: %s: such calls are served without it",
-                    team->group.oob.label, team->group.members[team->group.rank], plan->file->label,
-                    (unsigned long long)chunk, own != MSCCLPP_OK ? mscclpp_status_string(own) : "a peer has none");
+        report_no_room(team, plan, chunk, step, whose, own);
     }
     if (all) {
         mscclpp_debug("%s: %s has %llu bytes of memory, for chunks of up to %llu bytes%s", team->group.oob.label,

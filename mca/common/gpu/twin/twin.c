@@ -10,14 +10,16 @@
 
 #include "mca/common/base/machine.h"
 #include "mca/common/base/log.h"
+#include "mca/common/base/process.h"
 #include "mca/common/base/shmseg.h"
 
 /* Device memory that this process holds. The list is short: scratch and state of teams, their peers', tests'. */
 typedef struct host_memory {
     struct host_memory *next;
     mscclpp_shmseg_t *segment;
-    uint64_t id;   /* the segment's, in its creator */
-    bool imported; /* from a peer, or from this process itself; else allocated here */
+    uint64_t id;                 /* the segment's, in its creator */
+    bool imported;               /* from a peer, or from this process itself; else allocated here */
+    mscclpp_gpu_handle_t handle; /* of imported memory */
 } host_memory_t;
 
 _Static_assert(sizeof(mscclpp_shmseg_descriptor_t) <= MSCCLPP_GPU_HANDLE_SIZE, "a handle holds a segment's descriptor");
@@ -104,7 +106,8 @@ static host_memory_t **find(const void *address, bool imported)
     return link;
 }
 
-static mscclpp_status_t hold(mscclpp_shmseg_t *segment, bool imported)
+/* `handle` is NULL for memory that was allocated here. */
+static mscclpp_status_t hold(mscclpp_shmseg_t *segment, const mscclpp_gpu_handle_t *handle)
 {
     host_memory_t *memory = malloc(sizeof(*memory));
     mscclpp_shmseg_descriptor_t descriptor;
@@ -116,7 +119,10 @@ static mscclpp_status_t hold(mscclpp_shmseg_t *segment, bool imported)
     mscclpp_shmseg_describe(segment, &descriptor);
     memory->segment = segment;
     memory->id = descriptor.id;
-    memory->imported = imported;
+    memory->imported = handle != NULL;
+    if (handle != NULL) {
+        memory->handle = *handle;
+    }
     pthread_mutex_lock(&host_lock);
     memory->next = host_memories;
     host_memories = memory;
@@ -223,7 +229,7 @@ static mscclpp_status_t host_device_alloc(int device, size_t size, void **addres
     if (MSCCLPP_OK != status) {
         return status;
     }
-    status = hold(segment, false);
+    status = hold(segment, NULL);
     if (MSCCLPP_OK != status) {
         mscclpp_shmseg_detach(segment);
         return status;
@@ -298,6 +304,30 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
     return MSCCLPP_OK;
 }
 
+/*
+ * True if this process still maps memory that its owner has freed, and that was where the memory of this handle is.
+ * CUDA refuses to map the latter then, and so the twin does.
+ */
+static bool is_in_the_way(const mscclpp_gpu_handle_t *handle)
+{
+    bool found = false;
+
+    if (mscclpp_process_is_self(handle->pid, handle->token)) {
+        return false;
+    }
+    pthread_mutex_lock(&host_lock);
+    for (const host_memory_t *memory = host_memories; memory != NULL && !found; memory = memory->next) {
+        const mscclpp_gpu_handle_t *old = &memory->handle;
+
+        /* One process may have several copies of this library, each with a token and numbers of its own. */
+        found = memory->imported && old->pid == handle->pid &&
+                (old->token != handle->token || old->buffer_id != handle->buffer_id) &&
+                old->address < handle->address + handle->length && handle->address < old->address + old->length;
+    }
+    pthread_mutex_unlock(&host_lock);
+    return found;
+}
+
 /* In the exporter itself this returns the exporter's address, as a process maps each segment at one address only. */
 static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
@@ -305,6 +335,11 @@ static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_
     mscclpp_shmseg_descriptor_t descriptor;
     mscclpp_shmseg_t *segment;
 
+    if (MSCCLPP_OK == status && is_in_the_way(handle)) {
+        mscclpp_debug("%llu bytes of process %lld are where freed memory is still mapped",
+                      (unsigned long long)handle->length, (long long)handle->pid);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
     if (MSCCLPP_OK == status) {
         memcpy(&descriptor, handle->opaque, sizeof(descriptor));
         status = mscclpp_shmseg_attach(&descriptor, &segment);
@@ -312,7 +347,7 @@ static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_
     if (MSCCLPP_OK != status) {
         return status;
     }
-    status = hold(segment, true);
+    status = hold(segment, handle);
     if (MSCCLPP_OK != status) {
         mscclpp_shmseg_detach(segment);
         return status;
