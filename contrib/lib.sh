@@ -118,8 +118,9 @@ tsan_compiler() {
 
 missing_check_packages() {
     local pair
-    for pair in g++:g++ clang:clang python3:python3 shellcheck:shellcheck nm:binutils ps:procps setarch:util-linux \
-        spin:spin debootstrap:debootstrap xz:xz-utils qemu-system-x86_64:qemu-system-x86 rdma:iproute2; do
+    for pair in g++:g++ gfortran:gfortran clang:clang python3:python3 shellcheck:shellcheck nm:binutils ps:procps \
+        setarch:util-linux spin:spin debootstrap:debootstrap xz:xz-utils qemu-system-x86_64:qemu-system-x86 \
+        rdma:iproute2; do
         have "${pair%%:*}" || echo "${pair#*:}"
     done
     compgen -G '/usr/lib/*/libibverbs/librxe-*.so' >/dev/null || echo ibverbs-providers

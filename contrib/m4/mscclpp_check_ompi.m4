@@ -2,7 +2,8 @@
 # its tests and nothing else.
 #
 # Sets OMPI_CPPFLAGS, OMPI_CFLAGS and OMPI_COMPONENT_LIBS for the component, OMPI_PROGRAM_CPPFLAGS and
-# OMPI_PROGRAM_LIBS for MPI programs, OMPI_PKGLIBDIR, componentdir, MPIRUN, and HAVE_OMPI, HAVE_MPIRUN.
+# OMPI_PROGRAM_LIBS for MPI programs, OMPI_PKGLIBDIR, componentdir, MPIRUN, MPIFC, and HAVE_OMPI, HAVE_MPIRUN,
+# HAVE_MPIFC.
 AC_DEFUN([MSCCLPP_CHECK_OMPI], [
     AC_ARG_WITH([ompi],
         [AS_HELP_STRING([--with-ompi=DIR],
@@ -13,6 +14,7 @@ AC_DEFUN([MSCCLPP_CHECK_OMPI], [
             [where the component is installed (default: the folder of Open MPI's own components)])],
         [], [with_componentdir=default])
     mscclpp_have_mpirun=no
+    mscclpp_have_mpifc=no
     AS_IF([test "x$with_ompi" = xno], [mscclpp_have_ompi=no], [
         mscclpp_have_ompi=yes
         _MSCCLPP_OMPI_PROGRAMS
@@ -20,6 +22,7 @@ AC_DEFUN([MSCCLPP_CHECK_OMPI], [
         _MSCCLPP_OMPI_HEADERS
         _MSCCLPP_OMPI_CX16
         _MSCCLPP_OMPI_LINK
+        _MSCCLPP_OMPI_FORTRAN
     ])
     AS_CASE([$with_componentdir],
         [default], [componentdir=$OMPI_PKGLIBDIR],
@@ -27,6 +30,7 @@ AC_DEFUN([MSCCLPP_CHECK_OMPI], [
         [AC_MSG_ERROR([--with-componentdir=$with_componentdir is not allowed; use an absolute path])])
     AM_CONDITIONAL([HAVE_OMPI], [test "x$mscclpp_have_ompi" = xyes])
     AM_CONDITIONAL([HAVE_MPIRUN], [test "x$mscclpp_have_mpirun" = xyes])
+    AM_CONDITIONAL([HAVE_MPIFC], [test "x$mscclpp_have_mpifc" = xyes])
     AC_SUBST([componentdir])
     AC_SUBST([OMPI_PKGLIBDIR])
     AC_SUBST([OMPI_CPPFLAGS])
@@ -181,4 +185,22 @@ AC_DEFUN([_MSCCLPP_OMPI_PMIX], [
          AC_MSG_ERROR([cannot link with PMIx, which Open MPI $OMPI_VERSION uses; is its development package missing?])])
     OMPI_COMPONENT_LIBS="$OMPI_COMPONENT_LIBS $mscclpp_pmix"
     AC_MSG_RESULT([${mscclpp_pmix:-with Open MPI's}])
+])
+
+# Only the test of the Fortran module needs a compiler. It is not linked with sanitizers, whose libraries are the C
+# compiler's.
+AC_DEFUN([_MSCCLPP_OMPI_FORTRAN], [
+    AC_PATH_PROGS([MPIFC], [mpifort.openmpi mpifort], [], [$mscclpp_ompi_path])
+    AC_MSG_CHECKING([whether Fortran programs can use the module of Open MPI])
+    AS_IF([test -n "$MPIFC" && test -z "$MSCCLPP_SANITIZER_CFLAGS"],
+        [cat >conftest.f90 <<_MSCCLPP_EOF
+program conftest
+    use mpi
+    integer :: ierror
+    call MPI_Init(ierror)
+end program
+_MSCCLPP_EOF
+         AS_IF(["$MPIFC" -o conftest conftest.f90 >&AS_MESSAGE_LOG_FD 2>&1], [mscclpp_have_mpifc=yes])
+         rm -f conftest conftest.f90 conftest.o])
+    AC_MSG_RESULT([$mscclpp_have_mpifc])
 ])

@@ -26,6 +26,13 @@ cases_queued() {
     run "queued:busy" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_timeout 20 "$bindir/test_queued_errors" --busy
     run "queued:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_errors" --without
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    for n in 1 3; do
+        if [ -x "$bindir/test_fortran" ]; then
+            run "queued:fortran:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_fortran"
+        else
+            skip "queued:fortran:$n" "no Fortran compiler for Open MPI's module mpi"
+        fi
+    done
     run "queued:blocks" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_twin_blocks 2 \
         "$bindir/test_queued"
     run "queued:blocks:renewal" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 \
