@@ -1,0 +1,172 @@
+"""Arguments as mpi4py takes them: an array, or a list of an array with counts, displacements and MPI types."""
+import ctypes
+
+from mpi4py import MPI
+
+# By the letter and the size of the array interface.
+_TYPES = {
+    "b1": "C_BOOL", "i1": "INT8_T", "i2": "INT16_T", "i4": "INT32_T", "i8": "INT64_T", "u1": "UINT8_T",
+    "u2": "UINT16_T", "u4": "UINT32_T", "u8": "UINT64_T", "f4": "FLOAT", "f8": "DOUBLE", "c8": "C_FLOAT_COMPLEX",
+    "c16": "C_DOUBLE_COMPLEX",
+}
+_TORCH = {
+    "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
+    "uint32": "u4", "uint64": "u8", "float32": "f4", "float64": "f8", "complex64": "c8", "complex128": "c16",
+}
+_FORMATS = {"?": "b", "e": "f", "f": "f", "d": "f", "g": "f", "c": "u"}
+
+
+class Array:
+    """Memory: address, size in bytes, and the letter and size of its elements."""
+
+    def __init__(self, thing, writes):
+        self.thing = thing
+        if type(thing).__module__.partition(".")[0] == "torch":
+            self._of_torch(thing)
+        elif getattr(thing, "__cuda_array_interface__", None) is not None:
+            self._of_interface(thing.__cuda_array_interface__, writes)
+        elif getattr(thing, "__array_interface__", None) is not None:
+            self._of_interface(thing.__array_interface__, writes)
+        else:
+            self._of_memory(thing, writes)
+
+    def _of_torch(self, tensor):
+        if not tensor.is_contiguous():
+            raise ValueError("the tensor is not contiguous; pass tensor.contiguous()")
+        self.address = tensor.data_ptr()
+        self.size = tensor.numel() * tensor.element_size()
+        self.code = _TORCH.get(str(tensor.dtype).rpartition(".")[2], str(tensor.dtype))
+
+    def _of_interface(self, interface, writes):
+        address, read_only = interface["data"]
+        self.address = address or 0
+        if writes and read_only:
+            raise ValueError("the array that the result goes to is read-only")
+        item = int(interface["typestr"][2:])
+        self.code = interface["typestr"][1:]
+        self.size = item
+        for length in interface["shape"]:
+            self.size *= length
+        if self.size and not _is_contiguous(interface["shape"], interface.get("strides"), item):
+            raise ValueError(f"the array is not contiguous (shape {interface['shape']}, strides "
+                             f"{interface['strides']})")
+
+    def _of_memory(self, thing, writes):
+        view = memoryview(thing)
+        if not view.contiguous:
+            raise ValueError("the buffer is not contiguous")
+        if writes and view.readonly:
+            raise ValueError("the buffer that the result goes to is read-only")
+        self.size = view.nbytes
+        self.address = getattr(MPI, "buffer", getattr(MPI, "memory", None)).frombuffer(thing, readonly=True).address
+        letter = view.format.lstrip("@=<>!")
+        self.code = _FORMATS.get(letter, "u" if letter.isupper() else "i") + str(view.itemsize)
+
+    def datatype(self):
+        """MPI's type of the elements."""
+        if self.code not in _TYPES:
+            raise TypeError(f"no MPI type is known for elements of type '{self.code}'; pass [array, type]")
+        return getattr(MPI, _TYPES[self.code])
+
+
+def _is_contiguous(shape, strides, item):
+    """In the order of C or of Fortran."""
+    if strides is None:
+        return True
+
+    def follows(pairs):
+        step = item
+        for length, stride in pairs:
+            if length != 1 and stride != step:
+                return False
+            step *= length
+        return True
+    pairs = list(zip(shape, strides))
+    return follows(reversed(pairs)) or follows(pairs)
+
+
+class Message:
+    """One side of a call: address, MPI type, and what was said of counts and displacements (None: nothing)."""
+
+    def __init__(self, spec, writes=False):
+        self.array = None
+        self.in_place = False
+        self.counts = self.displs = None
+        self.type = None
+        if spec is None:  # does not count on this rank
+            self.address, self.type, self.counts = None, MPI.BYTE, 0
+        elif _is_special(spec, MPI.IN_PLACE):
+            self.in_place, self.address, self.type, self.counts = True, int(MPI.IN_PLACE), MPI.BYTE, 0
+        else:
+            self._read(spec if isinstance(spec, (list, tuple)) else [spec], writes)
+
+    def _read(self, spec, writes):
+        if not 1 <= len(spec) <= 4:
+            raise ValueError(f"a list for a buffer has 1 to 4 entries, not {len(spec)}: the array, counts, "
+                             "displacements, type")
+        rest = list(spec[1:])
+        if rest and _is_type(rest[-1]):
+            self.type = rest.pop()
+        if rest and isinstance(rest[0], tuple) and len(rest) == 1 and len(rest[0]) == 2 and \
+                any(part is None or hasattr(part, "__len__") for part in rest[0]):
+            rest = list(rest[0])
+        if len(rest) > 2:
+            raise ValueError("the last entry of a list for a buffer is to be an MPI type, or a list of such")
+        self.counts = rest[0] if rest else None
+        self.displs = rest[1] if len(rest) > 1 else None
+        if spec[0] is None or _is_special(spec[0], MPI.BOTTOM):
+            self.address = 0
+            if self.type is None or self.counts is None:
+                raise ValueError("a buffer without memory needs counts and a type")
+            return
+        self.array = Array(spec[0], writes)
+        self.address = self.array.address
+        if self.type is None:
+            self.type = self.array.datatype()
+
+    def count(self, blocks=1):
+        """Elements of one of `blocks` blocks of one size."""
+        if self.counts is not None:
+            return int(self.counts)
+        items = self._items()
+        if items % blocks:
+            raise ValueError(f"{items} elements are not a multiple of {blocks} blocks")
+        return items // blocks
+
+    def vector(self, blocks):
+        """Counts and displacements of blocks of sizes of their own, as arrays of C."""
+        counts = self.counts
+        if counts is None:
+            items = self._items()
+            counts = [items // blocks + (block < items % blocks) for block in range(blocks)]
+        elif not hasattr(counts, "__len__"):
+            counts = [int(counts)] * blocks
+        displs = self.displs
+        if displs is None:
+            displs = [0] * blocks
+            for block in range(1, blocks):
+                displs[block] = displs[block - 1] + int(counts[block - 1])
+        return integers(counts, blocks, "counts"), integers(displs, blocks, "displacements")
+
+    def _items(self):
+        extent = self.type.Get_extent()[1]
+        if extent <= 0 or self.array.size % extent:
+            raise ValueError(f"{self.array.size} bytes are not a multiple of the type's extent of {extent}")
+        return self.array.size // extent
+
+
+def integers(values, number, what):
+    """An array of C of `number` integers."""
+    if len(values) != number:
+        raise ValueError(f"{len(values)} {what} for {number} ranks")
+    return (ctypes.c_int * number)(*(int(value) for value in values))
+
+
+def _is_special(thing, special):
+    """Whether this is MPI.IN_PLACE or MPI.BOTTOM, which had no type of their own before mpi4py 4."""
+    return type(thing) is type(special) and thing == special
+
+
+def _is_type(thing):
+    return isinstance(thing, MPI.Datatype) or (
+        isinstance(thing, (list, tuple)) and len(thing) > 0 and all(isinstance(one, MPI.Datatype) for one in thing))

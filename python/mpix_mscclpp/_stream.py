@@ -1,0 +1,116 @@
+"""Streams of several frameworks, and those of the host twin."""
+import contextlib
+import ctypes
+import sys
+
+from ._library import HOST_FUNCTION, POINTER, function
+
+_create = function("host_stream_create", POINTER)
+_sync = function("host_stream_sync", POINTER)
+_destroy = function("host_stream_destroy", POINTER)
+_launch = function("host_launch", POINTER, HOST_FUNCTION, POINTER)
+_capture_begin = function("host_capture_begin", POINTER)
+_capture_end = function("host_capture_end", POINTER, POINTER)
+_graph_launch = function("host_graph_launch", POINTER, POINTER)
+_graph_destroy = function("host_graph_destroy", POINTER)
+
+
+class HostStream:
+    """A stream of the host twin, for programs without a GPU (parameter coll_mscclpp_device = host)."""
+
+    def __init__(self):
+        self._pointer = ctypes.c_void_p()
+        self._kept = []
+        self._graph = None
+        _create(ctypes.addressof(self._pointer))
+
+    @property
+    def ptr(self):
+        """Its address."""
+        if self._pointer is None:
+            raise ValueError("the stream has been destroyed")
+        return self._pointer.value
+
+    def keep(self, *things):
+        """Keeps buffers until the stream is empty, or as long as the graph that is recorded."""
+        (self._kept if self._graph is None else self._graph.kept).extend(things)
+
+    def launch(self, callable_):
+        """Puts a function without arguments into the stream, as a kernel of the application. It must not raise."""
+        call = HOST_FUNCTION(lambda argument: callable_())
+        self.keep(call)
+        _launch(self.ptr, call, None)
+
+    def synchronize(self):
+        """Waits until the stream is empty."""
+        _sync(self.ptr)
+        self._kept.clear()
+
+    @contextlib.contextmanager
+    def capture(self):
+        """Records what is put into the stream within: `with stream.capture() as graph:`."""
+        if self._graph is not None:
+            raise ValueError("the stream is captured already")
+        _capture_begin(self.ptr)
+        self._graph = Graph()
+        try:
+            yield self._graph
+        finally:
+            graph, self._graph = self._graph, None
+            _capture_end(self.ptr, ctypes.addressof(graph.pointer))
+
+    def destroy(self):
+        """Waits for what is in the stream. It cannot be used any more."""
+        if self._pointer is not None:
+            _destroy(self.ptr)
+            self._pointer = None
+            self._kept.clear()
+
+
+class Graph:
+    """What HostStream.capture has recorded."""
+
+    def __init__(self):
+        self.pointer = ctypes.c_void_p()
+        self.kept = []
+
+    def launch(self, stream):
+        """Puts all of it into a HostStream once more."""
+        if not self.pointer.value:
+            raise ValueError("the graph is still recorded, or has been destroyed")
+        stream.keep(self)
+        _graph_launch(self.pointer.value, stream.ptr)
+
+    def destroy(self):
+        """Its launches must have ended."""
+        if self.pointer.value:
+            _graph_destroy(self.pointer.value)
+            self.pointer = ctypes.c_void_p()
+            self.kept.clear()
+
+
+def address_of(stream, things):
+    """The address of a stream; None is the current one of the framework of the first of `things` that is on a GPU."""
+    if stream is None:
+        return _current(things)
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for name in ("ptr", "cuda_stream", "handle"):  # CuPy and HostStream, PyTorch, Numba
+        found = getattr(stream, name, None)
+        if found is not None:
+            return int(getattr(found, "value", found) or 0)
+    raise TypeError(f"'{type(stream).__name__}' is no stream: pass one of CuPy, PyTorch or Numba, an object with "
+                    "__cuda_stream__, an address, or a HostStream")
+
+
+def _current(things):
+    for thing in things:
+        framework = type(thing).__module__.partition(".")[0]
+        if framework == "torch" and thing.is_cuda:
+            return sys.modules["torch"].cuda.current_stream(thing.device).cuda_stream
+        if framework == "cupy":
+            return sys.modules["cupy"].cuda.get_current_stream().ptr
+    return 0
