@@ -119,15 +119,15 @@ static void settle(const void *context, int *row)
 
 static const covering_t matrix = {
     .dims = DIMS,
-    .values = {MSCCLPP_COLL_LAST, CASE_ALGOS, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
-               ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_NOTHING + 1},
+    .values = {MSCCLPP_COLL_NEIGHBORS, CASE_ALGOS, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST,
+               PLACES, ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_NOTHING + 1},
     .settle = settle,
 };
 
 static const covering_t nodes_matrix = {
     .dims = DIMS,
-    .values = {MSCCLPP_COLL_LAST, SHAPES, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
-               ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
+    .values = {MSCCLPP_COLL_NEIGHBORS, SHAPES, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
+               ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
     .settle = settle,
 };
 

@@ -82,9 +82,16 @@ cases_stages() {
             "$bindir/test_stage_layout"
         run "native_silent:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_silent"
     done
+    for n in 1 2 3 4; do
+        run "neighbor:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_neighbor"
+    done
+    run "neighbor:packets" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_neighbor_alltoall_algorithm packets \
+        --mca coll_mscclpp_neighbor_alltoallw_algorithm scratch "$bindir/test_neighbor"
+    run "neighbor:stage" 60 -n 2 "${staged[@]}" "$bindir/test_neighbor" staged
     cases_overflow
     # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
+    run "neighbor:host" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_neighbor" host
     for n in 2 3; do
         # The first rank of each call decides for all of them, whatever kinds of memory they pass; or each call agrees.
         run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"

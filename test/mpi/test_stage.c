@@ -159,7 +159,7 @@ static bool kernels_may_serve(const call_t *call)
     if (is_staged_between_nodes(call)) {
         return false;
     }
-    return !call->group->inter && !is_neighbor(call->collective) && (!reduces || &sm_types[PLAIN] == call->send_type) &&
+    return !call->group->inter && (!reduces || &sm_types[PLAIN] == call->send_type) &&
            !mt_parameter_is("algorithm", "stage") &&
            !(NONBLOCKING == call->variant && mt_parameter_is("mixed_buffers", "1"));
 }

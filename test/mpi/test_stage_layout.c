@@ -293,7 +293,7 @@ static void neighbors_two(mt_buffer_t *send[2], mt_buffer_t *recv[2], const char
     MT_MPI(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 2, sources, MPI_UNWEIGHTED, 2, destinations, MPI_UNWEIGHTED,
                                           MPI_INFO_NULL, 0, &comm));
     for (int turn = 0; turn < 2; ++turn) {
-        before = mt_staged(comm);
+        before = taken(comm);
         for (int i = 0; i < 2; ++i) {
             part_put(send[i], mt_rank, 10 * turn + i);
             mt_buffer_set(recv[i], 0);
@@ -306,7 +306,7 @@ static void neighbors_two(mt_buffer_t *send[2], mt_buffer_t *recv[2], const char
         } else {
             MT_MPI(MPI_Neighbor_alltoallw(MPI_BOTTOM, counts, from, types, MPI_BOTTOM, counts, to, types, comm));
         }
-        MT_CHECK(mt_staged(comm) > before, "%s: not staged", what);
+        MT_CHECK(taken(comm) > before, "%s: not taken from the component before", what);
         part_check(recv[0], previous, previous, 10 * turn, what);
         part_check(recv[1], mt_rank, mt_rank, 10 * turn + 1, what);
     }

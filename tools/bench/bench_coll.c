@@ -45,7 +45,8 @@ const bench_coll_t bench_colls[] = {
 const int bench_coll_count = sizeof(bench_colls) / sizeof(bench_colls[0]);
 
 _Static_assert(sizeof(bench_colls) / sizeof(bench_colls[0]) == BENCH_MAX_COLLS, "a list has room for each");
-_Static_assert(MSCCLPP_COLL_LAST + 1 == BENCH_MAX_COLLS, "the program measures each collective of the library");
+_Static_assert(MSCCLPP_COLL_NEIGHBORS + 1 == BENCH_MAX_COLLS,
+               "the program measures each collective of the library that needs no topology");
 
 double bench_coll_bus_factor(const bench_coll_t *coll, int size)
 {

@@ -66,6 +66,8 @@ bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm)
     case MSCCLPP_COLL_LAST:
         result = MPI_Allreduce(send, recv, whole, type, op, comm);
         break;
+    default: /* no others are in the list */
+        break;
     }
     return MPI_SUCCESS == result;
 }

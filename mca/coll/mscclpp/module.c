@@ -2,6 +2,7 @@
 
 #include "mca/coll/mscclpp/check/check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll/mscclpp/native/gate.h"
@@ -76,6 +77,8 @@ static void module_destruct(mca_coll_mscclpp_module_t *module)
     mca_coll_mscclpp_wait_for_watchers(module);
     mca_coll_mscclpp_module_release_team(module);
     release_previous(module);
+    free(module->edges_in);
+    free(module->edges_out);
 }
 
 OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_construct, module_destruct);
@@ -128,7 +131,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     INSTALL_NATIVE(slot_##_init)
         MCA_COLL_MSCCLPP_NATIVE(INSTALL_NATIVE)
         MCA_COLL_MSCCLPP_NATIVE(INSTALL_LATER)
-        MCA_COLL_MSCCLPP_PASSED_ON(INSTALL_LATER)
+        INSTALL_LATER(barrier)
         INSTALL_LATER(allreduce)
 #undef INSTALL_LATER
 #undef INSTALL_NATIVE

@@ -48,7 +48,7 @@ typedef struct {
 } mscclpp_coll_rule_set_t;
 
 /* Room for as many collectives besides all-reduce (mca/common/base/colls.h). */
-#define MSCCLPP_PROTOCOL_COLLS 16
+#define MSCCLPP_PROTOCOL_COLLS 24
 
 /* Settings that change what ranks send one another. All ranks take those of rank 0 at bring-up. Plain bytes. */
 typedef struct {

@@ -3,7 +3,8 @@
 #define MCA_COMMON_BASE_COLLS_H
 
 /*
- * X(ID, name in messages and parameters, pattern). Collectives with varying sizes are served like those with one size.
+ * X(ID, name in messages and parameters, pattern). Collectives with varying sizes are served like those with one size,
+ * and those along the edges of a topology, which come last, like exchanges of all ranks.
  */
 #define MSCCLPP_COLLS(X)                                                                                               \
     X(ALLGATHER, allgather, MSCCLPP_DEV_ALLGATHER)                                                                     \
@@ -20,13 +21,19 @@
     X(REDUCE_SCATTER, reduce_scatter, MSCCLPP_DEV_REDUCE_SCATTER)                                                      \
     X(REDUCE_SCATTER_BLOCK, reduce_scatter_block, MSCCLPP_DEV_REDUCE_SCATTER)                                          \
     X(SCAN, scan, MSCCLPP_DEV_SCAN)                                                                                    \
-    X(EXSCAN, exscan, MSCCLPP_DEV_EXSCAN)
+    X(EXSCAN, exscan, MSCCLPP_DEV_EXSCAN)                                                                              \
+    X(NEIGHBOR_ALLGATHER, neighbor_allgather, MSCCLPP_DEV_ALLTOALL)                                                    \
+    X(NEIGHBOR_ALLGATHERV, neighbor_allgatherv, MSCCLPP_DEV_ALLTOALL)                                                  \
+    X(NEIGHBOR_ALLTOALL, neighbor_alltoall, MSCCLPP_DEV_ALLTOALL)                                                      \
+    X(NEIGHBOR_ALLTOALLV, neighbor_alltoallv, MSCCLPP_DEV_ALLTOALL)                                                    \
+    X(NEIGHBOR_ALLTOALLW, neighbor_alltoallw, MSCCLPP_DEV_ALLTOALL)
 
 typedef enum {
 #define MSCCLPP_COLL_ID(id_, name_, pattern_) MSCCLPP_COLL_##id_,
     MSCCLPP_COLLS(MSCCLPP_COLL_ID)
 #undef MSCCLPP_COLL_ID
-        MSCCLPP_COLL_LAST
+        MSCCLPP_COLL_LAST,
+    MSCCLPP_COLL_NEIGHBORS = MSCCLPP_COLL_NEIGHBOR_ALLGATHER /* the first of those along the edges of a topology */
 } mscclpp_coll_t;
 
 /* "allgather" and so on, for messages; "all-reduce" for MSCCLPP_COLL_LAST. */

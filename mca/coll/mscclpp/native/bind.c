@@ -150,7 +150,7 @@ static void append(char *text, size_t size, const char *name)
 
 static void report_native(const mca_coll_mscclpp_module_t *module)
 {
-    char native[320] = "", others[320] = "";
+    char native[512] = "", others[512] = "";
 
     if (0 != ompi_comm_rank(module->comm)) {
         return;
@@ -159,7 +159,9 @@ static void report_native(const mca_coll_mscclpp_module_t *module)
     append(0 != strcmp(mca_coll_mscclpp_state.config.algorithm, "stage") ? native : others, sizeof(native),
            "allreduce");
 #define APPEND(id_, name_, pattern_)                                                                                   \
-    append(mscclpp_collective_serves(module->team, MSCCLPP_COLL_##id_) ? native : others, sizeof(native), #name_);
+    if (MSCCLPP_COLL_##id_ < MSCCLPP_COLL_NEIGHBORS || OMPI_COMM_IS_TOPO(module->comm)) {                              \
+        append(mscclpp_collective_serves(module->team, MSCCLPP_COLL_##id_) ? native : others, sizeof(native), #name_); \
+    }
     MSCCLPP_COLLS(APPEND)
 #undef APPEND
     mscclpp_info("%s: native: %s; %s: %s", mca_coll_mscclpp_comm_name(module->comm),

@@ -2,8 +2,10 @@
 #include "mca/coll/mscclpp/native/native.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "mca/coll/mscclpp/native/pieces.h"
+#include "mca/common/base/log.h"
 
 size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t *type)
 {
@@ -25,8 +27,16 @@ bool mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_msc
     call->touches = false;
     call->staged = false;
     call->rc = OMPI_SUCCESS;
+    call->module = module;
+    call->more_packs[0] = call->more_packs[1] = NULL;
     call->ranks = ompi_comm_size(module->comm);
     return call->ranks <= MSCCLPP_DEV_MAX_RANKS;
+}
+
+void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call)
+{
+    free(call->more_packs[0]);
+    free(call->more_packs[1]);
 }
 
 /* Some elements of one type, in bytes. */
@@ -149,12 +159,14 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
     call->buffers[1] = call->args.out != NULL ? call->args.out : buffer;
 }
 
-/* Block `peer` of some. */
-static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int peer)
+/* Block `index` of some. */
+static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int index)
 {
-    const size_t count = peer == blocks->stays ? 0 : (size_t)mca_coll_mscclpp_count_at(blocks->counts, peer);
-    const struct ompi_datatype_t *type = blocks->types == NULL ? blocks->type : blocks->types[peer];
-    ptrdiff_t lb, extent = 1;
+    const size_t count = index == blocks->stays ? 0
+                         : blocks->regular      ? blocks->count
+                                                : (size_t)mca_coll_mscclpp_count_at(blocks->counts, index);
+    const struct ompi_datatype_t *type = blocks->types == NULL ? blocks->type : blocks->types[index];
+    ptrdiff_t lb, at, extent = 1;
 
     /* MPI lets type and displacement of an empty block be anything. */
     if (0 == count) {
@@ -163,7 +175,37 @@ static elements_t block_at(const mca_coll_mscclpp_blocks_t *blocks, int peer)
     if (blocks->types == NULL) {
         ompi_datatype_get_extent(type, &lb, &extent);
     }
-    return look_at(blocks->address, mca_coll_mscclpp_displ_at(blocks->displs, peer) * extent, count, type);
+    at = blocks->offsets != NULL ? blocks->offsets[index]
+         : blocks->regular       ? index * blocks->distance * extent
+                                 : mca_coll_mscclpp_displ_at(blocks->displs, index) * extent;
+    return look_at(blocks->address, at, count, type);
+}
+
+static int count_blocks(const mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
+{
+    return blocks->edges == NULL ? call->ranks : blocks->edges->count;
+}
+
+/* The rank that the block in place `i` is for or from, where blocks are sorted by rank; and the block. */
+static int next_block(const mca_coll_mscclpp_blocks_t *blocks, int i, elements_t *block)
+{
+    *block = block_at(blocks, blocks->edges == NULL ? i : blocks->edges->edge[i].block);
+    return blocks->edges == NULL ? i : blocks->edges->edge[i].peer;
+}
+
+/* A list of packs with room for each block. NULL without memory, which becomes the call's error. */
+static mscclpp_coll_pack_t *packs_for(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *own,
+                                      mscclpp_coll_pack_t **more, int blocks)
+{
+    if (blocks <= MSCCLPP_DEV_MAX_RANKS) {
+        return own;
+    }
+    *more = malloc((size_t)blocks * sizeof((*more)[0]));
+    if (*more == NULL) {
+        mscclpp_error("out of memory for %d blocks with holes", blocks);
+        call->rc = MPI_ERR_NO_MEM;
+    }
+    return *more;
 }
 
 /* What becomes of the blocks of one buffer. */
@@ -171,7 +213,9 @@ typedef struct {
     mscclpp_dev_block_t *list;
     mscclpp_dev_runs_t *runs;
     bool strided; /* each block is runs of one length and distance */
-    mscclpp_coll_pack_t *packs;
+    mscclpp_coll_pack_t *own_packs;
+    mscclpp_coll_pack_t **more_packs;
+    mscclpp_coll_pack_t *packs; /* one of these two */
     size_t pack_count;
     bool scattered;
 } described_t;
@@ -200,31 +244,37 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
 }
 
 /*
- * Blocks without holes are used where they lie, at distances from the lowest one. If any block has holes, all blocks
- * are packed one behind the other, unless all ranks can do without packing.
+ * Blocks without holes are used where they lie, at distances from the lowest one. If any block has holes, or a rank has
+ * several blocks, all blocks are packed one behind the other, unless all ranks can do without packing.
  */
 static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks,
                              described_t *described)
 {
+    const int count = count_blocks(call, blocks);
     bounds_t bounds = {.low = UINTPTR_MAX};
     uintptr_t lowest = UINTPTR_MAX;
     uint64_t packed = 0;
     bool dense = true;
+    elements_t block;
+    int peer, last = -1;
 
     described->pack_count = 0;
     described->scattered = false;
     described->strided = true;
-    for (int peer = 0; peer < call->ranks; ++peer) {
-        const elements_t block = block_at(blocks, peer);
-
-        described->list[peer].bytes = block.count * block.size;
+    for (peer = 0; peer < call->ranks; ++peer) {
+        described->list[peer].bytes = 0;
         described->list[peer].offset = 0;
         described->runs[peer] = (mscclpp_dev_runs_t){.count = 1};
+    }
+    for (int i = 0; i < count; ++i) {
+        peer = next_block(blocks, i, &block);
         dense = dense && block.dense;
         if (0 != block.count) {
+            described->strided = described->strided && 0 == described->list[peer].bytes;
             lowest = (uintptr_t)block.first < lowest ? (uintptr_t)block.first : lowest;
             stretch(&bounds, &block);
         }
+        described->list[peer].bytes += block.count * block.size;
         if (described->list[peer].bytes > call->args.most) {
             call->args.most = described->list[peer].bytes;
         }
@@ -232,14 +282,16 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
     if (UINTPTR_MAX == lowest) {
         return NULL;
     }
+    dense = dense && described->strided;
     call->touches = true;
     if (!dense || blocks->types != NULL) {
         described->scattered = is_scattered(&bounds);
         dense = dense && !described->scattered;
     }
-    for (int peer = 0; peer < call->ranks; ++peer) {
-        const elements_t block = block_at(blocks, peer);
-
+    described->packs =
+        dense ? described->own_packs : packs_for(call, described->own_packs, described->more_packs, count);
+    for (int i = 0; i < count && described->packs != NULL; ++i) {
+        peer = next_block(blocks, i, &block);
         if (0 == block.count) {
             continue;
         }
@@ -250,8 +302,11 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
         } else {
             pack(call, &described->packs[described->pack_count], &block, packed);
             ++described->pack_count;
-            described->list[peer].offset = packed;
-            packed += described->list[peer].bytes;
+            if (peer != last) {
+                described->list[peer].offset = packed;
+            }
+            packed += block.count * block.size;
+            last = peer;
         }
     }
     return (char *)lowest;
@@ -259,12 +314,13 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
 
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
-    described_t described = {.list = call->send, .runs = call->send_runs, .packs = call->in_packs};
+    described_t described = {
+        .list = call->send, .runs = call->send_runs, .own_packs = call->in_packs, .more_packs = &call->more_packs[0]};
 
     call->args.in = describe_blocks(call, blocks, &described);
     call->args.send = call->send;
     call->args.send_runs = described.strided ? call->send_runs : NULL;
-    call->args.in_packs = call->in_packs;
+    call->args.in_packs = described.packs;
     call->args.in_pack_count = described.pack_count;
     call->args.in_scattered = described.scattered;
     call->buffers[0] = call->args.in != NULL ? call->args.in : blocks->address;
@@ -272,12 +328,13 @@ void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const 
 
 void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
-    described_t described = {.list = call->recv, .runs = call->recv_runs, .packs = call->out_packs};
+    described_t described = {
+        .list = call->recv, .runs = call->recv_runs, .own_packs = call->out_packs, .more_packs = &call->more_packs[1]};
 
     call->args.out = describe_blocks(call, blocks, &described);
     call->args.recv = call->recv;
     call->args.recv_runs = described.strided ? call->recv_runs : NULL;
-    call->args.out_packs = call->out_packs;
+    call->args.out_packs = described.packs;
     call->args.out_pack_count = described.pack_count;
     call->args.out_scattered = described.scattered;
     call->buffers[1] = call->args.out != NULL ? call->args.out : blocks->address;

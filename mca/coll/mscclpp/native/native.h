@@ -11,9 +11,13 @@
 
 #include "mca/common/task/collective.h"
 
-/* One call. It lies on the caller's stack and is not cleared as a whole, because the lists are long. */
+/*
+ * One call. It lies on the caller's stack and is not cleared as a whole, because the lists are long. Each call that has
+ * been begun must be ended.
+ */
 typedef struct {
     mscclpp_coll_args_t args;
+    mca_coll_mscclpp_module_t *module;
     const void *buffers[2]; /* those that this rank passes; NULL: none, or MPI_IN_PLACE */
     int ranks;              /* of the communicator */
     bool touches;           /* this rank sends or receives something */
@@ -25,13 +29,22 @@ typedef struct {
     mscclpp_dev_runs_t recv_runs[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_coll_pack_t *more_packs[2]; /* in their place, where a topology has more edges than that; else NULL */
 } mca_coll_mscclpp_native_t;
 
-/* The blocks of one buffer, one for each rank. All have one type, or each has its own. */
+/*
+ * The blocks of one buffer, one for each rank, or one for each edge of a topology. All have one type, or each has its
+ * own.
+ */
 typedef struct {
     const void *address;
-    mca_coll_mscclpp_counts_t counts;
-    mca_coll_mscclpp_displs_t displs; /* in extents of `type`, or in bytes with `types` */
+    bool regular; /* all blocks have `count` elements, and are `distance` extents of `type` apart */
+    size_t count;
+    ptrdiff_t distance;
+    mca_coll_mscclpp_counts_t counts;      /* else */
+    mca_coll_mscclpp_displs_t displs;      /* in extents of `type`, or in bytes with `types`; not used with `offsets` */
+    const MPI_Aint *offsets;               /* in bytes; NULL: not used */
+    const mca_coll_mscclpp_edges_t *edges; /* NULL: block n is for rank n, or from it */
     struct ompi_datatype_t *type;
     struct ompi_datatype_t *const *types; /* NULL: all blocks have `type` */
     int stays;                            /* the block of this rank stays where it is; -1: no block does */
@@ -40,6 +53,7 @@ typedef struct {
 /* Begins the description of a call of `coll`. False if the communicator has too many ranks for kernels. */
 bool mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
                                    mscclpp_coll_t coll);
+void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call);
 
 /* layout.c: this rank sends or receives `count` contiguous elements of one type. Elements with holes are packed. */
 void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
@@ -105,16 +119,12 @@ int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca
     X(reduce_scatter)                                                                                                  \
     X(reduce_scatter_block)                                                                                            \
     X(scan)                                                                                                            \
-    X(exscan)
-
-/* pass.c: collectives that kernels do not serve. Their nonblocking and persistent functions keep calls in order. */
-#define MCA_COLL_MSCCLPP_PASSED_ON(X)                                                                                  \
+    X(exscan)                                                                                                          \
     X(neighbor_allgather)                                                                                              \
     X(neighbor_allgatherv)                                                                                             \
     X(neighbor_alltoall)                                                                                               \
     X(neighbor_alltoallv)                                                                                              \
-    X(neighbor_alltoallw)                                                                                              \
-    X(barrier)
+    X(neighbor_alltoallw)
 
 #define MCA_COLL_MSCCLPP_NATIVE_DECLARE(name_)                                                                         \
     extern const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_;
@@ -123,7 +133,7 @@ int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca
     extern const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init;
 MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_NATIVE_DECLARE)
 MCA_COLL_MSCCLPP_NATIVE(MCA_COLL_MSCCLPP_LATER_DECLARE)
-MCA_COLL_MSCCLPP_PASSED_ON(MCA_COLL_MSCCLPP_LATER_DECLARE)
+MCA_COLL_MSCCLPP_LATER_DECLARE(barrier) /* pass.c */
 MCA_COLL_MSCCLPP_LATER_DECLARE(allreduce)
 #undef MCA_COLL_MSCCLPP_NATIVE_DECLARE
 #undef MCA_COLL_MSCCLPP_LATER_DECLARE

@@ -136,6 +136,20 @@ typedef struct mca_coll_mscclpp_queue {
     int count;                           /* atomic */
 } mca_coll_mscclpp_queue_t;
 
+/* One edge of a topology, as its sender or its receiver sees it. */
+typedef struct {
+    int peer;
+    int block; /* its number among the blocks of the buffer */
+    int turn;  /* the order of the edges between two ranks, equal at both ends */
+} mca_coll_mscclpp_edge_t;
+
+/* The edges of this rank that have a peer, sorted by peer and turn. */
+typedef struct {
+    int count;
+    bool parallel; /* a peer has several of them */
+    mca_coll_mscclpp_edge_t edge[];
+} mca_coll_mscclpp_edges_t;
+
 /*
  * A module belongs to one communicator. Only the thread that is in a collective of the communicator uses its fields.
  * The exceptions are marked "shared": native/mixture.c reads them in the opal_progress of any thread.
@@ -154,20 +168,22 @@ typedef struct mca_coll_mscclpp_module_t {
     bool enabled;
     bool told_broken; /* the BROKEN state has been reported */
     mca_coll_mscclpp_team_state_t team_state;
-    unsigned calls_of_some;          /* calls before there was a team in which some ranks may have passed no data */
-    mscclpp_team_t *team;            /* shared, atomic */
-    mca_coll_mscclpp_oob_t *oob;     /* oob.c's state, made when first needed; guarded by the component's lock */
-    bool keeps_comm;                 /* oob/message.c holds a reference to the communicator */
-    uint64_t calls;                  /* shared, atomic: calls that kernels may serve, on host or device buffers */
-    uint64_t in_hand;                /* number of the call that runs now; calls may be started ahead of it */
-    mca_coll_mscclpp_queue_t queue;  /* of nonblocking calls */
-    mca_coll_mscclpp_lane_t *lanes;  /* of persistent requests; guarded by the component's lock */
-    uint64_t lanes_made;             /* so far, equal on all ranks */
-    mca_coll_mscclpp_lane_t *queued; /* of queued calls; NULL: there were none yet, or they are not queued */
-    bool never_queued;               /* all ranks agreed that this communicator's queued calls are not queued */
-    uint64_t queued_calls;           /* so far */
-    bool no_lanes;                   /* all ranks agreed that this communicator's persistent requests get no lane */
-    bool bound;                      /* MPI_Comm_free will free the team */
+    unsigned calls_of_some;             /* calls before there was a team in which some ranks may have passed no data */
+    mscclpp_team_t *team;               /* shared, atomic */
+    mca_coll_mscclpp_oob_t *oob;        /* oob.c's state, made when first needed; guarded by the component's lock */
+    bool keeps_comm;                    /* oob/message.c holds a reference to the communicator */
+    uint64_t calls;                     /* shared, atomic: calls that kernels may serve, on host or device buffers */
+    uint64_t in_hand;                   /* number of the call that runs now; calls may be started ahead of it */
+    mca_coll_mscclpp_queue_t queue;     /* of nonblocking calls */
+    mca_coll_mscclpp_lane_t *lanes;     /* of persistent requests; guarded by the component's lock */
+    uint64_t lanes_made;                /* so far, equal on all ranks */
+    mca_coll_mscclpp_lane_t *queued;    /* of queued calls; NULL: there were none yet, or they are not queued */
+    bool never_queued;                  /* all ranks agreed that this communicator's queued calls are not queued */
+    uint64_t queued_calls;              /* so far */
+    bool no_lanes;                      /* all ranks agreed that this communicator's persistent requests get no lane */
+    bool bound;                         /* MPI_Comm_free will free the team */
+    mca_coll_mscclpp_edges_t *edges_in; /* of the topology; NULL: not looked up yet */
+    mca_coll_mscclpp_edges_t *edges_out;
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
     int watchers;          /* shared, atomic: not 0 while another thread may read the fields above */
     uint64_t suspect_call; /* the host call that native/mixture.c last saw, and the start of its patience */

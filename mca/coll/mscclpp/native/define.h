@@ -1,0 +1,174 @@
+/* What defines the functions of a collective that kernels serve. */
+#ifndef MCA_COLL_MSCCLPP_NATIVE_DEFINE_H
+#define MCA_COLL_MSCCLPP_NATIVE_DEFINE_H
+
+#include "mca/coll/mscclpp/native/lane.h"
+#include "mca/coll/mscclpp/native/native.h"
+#include "mca/coll/mscclpp/native/queued.h"
+#include "mca/coll/mscclpp/stage/stage.h"
+
+typedef mca_coll_mscclpp_native_t call_t;
+typedef mca_coll_mscclpp_count_t count_t;
+typedef mca_coll_mscclpp_counts_t counts_t;
+typedef mca_coll_mscclpp_displs_t displs_t;
+typedef struct ompi_datatype_t type_t;
+
+/*
+ * Of a collective that kernels serve: its blocking, nonblocking and persistent functions. What kernels do not serve is
+ * staged, or left to Open MPI where that takes device buffers itself.
+ *
+ * Of a collective `name_`: its parameters and their names, and `fill_`, which describes the call in `call` and says
+ * false if there is nothing to do.
+ */
+#define LIST(...) __VA_ARGS__
+#define NATIVE(name_, id_, params_, args_)                                                                             \
+    static int other_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_mscclpp_module_t *module)        \
+    {                                                                                                                  \
+        if (mca_coll_mscclpp_state.stage_others) {                                                                     \
+            return mca_coll_mscclpp_stage_##name_(LIST args_, comm, &module->super);                                   \
+        }                                                                                                              \
+        mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_);                                               \
+        return module->previous.name_(LIST args_, comm, module->previous.name_##_module);                              \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int call_##name_(LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)              \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        call_t call;                                                                                                   \
+        int rc;                                                                                                        \
+                                                                                                                       \
+        if (!mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_)) {                                       \
+            return other_##name_(LIST args_, comm, module);                                                            \
+        }                                                                                                              \
+        rc = OMPI_SUCCESS;                                                                                             \
+        if (fill_##name_(&call, ompi_comm_rank(comm), LIST args_) &&                                                   \
+            !mca_coll_mscclpp_native_serve(module, &call, &rc)) {                                                      \
+            rc = other_##name_(LIST args_, comm, module);                                                              \
+            mca_coll_mscclpp_native_leave(module);                                                                     \
+        }                                                                                                              \
+        mca_coll_mscclpp_native_end(&call);                                                                            \
+        return rc;                                                                                                     \
+    }                                                                                                                  \
+    const mca_coll_mscclpp_fn_t(name_) mca_coll_mscclpp_native_##name_ = call_##name_;                                 \
+                                                                                                                       \
+    static bool describe_##name_(call_t *call, mca_coll_mscclpp_module_t *module,                                      \
+                                 const mca_coll_mscclpp_passed_t *passed)                                              \
+    {                                                                                                                  \
+        const struct {                                                                                                 \
+            mca_coll_mscclpp_passed_t passed;                                                                          \
+        } *kept = (const void *)passed;                                                                                \
+                                                                                                                       \
+        (void)mca_coll_mscclpp_native_begin(call, module, MSCCLPP_COLL_##id_);                                         \
+        return fill_##name_(call, ompi_comm_rank(module->comm), MCA_COLL_MSCCLPP_KEPT(kept, args_));                   \
+    }                                                                                                                  \
+    const mca_coll_mscclpp_describe_fn_t mca_coll_mscclpp_native_describe_##name_ = describe_##name_;                  \
+                                                                                                                       \
+    static int other_i##name_(LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request_p,              \
+                              mca_coll_mscclpp_module_t *module)                                                       \
+    {                                                                                                                  \
+        return mca_coll_mscclpp_state.stage_others                                                                     \
+                   ? mca_coll_mscclpp_stage_i##name_(LIST args_, comm, request_p, &module->super)                      \
+                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                                 \
+                      module->previous.i##name_(LIST args_, comm, request_p, module->previous.i##name_##_module));     \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int hand_over_##name_(mca_coll_mscclpp_request_t *request)                                                  \
+    {                                                                                                                  \
+        return other_i##name_(MCA_COLL_MSCCLPP_KEPT(request, args_), request->module->comm, &request->inner,           \
+                              request->module);                                                                        \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int later_##name_(mca_coll_mscclpp_request_t *request)                                                      \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = request->module;                                                           \
+        call_t call;                                                                                                   \
+        int rc = OMPI_SUCCESS;                                                                                         \
+                                                                                                                       \
+        (void)mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_);                                        \
+        if (fill_##name_(&call, ompi_comm_rank(module->comm), MCA_COLL_MSCCLPP_KEPT(request, args_)) &&                \
+            !mca_coll_mscclpp_native_serve_later(module, &call, &rc)) {                                                \
+            rc = hand_over_##name_(request);                                                                           \
+        }                                                                                                              \
+        mca_coll_mscclpp_native_end(&call);                                                                            \
+        return rc;                                                                                                     \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int start_##name_(LIST params_, struct ompi_communicator_t *comm, ompi_request_t **request_p,               \
+                             mca_coll_base_module_t *base)                                                             \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        const bool never = mca_coll_mscclpp_native_never(module);                                                      \
+        mca_coll_mscclpp_request_t *request;                                                                           \
+        call_t call;                                                                                                   \
+                                                                                                                       \
+        if (mca_coll_mscclpp_request_none(module)) {                                                                   \
+            bool at_once = never;                                                                                      \
+                                                                                                                       \
+            if (!never) {                                                                                              \
+                (void)mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_);                                \
+                (void)fill_##name_(&call, ompi_comm_rank(comm), LIST args_);                                           \
+                at_once = mca_coll_mscclpp_native_goes_at_once(module, &call);                                         \
+                mca_coll_mscclpp_native_end(&call);                                                                    \
+            }                                                                                                          \
+            if (at_once) {                                                                                             \
+                return other_i##name_(LIST args_, comm, request_p, module);                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+        request = mca_coll_mscclpp_request_new(module, never ? hand_over_##name_ : later_##name_, !never);             \
+        if (request == NULL) {                                                                                         \
+            return MPI_ERR_NO_MEM;                                                                                     \
+        }                                                                                                              \
+        MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
+        return mca_coll_mscclpp_request_submit(request, request_p);                                                    \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int again_##name_(mca_coll_mscclpp_request_t *request)                                                      \
+    {                                                                                                                  \
+        call_t call;                                                                                                   \
+        int rc;                                                                                                        \
+                                                                                                                       \
+        (void)mca_coll_mscclpp_native_begin(&call, request->module, MSCCLPP_COLL_##id_);                               \
+        (void)fill_##name_(&call, ompi_comm_rank(request->module->comm), MCA_COLL_MSCCLPP_KEPT(request, args_));       \
+        rc = mca_coll_mscclpp_native_serve_again(request, &call);                                                      \
+        mca_coll_mscclpp_native_end(&call);                                                                            \
+        return rc;                                                                                                     \
+    }                                                                                                                  \
+                                                                                                                       \
+    static int make_##name_(LIST params_, struct ompi_communicator_t *comm, struct ompi_info_t *info,                  \
+                            ompi_request_t **request_p, mca_coll_base_module_t *base)                                  \
+    {                                                                                                                  \
+        mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;                                         \
+        mca_coll_mscclpp_lane_t *lane = NULL;                                                                          \
+        mca_coll_mscclpp_request_t *request;                                                                           \
+        call_t call;                                                                                                   \
+        int rc = OMPI_SUCCESS;                                                                                         \
+                                                                                                                       \
+        mca_coll_mscclpp_request_await(module);                                                                        \
+        if (mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_) &&                                        \
+            fill_##name_(&call, ompi_comm_rank(comm), LIST args_)) {                                                   \
+            rc = mca_coll_mscclpp_native_make_lane(module, &call, &lane);                                              \
+        }                                                                                                              \
+        mca_coll_mscclpp_native_end(&call);                                                                            \
+        if (OMPI_SUCCESS != rc) {                                                                                      \
+            return rc;                                                                                                 \
+        }                                                                                                              \
+        if (lane == NULL) {                                                                                            \
+            return mca_coll_mscclpp_state.stage_others                                                                 \
+                       ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                \
+                       : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                             \
+                          module->previous.name_##_init(LIST args_, comm, info, request_p,                             \
+                                                        module->previous.name_##_init_module));                        \
+        }                                                                                                              \
+        request = mca_coll_mscclpp_lane_request(lane, again_##name_);                                                  \
+        if (request == NULL) {                                                                                         \
+            return MPI_ERR_NO_MEM;                                                                                     \
+        }                                                                                                              \
+        request->most = call.args.most;                                                                                \
+        MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
+        *request_p = &request->super.super;                                                                            \
+        return OMPI_SUCCESS;                                                                                           \
+    }                                                                                                                  \
+    const mca_coll_mscclpp_fn_t(i##name_) mca_coll_mscclpp_native_i##name_ = start_##name_;                            \
+    const mca_coll_mscclpp_fn_t(name_##_init) mca_coll_mscclpp_native_##name_##_init = make_##name_
+
+#endif

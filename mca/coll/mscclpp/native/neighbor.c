@@ -1,0 +1,231 @@
+/*
+ * The edges of a communicator's topology. A neighbourhood collective is an exchange of blocks like MPI_Alltoallv, with
+ * one block for each edge in place of one for each rank. Two ranks may share several edges, in a periodic grid of two
+ * processes for example. Their blocks then travel as one, in an order that both ranks know: in a grid, what goes in the
+ * negative direction is received from the positive one, and in a graph the n-th edge to a rank is that rank's n-th edge
+ * from this one.
+ */
+#include "mca/coll/mscclpp/native/define.h"
+
+#include <stdlib.h>
+
+#include "mca/common/base/log.h"
+
+#include "ompi/mca/topo/topo.h"
+
+/* The neighbour of a grid on edge `edge`: in each dimension first the lower one, then the upper one. */
+static int cart_neighbor(const mca_topo_base_comm_cart_t *cart, int rank, int edge)
+{
+    const int dim = edge / 2, size = cart->dims[dim];
+    int at = cart->coords[dim] + (0 == edge % 2 ? -1 : 1), step = 1;
+
+    if (0 == cart->periods[dim] && (at < 0 || at >= size)) {
+        return MPI_PROC_NULL;
+    }
+    for (int lower = dim + 1; lower < cart->ndims; ++lower) {
+        step *= cart->dims[lower];
+    }
+    at = (at + size) % size;
+    return rank + (at - cart->coords[dim]) * step;
+}
+
+static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
+{
+    if (OMPI_COMM_IS_CART(comm)) {
+        return 2 * comm->c_topo->mtc.cart->ndims;
+    }
+    if (OMPI_COMM_IS_GRAPH(comm)) {
+        const int *index = comm->c_topo->mtc.graph->index;
+
+        return index[rank] - (rank > 0 ? index[rank - 1] : 0);
+    }
+    if (OMPI_COMM_IS_DIST_GRAPH(comm)) {
+        return out ? comm->c_topo->mtc.dist_graph->outdegree : comm->c_topo->mtc.dist_graph->indegree;
+    }
+    return 0;
+}
+
+static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int edge)
+{
+    if (OMPI_COMM_IS_CART(comm)) {
+        return cart_neighbor(comm->c_topo->mtc.cart, rank, edge);
+    }
+    if (OMPI_COMM_IS_GRAPH(comm)) {
+        const mca_topo_base_comm_graph_t *graph = comm->c_topo->mtc.graph;
+
+        return graph->edges[(rank > 0 ? graph->index[rank - 1] : 0) + edge];
+    }
+    return out ? comm->c_topo->mtc.dist_graph->out[edge] : comm->c_topo->mtc.dist_graph->in[edge];
+}
+
+static int compare(const void *left, const void *right)
+{
+    const mca_coll_mscclpp_edge_t *a = left, *b = right;
+
+    return a->peer != b->peer ? (a->peer > b->peer) - (a->peer < b->peer) : (a->turn > b->turn) - (a->turn < b->turn);
+}
+
+/* NULL without memory, which is logged. */
+static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bool out)
+{
+    const int rank = ompi_comm_rank(comm), degree = degree_of(comm, rank, out);
+    mca_coll_mscclpp_edges_t *edges = malloc(sizeof(*edges) + (size_t)degree * sizeof(edges->edge[0]));
+
+    if (edges == NULL) {
+        mscclpp_error("%s: out of memory for the %d edges of a topology", mca_coll_mscclpp_comm_name(comm), degree);
+        return NULL;
+    }
+    edges->count = 0;
+    edges->parallel = false;
+    for (int i = 0; i < degree; ++i) {
+        const int peer = neighbor_of(comm, rank, out, i);
+
+        if (MPI_PROC_NULL != peer) {
+            edges->edge[edges->count++] =
+                (mca_coll_mscclpp_edge_t){.peer = peer, .block = i, .turn = out && OMPI_COMM_IS_CART(comm) ? i ^ 1 : i};
+        }
+    }
+    qsort(edges->edge, (size_t)edges->count, sizeof(edges->edge[0]), compare);
+    for (int i = 1; i < edges->count; ++i) {
+        edges->parallel = edges->parallel || edges->edge[i].peer == edges->edge[i - 1].peer;
+    }
+    return edges;
+}
+
+/* The topology never changes, so the edges are looked up once. */
+static const mca_coll_mscclpp_edges_t *edges_of(call_t *call, bool out)
+{
+    static const mca_coll_mscclpp_edges_t none = {.count = 0};
+    mca_coll_mscclpp_edges_t **place = out ? &call->module->edges_out : &call->module->edges_in;
+
+    if (*place == NULL) {
+        *place = find_edges(call->module->comm, out);
+    }
+    if (*place == NULL) {
+        call->rc = MPI_ERR_NO_MEM;
+        return &none;
+    }
+    return *place;
+}
+
+/* One block for all destinations. It is described once, unless a destination gets it several times. */
+static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
+{
+    const uint64_t bytes = mca_coll_mscclpp_native_bytes(blocks->count, blocks->type);
+
+    if (blocks->edges->parallel) {
+        mca_coll_mscclpp_native_send_blocks(call, blocks);
+        return;
+    }
+    mca_coll_mscclpp_native_send(call, blocks->address, blocks->edges->count > 0 ? blocks->count : 0, blocks->type);
+    memset(call->send, 0, (size_t)call->ranks * sizeof(call->send[0]));
+    for (int i = 0; i < blocks->edges->count; ++i) {
+        call->send[blocks->edges->edge[i].peer].bytes = bytes;
+    }
+    call->args.send = call->send;
+    if (blocks->edges->count > 0 && bytes > call->args.most) {
+        call->args.most = bytes;
+    }
+}
+
+/* The two arguments need no edges yet. */
+static bool fill(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_mscclpp_blocks_t *recv)
+{
+    const bool same = send->regular && 0 == send->distance;
+
+    send->edges = edges_of(call, true);
+    recv->edges = edges_of(call, false);
+    call->args.varied = true;
+    call->args.known = false;
+    mca_coll_mscclpp_native_recv_blocks(call, recv);
+    if (same) {
+        send_same(call, send);
+    } else {
+        mca_coll_mscclpp_native_send_blocks(call, send);
+    }
+    return true;
+}
+
+/* Blocks of one size at equal distances for the neighbours, and from them. */
+static bool fill_regular(call_t *call, const void *sbuf, count_t scount, type_t *stype, ptrdiff_t sdistance, void *rbuf,
+                         count_t rcount, type_t *rtype)
+{
+    mca_coll_mscclpp_blocks_t send = {
+        .address = sbuf, .regular = true, .count = (size_t)scount, .distance = sdistance, .type = stype, .stays = -1};
+    mca_coll_mscclpp_blocks_t recv = {.address = rbuf,
+                                      .regular = true,
+                                      .count = (size_t)rcount,
+                                      .distance = (ptrdiff_t)rcount,
+                                      .type = rtype,
+                                      .stays = -1};
+
+    return fill(call, &send, &recv);
+}
+
+static bool fill_neighbor_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
+                                    count_t rcount, type_t *rtype)
+{
+    (void)rank;
+    return fill_regular(call, sbuf, scount, stype, 0, rbuf, rcount, rtype);
+}
+
+static bool fill_neighbor_alltoall(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
+                                   count_t rcount, type_t *rtype)
+{
+    (void)rank;
+    return fill_regular(call, sbuf, scount, stype, (ptrdiff_t)scount, rbuf, rcount, rtype);
+}
+
+static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype,
+                                     void *rbuf, counts_t rcounts, displs_t displs, type_t *rtype)
+{
+    mca_coll_mscclpp_blocks_t send = {
+        .address = sbuf, .regular = true, .count = (size_t)scount, .type = stype, .stays = -1};
+    mca_coll_mscclpp_blocks_t recv = {.address = rbuf, .counts = rcounts, .displs = displs, .type = rtype, .stays = -1};
+
+    (void)rank;
+    return fill(call, &send, &recv);
+}
+
+static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
+                                    type_t *stype, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
+{
+    mca_coll_mscclpp_blocks_t send = {
+        .address = sbuf, .counts = scounts, .displs = sdispls, .type = stype, .stays = -1};
+    mca_coll_mscclpp_blocks_t recv = {
+        .address = rbuf, .counts = rcounts, .displs = rdispls, .type = rtype, .stays = -1};
+
+    (void)rank;
+    return fill(call, &send, &recv);
+}
+
+static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts,
+                                    const MPI_Aint *soffsets, type_t *const *stypes, void *rbuf, counts_t rcounts,
+                                    const MPI_Aint *roffsets, type_t *const *rtypes)
+{
+    mca_coll_mscclpp_blocks_t send = {
+        .address = sbuf, .counts = scounts, .offsets = soffsets, .types = stypes, .stays = -1};
+    mca_coll_mscclpp_blocks_t recv = {
+        .address = rbuf, .counts = rcounts, .offsets = roffsets, .types = rtypes, .stays = -1};
+
+    (void)rank;
+    return fill(call, &send, &recv);
+}
+
+NATIVE(neighbor_allgather, NEIGHBOR_ALLGATHER,
+       (const void *sbuf, count_t scount, type_t *stype, void *rbuf, count_t rcount, type_t *rtype),
+       (sbuf, scount, stype, rbuf, rcount, rtype));
+NATIVE(neighbor_allgatherv, NEIGHBOR_ALLGATHERV,
+       (const void *sbuf, count_t scount, type_t *stype, void *rbuf, counts_t rcounts, displs_t displs, type_t *rtype),
+       (sbuf, scount, stype, rbuf, rcounts, displs, rtype));
+NATIVE(neighbor_alltoall, NEIGHBOR_ALLTOALL,
+       (const void *sbuf, count_t scount, type_t *stype, void *rbuf, count_t rcount, type_t *rtype),
+       (sbuf, scount, stype, rbuf, rcount, rtype));
+NATIVE(neighbor_alltoallv, NEIGHBOR_ALLTOALLV,
+       (const void *sbuf, counts_t scounts, displs_t sdispls, type_t *stype, void *rbuf, counts_t rcounts,
+        displs_t rdispls, type_t *rtype),
+       (sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype));
+NATIVE(neighbor_alltoallw, NEIGHBOR_ALLTOALLW,
+       (const void *sbuf, counts_t scounts, const MPI_Aint *soffsets, type_t *const *stypes, void *rbuf,
+        counts_t rcounts, const MPI_Aint *roffsets, type_t *const *rtypes),
+       (sbuf, scounts, soffsets, stypes, rbuf, rcounts, roffsets, rtypes));
