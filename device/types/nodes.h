@@ -40,6 +40,18 @@ typedef enum {
     MSCCLPP_DEV_NODES_RING    /* from each node to the next one */
 } mscclpp_dev_nodes_pattern_t;
 
+/*
+ * Partners in an exchange of all nodes. The node that is `i_` nodes after or before `node_`, going around; `i_` is at
+ * most nnodes_.
+ */
+#define MSCCLPP_DEV_NODES_AHEAD(nnodes_, node_, i_) (((node_) + (i_)) % (nnodes_))
+#define MSCCLPP_DEV_NODES_BEHIND(nnodes_, node_, i_) (((node_) + (nnodes_) - (i_)) % (nnodes_))
+
+/* Parts that a node of a ring has combined after step `step_` of round reduce, or received after one of round gather.
+ */
+#define MSCCLPP_DEV_NODES_RING_REDUCED(nnodes_, node_, step_) MSCCLPP_DEV_NODES_BEHIND(nnodes_, node_, step_)
+#define MSCCLPP_DEV_NODES_RING_GATHERED(nnodes_, node_, step_) MSCCLPP_DEV_NODES_BEHIND(nnodes_, (node_) + 1, step_)
+
 /* Bytes of a tile that a set can hold: one slot, or for a ring half of all the set's slots. */
 #define MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                                                               \
     (((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)

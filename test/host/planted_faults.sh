@@ -455,7 +455,8 @@ plant ring-no-wait ring $ring $launcher '/void mscclpp_dev_ring_await\(/,/^}/s/,
 plant ring-own-part-unawaited ring $ring $launcher 's/(ring_before\(block, i - 1\)) \+ 1;/\1;/'
 plant ring-result-unawaited ring $ring $launcher 's/(gather \? mscclpp_dev_ring_before\(block, i\))/\1 - 1/'
 plant ring-gather-too-early ring $ring $launcher 's/\(gather \? reducing : 0\)/0/'
-plant ring-wrong-part ring $ring $launcher 's/\(nodes->node \+ n - step\) % n/(nodes->node + step) % n/'
+plant ring-wrong-part ring $ring $launcher \
+    's/RING_REDUCED\(n, nodes->node, step\)/RING_REDUCED(n, nodes->node + 1, step)/'
 plant ring-early-push ring $ring $launcher '/mscclpp_dev_ring_reduce\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 plant ring-end-of-turn ring $ring $launcher '/mscclpp_dev_ring_turn\(/,/^}/s/^    ctx->failed = .*//'
 plant ring-one-area ring $ring $launcher 's/tile->set \+ MSCCLPP_DEV_NODES_RING_ROOM.*/tile->set;/'

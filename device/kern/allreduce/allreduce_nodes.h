@@ -106,7 +106,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_push(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 
     /* Each node begins with the next one, so that not all send to the same node at once. */
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
-        const uint32_t k = (nodes->node + i) % nodes->nnodes, part = joined ? nodes->node : k;
+        const uint32_t k = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, i), part = joined ? nodes->node : k;
         const bool split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
         const uint64_t begin = split ? mscclpp_dev_nodes_begin(tile, part) : 0;
         const uint64_t end = split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
@@ -126,8 +126,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     uint32_t i;
 
     for (i = 1 + ctx->tid; i < nodes->nnodes && !ctx->failed; i += ctx->nthreads) {
-        mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &channels[(nodes->node + nodes->nnodes - i) % nodes->nnodes],
-                                    number);
+        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
+                                    &channels[MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, i)], number);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }

@@ -214,7 +214,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_push_packets(mscclpp_dev_ctx_t *ctx, const ms
 
     /* Each node begins with the next one, so that not all send to the same node at once. */
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
-        const uint32_t k = (nodes->node + i) % nodes->nnodes;
+        const uint32_t k = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, i);
 
         mscclpp_dev_port_put(ctx, &nodes->common,
                              &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, k)],

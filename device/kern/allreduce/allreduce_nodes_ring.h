@@ -30,12 +30,12 @@
 
 MSCCLPP_DEV uint32_t mscclpp_dev_ring_successor(const mscclpp_dev_nodes_args_t *nodes)
 {
-    return nodes->node + 1 == nodes->nnodes ? 0 : nodes->node + 1;
+    return MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, 1);
 }
 
 MSCCLPP_DEV uint32_t mscclpp_dev_ring_predecessor(const mscclpp_dev_nodes_args_t *nodes)
 {
-    return nodes->node == 0 ? nodes->nnodes - 1 : nodes->node - 1;
+    return MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, 1);
 }
 
 /* Number of signals that a node has sent to its successor before turn `i`. */
@@ -128,7 +128,7 @@ MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                                          const mscclpp_dev_nodes_tile_t *tile, uint64_t i, uint32_t step)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const uint32_t n = nodes->nnodes, part = (nodes->node + n - step) % n;
+    const uint32_t n = nodes->nnodes, part = MSCCLPP_DEV_NODES_RING_REDUCED(n, nodes->node, step);
     const uint64_t incoming = mscclpp_dev_ring_incoming(block, tile), end = mscclpp_dev_nodes_begin(tile, part + 1);
     mscclpp_dev_acc_t acc;
     uint64_t u;
@@ -160,7 +160,8 @@ MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 
     mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_number(block, i, step, true));
     if (step + 1 < n && !ctx->failed) {
-        mscclpp_dev_ring_send(ctx, block, tile, (block->nodes->node + 1 + n - step) % n, tile->set);
+        mscclpp_dev_ring_send(ctx, block, tile, MSCCLPP_DEV_NODES_RING_GATHERED(n, block->nodes->node, step),
+                              tile->set);
     }
 }
 

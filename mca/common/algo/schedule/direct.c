@@ -1,0 +1,167 @@
+/* Schedules in which each message goes from where its data are to where they belong. */
+#include "device/types/nodes.h"
+#include "mca/common/algo/schedule/kinds.h"
+
+/*
+ * Exchange with all other nodes. A node sends to the nodes after it and receives from those before it, in this order,
+ * so that no node hears from all others at once. With a fan-out it sends message i only once message i - fanout has
+ * been received. True if the exchange has such a step. `number` is then the distance of the peer, from 1 on.
+ */
+static bool exchange(const mscclpp_schedule_t *schedule, uint64_t index, bool *sends, uint32_t *number)
+{
+    const uint64_t peers = schedule->nodes - 1;
+    const uint64_t ahead = schedule->fanout == 0 || schedule->fanout > peers ? peers : schedule->fanout;
+
+    if (index >= 2 * peers) {
+        return false;
+    }
+    if (index < ahead) {
+        *sends = true;
+        *number = (uint32_t)index + 1;
+    } else if (index < 2 * peers - ahead) {
+        *sends = (index - ahead) % 2 == 1;
+        *number = (uint32_t)((index - ahead) / 2 + 1 + (*sends ? ahead : 0));
+    } else {
+        *sends = false;
+        *number = (uint32_t)(index - peers) + 1;
+    }
+    return true;
+}
+
+/* All nodes have a block for all others, and merge what they receive if blocks are combined. */
+static bool with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const uint32_t n = schedule->nodes;
+    const bool combines = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE || MSCCLPP_DEV_COMBINES(schedule->pattern);
+    const bool many = schedule->pattern == MSCCLPP_DEV_ALLTOALL || schedule->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    const uint32_t own = schedule->blocks == 1 ? 0 : node;
+    uint32_t number, peer;
+    bool sends;
+
+    if (!exchange(schedule, index, &sends, &number)) {
+        return combines && index == 2 * ((uint64_t)n - 1) && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, own, 1);
+    }
+    peer = sends ? MSCCLPP_DEV_NODES_AHEAD(n, node, number) : MSCCLPP_DEV_NODES_BEHIND(n, node, number);
+    if (sends) {
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, many ? peer : own, 1) &&
+               mscclpp_step_at(step_p, 0, node, true);
+    }
+    return mscclpp_step_set(step_p, combines ? MSCCLPP_STEP_KEEP : MSCCLPP_STEP_STORE, peer,
+                            combines || schedule->blocks == 1 ? own : peer, 1) &&
+           mscclpp_step_at(step_p, 0, peer, true);
+}
+
+/* Each node has a block for all later ones, and merges those of the earlier ones. */
+static bool with_later(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const uint32_t later = schedule->nodes - 1 - node;
+
+    if (index < later) {
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, node + 1 + (uint32_t)index, 0, 1) &&
+               mscclpp_step_at(step_p, 0, node, true);
+    }
+    if (index < later + node) {
+        const uint32_t peer = node - 1 - ((uint32_t)index - later);
+
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_KEEP, peer, 0, 1) && mscclpp_step_at(step_p, 0, peer, true);
+    }
+    return index == (uint64_t)later + node && node > 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, 0, 1);
+}
+
+/* The root has blocks for all others. */
+static bool from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const uint32_t peer = MSCCLPP_DEV_NODES_AHEAD(schedule->nodes, node, 1 + (uint32_t)index);
+    const bool many = schedule->blocks > 1;
+
+    if (node != schedule->root) {
+        return index == 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, schedule->root, many ? node : 0, 1);
+    }
+    return index + 1 < schedule->nodes && mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, many ? peer : 0, 1);
+}
+
+/* All others have a block for the root. */
+static bool to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const uint32_t peer = MSCCLPP_DEV_NODES_BEHIND(schedule->nodes, node, 1 + (uint32_t)index);
+    const bool combines = schedule->pattern == MSCCLPP_DEV_REDUCE;
+
+    if (node != schedule->root) {
+        return index == 0 && mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, schedule->root, combines ? 0 : node, 1) &&
+               mscclpp_step_at(step_p, 0, node, true);
+    }
+    if (index + 1 < schedule->nodes) {
+        return mscclpp_step_set(step_p, combines ? MSCCLPP_STEP_KEEP : MSCCLPP_STEP_STORE, peer, combines ? 0 : peer,
+                                1) &&
+               mscclpp_step_at(step_p, 0, peer, true);
+    }
+    return combines && index + 1 == schedule->nodes && mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, 0, 1);
+}
+
+bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    switch (schedule->pattern) {
+    case MSCCLPP_DEV_BCAST:
+    case MSCCLPP_DEV_SCATTER:
+        return from_root(schedule, node, index, step_p);
+    case MSCCLPP_DEV_GATHER:
+    case MSCCLPP_DEV_REDUCE:
+        return to_root(schedule, node, index, step_p);
+    case MSCCLPP_DEV_SCAN:
+    case MSCCLPP_DEV_EXSCAN:
+        return with_later(schedule, node, index, step_p);
+    default:
+        return with_all(schedule, node, index, step_p);
+    }
+}
+
+/* First each node gets its part of all others and merges it, then it sends the result to all others. */
+bool mscclpp_schedule_split(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const uint32_t n = schedule->nodes;
+    const uint64_t half = 2 * ((uint64_t)n - 1);
+    const uint32_t round = index > half;
+    uint32_t number, peer;
+    bool sends;
+
+    if (index == half) {
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, node, node, 1);
+    }
+    if (!exchange(schedule, index < half ? index : index - half - 1, &sends, &number)) {
+        return false;
+    }
+    peer = sends ? MSCCLPP_DEV_NODES_AHEAD(n, node, number) : MSCCLPP_DEV_NODES_BEHIND(n, node, number);
+    if (sends) {
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, peer, round == 0 ? peer : node, 1) &&
+               mscclpp_step_at(step_p, round, round * n + node, true);
+    }
+    return mscclpp_step_set(step_p, round == 0 ? MSCCLPP_STEP_KEEP : MSCCLPP_STEP_STORE, peer, round == 0 ? node : peer,
+                            1) &&
+           mscclpp_step_at(step_p, round, round * n + peer, true);
+}
+
+/*
+ * All-reduce: part p starts at node p, is combined on the way to node p - 1, and goes around once more
+ * (device/kern/allreduce/allreduce_nodes_ring.h). All-gather: the second round alone.
+ */
+bool mscclpp_schedule_ring(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const uint32_t n = schedule->nodes, next = MSCCLPP_DEV_NODES_AHEAD(n, node, 1);
+    const uint32_t before = MSCCLPP_DEV_NODES_BEHIND(n, node, 1);
+    const bool reduces = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE, sends = index % 2 == 0;
+    const uint64_t round = index / 2;
+    const bool gathers = reduces && round >= n - 1;
+    const uint32_t step = (uint32_t)(gathers ? round - (n - 1) : round) + (sends ? 0 : 1);
+
+    if (round >= schedule->rounds) {
+        return false;
+    }
+    (void)mscclpp_step_set(
+        step_p,
+        sends                 ? MSCCLPP_STEP_SEND
+        : reduces && !gathers ? MSCCLPP_STEP_BEFORE
+                              : MSCCLPP_STEP_STORE,
+        sends ? next : before,
+        gathers ? MSCCLPP_DEV_NODES_RING_GATHERED(n, node, step) : MSCCLPP_DEV_NODES_RING_REDUCED(n, node, step), 1);
+    return mscclpp_step_at(step_p, (uint32_t)round, (uint32_t)round, true);
+}

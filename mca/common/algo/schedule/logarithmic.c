@@ -1,0 +1,263 @@
+/*
+ * Schedules with a number of steps that grows with the logarithm of the number of nodes.
+ *
+ * Doubling and halving are for powers of two. Of other numbers of nodes, as many pairs of neighbours as are too many
+ * begin with one node giving its data to the other one, which takes part for both, and returns the result. What takes
+ * part is numbered anew, in the order of the nodes. So operands are always combined in the order of the nodes, along
+ * one tree that depends on the number of nodes alone.
+ */
+#include "mca/common/algo/schedule/kinds.h"
+
+/* How a node takes part in an exchange of `power` participants, of which the first `pairs` are pairs of nodes. */
+typedef struct {
+    uint32_t power;
+    uint32_t pairs;
+    uint32_t number; /* of the participant */
+    bool paired;
+    bool gives; /* is the node of a pair that does not take part itself */
+} part_t;
+
+static part_t part_of(uint32_t nodes, uint32_t node)
+{
+    part_t part = {.power = mscclpp_power_of_two(nodes)};
+
+    part.pairs = nodes - part.power;
+    part.paired = node < 2 * part.pairs;
+    part.gives = part.paired && node % 2 == 1;
+    part.number = part.paired ? node / 2 : node - part.pairs;
+    return part;
+}
+
+static uint32_t node_of(const part_t *part, uint32_t number)
+{
+    return number < part->pairs ? 2 * number : number + part->pairs;
+}
+
+/*
+ * Steps of a pair around `steps` steps of the exchange. True if `index` is one of them; `*inner` is the index without
+ * them otherwise.
+ */
+static bool around(const mscclpp_schedule_t *schedule, uint32_t node, const part_t *part, uint64_t index,
+                   uint64_t steps, uint64_t *inner, mscclpp_step_t *step_p, bool *found)
+{
+    const uint32_t last = schedule->rounds - 1;
+
+    *inner = index;
+    *found = true;
+    if (part->gives) {
+        *found = index < 2 && mscclpp_step_set(step_p, index == 0 ? MSCCLPP_STEP_SEND : MSCCLPP_STEP_STORE, node - 1, 0,
+                                               schedule->blocks);
+        (void)mscclpp_step_at(step_p, index == 0 ? 0 : last, index == 0 ? 0 : last, *found);
+        return true;
+    }
+    if (part->paired && index == 0) {
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_AFTER, node + 1, 0, schedule->blocks);
+    }
+    *inner = index - (part->paired ? 1 : 0);
+    if (part->paired && *inner == steps) {
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, node + 1, 0, schedule->blocks) &&
+               mscclpp_step_at(step_p, last, last, true);
+    }
+    *found = false;
+    return *inner >= steps;
+}
+
+bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
+                               mscclpp_step_t *step_p)
+{
+    const part_t part = part_of(schedule->nodes, node);
+    uint32_t partner, round;
+    uint64_t inner;
+    bool found;
+
+    if (around(schedule, node, &part, index, 2 * (uint64_t)mscclpp_log2(part.power), &inner, step_p, &found)) {
+        return found;
+    }
+    partner = part.number ^ (1u << (inner / 2));
+    (void)mscclpp_step_set(step_p,
+                           inner % 2 == 0          ? MSCCLPP_STEP_SEND
+                           : partner < part.number ? MSCCLPP_STEP_BEFORE
+                                                   : MSCCLPP_STEP_AFTER,
+                           node_of(&part, partner), 0, schedule->blocks);
+    round = (uint32_t)(inner / 2) + (part.pairs > 0 ? 1 : 0);
+    return mscclpp_step_at(step_p, round, round, true);
+}
+
+/*
+ * R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004: in step i participants at the distance
+ * power / 2^(i + 1) exchange half of what they still have, and combine it; then they give back the results, with the
+ * distances in reverse.
+ */
+bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const part_t part = part_of(schedule->nodes, node);
+    const uint32_t log2 = mscclpp_log2(part.power);
+    uint32_t round, distance, partner, own, other;
+    uint64_t inner;
+    bool found, sends;
+
+    if (around(schedule, node, &part, index, 4 * (uint64_t)log2, &inner, step_p, &found)) {
+        return found;
+    }
+    sends = inner % 2 == 0;
+    round = (uint32_t)(inner / 2);
+    distance = 1u << (round < log2 ? log2 - 1 - round : round - log2);
+    partner = part.number ^ distance;
+    /* Of two halves of a range of 2 * distance blocks, each participant has the one that its own block lies in. */
+    own = part.number / distance * distance;
+    other = partner / distance * distance;
+    (void)mscclpp_step_set(step_p,
+                           sends                   ? MSCCLPP_STEP_SEND
+                           : round >= log2         ? MSCCLPP_STEP_STORE
+                           : partner < part.number ? MSCCLPP_STEP_BEFORE
+                                                   : MSCCLPP_STEP_AFTER,
+                           node_of(&part, partner), sends == (round < log2) ? other : own, distance);
+    round += part.pairs > 0 ? 1 : 0;
+    return mscclpp_step_at(step_p, round, round, true);
+}
+
+/*
+ * A k-nomial tree over numbers relative to the root. A number's parent has its lowest digit that is not 0, in base k,
+ * set to 0. So the subtree of a child is a run of numbers: as many as the place of that digit is worth.
+ */
+typedef struct {
+    uint64_t worth; /* of the place of the lowest digit that is not 0; for the root of the first beyond all numbers */
+    uint32_t parent;
+    uint32_t slot; /* of this number among the children that its parent may have */
+} place_t;
+
+static place_t place_of(uint32_t nodes, uint32_t radix, uint32_t number)
+{
+    place_t place = {.worth = 1};
+    uint32_t left;
+
+    while (place.worth < nodes && number % (place.worth * radix) == 0) {
+        place.worth *= radix;
+        place.slot += radix - 1;
+    }
+    left = (uint32_t)(number % (place.worth * radix));
+    place.parent = number - left;
+    place.slot += left > 0 ? (uint32_t)(left / place.worth) - 1 : 0;
+    return place;
+}
+
+/* Child `index` of a number, those with the largest subtrees first, and the size of its subtree. */
+static bool child_of(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t index, uint32_t *child, uint32_t *size)
+{
+    uint64_t worth = place_of(nodes, radix, number).worth;
+
+    for (worth /= radix; worth > 0; worth /= radix) {
+        const uint64_t fit = (nodes - 1 - number) / worth, children = fit < radix - 1 ? fit : radix - 1;
+
+        if (index < children) {
+            *child = number + (uint32_t)((index + 1) * worth);
+            *size = nodes - *child < worth ? nodes - *child : (uint32_t)worth;
+            return true;
+        }
+        index -= children;
+    }
+    return false;
+}
+
+static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
+{
+    uint64_t worth = place_of(nodes, radix, number).worth;
+    uint32_t all = 0;
+
+    for (worth /= radix; worth > 0; worth /= radix) {
+        const uint64_t fit = (nodes - 1 - number) / worth;
+
+        all += (uint32_t)(fit < radix - 1 ? fit : radix - 1);
+    }
+    return all;
+}
+
+static uint32_t size_of(uint32_t nodes, const place_t *place, uint32_t number)
+{
+    return nodes - number < place->worth ? nodes - number : (uint32_t)place->worth;
+}
+
+/* From the root to the leaves, from round `round` on. The one message that a node gets takes the last slot. */
+static bool down(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, uint32_t round,
+                 mscclpp_step_t *step_p)
+{
+    const uint32_t n = schedule->nodes, root = schedule->root;
+    const bool many = schedule->pattern == MSCCLPP_DEV_SCATTER;
+    const place_t place = place_of(n, schedule->radix, number);
+    uint32_t child, size;
+
+    if (number != 0 && index == 0) {
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, (place.parent + root) % n, many ? (number + root) % n : 0,
+                                many ? size_of(n, &place, number) : 1) &&
+               mscclpp_step_at(step_p, round, schedule->slots - 1, true);
+    }
+    return child_of(n, schedule->radix, number, index - (number != 0), &child, &size) &&
+           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (child + root) % n, many ? (child + root) % n : 0,
+                            many ? size : 1) &&
+           mscclpp_step_at(step_p, round + (number != 0), schedule->slots - 1, true);
+}
+
+/* From the leaves to the root: small subtrees are complete first. `children` is the number of this node's children. */
+static bool up(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, uint32_t children,
+               mscclpp_step_t *step_p)
+{
+    const uint32_t n = schedule->nodes, root = schedule->root;
+    const bool many = schedule->pattern == MSCCLPP_DEV_GATHER;
+    const place_t place = place_of(n, schedule->radix, number);
+    uint32_t child, size;
+
+    if (index < children) {
+        return child_of(n, schedule->radix, number, children - 1 - index, &child, &size) &&
+               mscclpp_step_set(step_p, many ? MSCCLPP_STEP_STORE : MSCCLPP_STEP_KEEP, (child + root) % n,
+                                many ? (child + root) % n : 0, many ? size : 1) &&
+               mscclpp_step_at(step_p, 0, place_of(n, schedule->radix, child).slot, true);
+    }
+    if (!many && children > 0 && index == children) {
+        return mscclpp_step_set(step_p, MSCCLPP_STEP_MERGE, (number + root) % n, 0, 1);
+    }
+    return number != 0 && index == children + (uint64_t)(!many && children > 0) &&
+           mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (place.parent + root) % n, many ? (number + root) % n : 0,
+                            many ? size_of(n, &place, number) : 1) &&
+           mscclpp_step_at(step_p, children > 0, place.slot, true);
+}
+
+bool mscclpp_schedule_tree(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const uint32_t n = schedule->nodes, number = (node + n - schedule->root) % n;
+    uint32_t children;
+    uint64_t before;
+
+    if (schedule->pattern == MSCCLPP_DEV_BCAST || schedule->pattern == MSCCLPP_DEV_SCATTER) {
+        return down(schedule, number, index, 0, step_p);
+    }
+    children = count_children(n, schedule->radix, number);
+    if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
+        return up(schedule, number, index, children, step_p);
+    }
+    before = children + (uint64_t)(children > 0) + (number != 0);
+    return index < before ? up(schedule, number, index, children, step_p)
+                          : down(schedule, number, index - before, 2, step_p);
+}
+
+/*
+ * J. Bruck et al., Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems, IEEE TPDS
+ * 8(11), 1997: after step i a node has the blocks of the 2^(i + 1) nodes from itself on.
+ */
+bool mscclpp_schedule_bruck(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const uint32_t n = schedule->nodes;
+    const uint64_t distance = index < 64 ? (uint64_t)1 << (index / 2) : n;
+    uint32_t count, peer;
+
+    if (distance >= n) {
+        return false;
+    }
+    count = n - distance < distance ? n - (uint32_t)distance : (uint32_t)distance;
+    if (index % 2 == 0) {
+        (void)mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, (node + n - (uint32_t)distance) % n, node, count);
+    } else {
+        peer = (node + (uint32_t)distance) % n;
+        (void)mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, peer, peer, count);
+    }
+    return mscclpp_step_at(step_p, (uint32_t)(index / 2), (uint32_t)(index / 2), true);
+}

@@ -1,0 +1,103 @@
+/*
+ * Schedules: what nodes send one another in a collective call, and in which order. A schedule is for one shard: the
+ * ranks that own it, one on each node, carry it out, and the schedules of several shards do not know one another. What
+ * ranks of one node do among themselves is not part of it.
+ *
+ * A schedule is a list of steps for each node. Every function here is pure, needs no memory and may be called from any
+ * thread. Kernels and hosts take the partners and the parts from here and from device/types/nodes.h; mscclpp_sim runs
+ * the lists over a model of a network.
+ *
+ * Steps speak of blocks. Of an all-reduce a block is a part of the shard. Of all other collectives it is what one node
+ * has for another one, or for all: of a broadcast, a reduce and a scan there is block 0 alone; else a block has the
+ * number of the node that it comes from (all-gather, gather) or goes to (scatter, reduce-scatter). Of an all-to-all it
+ * has the number of the peer, where it is sent and where it is received.
+ */
+#ifndef MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
+#define MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/types/coll.h"
+
+/* The pattern of an all-reduce, which is none of mscclpp_dev_pattern_t. */
+#define MSCCLPP_SCHEDULE_ALLREDUCE (-1)
+
+#define MSCCLPP_SCHEDULE_MAX_NODES 16384u
+#define MSCCLPP_SCHEDULE_MAX_RADIX 64u
+
+typedef enum {
+    MSCCLPP_SCHEDULE_DIRECT,   /* each block from where it is to where it belongs, in one step */
+    MSCCLPP_SCHEDULE_SPLIT,    /* all-reduce: each node combines one part and sends all others the result */
+    MSCCLPP_SCHEDULE_RING,     /* from each node to the next one */
+    MSCCLPP_SCHEDULE_DOUBLING, /* all-reduce: everything with a partner, at twice the distance in each step */
+    MSCCLPP_SCHEDULE_HALVING,  /* all-reduce: a half with a partner, at half the distance in each step, and back */
+    MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree */
+    MSCCLPP_SCHEDULE_BRUCK,    /* all-gather: all that a node has, to a distance that doubles */
+    MSCCLPP_SCHEDULE_LAST
+} mscclpp_schedule_kind_t;
+
+typedef enum {
+    MSCCLPP_STEP_SEND,   /* sends the blocks to the peer, and waits for nothing */
+    MSCCLPP_STEP_STORE,  /* waits for the peer's next message, and puts its blocks in place */
+    MSCCLPP_STEP_BEFORE, /* the same, and combines: received with own, in this order */
+    MSCCLPP_STEP_AFTER,  /* the same: own with received */
+    MSCCLPP_STEP_KEEP,   /* the same, and keeps the blocks until a merge */
+    MSCCLPP_STEP_MERGE   /* combines the own blocks with all kept ones, in the order of the nodes; no peer */
+} mscclpp_step_kind_t;
+
+/* Messages from one node to another are received in the order in which they were sent. */
+typedef struct {
+    mscclpp_step_kind_t kind;
+    uint32_t peer;  /* node */
+    uint32_t first; /* block; behind the last one comes block 0 */
+    uint32_t count; /* of blocks */
+    uint32_t slot;  /* where the message arrives at its receiver; each message to a node has its own */
+    uint32_t round; /* in the node's list: a round has its sends, then what it receives, then at most one merge */
+} mscclpp_step_t;
+
+typedef struct {
+    mscclpp_schedule_kind_t kind;
+    int pattern; /* mscclpp_dev_pattern_t, or MSCCLPP_SCHEDULE_ALLREDUCE */
+    uint32_t nodes;
+    uint32_t root; /* node of the root */
+    uint32_t
+        fanout; /* DIRECT and SPLIT: messages that a node sends ahead of those that it has received; 0: any number */
+    uint32_t radix; /* TREE: of the k-nomial tree */
+    uint32_t blocks;
+    uint32_t slots;  /* enough for any node */
+    uint32_t rounds; /* the most that any node has */
+} mscclpp_schedule_t;
+
+/* Bytes from block `first` to block `first + count`, not around the end, of `bytes` bytes that are cut into blocks. */
+static inline uint64_t mscclpp_schedule_part(uint64_t bytes, uint32_t blocks, uint32_t first, uint32_t count)
+{
+    const uint64_t units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t part = (units + blocks - 1) / blocks * MSCCLPP_DEV_UNIT;
+    const uint64_t begin = first * part < bytes ? first * part : bytes;
+    const uint64_t end = ((uint64_t)first + count) * part < bytes ? ((uint64_t)first + count) * part : bytes;
+
+    return end - begin;
+}
+
+/* The names of the kinds, and the kind of a name; MSCCLPP_SCHEDULE_LAST: there is none. */
+const char *mscclpp_schedule_name(mscclpp_schedule_kind_t kind);
+mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name);
+
+/*
+ * Fills in a schedule. `fanout` and `radix` are for the kinds that have one; a radix of 0 is 2. False if this kind is
+ * not for this pattern, or if a number is out of range.
+ */
+bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
+                           uint32_t root, uint32_t fanout, uint32_t radix);
+
+/* Step `index` of a node's list, counted from 0. False if the list has no such step. */
+bool mscclpp_schedule_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p);
+
+/* The number of steps of a node's list. */
+uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t node);
+
+/* Bytes of a step's message, of a shard of `bytes` (all-reduce) or of blocks of `bytes` each (the others). */
+uint64_t mscclpp_schedule_bytes(const mscclpp_schedule_t *schedule, const mscclpp_step_t *step, uint64_t bytes);
+
+#endif
