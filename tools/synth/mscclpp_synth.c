@@ -19,7 +19,7 @@ static const char help[] =
     "whether that is proven.\n"
     "\n"
     "  -t, --topology FILE|NAME  a file (docs/synthesis.md), or one of ring:N, line:N, mesh:N, switch:N, torus:AxB,\n"
-    "                            nodes:NxG, dgx1\n"
+    "                            nodes:NxG, dgx1, mi250x\n"
     "  -c, --collective NAME     allgather (default), broadcast, gather, scatter, alltoall, reducescatter, reduce or\n"
     "                            allreduce\n"
     "      --root RANK           of the collectives that have one (default 0)\n"
@@ -28,6 +28,9 @@ static const char help[] =
     "      --most-chunks K       with at most so many chunks (default 25, or the number of ranks if that is more)\n"
     "      --time-limit T        seconds that the search may take (default 60)\n"
     "      --no-search           polynomial methods only\n"
+    "      --cache DIR           where to keep what is found (default $XDG_CACHE_HOME/mscclpp_synth, or\n"
+    "                            ~/.cache/mscclpp_synth); a search that was interrupted goes on from there\n"
+    "      --no-cache            neither read nor write it\n"
     "      --bounds              what no algorithm can do better, for every collective, and nothing else\n"
     "      --json                as JSON, with the schedules\n"
     "  -o, --output DIR          write the front and an execution plan of each algorithm, proven before, to this "
@@ -42,7 +45,21 @@ static const char help[] =
     "Interrupted, it prints what it has. Exit status: 0, 1 if nothing was found or a file cannot be read, 2 for wrong\n"
     "usage.\n";
 
-enum { ROOT = 256, STEPS, CHUNKS, MOST_CHUNKS, TIME_LIMIT, NO_SEARCH, BOUNDS, JSON, INSTANCES, SVG, VERSION };
+enum {
+    ROOT = 256,
+    STEPS,
+    CHUNKS,
+    MOST_CHUNKS,
+    TIME_LIMIT,
+    NO_SEARCH,
+    BOUNDS,
+    JSON,
+    INSTANCES,
+    SVG,
+    CACHE,
+    NO_CACHE,
+    VERSION
+};
 
 static const struct option table[] = {{"topology", required_argument, NULL, 't'},
                                       {"collective", required_argument, NULL, 'c'},
@@ -52,6 +69,8 @@ static const struct option table[] = {{"topology", required_argument, NULL, 't'}
                                       {"most-chunks", required_argument, NULL, MOST_CHUNKS},
                                       {"time-limit", required_argument, NULL, TIME_LIMIT},
                                       {"no-search", no_argument, NULL, NO_SEARCH},
+                                      {"cache", required_argument, NULL, CACHE},
+                                      {"no-cache", no_argument, NULL, NO_CACHE},
                                       {"bounds", no_argument, NULL, BOUNDS},
                                       {"json", no_argument, NULL, JSON},
                                       {"output", required_argument, NULL, 'o'},
@@ -66,7 +85,7 @@ typedef struct {
     const char *topology;
     synth_collective_t collective;
     synth_options_t options;
-    bool bounds, json, verbose;
+    bool bounds, json, verbose, no_cache, own_cache;
     const char *folder, *picture;
     int instances;
 } arguments_t;
@@ -155,6 +174,13 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
         case NO_SEARCH:
             options->search = false;
             break;
+        case CACHE:
+            options->cache = optarg;
+            arguments->own_cache = true;
+            break;
+        case NO_CACHE:
+            arguments->no_cache = true;
+            break;
         case BOUNDS:
             arguments->bounds = true;
             break;
@@ -225,6 +251,22 @@ static void progress(void *context, const char *text)
     }
 }
 
+/* Where the cache lies if nobody says; false if the environment names no place. */
+static bool default_cache(char *path, size_t size)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length;
+
+    if (cache != NULL && cache[0] == '/') {
+        length = snprintf(path, size, "%s/mscclpp_synth", cache);
+    } else if (home != NULL && home[0] == '/') {
+        length = snprintf(path, size, "%s/.cache/mscclpp_synth", home);
+    } else {
+        return false;
+    }
+    return length < (int)size;
+}
+
 static int find(arguments_t *arguments, const synth_topology_t *topology)
 {
     char why[SYNTH_WHY] = "no memory";
@@ -243,6 +285,9 @@ static int find(arguments_t *arguments, const synth_topology_t *topology)
         fprintf(stderr, "mscclpp_synth: %s\n", why);
         return status == MSCCLPP_ERR_INVALID ? SYNTH_TOOL_USAGE : SYNTH_TOOL_FAILED;
     }
+    if (arguments->own_cache && front.note[0] != '\0') {
+        fprintf(stderr, "mscclpp_synth: %s\n", front.note);
+    }
     synth_tool_front(stdout, topology, arguments->collective, &arguments->options, &front, mscclpp_now() - start,
                      arguments->json);
     found = front.count;
@@ -258,6 +303,7 @@ int main(int argc, char **argv)
 {
     arguments_t arguments = {.collective = SYNTH_ALLGATHER, .instances = 4, .options = {.seconds = 60, .search = true}};
     synth_topology_t *topology;
+    char cache[4096];
     int status;
 
     if (!read_arguments(argc, argv, &arguments, &status)) {
@@ -275,6 +321,11 @@ int main(int argc, char **argv)
     }
     if (arguments.options.most_chunks == 0) {
         arguments.options.most_chunks = topology->ranks > 25 ? topology->ranks : 25;
+    }
+    if (arguments.no_cache) {
+        arguments.options.cache = NULL;
+    } else if (arguments.options.cache == NULL && default_cache(cache, sizeof(cache))) {
+        arguments.options.cache = cache;
     }
     arguments.options.stop = &interrupted;
     arguments.options.progress = progress;

@@ -57,6 +57,9 @@ static mscclpp_status_t join(composer_t *composer, synth_collective_t first, syn
         synth_front_free(&left);
         return status;
     }
+    if (left.note[0] != '\0' || right.note[0] != '\0') {
+        memcpy(composer->front->note, left.note[0] != '\0' ? left.note : right.note, sizeof(left.note));
+    }
     composer->front->stopped = composer->front->stopped || left.stopped || right.stopped;
     for (int i = 0; i < left.count; ++i) {
         for (int j = 0; j < right.count; ++j) {

@@ -8,12 +8,17 @@
 
 #include "mca/common/base/clock.h"
 #include "tools/synth/lib/bounds.h"
+#include "tools/synth/lib/cache.h"
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/sat.h"
 #include "tools/synth/lib/slp.h"
 
 const char *const synth_label_names[SYNTH_LABELS] = {"proven", "best found", "heuristic"};
 
+#define SCOUT_SECONDS 3.0
+#define SCOUT_LOOK 0.4
+
+enum { SCOUT_RANKS = 9, SCOUT_CHUNKS = 4, SCOUT_STEPS = 3 };
 enum { MOST_TRIES = 400, MOST_LITERALS = 3000000, STEPS_BEYOND = 8, PASSES = 5, FIRST_TRIES = 12 };
 
 typedef struct {
@@ -24,11 +29,13 @@ typedef struct {
     synth_front_t *front;
     synth_symmetry_t symmetry;
     double start, end;
+    synth_cache_t *cache; /* NULL: none */
 } search_t;
 
 typedef struct {
     int chunks, rounds;
-    bool none; /* proven that there is none */
+    int passes; /* that have looked at it to their end */
+    bool none;  /* proven that there is none */
 } try_t;
 
 static void say(const search_t *search, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -114,7 +121,8 @@ static bool meets(const search_t *search, int steps, synth_rational_t bound)
 }
 
 /* Takes a schedule of the dual over: turns it round if need be, replays it, and adds it if it is right. */
-static void offer(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label)
+static void offer_after(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label,
+                        double seconds)
 {
     synth_fault_t fault;
 
@@ -139,7 +147,12 @@ static void offer(search_t *search, synth_schedule_t *schedule, const char *by, 
         synth_schedule_free(schedule);
         return;
     }
-    synth_front_add(search->front, schedule, by, label, mscclpp_now() - search->start);
+    synth_front_add(search->front, schedule, by, label, seconds);
+}
+
+static void offer(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label)
+{
+    offer_after(search, schedule, by, label, mscclpp_now() - search->start);
 }
 
 static int least_chunks(const search_t *search)
@@ -196,7 +209,12 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
         from = from < steps ? steps : from;
         for (int64_t rounds = from; wanted(search, chunks) && rounds < from + 4 && count < MOST_TRIES; ++rounds) {
             if (!any || synth_compare(synth_fraction(rounds, chunks), best) < 0) {
-                tries[count++] = (try_t){chunks, (int)rounds, false};
+                tries[count] = (try_t){chunks, (int)rounds, 0, false};
+                if (search->cache != NULL) {
+                    tries[count].passes =
+                        synth_cache_tried(search->cache, steps, chunks, (int)rounds, &tries[count].none);
+                }
+                ++count;
             }
         }
     }
@@ -219,9 +237,11 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
     if (demand != NULL && one != NULL) {
         double rest = search->end - mscclpp_now();
 
+        bool whole = seconds <= rest;
+
         one->count = 1;
         memcpy(one->map[0], search->symmetry.map[0], sizeof(one->map[0]));
-        seconds = seconds < rest ? seconds : rest;
+        seconds = whole ? seconds : rest;
         if (search->symmetry.count > 1) {
             answer = synth_sat_search(search->topology, demand, steps, try->rounds, &search->symmetry, optimistic,
                                       seconds, search->options->stop, &schedule);
@@ -232,16 +252,67 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
                                       search->options->stop, &schedule);
             try->none = answer == SYNTH_SAT_NONE;
         }
+        whole = answer == SYNTH_SAT_NONE || (whole && !over(search)); /* a look cut short is looked again */
+        try->passes = whole ? (int)pass + 1 : try->passes;
+        if (search->cache != NULL && whole && answer != SYNTH_SAT_FOUND) {
+            synth_cache_try(search->cache, steps, try->chunks, try->rounds, try->passes, try->none);
+        }
+        if (answer == SYNTH_SAT_FOUND) {
+            if (search->cache != NULL) {
+                synth_cache_keep(search->cache, schedule, mscclpp_now() - search->start);
+            }
+            offer(search, schedule, "search", SYNTH_BEST);
+        }
         say(search, "%d steps, %d rounds, %d chunks: %s", steps, try->rounds, try->chunks,
             answer == SYNTH_SAT_FOUND  ? "found"
             : answer == SYNTH_SAT_NONE ? "there is none"
                                        : "not decided in time");
-        if (answer == SYNTH_SAT_FOUND) {
-            offer(search, schedule, "search", SYNTH_BEST);
-        }
     }
     free(one);
     synth_demand_free(demand);
+}
+
+/*
+ * Short looks for schedules of few chunks that have all symmetries, before the bounds of large machines take their
+ * time. What is not found is looked for again later.
+ */
+static void scout(search_t *search, synth_rational_t least)
+{
+    int chunk = least_chunks(search), first = search->front->least_steps;
+    double end = mscclpp_now() + SCOUT_SECONDS;
+
+    if (search->topology->ranks < SCOUT_RANKS || search->symmetry.count < 2) {
+        return;
+    }
+    for (int k = 0; k < SCOUT_CHUNKS * SCOUT_STEPS && mscclpp_now() < end && !over(search); ++k) {
+        int chunks = chunk * (1 + k / SCOUT_STEPS), steps = first + k % SCOUT_STEPS;
+        int64_t from = synth_ceiling(least, chunks);
+        synth_demand_t *demand;
+
+        if (!wanted(search, chunks) || (search->options->steps != 0 && search->options->steps != steps)) {
+            continue;
+        }
+        demand = synth_demand_new(search->dual, search->topology->ranks, search->options->root, chunks);
+        from = from < steps ? steps : from;
+        for (int64_t rounds = from; demand != NULL && rounds < from + 4 && mscclpp_now() < end; ++rounds) {
+            synth_schedule_t *schedule = NULL;
+            synth_rational_t best;
+
+            if (best_of(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
+                break;
+            }
+            if (synth_sat_search(search->topology, demand, steps, (int)rounds, &search->symmetry, false, SCOUT_LOOK,
+                                 search->options->stop, &schedule) == SYNTH_SAT_FOUND) {
+                if (search->cache != NULL) {
+                    synth_cache_keep(search->cache, schedule, mscclpp_now() - search->start);
+                }
+                say(search, "%d steps, %d rounds, %d chunks: found", steps, (int)rounds, chunks);
+                offer(search, schedule, "search", SYNTH_BEST);
+                break;
+            }
+        }
+        synth_demand_free(demand);
+    }
 }
 
 /* Ever longer looks at what could be better, from the least ratio up. */
@@ -265,7 +336,9 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
                 literals * (size_t)tries[i].chunks > MOST_LITERALS) {
                 continue;
             }
-            search_one(search, steps, &tries[i], pass);
+            if ((size_t)tries[i].passes <= pass) {
+                search_one(search, steps, &tries[i], pass);
+            }
             open += !tries[i].none;
             found = meets(search, steps, bound);
         }
@@ -348,10 +421,50 @@ static void walk(search_t *search, synth_rational_t least)
     }
 }
 
+/* What earlier searches found, whatever they were told to look for. */
+static void recall(search_t *search)
+{
+    bool rooted = search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_ALLTOALL;
+    char why[SYNTH_WHY];
+
+    if (search->options->cache == NULL || !search->options->search || !synth_sat_available() ||
+        search->topology->ranks > SYNTH_SLP_RANKS) {
+        return;
+    }
+    search->cache = synth_cache_open(search->options->cache, search->topology, search->dual,
+                                     rooted ? search->options->root : -1, why, sizeof(why));
+    if (search->cache != NULL && why[0] != '\0') {
+        say(search, "%s", why);
+        snprintf(search->front->note, sizeof(search->front->note), "%s", why);
+    }
+    for (int i = 0; search->cache != NULL && i < synth_cache_count(search->cache); ++i) {
+        double seconds;
+        synth_schedule_t *schedule = synth_cache_schedule(search->cache, i, &seconds);
+
+        if (schedule != NULL && wanted(search, schedule->chunks) &&
+            (schedule->chunks <= search->options->most_chunks || search->options->chunks != 0)) {
+            offer_after(search, schedule, "search, from the cache", SYNTH_BEST, seconds);
+        } else {
+            synth_schedule_free(schedule);
+        }
+    }
+}
+
+/* A cache that cannot be written is no reason to fail. */
+static void keep(search_t *search)
+{
+    char why[SYNTH_WHY];
+
+    if (search->cache != NULL && !synth_cache_close(search->cache, why, sizeof(why))) {
+        say(search, "%s", why);
+        snprintf(search->front->note, sizeof(search->front->note), "%s", why);
+    }
+}
+
 mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collective_t collective,
                                   const synth_options_t *options, synth_front_t *front, char *why, size_t why_size)
 {
-    search_t search = {topology, topology, collective, synth_dual(collective), options, front, {0}, 0, 0};
+    search_t search = {topology, topology, collective, synth_dual(collective), options, front, {0}, 0, 0, NULL};
     synth_topology_t *turned = NULL;
     synth_bound_t bound;
     mscclpp_status_t status;
@@ -387,8 +500,13 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         if (topology->ranks <= SYNTH_SLP_RANKS) { /* others are too large to be searched */
             synth_symmetry_find(search.topology, rooted ? options->root : -1, &search.symmetry);
         }
+        recall(&search);
         try_direct(&search, bound.ratio);
+        if (options->search && search.symmetry.count > 0 && synth_sat_available()) {
+            scout(&search, bound.ratio);
+        }
         walk(&search, bound.ratio);
+        keep(&search);
     }
     synth_topology_free(turned);
     return status;

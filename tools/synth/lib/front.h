@@ -19,7 +19,7 @@ typedef struct {
     synth_rational_t bound; /* of that many steps; 0/1 if there is none */
     synth_label_t label;
     const char *by; /* what found it */
-    double seconds; /* since the search began */
+    double seconds; /* since the search began; of a schedule from the cache, what it took then */
 } synth_point_t;
 
 enum { SYNTH_MAX_POINTS = 64 };
@@ -30,8 +30,9 @@ typedef struct {
     int least_steps;
     synth_rational_t least_ratio; /* 0/1 if not known */
     const char *least_by;
-    bool complete; /* the last point meets the bound that holds for every number of steps */
-    bool stopped;  /* out of time, or told to stop */
+    bool complete;        /* the last point meets the bound that holds for every number of steps */
+    bool stopped;         /* out of time, or told to stop */
+    char note[SYNTH_WHY]; /* what is wrong with the cache, or empty */
 } synth_front_t;
 
 typedef struct {
@@ -40,7 +41,8 @@ typedef struct {
     int chunks; /* 0: up to most_chunks */
     int most_chunks;
     double seconds;
-    bool search; /* false: polynomial methods only */
+    bool search;       /* false: polynomial methods only */
+    const char *cache; /* folder of what earlier searches found; NULL: none. With `search` only. */
     const volatile int *stop;
     void (*progress)(void *context, const char *text); /* may be NULL */
     void *context;

@@ -6,7 +6,7 @@
 
 #include "tools/synth/lib/topology.h"
 
-const char synth_topology_names[] = "ring:N, line:N, mesh:N, switch:N, torus:AxB, nodes:NxG, dgx1";
+const char synth_topology_names[] = "ring:N, line:N, mesh:N, switch:N, torus:AxB, nodes:NxG, dgx1, mi250x";
 
 static void both(synth_topology_t *topology, int a, int b, int capacity)
 {
@@ -133,12 +133,32 @@ static bool dgx1(synth_topology_t *topology, int unused, int unused_too)
     return true;
 }
 
+/* Eight packages of two dies each. Four links join the dies of a package, and three lead from each die elsewhere. */
+static bool mi250x(synth_topology_t *topology, int unused, int unused_too)
+{
+    static const int pairs[][3] = {{0, 4, 2},  {3, 7, 2},   {8, 12, 2},  {11, 15, 2}, {0, 8, 1},
+                                   {1, 9, 1},  {2, 10, 1},  {3, 11, 1},  {1, 10, 1},  {2, 9, 1},
+                                   {1, 5, 1},  {2, 6, 1},   {4, 6, 1},   {5, 7, 1},   {5, 6, 1},
+                                   {9, 13, 1}, {10, 14, 1}, {12, 14, 1}, {13, 15, 1}, {13, 14, 1}};
+
+    (void)unused, (void)unused_too;
+    for (int die = 0; die < topology->ranks; die += 2) {
+        both(topology, die, die + 1, 4);
+    }
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); ++i) {
+        both(topology, pairs[i][0], pairs[i][1], pairs[i][2]);
+    }
+    topology->unit_gbps = 50;
+    return true;
+}
+
 static const struct {
     const char *name;
     int numbers; /* behind the colon */
+    int ranks;   /* if there are none */
     bool (*build)(synth_topology_t *topology, int a, int b);
-} kinds[] = {{"ring", 1, ring},   {"line", 1, line},   {"mesh", 1, mesh}, {"switch", 1, switched},
-             {"torus", 2, torus}, {"nodes", 2, nodes}, {"dgx1", 0, dgx1}};
+} kinds[] = {{"ring", 1, 0, ring},   {"line", 1, 0, line},   {"mesh", 1, 0, mesh}, {"switch", 1, 0, switched},
+             {"torus", 2, 0, torus}, {"nodes", 2, 0, nodes}, {"dgx1", 0, 8, dgx1}, {"mi250x", 0, 16, mi250x}};
 
 /* Whole numbers from 1, one or two with an x between; 0 if the text is something else. */
 static int numbers_of(const char *text, int *a, int *b)
@@ -188,7 +208,7 @@ mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_si
                      synth_topology_names, SYNTH_MAX_RANKS);
             return MSCCLPP_ERR_INVALID;
         }
-        topology = synth_topology_new(text, kinds[i].numbers == 0 ? 8 : a * b);
+        topology = synth_topology_new(text, kinds[i].numbers == 0 ? kinds[i].ranks : a * b);
         if (topology == NULL || !kinds[i].build(topology, a, b)) {
             synth_topology_free(topology);
             return MSCCLPP_ERR_NO_MEMORY;

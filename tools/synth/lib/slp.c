@@ -373,8 +373,8 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
     return most > 0 ? synth_fraction(gain, most) : synth_fraction(0, 1);
 }
 
-/* Tries denominators until rounding loses nothing. */
-static void prove(const program_t *program, synth_slp_t *slp)
+/* Tries denominators until rounding loses nothing. Of a solution that is not the best one, only large ones. */
+static void prove(const program_t *program, bool best, synth_slp_t *slp)
 {
     static const int64_t large[] = {5040, 55440, 720720, 1 << 20};
     double *weight = malloc(sizeof(*weight) * (size_t)(program->cut_count + 1));
@@ -388,7 +388,7 @@ static void prove(const program_t *program, synth_slp_t *slp)
 
         weight[k] = value > 1e-9 ? value : 0;
     }
-    for (int i = 1; i < 1000 && synth_value(slp->bound) < slp->value - 1e-7; ++i) {
+    for (int i = 1; best && i < 1000 && synth_value(slp->bound) < slp->value - 1e-7; ++i) {
         slp->bound = synth_larger(slp->bound, evaluate(program, weight, i));
     }
     for (size_t i = 0; i < sizeof(large) / sizeof(large[0]) && synth_value(slp->bound) < slp->value - 1e-7; ++i) {
@@ -400,6 +400,7 @@ static void prove(const program_t *program, synth_slp_t *slp)
 static mscclpp_status_t solve(program_t *program, synth_slp_t *slp)
 {
     int rows, added = 1;
+    bool late = false;
     double *most;
 
     if (!classify(program)) {
@@ -419,23 +420,23 @@ static mscclpp_status_t solve(program_t *program, synth_slp_t *slp)
     if (program->simplex == NULL || program->cut == NULL || !build_graph(program) || !add_prices(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    while (added > 0) {
+    while (added > 0 && !late) {
         added = separate(program);
         if (added < 0) {
             return MSCCLPP_ERR_NO_MEMORY;
         }
         if (added > 0) {
             do {
-                if (mscclpp_now() > program->deadline) {
-                    return MSCCLPP_ERR_TIMEOUT;
-                }
-            } while (!synth_simplex_run(program->simplex, 100) && synth_simplex_pivots(program->simplex) < 200000);
+                late = mscclpp_now() > program->deadline;
+            } while (!late && !synth_simplex_run(program->simplex, 100) &&
+                     synth_simplex_pivots(program->simplex) < 200000);
         }
     }
+    /* Whatever cuts are known by now, the dual solution that they make is a bound. */
     slp->value = synth_simplex_objective(program->simplex);
     slp->cuts = program->cut_count;
     slp->pivots = synth_simplex_pivots(program->simplex);
-    prove(program, slp);
+    prove(program, !late, slp);
     return MSCCLPP_OK;
 }
 
@@ -446,6 +447,15 @@ mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collect
     bool rooted = collective != SYNTH_ALLGATHER && collective != SYNTH_ALLTOALL;
     mscclpp_status_t status;
 
+    if (collective == SYNTH_GATHER) { /* backwards it is a scatter, whose one source makes the program small */
+        synth_topology_t *turned = synth_topology_transposed(topology);
+
+        free(program);
+        status =
+            turned != NULL ? synth_slp_solve(turned, SYNTH_SCATTER, root, steps, seconds, slp) : MSCCLPP_ERR_NO_MEMORY;
+        synth_topology_free(turned);
+        return status;
+    }
     if (program == NULL) {
         return topology->ranks > SYNTH_SLP_RANKS ? MSCCLPP_ERR_NOT_SUPPORTED : MSCCLPP_ERR_NO_MEMORY;
     }

@@ -14,13 +14,13 @@ enum { SYNTH_SLP_RANKS = 24 }; /* more make programs that are too large */
 
 typedef struct {
     synth_rational_t bound; /* proven: no schedule has fewer rounds for each chunk */
-    double value;           /* of the program; the same as the bound unless rounding lost something */
+    double value;           /* of the cuts that are known; the same as the bound unless rounding lost something */
     int cuts, pivots;
 } synth_slp_t;
 
 /*
- * For a collective that does not combine. steps 0: any number of steps. MSCCLPP_ERR_NOT_SUPPORTED if the program is too
- * large, MSCCLPP_ERR_TIMEOUT if `seconds` were not enough, MSCCLPP_ERR_INVALID if so few steps do not suffice.
+ * For a collective that does not combine. steps 0: any number of steps. After `seconds` it makes do with the cuts it
+ * has: the bound is lower then, and no less true. MSCCLPP_ERR_NOT_SUPPORTED if the program is too large.
  */
 mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
                                  double seconds, synth_slp_t *slp);

@@ -1,0 +1,373 @@
+/* Schedules and tries in a JSON file, in the canonical numbering. */
+#include "tools/synth/lib/cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mca/common/base/file.h"
+#include "mca/common/plan/json.h"
+#include "tools/synth/lib/canon.h"
+
+enum { MOST_KEPT = 256, MOST_TRIED = 8192, MOST_BYTES = 64 << 20, PATH = 4096 };
+
+typedef struct {
+    int steps, chunks, rounds, passes;
+    bool none;
+} tried_t;
+
+struct synth_cache {
+    synth_collective_t collective;
+    int root, ranks;
+    synth_canon_t canon;
+    int rank_at[SYNTH_MAX_RANKS]; /* the rank that has a place in the canonical numbering */
+    char path[PATH];
+    synth_schedule_t *kept[MOST_KEPT];
+    double seconds[MOST_KEPT];
+    int kept_count;
+    tried_t *tried;
+    int tried_count;
+    bool dirty;
+    int error; /* errno of a write that failed */
+};
+
+/* A schedule with each rank replaced, and each chunk by that of the ranks that take the place of its own. */
+static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int *map)
+{
+    synth_schedule_t *copy = synth_schedule_copy(schedule);
+    int chunks = schedule->chunks, each = chunks / schedule->ranks;
+
+    if (copy == NULL) {
+        return NULL;
+    }
+    copy->root = map[schedule->root];
+    for (int i = 0; i < copy->send_count; ++i) {
+        synth_send_t *send = &copy->sends[i];
+        int block = send->chunk / chunks, within = send->chunk % chunks;
+
+        if (schedule->collective != SYNTH_BROADCAST) {
+            within = schedule->collective == SYNTH_ALLTOALL ? map[within / each] * each + within % each : within;
+            send->chunk = map[block] * chunks + within;
+        }
+        send->from = map[send->from];
+        send->to = map[send->to];
+    }
+    synth_schedule_sort(copy);
+    return copy;
+}
+
+static bool number(const mscclpp_json_t *value, int most, int *number_p)
+{
+    bool fine = value != NULL && value->type == MSCCLPP_JSON_UNSIGNED && value->number <= (uint64_t)most;
+
+    *number_p = fine ? (int)value->number : 0;
+    return fine;
+}
+
+/* The numbers of an array that has exactly so many. */
+static bool numbers(const mscclpp_json_t *array, const int *most, int count, int *number_p)
+{
+    const mscclpp_json_t *item =
+        array->type == MSCCLPP_JSON_ARRAY && array->count == (uint32_t)count ? array->first : NULL;
+    bool fine = item != NULL;
+
+    for (int i = 0; fine && i < count; ++i, item = item->next) {
+        fine = number(item, most[i], &number_p[i]);
+    }
+    return fine;
+}
+
+static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
+{
+    const mscclpp_json_t *rounds = mscclpp_json_get(point, "rounds"), *sends = mscclpp_json_get(point, "sends");
+    int chunks, steps, milliseconds, s = 0;
+    bool fine = point->type == MSCCLPP_JSON_OBJECT && cache->kept_count < MOST_KEPT &&
+                number(mscclpp_json_get(point, "chunks"), SYNTH_MAX_CHUNKS, &chunks) &&
+                number(mscclpp_json_get(point, "steps"), SYNTH_MAX_STEPS, &steps) &&
+                number(mscclpp_json_get(point, "milliseconds"), 1 << 30, &milliseconds) && chunks > 0 &&
+                chunks % synth_least_chunks(cache->collective, cache->ranks) == 0 && rounds != NULL &&
+                rounds->type == MSCCLPP_JSON_ARRAY && rounds->count == (uint32_t)steps && sends != NULL &&
+                sends->type == MSCCLPP_JSON_ARRAY;
+    synth_schedule_t *schedule;
+
+    if (!fine) {
+        return false;
+    }
+    schedule = synth_schedule_new(cache->collective, cache->ranks, 0, chunks);
+    if (schedule == NULL) {
+        return false;
+    }
+    schedule->steps = steps;
+    for (const mscclpp_json_t *item = rounds->first; fine && item != NULL; item = item->next) {
+        fine = number(item, 1 << 20, &schedule->rounds[s++]);
+    }
+    for (const mscclpp_json_t *item = sends->first; fine && item != NULL; item = item->next) {
+        int most[4] = {schedule->count - 1, cache->ranks - 1, cache->ranks - 1, steps - 1}, send[4];
+
+        fine = numbers(item, most, 4, send) && synth_schedule_add(schedule, send[0], send[1], send[2], send[3], false);
+    }
+    if (!fine) {
+        synth_schedule_free(schedule);
+        return false;
+    }
+    cache->seconds[cache->kept_count] = milliseconds / 1000.0;
+    cache->kept[cache->kept_count++] = schedule;
+    return true;
+}
+
+static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
+{
+    const mscclpp_json_t *text = mscclpp_json_get(root, "topology"), *points = mscclpp_json_get(root, "schedules");
+    const mscclpp_json_t *tried = mscclpp_json_get(root, "tried");
+    int version;
+
+    if (root->type != MSCCLPP_JSON_OBJECT || !number(mscclpp_json_get(root, "version"), 1, &version) || version != 1 ||
+        text == NULL || text->type != MSCCLPP_JSON_STRING || strcmp(text->text, cache->canon.text) != 0 ||
+        points == NULL || points->type != MSCCLPP_JSON_ARRAY || tried == NULL || tried->type != MSCCLPP_JSON_ARRAY) {
+        return false;
+    }
+    for (const mscclpp_json_t *point = points->first; point != NULL; point = point->next) {
+        if (!read_point(cache, point)) {
+            return false;
+        }
+    }
+    for (const mscclpp_json_t *item = tried->first; item != NULL; item = item->next) {
+        int most[5] = {SYNTH_MAX_STEPS, SYNTH_MAX_CHUNKS, 1 << 20, 1 << 10, 1}, one[5];
+
+        if (!numbers(item, most, 5, one)) {
+            return false;
+        }
+        synth_cache_try(cache, one[0], one[1], one[2], one[3], one[4] != 0);
+    }
+    return true;
+}
+
+static void forget(synth_cache_t *cache)
+{
+    for (int i = 0; i < cache->kept_count; ++i) {
+        synth_schedule_free(cache->kept[i]);
+    }
+    cache->kept_count = 0;
+    cache->tried_count = 0;
+}
+
+/* Reads the file if it is there. False if it is no entry of this topology. */
+static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
+{
+    const char *reason = "";
+    FILE *file = mscclpp_file_open(cache->path, O_RDONLY, &reason);
+    mscclpp_plan_arena_t *arena = file != NULL ? mscclpp_plan_arena_new() : NULL;
+    struct stat status;
+    mscclpp_json_t *root = NULL;
+    char *text = NULL;
+    bool fine = false;
+
+    if (file == NULL) {
+        return access(cache->path, F_OK) != 0;
+    }
+    if (arena != NULL && fstat(fileno(file), &status) == 0 && status.st_size <= MOST_BYTES) {
+        size_t size = (size_t)status.st_size;
+
+        text = malloc(size + 1);
+        fine = text != NULL && fread(text, 1, size, file) == size &&
+               mscclpp_json_parse(arena, text, size, why, why_size, &root) == MSCCLPP_OK && read_entry(cache, root);
+    }
+    free(text);
+    mscclpp_plan_arena_free(arena);
+    fclose(file);
+    return fine;
+}
+
+static bool make_folder(const char *folder)
+{
+    char path[PATH];
+
+    snprintf(path, sizeof(path), "%s", folder);
+    for (char *at = path + 1; *at != '\0'; ++at) {
+        if (*at == '/') {
+            *at = '\0';
+            (void)mkdir(path, 0777);
+            *at = '/';
+        }
+    }
+    return mkdir(path, 0777) == 0 || errno == EEXIST;
+}
+
+synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
+                                int root, char *why, size_t why_size)
+{
+    synth_cache_t *cache = calloc(1, sizeof(*cache));
+    char digest[SYNTH_DIGEST];
+
+    why[0] = '\0';
+    if (cache == NULL) {
+        return NULL;
+    }
+    cache->collective = collective;
+    cache->root = root;
+    cache->ranks = topology->ranks;
+    cache->tried = malloc(sizeof(*cache->tried) * MOST_TRIED);
+    if (cache->tried == NULL || !synth_canon_find(topology, root, &cache->canon)) {
+        free(cache->tried);
+        free(cache);
+        return NULL;
+    }
+    for (int v = 0; v < topology->ranks; ++v) {
+        cache->rank_at[cache->canon.place[v]] = v;
+    }
+    synth_canon_digest(&cache->canon, digest);
+    if (snprintf(cache->path, sizeof(cache->path), "%s/%s-%s.json", folder, digest,
+                 synth_collective_names[collective]) >= (int)sizeof(cache->path)) {
+        cache->error = ENAMETOOLONG;
+    } else if (!make_folder(folder)) {
+        cache->error = errno;
+    } else if (!read_file(cache, why, why_size)) {
+        forget(cache);
+        snprintf(why, why_size, "%.160s is no entry of the cache, and is written anew", cache->path);
+    } else {
+        why[0] = '\0';
+    }
+    cache->dirty = false;
+    return cache;
+}
+
+int synth_cache_count(const synth_cache_t *cache)
+{
+    return cache->kept_count;
+}
+
+synth_schedule_t *synth_cache_schedule(const synth_cache_t *cache, int i, double *seconds_p)
+{
+    synth_schedule_t *schedule = renumbered(cache->kept[i], cache->rank_at);
+
+    *seconds_p = cache->seconds[i];
+    if (schedule != NULL) {
+        schedule->root = cache->root < 0 ? 0 : cache->root;
+    }
+    return schedule;
+}
+
+static void write_entry(const synth_cache_t *cache, FILE *out)
+{
+    fprintf(out, "{\"version\": 1, \"collective\": \"%s\",\n \"topology\": \"%s\",\n \"schedules\": [",
+            synth_collective_names[cache->collective], cache->canon.text);
+    for (int i = 0; i < cache->kept_count; ++i) {
+        const synth_schedule_t *schedule = cache->kept[i];
+
+        fprintf(out, "%s\n  {\"chunks\": %d, \"steps\": %d, \"milliseconds\": %d, \"rounds\": [", i > 0 ? "," : "",
+                schedule->chunks, schedule->steps, (int)(cache->seconds[i] * 1000));
+        for (int s = 0; s < schedule->steps; ++s) {
+            fprintf(out, s > 0 ? ", %d" : "%d", schedule->rounds[s]);
+        }
+        fprintf(out, "],\n   \"sends\": [");
+        for (int k = 0; k < schedule->send_count; ++k) {
+            const synth_send_t *send = &schedule->sends[k];
+
+            fprintf(out, "%s[%d, %d, %d, %d]", k > 0 ? ", " : "", send->chunk, send->from, send->to, send->step);
+        }
+        fprintf(out, "]}");
+    }
+    fprintf(out, "],\n \"tried\": [");
+    for (int i = 0; i < cache->tried_count; ++i) {
+        const tried_t *tried = &cache->tried[i];
+
+        fprintf(out, "%s[%d, %d, %d, %d, %d]", i > 0 ? ", " : "", tried->steps, tried->chunks, tried->rounds,
+                tried->passes, tried->none);
+    }
+    fprintf(out, "]}\n");
+}
+
+/* Under another name first, so that nobody reads half a file. */
+static void write_file(synth_cache_t *cache)
+{
+    char path[PATH + 32];
+    FILE *file;
+    bool fine;
+
+    if (cache->error != 0) {
+        return;
+    }
+    snprintf(path, sizeof(path), "%s.%ld", cache->path, (long)getpid());
+    file = fopen(path, "w");
+    if (file == NULL) {
+        cache->error = errno;
+        return;
+    }
+    write_entry(cache, file);
+    fine = !ferror(file);
+    fine = fclose(file) == 0 && fine;
+    if (!fine || rename(path, cache->path) != 0) {
+        cache->error = errno != 0 ? errno : EIO;
+        (void)unlink(path);
+        return;
+    }
+    cache->dirty = false;
+}
+
+void synth_cache_keep(synth_cache_t *cache, const synth_schedule_t *schedule, double seconds)
+{
+    synth_schedule_t *copy = cache->kept_count < MOST_KEPT ? renumbered(schedule, cache->canon.place) : NULL;
+
+    if (copy != NULL) {
+        cache->seconds[cache->kept_count] = seconds;
+        cache->kept[cache->kept_count++] = copy;
+        write_file(cache);
+    }
+}
+
+static tried_t *tried_at(const synth_cache_t *cache, int steps, int chunks, int rounds)
+{
+    for (int i = 0; i < cache->tried_count; ++i) {
+        tried_t *tried = &cache->tried[i];
+
+        if (tried->steps == steps && tried->chunks == chunks && tried->rounds == rounds) {
+            return tried;
+        }
+    }
+    return NULL;
+}
+
+int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rounds, bool *none_p)
+{
+    const tried_t *tried = tried_at(cache, steps, chunks, rounds);
+
+    *none_p = tried != NULL && tried->none;
+    return tried != NULL ? tried->passes : 0;
+}
+
+void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, int passes, bool none)
+{
+    tried_t *tried = tried_at(cache, steps, chunks, rounds);
+
+    if (tried == NULL && cache->tried_count < MOST_TRIED) {
+        tried = &cache->tried[cache->tried_count++];
+        *tried = (tried_t){steps, chunks, rounds, 0, false};
+    }
+    if (tried != NULL) {
+        tried->passes = passes > tried->passes ? passes : tried->passes;
+        tried->none = tried->none || none;
+        cache->dirty = true;
+    }
+}
+
+bool synth_cache_close(synth_cache_t *cache, char *why, size_t why_size)
+{
+    int error;
+
+    if (cache->dirty) {
+        write_file(cache);
+    }
+    error = cache->error;
+    if (error != 0) {
+        snprintf(why, why_size, "the cache %.160s is not written: %s", cache->path, strerror(error));
+    }
+    forget(cache);
+    synth_canon_free(&cache->canon);
+    free(cache->tried);
+    free(cache);
+    return error == 0;
+}
