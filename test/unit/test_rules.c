@@ -4,7 +4,7 @@
 
 #include "mca/common/algo/algo.h"
 #include "mca/common/algo/coll.h"
-#include "mca/common/algo/ruled.h"
+#include "mca/common/algo/rule_match.h"
 #include "mca/common/algo/rules.h"
 #include "test/unit/unit.h"
 
@@ -187,7 +187,7 @@ static int64_t ruled(const mscclpp_protocol_t *protocol, mscclpp_coll_t coll, ui
 {
     int64_t algorithm = -1;
 
-    return mscclpp_ruled(protocol, coll, bytes, in_place, &algorithm) ? algorithm : -1;
+    return mscclpp_rule_match(protocol, coll, bytes, in_place, &algorithm) ? algorithm : -1;
 }
 
 /* Rules that are for calls in place, or for the others, alone. */

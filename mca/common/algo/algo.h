@@ -1,7 +1,7 @@
 /*
- * The algorithms: their names, when the selector takes them, and the grids they run on. To add one, write a kernel body
- * in device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in
- * mca/common/algo/allreduce with its mscclpp_algo_t, and its line in registry.c.
+ * The algorithms of all-reduce, and what a choice between them depends on. To add one, write a kernel body in
+ * device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in mca/common/algo/allreduce
+ * with its mscclpp_algo_t, and its line in registry.c.
  */
 #ifndef MCA_COMMON_ALGO_ALGO_H
 #define MCA_COMMON_ALGO_ALGO_H
@@ -15,15 +15,15 @@
 #define MSCCLPP_RULES_MAX 24
 
 typedef struct {
-    uint64_t bytes;    /* size of the largest message that the rule is for */
+    uint64_t bytes;    /* the rule is for messages of up to this many bytes */
     int64_t algorithm; /* index in the registry, or mscclpp_rule_by_plan */
     uint64_t place;    /* mscclpp_rule_place_t */
 } mscclpp_rule_t;
 
-/* Which calls a rule is for. */
+/* Whether a rule is for calls with MPI_IN_PLACE, for calls without it, or for both. */
 typedef enum { MSCCLPP_RULE_ANY_PLACE, MSCCLPP_RULE_IN_PLACE, MSCCLPP_RULE_OUT_OF_PLACE } mscclpp_rule_place_t;
 
-/* From here on, an algorithm of a rule stands for the name of an execution plan. */
+/* Values of `algorithm` from this one on name an execution plan (mscclpp_rule_by_plan). */
 #define MSCCLPP_RULE_PLANS ((int64_t)1 << 62)
 
 /* The rules for one number of ranks on one kind of device. Plain bytes without padding; unused entries are 0. */
@@ -32,11 +32,11 @@ typedef struct {
     mscclpp_rule_t rule[MSCCLPP_RULES_MAX];
 } mscclpp_rule_set_t;
 
-/* The same of the other collectives, all of them together. */
+/* The same for the collectives other than all-reduce, all of which share one set. */
 #define MSCCLPP_COLL_RULES_MAX 64
 
 typedef struct {
-    uint64_t bytes;    /* of the largest block that it is for */
+    uint64_t bytes;    /* the rule is for calls whose largest block has up to this many bytes */
     int64_t coll;      /* mscclpp_coll_t */
     int64_t algorithm; /* mscclpp_coll_algo_t, or mscclpp_rule_by_plan */
     uint64_t place;    /* mscclpp_rule_place_t */
@@ -47,15 +47,15 @@ typedef struct {
     mscclpp_coll_rule_t rule[MSCCLPP_COLL_RULES_MAX];
 } mscclpp_coll_rule_set_t;
 
-/* Room for as many collectives besides all-reduce (mca/common/base/colls.h). */
+/* The most collectives besides all-reduce (mca/common/base/colls.h). */
 #define MSCCLPP_PROTOCOL_COLLS 24
 
-/* Settings that change what ranks send one another. All ranks take those of rank 0 at bring-up. Plain bytes. */
+/* Settings that change what ranks send one another. At bring-up all ranks take rank 0's values. Sent as plain bytes. */
 typedef struct {
     int32_t algorithm;    /* index in the registry, -1 for the selector's choice, -2 to stage everything */
     int32_t packet_width; /* 128, 16, 8, or 0 for the algorithm's own choice */
     uint32_t max_blocks;  /* 0 for the algorithm's own choice */
-    uint32_t max_threads; /* likewise */
+    uint32_t max_threads; /* the same */
     uint32_t twin_blocks; /* the twin's grid */
     uint32_t twin_threads;
     uint64_t linger_max;    /* the largest message that lingering kernels serve, in bytes; 0: none */
@@ -74,8 +74,8 @@ typedef struct {
     mscclpp_rule_set_t rules;                       /* for the team's ranks, of all-reduce */
     mscclpp_coll_rule_set_t coll_rules;             /* of the others */
     uint64_t nodes_packets_max;                     /* bytes, 0 for the built-in choice */
-    uint64_t nodes_split_min;                       /* likewise */
-    uint64_t nodes_ring_min;                        /* likewise */
+    uint64_t nodes_split_min;                       /* the same */
+    uint64_t nodes_ring_min;                        /* the same */
     int32_t coll_algorithm[MSCCLPP_PROTOCOL_COLLS]; /* by mscclpp_coll_t; values of mscclpp_coll_algo_t, or -1 and -2 as
                                                        in `algorithm` */
 } mscclpp_protocol_t;
@@ -100,7 +100,7 @@ typedef struct {
 
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
 
-/* What a choice may depend on: only values that are equal on all ranks. */
+/* What the selector reads about a call: only values that are equal on all ranks. */
 typedef struct {
     uint64_t bytes;
     uint32_t nranks;
@@ -112,20 +112,20 @@ typedef struct {
     uint64_t packet_units; /* with several nodes: units that ranks exchange as packets at once; 0: they cannot */
     bool near;             /* with several nodes: all nodes are on one host and exchange through its memory */
     mscclpp_dtype_t dtype;
-    bool on_twin;  /* the twin */
+    bool on_twin;  /* the kernels run on the host twin */
     bool one_gpu;  /* all ranks are on one GPU, whose memory is the link between them */
-    bool in_place; /* the input is where the output belongs */
+    bool in_place; /* the caller passed MPI_IN_PLACE */
     bool engines;  /* copy engines may serve this call */
-    bool ll128;    /* the team's links keep lines of 128 bytes whole */
-    bool queued;   /* the call is queued in a stream, on all ranks, so no lingering kernel serves it */
+    bool ll128;    /* the team's links deliver a line of 128 bytes as a whole */
+    bool queued;   /* the call is queued in a stream, on all ranks. No lingering kernel serves it. */
     /*
-     * The host does not wait for the kernel, so the kernel must not wait for the host. Between nodes it would wait for
-     * the proxy. On one node it works without exchanges unless somebody asks for them.
+     * The host does not wait for the kernel. So the kernel must not wait for the host: between nodes it may not wait
+     * for the proxy. Within one node, kernels work without exchanges of the hosts, except those that map buffers.
      */
     bool early;
-    bool replayed; /* a graph may repeat the operation: nothing is exchanged between the hosts */
-    uint32_t
-        block_limit; /* blocks that surely run at once on every GPU of the team; 0 on the twin, which has no limit */
+    bool replayed;        /* a CUDA graph may repeat the operation, so the hosts exchange nothing for it */
+    uint32_t block_limit; /* the most blocks that certainly run at the same time on every GPU of the team; 0 on the
+                             twin, which has no limit */
     const mscclpp_protocol_t *protocol;
     const mscclpp_layout_t *layout;
 } mscclpp_select_input_t;
@@ -137,21 +137,22 @@ typedef struct {
     mscclpp_dev_kernel_t kernel;
     uint32_t nblocks;
     uint32_t nthreads;
-    uint64_t epochs; /* flags that the kernel uses up */
+    uint64_t epochs; /* epochs that the kernel uses up (see the glossary in docs/architecture.md) */
 } mscclpp_choice_t;
 
 struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces it */
     const char *description;
-    bool maps_buffers; /* needs all user buffers mapped; where one cannot be, `instead` runs */
+    bool maps_buffers; /* the kernel accesses all ranks' user buffers, so they must be mapped; where one cannot be,
+                          `instead` runs */
     bool spans_nodes;  /* for ranks on several nodes only; where it cannot run, `instead` runs */
     bool engines;      /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `instead` runs */
     const mscclpp_algo_t *instead;
     uint32_t pattern; /* for ranks on several nodes without packets: mscclpp_dev_nodes_pattern_t */
 
     /*
-     * Fills in kernel, grid and epochs for any count. False if the team's scratch is too small for this algorithm with
-     * that many ranks. Pure.
+     * Fills in the choice's kernel, grid and epochs for a message of any size. False if the team's scratch is too small
+     * for this algorithm with that many ranks. Pure.
      */
     bool (*shape)(const mscclpp_select_input_t *input, mscclpp_choice_t *choice);
 };
@@ -175,8 +176,8 @@ int mscclpp_algo_find(const char *name);
 
 /*
  * Fills in a grid; a helper for `shape`. Each thread handles at least one of the `units`. The grid has at most `wanted`
- * blocks, and at most `capacity` threads in all unless that is 0. `fine` spreads few units over many small blocks.
- * False if even one warp (on the twin: one thread) is too many.
+ * blocks. It has at most `capacity` threads in all; 0 stands for any number. `fine` spreads few units over many small
+ * blocks. False if even one warp (on the twin: one thread) is too many.
  */
 bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted, uint64_t capacity,
                        bool fine, mscclpp_choice_t *choice);

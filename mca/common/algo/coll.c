@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "device/types/coll_nodes.h"
-#include "mca/common/algo/ruled.h"
+#include "mca/common/algo/rule_match.h"
 
 #define KIB ((uint64_t)1024)
 #define MIB (1024 * KIB)
@@ -11,23 +11,27 @@
 
 _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings have room for every collective");
 
-/* Blocks of a grid: enough to fill the links, and few enough that kernels of several communicators fit on a GPU. */
+/*
+ * Most blocks of a grid. They are enough to fill the links, and few enough that kernels of several communicators fit on
+ * one GPU at the same time.
+ */
 #define PACKET_BLOCKS 32u
 #define DIRECT_BLOCKS 64u
 #define TILE_BLOCKS 32u
 
 /*
- * Between nodes, the least part of a block of data for one block of the grid, as a turn costs proxies some
- * microseconds.
+ * Between nodes, a grid has one block for each so many bytes of a rank's block of data. With smaller parts, the
+ * proxies' work for each turn, which takes some microseconds, would dominate.
  */
 #define NODES_BLOCK_MIN (64 * KIB)
 
 /*
- * Between nodes, the most bytes that an owner sends to another one as packets, which are twice as long as their data.
+ * Between nodes, the most bytes of data that a rank sends to another node as packets. Packets are twice as long as
+ * their data, so larger messages go without them.
  */
 #define NODES_PACKETS_MAX (8 * KIB)
 
-/* On the twin a tile has to be worth its barrier. */
+/* On the twin, one block for all tiles: a tile has to be worth its barrier. */
 #define TWIN_TILE_BLOCKS 1u
 
 static const mscclpp_dev_pattern_t patterns[MSCCLPP_COLL_LAST] = {
@@ -44,9 +48,10 @@ static const char *const algo_names[MSCCLPP_COLL_BY_LAST] = {
 };
 
 /*
- * Thresholds on the most bytes that a rank sends to or receives from its peers: the largest for packets, and the
- * smallest for copy engines. Packets take twice the bytes but no barrier. Engines need no multiprocessor, but some 10
- * us to begin and end. The first row whose `ranks` is not smaller than the number of ranks applies.
+ * Thresholds on the bytes that a rank sends to all its peers together (or receives from them): the most for packets,
+ * and the least for copy engines. Packets double the bytes but need no barrier. Engines leave all multiprocessors to
+ * the application, but take some 10 us to begin and end. The first row whose `ranks` is not smaller than the number of
+ * ranks applies.
  */
 typedef struct {
     uint32_t ranks;
@@ -110,12 +115,12 @@ static uint64_t units_of(uint64_t bytes)
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
 }
 
-/* A slot of the packet area holds any block, so one epoch is enough. */
-static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t most, bool varied,
+/* Packets fit only if one slot of the packet area holds a whole block. So one epoch is enough. */
+static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes, bool varied,
                           mscclpp_coll_choice_t *choice)
 {
     const uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(input->layout->packet_half, input->nranks);
-    const uint64_t units = units_of(most);
+    const uint64_t units = units_of(block_bytes);
     mscclpp_choice_t grid;
 
     if (units > capacity ||
@@ -130,12 +135,12 @@ static bool shape_packets(const mscclpp_select_input_t *input, bool combines, ui
     return true;
 }
 
-static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t most,
+static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes,
                            mscclpp_coll_choice_t *choice)
 {
     mscclpp_choice_t grid;
 
-    if (!mscclpp_algo_grid(input, units_of(most), DIRECT_BLOCKS, 0, false, &grid)) {
+    if (!mscclpp_algo_grid(input, units_of(block_bytes), DIRECT_BLOCKS, 0, false, &grid)) {
         return false;
     }
     choice->nblocks = grid.nblocks;
@@ -145,11 +150,12 @@ static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, u
     return true;
 }
 
-static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t most, mscclpp_coll_choice_t *choice)
+static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
     mscclpp_choice_t grid;
 
-    if (!mscclpp_algo_grid(input, units_of(most), input->on_twin ? TWIN_TILE_BLOCKS : TILE_BLOCKS, 0, false, &grid)) {
+    if (!mscclpp_algo_grid(input, units_of(block_bytes), input->on_twin ? TWIN_TILE_BLOCKS : TILE_BLOCKS, 0, false,
+                           &grid)) {
         return false;
     }
     choice->nblocks = grid.nblocks;
@@ -160,11 +166,12 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t most, ms
 }
 
 /*
- * The size of a tile is limited by what an owner can put to another node at once, and by the rows of the scratch.
- * Whether there is room at all does not depend on the message size, as one block has more room than several.
+ * Tiles between nodes. Two things limit a tile: what an owner can put to another node at once (`sent`), and a row of
+ * the scratch (`pitch`). The number of blocks is halved until a row has room. One block has the most room, so whether
+ * tiles fit at all does not depend on the message size.
  */
-static bool shape_nodes(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
-                        mscclpp_coll_choice_t *choice)
+static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                              mscclpp_coll_choice_t *choice)
 {
     const mscclpp_dev_pattern_t pattern = patterns[coll];
     const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
@@ -172,12 +179,12 @@ static bool shape_nodes(const mscclpp_select_input_t *input, mscclpp_coll_t coll
     const uint64_t room = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
     const uint64_t head = MSCCLPP_DEV_COLL_NODES_HEAD(blocks);
     const uint64_t sent = room > head ? (room - head) / blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
-    uint64_t wanted = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : most / NODES_BLOCK_MIN;
+    uint64_t wanted = input->on_twin ? MSCCLPP_DEV_NODES_BLOCKS : block_bytes / NODES_BLOCK_MIN;
     uint64_t pitch;
     mscclpp_choice_t grid;
 
     wanted = wanted == 0 ? 1 : wanted > MSCCLPP_DEV_NODES_BLOCKS ? MSCCLPP_DEV_NODES_BLOCKS : wanted;
-    if (!mscclpp_algo_grid(input, units_of(most), (uint32_t)wanted, 0, false, &grid)) {
+    if (!mscclpp_algo_grid(input, units_of(block_bytes), (uint32_t)wanted, 0, false, &grid)) {
         return false;
     }
     grid.nblocks = grid.nblocks > wanted ? (uint32_t)wanted : grid.nblocks;
@@ -194,20 +201,23 @@ static bool shape_nodes(const mscclpp_select_input_t *input, mscclpp_coll_t coll
     return choice->tile != 0;
 }
 
-/* For blocks of one size, if an owner sends little to another node. False otherwise, or if there is no room. */
-static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most, bool varied,
-                                mscclpp_coll_choice_t *choice)
+/*
+ * Packets between nodes: only for blocks of one size, and only if each owner sends little to another node. False
+ * otherwise, or if the packet area is too small. Leaves *choice unchanged then.
+ */
+static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                                bool varied, mscclpp_coll_choice_t *choice)
 {
     const mscclpp_dev_pattern_t pattern = patterns[coll];
     const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->most, input->shards);
     const uint64_t rows = MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all, input->nodes, input->most, input->shards);
     const uint64_t room = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern, input->nodes, input->packet_units);
     const uint64_t given = input->protocol->nodes_packets_max, limit = given != 0 ? given : NODES_PACKETS_MAX;
-    const uint64_t units = units_of(most);
+    const uint64_t units = units_of(block_bytes);
     mscclpp_choice_t grid;
 
-    /* An empty packet has a unit of its own. */
-    if (varied || most > limit / blocks || blocks * units + 1 > room ||
+    /* One unit more, as a packet without data takes one, too. */
+    if (varied || block_bytes > limit / blocks || blocks * units + 1 > room ||
         units > MSCCLPP_DEV_COLL_NODES_CAPACITY(input->layout->packet_half, rows) ||
         !mscclpp_algo_grid(input, units, 1, 0, true, &grid)) {
         return false;
@@ -221,7 +231,7 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     return true;
 }
 
-static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most, bool varied,
+static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
 {
     const bool combines = MSCCLPP_DEV_COMBINES(patterns[coll]);
@@ -229,30 +239,34 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
     choice->algo = algo;
     switch (algo) {
     case MSCCLPP_COLL_BY_PACKETS:
-        return shape_packets(input, combines, most, varied, choice);
+        return shape_packets(input, combines, block_bytes, varied, choice);
     case MSCCLPP_COLL_BY_ZEROCOPY:
-        return shape_zerocopy(input, combines, most, choice);
+        return shape_zerocopy(input, combines, block_bytes, choice);
     case MSCCLPP_COLL_BY_ENGINES:
         choice->nblocks = choice->nthreads = 0;
         choice->epochs = 0;
         choice->kernel = MSCCLPP_KERNEL_LAST;
         return !combines && input->engines;
     default:
-        return shape_scratch(input, most, choice);
+        return shape_scratch(input, block_bytes, choice);
     }
 }
 
-/* The rules' choice for blocks of this size, or -1: there is none, or it is a plan, which does not serve the call. */
-static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most)
+/*
+ * The algorithm that the rules file names for this call. -1 if no rule is for it, or if the rule names a plan: that the
+ * call got here means that the plan does not serve it.
+ */
+static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {
     int64_t algorithm;
 
-    return mscclpp_ruled(input->protocol, coll, most, input->in_place, &algorithm) && algorithm < MSCCLPP_COLL_BY_LAST
+    return mscclpp_rule_match(input->protocol, coll, block_bytes, input->in_place, &algorithm) &&
+                   algorithm < MSCCLPP_COLL_BY_LAST
                ? (int)algorithm
                : -1;
 }
 
-mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
+mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
@@ -262,7 +276,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                            ? MSCCLPP_COLL_STAGE
                            : protocol->coll_algorithm[coll];
     const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
-    const uint64_t load = most > NEVER / peers ? NEVER : most * peers;
+    const uint64_t sent_bytes = block_bytes > NEVER / peers ? NEVER : block_bytes * peers;
     mscclpp_coll_choice_t choice;
     int algo = forced;
 
@@ -270,25 +284,27 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {
-        /* Tiles either fit for every size or for none. */
-        if (!shape_nodes(input, coll, most, &choice)) {
+        /* Packets where they are possible, else tiles. Tiles fit for every message size or for none. */
+        if (!shape_nodes_tiles(input, coll, block_bytes, &choice)) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
         }
-        (void)shape_nodes_packets(input, coll, most, varied, &choice);
+        (void)shape_nodes_packets(input, coll, block_bytes, varied, &choice);
         *choice_p = choice;
         return MSCCLPP_OK;
     }
     if (forced == MSCCLPP_COLL_AUTO) {
-        algo = find_by_rules(input, coll, most);
+        algo = find_by_rules(input, coll, block_bytes);
     }
     if (algo < 0) {
-        algo = load <= builtin->packets_max  ? MSCCLPP_COLL_BY_PACKETS
-               : load >= builtin->engine_min ? MSCCLPP_COLL_BY_ENGINES
-                                             : MSCCLPP_COLL_BY_ZEROCOPY;
+        algo = sent_bytes <= builtin->packets_max  ? MSCCLPP_COLL_BY_PACKETS
+               : sent_bytes >= builtin->engine_min ? MSCCLPP_COLL_BY_ENGINES
+                                                   : MSCCLPP_COLL_BY_ZEROCOPY;
     }
-    /* From each algorithm to one that serves more. */
+    /*
+     * Where an algorithm cannot serve the call, the next one in this order does: packets, engines, zero-copy, scratch.
+     */
     if (algo == MSCCLPP_COLL_BY_PACKETS) {
-        if (shape(input, coll, most, varied, MSCCLPP_COLL_BY_PACKETS, &choice)) {
+        if (shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_PACKETS, &choice)) {
             *choice_p = choice;
             return MSCCLPP_OK;
         }
@@ -296,12 +312,12 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
     }
     mapped = mapped && protocol->zerocopy != 0;
     if (algo == MSCCLPP_COLL_BY_ENGINES && mapped &&
-        shape(input, coll, most, varied, MSCCLPP_COLL_BY_ENGINES, &choice)) {
+        shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_ENGINES, &choice)) {
         *choice_p = choice;
         return MSCCLPP_OK;
     }
     algo = algo == MSCCLPP_COLL_BY_SCRATCH || !mapped ? MSCCLPP_COLL_BY_SCRATCH : MSCCLPP_COLL_BY_ZEROCOPY;
-    if (!shape(input, coll, most, varied, (mscclpp_coll_algo_t)algo, &choice)) {
+    if (!shape(input, coll, block_bytes, varied, (mscclpp_coll_algo_t)algo, &choice)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *choice_p = choice;

@@ -1,7 +1,7 @@
 /*
- * The collectives: their names, the blocks of data that each has (device/types/coll.h), and the algorithm that serves a
- * call. Everything here is a pure function of values that are equal on all ranks. All-reduce has its own algorithms
- * (mca/common/algo.h, mca/common/select.h); the others share those below.
+ * The collectives other than all-reduce: what a call of one is, and which algorithm serves it. All of them share the
+ * algorithms below; all-reduce has its own (mca/common/algo/algo.h, mca/common/algo/select.h). Everything here is a
+ * pure function of values that are equal on all ranks.
  */
 #ifndef MCA_COMMON_ALGO_COLL_H
 #define MCA_COMMON_ALGO_COLL_H
@@ -11,11 +11,12 @@
 #include "mca/common/base/colls.h"
 #include "mca/common/base/status.h"
 
+/* How a collective's blocks go from rank to rank. */
 mscclpp_dev_pattern_t mscclpp_coll_pattern(mscclpp_coll_t coll);
 
 /*
- * `count` runs of `length` bytes. The first is `offset` bytes from an element, each other `stride` bytes after the one
- * before.
+ * A strided part of an element: `count` runs of `length` bytes. The first run begins `offset` bytes after the element's
+ * start, and each next run `stride` bytes after the one before.
  */
 typedef struct {
     int64_t offset;
@@ -24,7 +25,10 @@ typedef struct {
     int64_t stride;
 } mscclpp_coll_piece_t;
 
-/* Elements with holes. They are packed in the order of their pieces, starting `offset` bytes into the packed buffer. */
+/*
+ * Elements with holes (an MPI derived type), to be packed. The packed data has the elements' pieces in order, and
+ * begins `offset` bytes into the packed buffer.
+ */
 typedef struct {
     char *spread; /* the first element, in the user's buffer */
     uint64_t elements;
@@ -44,15 +48,16 @@ typedef struct {
     const void *in; /* start of the blocks that this rank has for others */
     void *out;      /* start of the blocks that this rank receives, or of the result that they combine to */
     /*
-     * MPI_IN_PLACE. For a scatter `out` is NULL, as the root's own block stays where it is. For all others `in` is NULL
-     * and the input lies in `out`; blocks of one size that go to all or to the root follow those of lower ranks.
-     * Varying sizes are given as usual, with places in `out`.
+     * The caller passed MPI_IN_PLACE. For a scatter, `out` is NULL, as the root's own block stays where it is. For all
+     * other collectives `in` is NULL and the input lies in `out`. Blocks of one size that go to all ranks or to the
+     * root then lie in the order of the ranks; blocks of varying sizes lie at the places in `out` that `send` and
+     * `recv` give.
      */
     bool in_place;
     /*
-     * Data with holes. If there are any packs, the buffer stands for that many bytes of packed data, and all places are
-     * places in the packed data. `in` and `out` are then any address in the user's buffer, which tells the kind of
-     * memory.
+     * Data with holes. If there are packs, `in` (or `out`) stands for that many bytes of packed data, and all places
+     * are places in the packed data. The pointer itself is then any address of the user's buffer, from which the kind
+     * of memory is found.
      */
     const mscclpp_coll_pack_t *in_packs;
     size_t in_pack_count;
@@ -61,26 +66,26 @@ typedef struct {
     size_t out_pack_count;
     bool out_scattered;
     /*
-     * For an exchange of blocks with holes, if each block consists of runs of one length and distance: the places of
-     * the runs in the user's buffers. With them the blocks can be moved without packing. NULL otherwise.
+     * Only for all-to-alls whose blocks have holes but consist of runs of one length and distance: where the runs lie
+     * in the user's buffers. With them, kernels move the blocks without packing. NULL otherwise.
      */
     const mscclpp_dev_runs_t *send_runs;
     const mscclpp_dev_runs_t *recv_runs;
     uint64_t count; /* elements of one block, where all blocks are of one size */
     /*
-     * For collectives with varying sizes: bytes of `in` for each rank, and of `out` from each rank; NULL if not used.
+     * For collectives with varying sizes: for each rank, the bytes of `in` that go to it, and the bytes of `out` that
+     * come from it. NULL if not used.
      */
     const mscclpp_dev_block_t *send;
     const mscclpp_dev_block_t *recv;
-    bool said_in_place; /* the caller said that the input is where the output belongs; equal on all ranks, but for
-                           collectives with a root */
+    bool said_in_place; /* the caller passed MPI_IN_PLACE; equal on all ranks, except for collectives with a root */
     bool varied;        /* `send` and `recv` give the sizes, not `count` */
-    bool known; /* `most` is the size of the largest block of all ranks, which all ranks know; else that of this rank's
-                   blocks only */
+    bool known; /* `most` is the largest block of all ranks, and all ranks know it; if false, `most` is the largest of
+                   this rank's blocks only */
     uint64_t most;
     mscclpp_dtype_t dtype; /* MSCCLPP_DTYPE_UINT8 for collectives that only move data, as they move bytes */
     mscclpp_op_t op;
-    int root;      /* as the communicator numbers it */
+    int root;      /* rank in the communicator */
     bool early;    /* as in mscclpp_allreduce_args_t */
     uint64_t call; /* number of this call on the communicator, from 1 */
 } mscclpp_coll_args_t;
@@ -91,17 +96,15 @@ typedef enum {
     MSCCLPP_COLL_BY_ENGINES,  /* copy engines on mapped user buffers, and no kernel */
     MSCCLPP_COLL_BY_SCRATCH,  /* tiles through the scratch, for buffers that cannot be mapped */
     MSCCLPP_COLL_BY_LAST,
-    /* Used for ranks on several nodes, and only for those, whatever a parameter says: */
+    /* Between nodes. Always chosen by the component; no parameter or rule selects them. */
     MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
     MSCCLPP_COLL_BY_NODES_PACKETS
 } mscclpp_coll_algo_t;
 
-/* The values of the parameters <name>_algorithm, and "nodes" and "nodes_packets". */
+/* The name as in the parameters <name>_algorithm and in rules; "nodes" and "nodes_packets" for those between nodes. */
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 
-/*
- * Maps a parameter's value, which must be one of the choices, to an algorithm, MSCCLPP_COLL_AUTO or MSCCLPP_COLL_STAGE.
- */
+/* The opposite for a parameter's value, which must be one of its choices: an algorithm, or one of these two. */
 #define MSCCLPP_COLL_AUTO (-1)
 #define MSCCLPP_COLL_STAGE (-2)
 int mscclpp_coll_algo_find(const char *name);
@@ -116,8 +119,9 @@ typedef struct {
 } mscclpp_coll_choice_t;
 
 /*
- * Chooses how to serve blocks of at most `most` bytes. Ignores the fields bytes and queued of `input`. `mapped` is
- * false if buffers cannot be mapped. MSCCLPP_ERR_NOT_SUPPORTED if the call has to be staged.
+ * Chooses the algorithm and its grid for a call whose largest block has `most` bytes. `varied` tells that blocks differ
+ * in size. `mapped` is false if peers cannot map the users' buffers. Does not read the fields bytes and queued of
+ * `input`. Returns MSCCLPP_ERR_NOT_SUPPORTED if the call has to be staged.
  */
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t most,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p);

@@ -13,7 +13,10 @@
 #include "mca/common/base/file.h"
 #include "mca/common/base/log.h"
 
-/* Far more than a rule needs. A longer line means that this is no such file, and it may be too large for memory. */
+/*
+ * Longer than any rule. A longer line means that the file is no rules file; it is not read further, as such a line may
+ * be too large for memory.
+ */
 #define LINE_MAX_LENGTH 500
 #define BYTES_MAX ((uint64_t)1 << 40)
 
@@ -24,24 +27,24 @@
 #define PLAN_NAME_MAX 128
 
 struct mscclpp_rules {
-    char plan[PLANS_MAX][PLAN_NAME_MAX];                  /* names of plans; "": no more */
-    mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* by on_twin and ranks */
+    char plan[PLANS_MAX][PLAN_NAME_MAX]; /* names of the plans that rules name; an empty name ends the list */
+    mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* [on the twin?][number of ranks] */
     mscclpp_coll_rule_set_t coll_set[2][MSCCLPP_DEV_MAX_RANKS + 1];
 };
 
-/* Where the reader is, for messages. */
+/* The line being read, for messages. */
 typedef struct {
     const char *path;
     int line;
 } place_t;
 
-/* Those up to the algorithm have to be there. */
+/* The words of a rule. All up to KEY_ALGORITHM must be given; the others may be left out. */
 typedef enum { KEY_RANKS, KEY_DEVICE, KEY_BYTES, KEY_ALGORITHM, KEY_COLLECTIVE, KEY_PLACE, KEY_COUNT } rule_key_t;
 
-/* With the sign that stands between a key and its value. */
+/* Each with the sign between the key and its value. */
 static const char *const keys[KEY_COUNT] = {"ranks=", "device=", "bytes<=", "algorithm=", "collective=", "in_place="};
 
-/* The values of a line. */
+/* The parsed values of one line. */
 typedef struct {
     bool given[KEY_COUNT];
     uint32_t nranks;
@@ -66,7 +69,10 @@ void mscclpp_rules_destroy(mscclpp_rules_t *rules)
     free(rules);
 }
 
-/* Returns false, so that it can end a chain. What cannot be printed shows as "?". */
+/*
+ * Logs that a value is not allowed. A character that cannot be printed is shown as "?". Always returns false, so that
+ * callers can return its result.
+ */
 static bool refuse(const place_t *place, const char *what, const char *value, const char *allowed)
 {
     char shown[64];
@@ -80,14 +86,14 @@ static bool refuse(const place_t *place, const char *what, const char *value, co
     return false;
 }
 
-/* The same for a line in which no single value is at fault. */
+/* The same where the fault is not in a single value. */
 static bool refuse_line(const place_t *place, const char *fault, const char *allowed)
 {
     mscclpp_error("rules %s:%d: %s; use %s", place->path, place->line, fault, allowed);
     return false;
 }
 
-/* Some algorithms do not serve the ranks of one node, which rules are for. */
+/* Rules are for ranks on one node, so they cannot name algorithms that span nodes. */
 static bool is_choosable(const mscclpp_algo_t *algo)
 {
     return !algo->spans_nodes;
@@ -103,7 +109,10 @@ int64_t mscclpp_rule_by_plan(const char *name)
     return MSCCLPP_RULE_PLANS | (int64_t)((digest ^ digest >> 2) & (uint64_t)(MSCCLPP_RULE_PLANS - 1));
 }
 
-/* False if the text does not name a plan; *ok_p is false if it does so, but cannot be kept. */
+/*
+ * Handles an algorithm of the form "plan:NAME". Returns false if the text has another form. Otherwise keeps the name
+ * and returns true; *ok_p is false if the name is too long or there are too many, which is logged.
+ */
 static bool parse_plan(const place_t *place, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule, bool *ok_p)
 {
     const char *name = text + strlen(PLAN_PREFIX);
@@ -217,7 +226,7 @@ static bool parse_value(const place_t *place, rule_key_t key, const char *text, 
         return MSCCLPP_RULE_IN_PLACE == line->rule.place || 0 == strcmp(text, "no") ||
                refuse(place, "in_place", text, "one of yes|no");
     default:
-        line->algorithm = text; /* which ones there are depends on the collective */
+        line->algorithm = text; /* parsed once the whole line is read, as the choices depend on the collective */
         return true;
     }
 }
@@ -244,7 +253,10 @@ static bool parse_word(const place_t *place, const char *word, line_t *line)
                   "comment");
 }
 
-/* True if a rule leaves no calls to one of a size and place that comes after it. */
+/*
+ * True if a rule for up to `bytes` and for `place` takes every call that the later rule is for, so that the later one
+ * would never be used.
+ */
 static bool covers(uint64_t bytes, uint64_t place, const mscclpp_rule_t *later)
 {
     return later->bytes <= bytes && (MSCCLPP_RULE_ANY_PLACE == place || place == later->place);
@@ -278,8 +290,8 @@ static bool add_coll(const place_t *place, const line_t *line, mscclpp_rules_t *
     return true;
 }
 
-/* Adds a whole line's rule to its set. */
-static bool add(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
+/* Adds a rule of all-reduce. */
+static bool add_allreduce(const place_t *place, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_rule_set_t *set = &rules->set[line->on_twin][line->nranks];
     char value[48], allowed[64];
@@ -345,12 +357,13 @@ static bool parse_line(const place_t *place, char *text, mscclpp_rules_t *rules)
                            "it with other collectives");
     }
     if (parse_plan(place, line.algorithm, rules, &line.rule, &ok)) {
-        return ok && (line.coll != MSCCLPP_COLL_LAST ? add_coll(place, &line, rules) : add(place, &line, rules));
+        return ok &&
+               (line.coll != MSCCLPP_COLL_LAST ? add_coll(place, &line, rules) : add_allreduce(place, &line, rules));
     }
     if (line.coll != MSCCLPP_COLL_LAST) {
         return parse_coll_algorithm(place, line.algorithm, line.coll, &line.rule) && add_coll(place, &line, rules);
     }
-    return parse_algorithm(place, line.algorithm, &line.rule) && add(place, &line, rules);
+    return parse_algorithm(place, line.algorithm, &line.rule) && add_allreduce(place, &line, rules);
 }
 
 static bool parse_file(place_t *place, FILE *file, mscclpp_rules_t *rules)
@@ -423,7 +436,7 @@ void mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin
     rules->set[on_twin][nranks] = *set;
 }
 
-static const char *place_words(uint64_t place)
+static const char *place_text(uint64_t place)
 {
     return MSCCLPP_RULE_IN_PLACE == place ? "in_place=yes " : MSCCLPP_RULE_OUT_OF_PLACE == place ? "in_place=no " : "";
 }
@@ -444,7 +457,7 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 
                 (void)fprintf(
                     file, "ranks=%u device=%s bytes<=%" PRIu64 " %salgorithm=%s%s\n", nranks, on_twin ? "host" : "cuda",
-                    set->rule[i].bytes, place_words(set->rule[i].place), plan ? PLAN_PREFIX : "",
+                    set->rule[i].bytes, place_text(set->rule[i].place), plan ? PLAN_PREFIX : "",
                     plan ? plan_name(rules, set->rule[i].algorithm) : mscclpp_algos[set->rule[i].algorithm]->name);
             }
             for (i = 0; i < colls->count; ++i) {
@@ -452,7 +465,7 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 
                 (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " %salgorithm=%s%s\n",
                               mscclpp_coll_name((mscclpp_coll_t)colls->rule[i].coll), nranks, on_twin ? "host" : "cuda",
-                              colls->rule[i].bytes, place_words(colls->rule[i].place), plan ? PLAN_PREFIX : "",
+                              colls->rule[i].bytes, place_text(colls->rule[i].place), plan ? PLAN_PREFIX : "",
                               plan ? plan_name(rules, colls->rule[i].algorithm)
                                    : mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));
             }

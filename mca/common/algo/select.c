@@ -1,9 +1,12 @@
 #include "mca/common/algo/select.h"
 
 #include "mca/common/algo/allreduce/thresholds.h"
-#include "mca/common/algo/ruled.h"
+#include "mca/common/algo/rule_match.h"
 
-/* Sizes that a user sets by hand replace the whole table; other rules of a file would contradict them. */
+/*
+ * The algorithm that the rules file names for this call, or NULL. Parameters with sizes, which a user sets by hand,
+ * replace the whole table; a rules file would contradict them.
+ */
 static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
@@ -14,9 +17,9 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
         protocol->engine_min != 0) {
         return NULL;
     }
-    if (!mscclpp_ruled(protocol, MSCCLPP_COLL_LAST, input->bytes, input->in_place, &algorithm) ||
+    if (!mscclpp_rule_match(protocol, MSCCLPP_COLL_LAST, input->bytes, input->in_place, &algorithm) ||
         algorithm >= MSCCLPP_RULE_PLANS) {
-        return NULL; /* there is none, or it is for a plan, which does not serve the call */
+        return NULL; /* no rule is for this call, or it names a plan that does not serve the call */
     }
     algo = mscclpp_algos[algorithm];
     while (algo->maps_buffers && (protocol->zerocopy == 0 || input->early)) {
@@ -39,8 +42,9 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
 }
 
 /*
- * The user who chooses an algorithm cannot know which communicators span nodes, so a choice counts here only if the
- * algorithm spans nodes. Not all transports can carry packets, and a ring does not support all types.
+ * Chooses an algorithm between nodes. A user who forces an algorithm cannot know which communicators span nodes, so the
+ * forced algorithm is used here only if it spans nodes. `instead` runs where the choice is impossible: some transports
+ * carry no packets, and the ring does not support all types.
  */
 static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
@@ -72,7 +76,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
                                                           : builtin->twophase_max;
     uint64_t put_max = protocol->put_max != 0 ? protocol->put_max : builtin->put_max;
     uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : builtin->engine_min;
-    /* Puts that the user asked for must not give way to the engines of the table. */
+    /* A user who sets put_max wants puts, and not the copy engines of the built-in table. */
     const bool puts = protocol->engine_min == 0 && input->bytes <= protocol->put_max;
     const mscclpp_algo_t *algo;
 
@@ -87,7 +91,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         while (input->replayed && algo->maps_buffers) {
             algo = algo->instead;
         }
-        /* Engines cannot serve some calls, and users cannot name those in advance. */
+        /* A user who forces engines cannot know which calls they cannot serve; those use the next algorithm. */
         if (algo->engines && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
             algo = algo->instead;
         }

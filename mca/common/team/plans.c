@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "mca/common/algo/coll.h"
-#include "mca/common/algo/ruled.h"
+#include "mca/common/algo/rule_match.h"
 #include "mca/common/base/log.h"
 
 /* Rooms for larger chunks than this are only as large as they have to be. */
@@ -44,7 +44,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
         (whole ? protocol->algorithm : protocol->coll_algorithm[wish->coll]) != MSCCLPP_COLL_AUTO) {
         return NULL;
     }
-    ruled = mscclpp_ruled(protocol, wish->coll, wish->bytes, wish->in_place, &algorithm);
+    ruled = mscclpp_rule_match(protocol, wish->coll, wish->bytes, wish->in_place, &algorithm);
     for (int i = 0; i < team->plan_count; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
         const mscclpp_plan_t *text = plan->file->plan;

@@ -3,7 +3,8 @@
 #include "mca/common/algo/shape/engine_plan.h"
 
 /*
- * Reducing a chunk takes a fraction of the time of its transfers, so the application keeps the other multiprocessors.
+ * Few blocks: reducing a chunk takes a fraction of the time of its transfers, so this leaves most multiprocessors to
+ * the application.
  */
 #define MAX_BLOCKS 24u
 

@@ -2,9 +2,9 @@
 #include "mca/common/algo/algo.h"
 
 /*
- * Up to this many bytes, a lingering kernel of few blocks loses no more than a few microseconds, and the application
- * keeps the other multiprocessors. Above, and for calls that need a launch anyway, as many blocks run as fill the
- * links.
+ * Up to FEW_MAX bytes, a lingering kernel uses few blocks. It loses no more than a few microseconds, and the
+ * application keeps the other multiprocessors. Larger calls, and calls that need a launch anyway, run as many blocks as
+ * fill the links.
  */
 #define FEW_MAX (4u << 20)
 #define FEW_BLOCKS 32u

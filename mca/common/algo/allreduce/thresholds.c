@@ -1,28 +1,29 @@
 #include "mca/common/algo/allreduce/thresholds.h"
 
 #define KIB ((uint64_t)1024)
-#define NEVER UINT64_MAX  /* as the smallest message */
-#define ALWAYS UINT64_MAX /* as the largest one */
+#define NEVER UINT64_MAX  /* as a smallest message size */
+#define ALWAYS UINT64_MAX /* as a largest message size */
 
 /*
- * NVLink-class GPUs. Measured with 2 H200, with 3 from 1 MiB on, and with 4; the rest is extrapolated, not measured.
+ * GPUs linked by NVLink. The values are measured with 2 H200, with 3 from 1 MiB on, and with 4. All others are
+ * extrapolated.
  *
- * With n ranks, each sends n - 1 messages with one-shot packets and 2 (n - 1) / n with two-phase ones, which wait for a
- * second exchange in return. The two cost the same at a size proportional to n / ((n - 1) (n - 2)), rounded down to a
- * power of two here.
+ * Packets: with n ranks, each rank sends n - 1 messages with one-shot packets and 2 (n - 1) / n messages with two-phase
+ * packets, but two-phase waits for a second exchange. The two cost the same at a size proportional to n / ((n - 1) (n -
+ * 2)), here rounded down to a power of two.
  *
- * LL128 carries a message in little more than half of the bytes, but takes more instructions, and so more blocks than
- * lingering kernels have. So it starts where LL16 ends. With 3 ranks, for which zero-copy has no special code, LL128
- * stays ahead of zero-copy until only the links count. With 4 ranks it does until the few blocks of the lingering
- * kernel win.
+ * LL128: it carries a message in little more than half of the bytes, but takes more instructions, and so more blocks
+ * than lingering kernels have. So it starts where LL16 ends. With 3 ranks, for which zero-copy has no special code,
+ * LL128 stays ahead of zero-copy until only the links count. With 4 ranks it stays ahead until the lingering zero-copy
+ * kernel, with its few blocks, is faster.
  *
- * Two ranks send as much in one step as in two, so puts serve messages that are too large for packets: stores fill a
- * link better than loads do, and no rank waits at the beginning or at the end. Lingering kernels serve the smaller of
- * these sizes, which they cannot do with LL128. Not measured with more ranks.
+ * Puts: two ranks send as much in one step as in two, so one-shot puts serve messages that are too large for packets.
+ * Stores fill a link better than loads do, and no rank waits at the beginning or at the end. Lingering kernels serve
+ * the smaller of these messages, which they cannot do with LL128. Not measured with more ranks.
  *
- * Copy engines fill links better still. Their reductions take 24 multiprocessors for a third of the time, and all
- * others stay with the application. But each call costs some 25 us of copies that begin and end. With more than two
- * ranks not measured since they need no flags.
+ * Copy engines fill links better still. Their reductions take 24 multiprocessors for a third of the time, and the
+ * application keeps all others. But each call costs some 25 us of copies that begin and end. With more than two ranks,
+ * not measured since engines work without flags.
  */
 static const mscclpp_thresholds_t cuda_thresholds[] = {
     /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
@@ -37,9 +38,9 @@ static const mscclpp_thresholds_t cuda_thresholds[] = {
 };
 
 /*
- * Ranks on one GPU, whose cache and memory are the link: an exchange costs little, and every byte that moves twice
- * counts. Measured with 2, 4 and 8 ranks on one H100 under MPS; the rest is extrapolated. Packets double the bytes, and
- * the packets of many ranks do not fit the cache. With two ranks, puts need no barrier where zero-copy needs one.
+ * Ranks on one GPU, whose cache and memory are the link. An exchange costs little, and every byte that moves twice
+ * counts. Packets double the bytes, and the packets of many ranks do not fit the cache. With two ranks, puts need no
+ * barrier where zero-copy needs one. Measured with 2, 4 and 8 ranks on one H100 under MPS; the rest is extrapolated.
  */
 static const mscclpp_thresholds_t one_gpu_thresholds[] = {
     /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
@@ -50,9 +51,8 @@ static const mscclpp_thresholds_t one_gpu_thresholds[] = {
 };
 
 /*
- * The twin: processors share caches, and ranks share processors. A CPU thread moves packets one at a time, but rows of
- * units as fast as memory allows. So beyond some hundred bytes the scratch is faster: five times at 4 KiB with 8 ranks
- * on 2 processors.
+ * The host twin. CPU threads move packets one at a time, but rows of units as fast as memory allows. So the scratch
+ * algorithm is faster beyond some hundred bytes: five times at 4 KiB with 8 ranks on 2 processors.
  */
 static const mscclpp_thresholds_t host_thresholds[] = {
     /* ranks, oneshot_max, twophase_max, put_max, engine_min, lines_min, lines_max, lines_queued */
@@ -62,25 +62,25 @@ static const mscclpp_thresholds_t host_thresholds[] = {
 };
 
 /*
- * Largest shards, in bytes, that nodes exchange as packets. Packets save signals and barriers, but the processors of
- * both sides copy every byte and its flag.
+ * Between nodes, the largest shard, in bytes, that is exchanged as packets. Packets save signals and barriers, but the
+ * CPUs of both sides copy every byte and its flag.
  */
 #define NODES_PACKETS_MAX (8 * KIB)
 
 /*
- * If each node combines only a part, a rank sends fewer bytes but needs a second step. This is the least saving that is
- * worth the step. A shard saves (n - 1) - 2 (n - 1) / n times its size. A step takes some microseconds, and links and
- * processors move some gigabytes a second.
+ * Between nodes: whether all nodes combine everything, or each a part. If each of n nodes combines only a part, a shard
+ * saves (n - 1) - 2 (n - 1) / n times its size in bytes sent, but needs a second step. The macro is the least saving in
+ * bytes that is worth the step: a step takes some microseconds, and links and CPUs move some gigabytes a second.
  */
 #define NODES_SPLIT_GAIN (128 * KIB)
 
 /*
- * A ring sends as many bytes as the pattern in which each node combines a part, but in 2 (n - 1) steps, which a tile
- * takes one after another. In return each link has one sender at a time instead of n - 1, and a rank has two busy
- * connections instead of n - 1 each way. With fewer nodes than NODES_RING_NODES this makes hardly a difference. Parts
- * must be large enough that a link needs longer for one than for a few hundred steps of some microseconds each.
- * Measured with four imitated nodes: 2 to 12 % faster over UCX, a quarter slower over shared memory, which has no
- * links.
+ * Between nodes: when to use a ring. A ring sends as many bytes as the pattern in which each node combines a part, but
+ * takes 2 (n - 1) steps, one after another for each tile. In return, each link has one sender at a time instead of n -
+ * 1, and a rank has two busy connections instead of n - 1 each way. This matters little with fewer nodes than
+ * NODES_RING_NODES. A part must be so large that a link needs longer for it than for a few hundred steps of some
+ * microseconds each. Measured with four imitated nodes: 2 to 12 % faster over UCX, a quarter slower over shared memory,
+ * which has no links.
  */
 #define NODES_RING_NODES 4u
 #define NODES_RING_PART (4 * KIB * KIB)
@@ -97,7 +97,7 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
     return row;
 }
 
-/* The user's choice of a format decides what is sent, not what the links can do. */
+/* A packet format that the user asks for is used only where the links can carry it. */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 {
     const mscclpp_protocol_t *protocol = input->protocol;

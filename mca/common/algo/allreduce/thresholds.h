@@ -1,13 +1,16 @@
-/* The message sizes at which the all-reduce changes its algorithm, if neither a parameter nor a rule says so. */
+/*
+ * The message sizes at which the built-in choice of all-reduce changes its algorithm. Parameters and rules files
+ * override them (mca/common/algo/select.c). The other collectives' thresholds are in mca/common/algo/coll.c.
+ */
 #ifndef MCA_COMMON_ALGO_ALLREDUCE_THRESHOLDS_H
 #define MCA_COMMON_ALGO_ALLREDUCE_THRESHOLDS_H
 
 #include "mca/common/algo/algo.h"
 
 /*
- * Sizes in bytes: the largest messages for the packet algorithms and for one-shot puts, and the smallest for copy
- * engines. Where links keep lines of 128 bytes whole, also the smallest two-phase message sent as LL128, and the
- * largest two-phase message. The first row whose `ranks` is not smaller than the number of ranks applies.
+ * One row of a table; sizes are in bytes. oneshot_max, twophase_max and put_max are the largest messages for the two
+ * packet algorithms and for one-shot puts; engine_min is the smallest for copy engines. Where links deliver lines of
+ * 128 bytes whole, two-phase packets are LL128 from lines_min on, and lines_max takes the place of twophase_max.
  */
 typedef struct {
     uint32_t ranks;
@@ -20,14 +23,15 @@ typedef struct {
     bool lines_queued; /* only queued calls use LL128 */
 } mscclpp_thresholds_t;
 
+/* The row for the call's number of ranks and kind of links: the first whose `ranks` is not smaller. */
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input);
 
-/* Whether two-phase packets of this call are LL128. */
+/* Whether the two-phase packets of this call are in the format LL128. */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
 
 /*
- * Between nodes: whether the message is small enough for packets, large enough for a ring, and large enough for each
- * node to combine a part. These also take the parameters into account.
+ * Between nodes: whether the message is small enough for packets, large enough for a ring, and large enough that each
+ * node combines only a part. Parameters override the built-in sizes.
  */
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input);

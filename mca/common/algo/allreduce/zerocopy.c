@@ -4,16 +4,17 @@
 /* Enough to fill the links, and few enough that kernels of several communicators fit on a GPU at once. */
 #define MAX_BLOCKS 64u
 
-/* Up to this many bytes, using only as many blocks as lingering kernels have loses less than a launch costs. */
+/* Up to this many bytes, a kernel with only as many blocks as a lingering one loses less time than a launch costs. */
 #define LINGER_MAX (16u << 20)
 
 /*
- * The split variant is faster from this many bytes on. On the twin it is small enough for tests to reach both variants.
+ * From this many bytes on, the split variant is faster. On the twin the size is small, so that tests reach both
+ * variants.
  */
 #define SPLIT_MIN (64u << 20)
 #define TWIN_SPLIT_MIN (256u << 10)
 
-/* Within one GPU and above this many bytes, more blocks gain more than their barrier costs. */
+/* Within one GPU, above this many bytes, more blocks gain more time than their barrier costs. */
 #define ONE_GPU_FEW_MAX (2u << 20)
 
 static bool may_linger(const mscclpp_select_input_t *input)

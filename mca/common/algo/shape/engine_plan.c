@@ -5,8 +5,9 @@
 #define MIB ((uint64_t)1024 * 1024)
 
 /*
- * Chunks of a shard. Few, as each copy costs the engine a pause; two let the results of the first return while the
- * second is reduced. There are more if two do not fit into the slots, and fewer if they would be too small.
+ * The number of chunks of a shard. Each copy costs the engine a pause, so there are only two: the result of the first
+ * returns while the second is reduced. There are more if two do not fit into the slots, and fewer if they would be too
+ * small.
  */
 #define CHUNKS_WANTED 2u
 #define CHUNK_MIN MIB

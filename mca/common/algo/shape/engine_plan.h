@@ -18,7 +18,7 @@ typedef struct {
 bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
                          mscclpp_engine_plan_t *plan_p);
 
-/* Bytes of the largest chunk that a team's slots can hold; 0 if there is no room for any. Pure. */
+/* The largest chunk, in bytes, that a team's slots can hold; 0 if not even one grain fits. Pure. */
 uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *protocol);
 
 #endif

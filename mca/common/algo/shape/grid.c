@@ -4,8 +4,9 @@
 #define DEFAULT_THREADS MSCCLPP_DEV_MAX_THREADS
 
 /*
- * Fine grids, for packets. One multiprocessor fills only a part of the links. So small blocks on many multiprocessors
- * are faster once there are more units than one block sends in the time that a barrier with other blocks takes.
+ * Fine grids, for packets. One multiprocessor fills only a part of the links, so many small blocks on many
+ * multiprocessors are faster. This holds once there are more units than one block sends in the time of a barrier with
+ * other blocks.
  */
 #define SMALL_UNITS 256u
 #define FINE_THREADS 128u
