@@ -75,9 +75,16 @@
 #define MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern_, nnodes_, packet_units_)                                           \
     (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_) ? (packet_units_) / (nnodes_) : (packet_units_))
 
+/* Where a rank is. */
+typedef struct {
+    uint16_t node;
+    uint16_t index; /* its number within its node */
+} mscclpp_dev_place_t;
+
 /*
  * In `nodes.common`, rank and nranks count only the ranks of this rank's node, and bytes is the size of one block if
- * all have the same size. `nodes.pattern` is not used. All other ranks here are numbered as in the communicator.
+ * all have the same size. `nodes.pattern` is not used. All other ranks here are numbered as in the communicator. The
+ * lists are in device memory, since a communicator may have any number of ranks.
  */
 typedef struct {
     mscclpp_dev_nodes_args_t nodes;
@@ -90,10 +97,11 @@ typedef struct {
     uint32_t varied;   /* 0: all blocks have the same size, and the lists are not used */
     uint32_t rank;
     uint32_t nranks;
-    uint8_t node_of[MSCCLPP_DEV_MAX_RANKS];
-    uint8_t index_of[MSCCLPP_DEV_MAX_RANKS]; /* number of a rank within its node */
-    mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS];
+    const mscclpp_dev_place_t *place; /* of each rank */
+    const uint32_t *members;          /* the ranks of node 0, then those of node 1 and so on, ascending in each */
+    const uint32_t *begin;            /* of each node: where its ranks begin in `members`; and one entry for the end */
+    const mscclpp_dev_block_t *send;  /* for each rank; used if `varied` */
+    const mscclpp_dev_block_t *recv;  /* from each rank; likewise */
 } mscclpp_dev_coll_nodes_args_t;
 
 #endif

@@ -6,7 +6,7 @@
 #include "mca/common/task/task.h"
 #include "mca/common/team/team.h"
 
-#define RANKS_MAX MSCCLPP_DEV_MAX_RANKS
+#define RANKS_MAX 1024
 
 typedef struct {
     int rank;

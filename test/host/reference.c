@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "test/host/elements.h"
+#include "test/host/rank_threads.h"
 
 /* A binary format of 16 bits. */
 typedef struct {
@@ -287,7 +288,7 @@ void reference_reduce(mscclpp_dtype_t dtype, mscclpp_op_t op, const void *const 
                       uint64_t last, void *result)
 {
     const element_t *element = element_of(dtype);
-    const unsigned char *from[64];
+    const unsigned char *from[RANKS_MAX];
     uint64_t i;
     int rank;
 

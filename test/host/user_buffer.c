@@ -22,7 +22,7 @@
 #endif
 
 #define GUARD 64u
-#define POOLS_MAX 128
+#define POOLS_MAX 2048
 
 /* Where USER_HOST buffers lie. A pool registers itself before its buffers are used, and deregisters afterwards. */
 static pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;

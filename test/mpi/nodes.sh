@@ -55,7 +55,7 @@ cases_nodes() {
         "$bindir/test_counts"
 }
 
-# More ranks than a node may have, which takes most of its time to start and to end.
+# More ranks than a node may have, which takes most of its time to start and to end. test/host/test_many.c has more.
 cases_many() {
     local n per shape shapes=(96/3)
     [ "${MSCCLPP_TEST_LONG:-0}" != 1 ] || shapes+=(128/4 127/3 128/1)
@@ -70,6 +70,11 @@ cases_many() {
             300 -n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per" \
             --mca coll_mscclpp_transport shm --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
     done
+    run_saying "many:native:96/3" 'of the other blocking collectives all are served between nodes' 300 -n 96 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 3 --mca coll_mscclpp_transport shm \
+        --mca coll_mscclpp_verbose 2 "$bindir/test_many"
+    run "many:native:65/-9/ucx" 300 -n 65 "${forced[@]}" --mca coll_mscclpp_ranks_per_node -9 \
+        --mca coll_mscclpp_transport ucx "$bindir/test_many"
     if [ "${MSCCLPP_TEST_LONG:-0}" != 1 ]; then
         skip "many:66 on a node" "set MSCCLPP_TEST_LONG=1"
         return

@@ -44,7 +44,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_near(const mscclpp_dev_ctx_t *ctx, const ms
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, peer));
 
-    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, b, turn, args->index_of[peer], args->rank) + MSCCLPP_DEV_UNIT,
+    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, b, turn, args->place[peer].index, args->rank) + MSCCLPP_DEV_UNIT,
                           (const char *)args->nodes.common.in + part.offset, part.bytes, ctx->tid, ctx->nthreads);
 }
 
@@ -93,7 +93,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const msc
     for (i = 1; i < args->nranks; ++i) {
         const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 
-        if (args->node_of[peer] == args->nodes.node) {
+        if (args->place[peer].node == args->nodes.node) {
             mscclpp_dev_cn_give_near(ctx, b, turn, peer);
         } else if (b->merges) {
             mscclpp_dev_cn_give_merger(ctx, b, turn, peer);
@@ -146,13 +146,12 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t v;
     const char *from;
-    bool first = true;
-    uint32_t r;
+    const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
+    uint32_t i;
 
-    for (r = 0; r < args->nranks; ++r) {
-        if (args->node_of[r] != args->nodes.node) {
-            continue;
-        }
+    for (i = begin; i < end; ++i) {
+        const uint32_t r = args->members[i];
+
         from = own;
         if (r != args->rank) {
             from = mscclpp_dev_cn_row(ctx, b, turn, b->index,
@@ -160,12 +159,11 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
                    MSCCLPP_DEV_UNIT;
         }
         v = mscclpp_dev_ld_unit(from, u, bytes);
-        if (first) {
+        if (i == begin) {
             mscclpp_dev_acc_set(&acc, b->dtype, v);
         } else {
             mscclpp_dev_acc_add(&acc, false, b->dtype, b->op, v);
         }
-        first = false;
     }
     return mscclpp_dev_acc_get(&acc, b->dtype);
 }
@@ -198,24 +196,24 @@ MSCCLPP_DEV void mscclpp_dev_cn_lay_out(const mscclpp_dev_ctx_t *ctx, const mscc
     char *slot = args->nodes.exchange + mscclpp_dev_cn_outgoing(b, turn, k);
     char *to = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t *head = (uint32_t *)slot;
-    uint32_t a, p;
+    uint32_t i, j;
 
-    for (p = 0; p < args->nranks && b->merges; ++p) {
-        if (mscclpp_dev_cn_merges_for(args, turn, b->index, p, k)) {
-            to = mscclpp_dev_cn_lay_merged(ctx, b, turn, p, head++, to);
+    for (i = args->begin[k]; i < args->begin[k + 1] && b->merges; ++i) {
+        if (mscclpp_dev_cn_merges_for(args, turn, b->index, args->members[i], k)) {
+            to = mscclpp_dev_cn_lay_merged(ctx, b, turn, args->members[i], head++, to);
         }
     }
-    for (a = 0; a < args->nranks && !b->merges; ++a) {
+    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !b->merges; ++i) {
+        const uint32_t a = args->members[i];
+
         if (!mscclpp_dev_cn_is_client(args, turn, a, args->nodes.node, b->index)) {
             continue;
         }
         if (!b->many) {
             to = mscclpp_dev_cn_lay(ctx, b, turn, a, 0, head++, to);
         }
-        for (p = 0; p < args->nranks && b->many; ++p) {
-            if (args->node_of[p] == k) {
-                to = mscclpp_dev_cn_lay(ctx, b, turn, a, p, head++, to);
-            }
+        for (j = args->begin[k]; j < args->begin[k + 1] && b->many; ++j) {
+            to = mscclpp_dev_cn_lay(ctx, b, turn, a, args->members[j], head++, to);
         }
     }
 }
@@ -287,7 +285,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand(const mscclpp_dev_ctx_t *ctx, const mscclpp
                                      const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
                                      const char *from, uint32_t bytes)
 {
-    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, b, turn, b->args->index_of[receiver], sender) + MSCCLPP_DEV_UNIT,
+    mscclpp_dev_coll_copy(mscclpp_dev_cn_row(ctx, b, turn, b->args->place[receiver].index, sender) + MSCCLPP_DEV_UNIT,
                           from, bytes, ctx->tid, ctx->nthreads);
 }
 
@@ -301,23 +299,30 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const msc
     const char *from = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
     const uint32_t *head = (const uint32_t *)slot;
     const bool flows = mscclpp_dev_cn_flows(b, turn, k, b->index, args->nodes.node);
-    uint32_t a, p;
+    const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
+    uint32_t i, j;
 
-    for (p = 0; p < args->nranks && b->merges; ++p) {
+    for (i = begin; i < end && b->merges; ++i) {
+        const uint32_t p = args->members[i];
+
         if (mscclpp_dev_cn_merges_for(args, turn, b->index, p, args->nodes.node)) {
             mscclpp_dev_cn_hand(ctx, b, turn, mscclpp_dev_cn_first_of(args, k), p, from, *head);
             from += mscclpp_dev_cn_padded(*head++);
         }
     }
-    for (a = 0; a < args->nranks && flows && !b->merges; ++a) {
+    for (i = args->begin[k]; i < args->begin[k + 1] && flows && !b->merges; ++i) {
+        const uint32_t a = args->members[i];
+
         if (!mscclpp_dev_cn_is_client(args, turn, a, k, b->index)) {
             continue;
         }
-        for (p = 0; p < args->nranks; ++p) {
-            if (args->node_of[p] == args->nodes.node && mscclpp_dev_cn_sends(args, a, p)) {
+        for (j = begin; j < end; ++j) {
+            const uint32_t p = args->members[j];
+
+            if (mscclpp_dev_cn_sends(args, a, p)) {
                 mscclpp_dev_cn_hand(ctx, b, turn, a, p, from, *head);
             }
-            if (args->node_of[p] == args->nodes.node && b->many) {
+            if (b->many) {
                 from += mscclpp_dev_cn_padded(*head++);
             }
         }
@@ -454,7 +459,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_note(const mscclpp_dev_ctx_t *ctx, const mscclpp
 /* True if, in some turn, an owner of this node is given data to send for another rank. */
 MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args)
 {
-    const bool root_is_here = args->node_of[args->root] == args->nodes.node;
+    const bool root_is_here = args->place[args->root].node == args->nodes.node;
 
     if (args->pattern == MSCCLPP_DEV_REDUCE) {
         return args->nodes.common.nranks > 1 && !root_is_here;
@@ -463,7 +468,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args
         return args->nodes.common.nranks > 1;
     }
     if (MSCCLPP_DEV_COLL_ALONE(args->pattern)) {
-        return root_is_here && (args->nodes.shards > 1 || args->index_of[args->root] != 0);
+        return root_is_here && (args->nodes.shards > 1 || args->place[args->root].index != 0);
     }
     return args->nodes.common.nranks > args->nodes.shards;
 }

@@ -147,8 +147,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const msc
         const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
         const mscclpp_dev_block_t block = mscclpp_dev_cn_send_block(args, peer);
 
-        if (args->node_of[peer] == args->nodes.node) {
-            const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_row(p, args->index_of[peer], args->rank);
+        if (args->place[peer].node == args->nodes.node) {
+            const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_row(p, args->place[peer].index, args->rank);
 
             mscclpp_dev_cp_send(ctx, p, block, row);
             if (block.bytes == 0 && ctx->tid == 0 && !ctx->failed) {
@@ -172,15 +172,13 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
     const mscclpp_dev_block_t own = mscclpp_dev_cn_send_block(args, receiver);
     mscclpp_dev_acc_t acc;
-    bool first = true;
-    uint32_t r;
+    const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
+    uint32_t i;
 
-    for (r = 0; r < args->nranks; ++r) {
+    for (i = begin; i < end; ++i) {
+        const uint32_t r = args->members[i];
         mscclpp_dev_vec_t v;
 
-        if (args->node_of[r] != args->nodes.node) {
-            continue;
-        }
         if (r == args->rank) {
             v = mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, u, own.bytes);
         } else {
@@ -188,14 +186,13 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const
                 ctx, p,
                 mscclpp_dev_cp_row(p, p->b.index,
                                    receiver == args->rank ? r : mscclpp_dev_cn_relay_row(&p->b, r, receiver)),
-                u, args->index_of[r]);
+                u, args->place[r].index);
         }
-        if (first) {
+        if (i == begin) {
             mscclpp_dev_acc_set(&acc, p->b.dtype, v);
         } else {
             mscclpp_dev_acc_add(&acc, false, p->b.dtype, p->b.op, v);
         }
-        first = false;
     }
     return mscclpp_dev_acc_get(&acc, p->b.dtype);
 }
@@ -214,7 +211,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client(mscclpp_dev_ctx_t *ctx, cons
     }
     return mscclpp_dev_cp_get(ctx, p,
                               mscclpp_dev_cp_row(p, p->b.index, mscclpp_dev_cn_relay_row(&p->b, sender, receiver)), u,
-                              args->index_of[sender]);
+                              args->place[sender].index);
 }
 
 /* True if `sender` sends a block to a rank of another node. */
@@ -235,10 +232,13 @@ MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
     const uint64_t units = mscclpp_dev_cn_count(&p->b, &p->turn, args->nodes.node, p->b.index, k) * p->units;
     const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_far(p, mscclpp_dev_cp_outgoing(p, k), units);
+    const uint32_t first = args->begin[k], last = p->b.many ? args->begin[k + 1] : first + 1;
     uint64_t at = 0, u;
-    uint32_t a, r;
+    uint32_t i, j;
 
-    for (r = 0; r < args->nranks && p->b.merges; ++r) {
+    for (i = first; i < args->begin[k + 1] && p->b.merges; ++i) {
+        const uint32_t r = args->members[i];
+
         if (!mscclpp_dev_cn_merges_for(args, &p->turn, p->b.index, r, k)) {
             continue;
         }
@@ -247,16 +247,17 @@ MSCCLPP_DEV void mscclpp_dev_cp_lay_out(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         }
         at += p->units;
     }
-    for (a = 0; a < args->nranks && !p->b.merges; ++a) {
+    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !p->b.merges; ++i) {
+        const uint32_t a = args->members[i];
+        bool leaves;
+
         if (!mscclpp_dev_cn_is_client(args, &p->turn, a, args->nodes.node, p->b.index)) {
             continue;
         }
-        for (r = 0; r < args->nranks; ++r) {
-            if (p->b.many ? args->node_of[r] != k : r > 0) {
-                continue;
-            }
-            for (u = ctx->tid; u < p->units && mscclpp_dev_cp_leaves(args, a); u += ctx->nthreads) {
-                mscclpp_dev_cp_put(p, row, at + u, mscclpp_dev_cp_client(ctx, p, a, r, u));
+        leaves = mscclpp_dev_cp_leaves(args, a);
+        for (j = first; j < last; ++j) {
+            for (u = ctx->tid; u < p->units && leaves; u += ctx->nthreads) {
+                mscclpp_dev_cp_put(p, row, at + u, mscclpp_dev_cp_client(ctx, p, a, args->members[j], u));
             }
             at += p->units;
         }
@@ -290,8 +291,9 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     const uint64_t units = mscclpp_dev_cp_units(p, k, p->b.index, args->nodes.node);
     const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_far(p, mscclpp_dev_cp_slot(p, 1 + k), units > 0 ? units : 1);
     const uint32_t name = args->nodes.channels[MSCCLPP_DEV_NODES_NUMBER(args->nodes.nnodes, 0, k)].peer;
+    const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint64_t at = 0, u;
-    uint32_t a, r;
+    uint32_t i, j;
 
     if (units == 0) {
         if (ctx->tid == 0) {
@@ -299,7 +301,9 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         }
         return;
     }
-    for (r = 0; r < args->nranks && p->b.merges; ++r) {
+    for (i = begin; i < end && p->b.merges; ++i) {
+        const uint32_t r = args->members[i];
+
         if (!mscclpp_dev_cn_merges_for(args, &p->turn, p->b.index, r, args->nodes.node)) {
             continue;
         }
@@ -307,24 +311,26 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
             const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, at + u, name);
 
             if (!ctx->failed) {
-                mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->index_of[r], mscclpp_dev_cn_first_of(args, k)), u, v);
+                mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->place[r].index, mscclpp_dev_cn_first_of(args, k)), u,
+                                   v);
             }
         }
         at += p->units;
     }
-    for (a = 0; a < args->nranks && !p->b.merges; ++a) {
+    for (i = args->begin[k]; i < args->begin[k + 1] && !p->b.merges; ++i) {
+        const uint32_t a = args->members[i];
+
         if (!mscclpp_dev_cn_is_client(args, &p->turn, a, k, p->b.index)) {
             continue;
         }
-        for (r = 0; r < args->nranks; ++r) {
-            if (args->node_of[r] != args->nodes.node) {
-                continue;
-            }
+        for (j = begin; j < end; ++j) {
+            const uint32_t r = args->members[j];
+
             for (u = ctx->tid; u < p->units && mscclpp_dev_cn_sends(args, a, r); u += ctx->nthreads) {
                 const mscclpp_dev_vec_t v = mscclpp_dev_cp_get(ctx, p, row, at + u, name);
 
                 if (!ctx->failed) {
-                    mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->index_of[r], a), u, v);
+                    mscclpp_dev_cp_put(p, mscclpp_dev_cp_row(p, args->place[r].index, a), u, v);
                 }
             }
             at += p->b.many ? p->units : 0;
@@ -340,9 +346,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cp_name(const mscclpp_dev_cp_t *p, uint32_t sen
 {
     const mscclpp_dev_coll_nodes_args_t *args = p->b.args;
 
-    return args->node_of[sender] == args->nodes.node ? args->index_of[sender]
-           : p->b.merges                             ? mscclpp_dev_cn_merger_of(args, &p->turn, args->rank)
-                                                     : mscclpp_dev_cn_owner_of(args, &p->turn, sender);
+    return args->place[sender].node == args->nodes.node ? args->place[sender].index
+           : p->b.merges                                ? mscclpp_dev_cn_merger_of(args, &p->turn, args->rank)
+                                                        : mscclpp_dev_cn_owner_of(args, &p->turn, sender);
 }
 
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *p, uint32_t sender,
@@ -405,7 +411,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclp
         if (a == args->rank) {
             continue;
         }
-        if (args->node_of[a] == args->nodes.node && ctx->tid == 0) {
+        if (args->place[a].node == args->nodes.node && ctx->tid == 0) {
             (void)mscclpp_dev_cp_receive(ctx, p, a, 0); /* possibly an empty packet */
         }
         for (u = ctx->tid; u < mscclpp_dev_units(block.bytes) && !combines; u += ctx->nthreads) {

@@ -125,7 +125,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_co
     uint32_t p;
 
     for (p = 0; p < args->nranks && block.bytes == 0; ++p) {
-        if (args->node_of[p] != args->nodes.node) {
+        if (args->place[p].node != args->nodes.node) {
             block = mscclpp_dev_cn_send_block(args, p);
         }
     }
@@ -136,10 +136,10 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_co
 MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t node)
 {
     bool any = false;
-    uint32_t p;
+    uint32_t i;
 
-    for (p = 0; p < args->nranks && !any; ++p) {
-        any = args->node_of[p] == node && mscclpp_dev_cn_sends(args, sender, p);
+    for (i = args->begin[node]; i < args->begin[node + 1] && !any; ++i) {
+        any = mscclpp_dev_cn_sends(args, sender, args->members[i]);
     }
     return any;
 }
@@ -150,7 +150,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *arg
 MSCCLPP_DEV uint32_t mscclpp_dev_cn_owner_of(const mscclpp_dev_coll_nodes_args_t *args,
                                              const mscclpp_dev_cn_turn_t *turn, uint32_t sender)
 {
-    return MSCCLPP_DEV_COLL_ALONE(args->pattern) ? turn->owner : args->index_of[sender] % args->nodes.shards;
+    return MSCCLPP_DEV_COLL_ALONE(args->pattern) ? turn->owner : args->place[sender].index % args->nodes.shards;
 }
 
 /*
@@ -159,14 +159,14 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cn_owner_of(const mscclpp_dev_coll_nodes_args_t
 MSCCLPP_DEV uint32_t mscclpp_dev_cn_merger_of(const mscclpp_dev_coll_nodes_args_t *args,
                                               const mscclpp_dev_cn_turn_t *turn, uint32_t receiver)
 {
-    return args->pattern == MSCCLPP_DEV_REDUCE ? turn->owner : args->index_of[receiver] % args->nodes.shards;
+    return args->pattern == MSCCLPP_DEV_REDUCE ? turn->owner : args->place[receiver].index % args->nodes.shards;
 }
 
 /* True if owner `owner` of a node sends its node's partial result for `receiver` to node `to`. */
 MSCCLPP_DEV bool mscclpp_dev_cn_merges_for(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
                                            uint32_t owner, uint32_t receiver, uint32_t to)
 {
-    return args->node_of[receiver] == to && (args->pattern != MSCCLPP_DEV_REDUCE || receiver == args->root) &&
+    return args->place[receiver].node == to && (args->pattern != MSCCLPP_DEV_REDUCE || receiver == args->root) &&
            mscclpp_dev_cn_merger_of(args, turn, receiver) == owner;
 }
 
@@ -174,7 +174,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_merges_for(const mscclpp_dev_coll_nodes_args_t *
 MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
                                           uint32_t sender, uint32_t node, uint32_t owner)
 {
-    return args->node_of[sender] == node && (!MSCCLPP_DEV_COLL_ALONE(args->pattern) || sender == args->root) &&
+    return args->place[sender].node == node && (!MSCCLPP_DEV_COLL_ALONE(args->pattern) || sender == args->root) &&
            mscclpp_dev_cn_owner_of(args, turn, sender) == owner;
 }
 
@@ -201,10 +201,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_block_t *b, u
     uint64_t client;
 
     if (b->merges) {
-        client = b->many ? args->node_of[receiver] * each + args->index_of[receiver] / args->nodes.shards : 0;
-        return args->nranks + client * args->nodes.most + args->index_of[sender];
+        client = b->many ? args->place[receiver].node * each + args->place[receiver].index / args->nodes.shards : 0;
+        return args->nranks + client * args->nodes.most + args->place[sender].index;
     }
-    client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->index_of[sender] / args->nodes.shards - 1;
+    client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
     return args->nranks + (b->many ? client * args->nranks + receiver : client);
 }
 
@@ -213,14 +213,14 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_block_t *b, const
                                           uint32_t from, uint32_t owner, uint32_t to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
-    uint32_t clients = 0, receivers = 0, merged = 0, p;
+    const uint32_t node = b->merges ? to : from;
+    uint32_t count = 0, i;
 
-    for (p = 0; p < args->nranks; ++p) {
-        merged += b->merges && mscclpp_dev_cn_merges_for(args, turn, owner, p, to);
-        clients += mscclpp_dev_cn_is_client(args, turn, p, from, owner);
-        receivers += args->node_of[p] == to;
+    for (i = args->begin[node]; i < args->begin[node + 1]; ++i) {
+        count += b->merges ? mscclpp_dev_cn_merges_for(args, turn, owner, args->members[i], to)
+                           : mscclpp_dev_cn_is_client(args, turn, args->members[i], from, owner);
     }
-    return b->merges ? merged : b->many ? clients * receivers : clients;
+    return b->many && !b->merges ? count * (args->begin[to + 1] - args->begin[to]) : count;
 }
 
 /* True if owner `owner` of node `from` may have data for node `to` in this turn. */
@@ -229,10 +229,11 @@ MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_block_t *b, const msc
 {
     const mscclpp_dev_coll_nodes_args_t *args = b->args;
     bool any = b->merges && mscclpp_dev_cn_count(b, turn, from, owner, to) > 0;
-    uint32_t a;
+    uint32_t i;
 
-    for (a = 0; a < args->nranks && !any && !b->merges; ++a) {
-        any = mscclpp_dev_cn_is_client(args, turn, a, from, owner) && mscclpp_dev_cn_reaches(args, a, to);
+    for (i = args->begin[from]; i < args->begin[from + 1] && !any && !b->merges; ++i) {
+        any = mscclpp_dev_cn_is_client(args, turn, args->members[i], from, owner) &&
+              mscclpp_dev_cn_reaches(args, args->members[i], to);
     }
     return any;
 }
@@ -258,12 +259,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
 /* The first rank of a node: its row takes the node's partial result. */
 MSCCLPP_DEV uint32_t mscclpp_dev_cn_first_of(const mscclpp_dev_coll_nodes_args_t *args, uint32_t node)
 {
-    uint32_t r = 0;
-
-    while (args->node_of[r] != node) {
-        ++r;
-    }
-    return r;
+    return args->members[args->begin[node]];
 }
 
 /* Copies this rank's own block, unless it is in place already. Called by all threads of the grid. */

@@ -40,11 +40,17 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
 
 /*
  * Runs a collective other than all-reduce. Blocking. The caller fills in the kernel in `launch`, and in `args` all that
- * does not depend on the fabric. `tiles` is the number of tiles that all blocks of the grid process together; 0: the
- * data are packets of one epoch.
+ * does not depend on the fabric; if blocks differ, also the lists that mscclpp_fabric_lists yields. `tiles` is the
+ * number of tiles that all blocks of the grid process together; 0: the data are packets of one epoch.
  */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
                                          mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what);
+
+/*
+ * Yields the lists, one entry for each rank, of the blocks that this rank sends and receives in the next call of
+ * mscclpp_fabric_run_coll.
+ */
+void mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p, mscclpp_dev_block_t **recv_p);
 
 /*
  * Clears the packets that have come from other nodes and meets their ranks, so that packet flags may begin again.

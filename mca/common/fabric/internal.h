@@ -25,7 +25,7 @@ typedef struct {
     mscclpp_remote_t *remote; /* NULL for this rank's own node */
 } mscclpp_fabric_node_t;
 
-/* Ranks that own no shard use only the node map. */
+/* Ranks that own no shard use only the node map and the lists by rank. */
 struct mscclpp_fabric {
     mscclpp_fabric_t *next; /* in the list of those that mscclpp_fabric_progress_all serves */
     mscclpp_fabric_t **link;
@@ -65,6 +65,10 @@ struct mscclpp_fabric {
     uint64_t *exchanged;
     mscclpp_dev_port_channel_t *channels;
 
+    /* fabric/places.c: lists by rank, in device memory and in host memory. Every rank has them. */
+    void *places;
+    void *lists;
+
     /* fabric/view.c: a host copy of tokens in device memory, for long waits. */
     mscclpp_copier_t viewer;
     uint64_t *view;
@@ -78,6 +82,13 @@ struct mscclpp_fabric {
 /* fabric/view.c: creates and frees what it needs to look at the tokens. */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
+
+/* fabric/places.c: allocates, fills and frees the lists by rank. */
+mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric);
+void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric);
+
+/* Fills in a kernel's arguments that number the ranks of all nodes, and copies the blocks if these differ. */
+mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args);
 
 /* fabric/equip.c: creates the proxy, its channels, and the state that kernels keep between calls. */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric);

@@ -130,6 +130,7 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
     await_delivery(fabric);
     mscclpp_proxy_destroy(fabric->proxy);
     mscclpp_fabric_close_view(fabric);
+    mscclpp_fabric_close_places(fabric);
     mscclpp_fabric_close_transport(fabric);
     if (fabric->state != NULL) {
         fabric->gpu->device_free(fabric->device, fabric->state);
@@ -296,31 +297,17 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     return status;
 }
 
-/* Fills in each rank's node, and its index within the node. */
-static void fill_places(const mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
-{
-    uint8_t members[MSCCLPP_DEV_MAX_RANKS] = {0};
-    uint32_t rank;
-
-    for (rank = 0; rank < args->nranks; ++rank) {
-        const int node = fabric->nodes.node_of[rank];
-
-        args->node_of[rank] = (uint8_t)node;
-        args->index_of[rank] = members[node]++;
-    }
-}
-
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
                                          mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what)
 {
     const mscclpp_dev_args_t common = args->nodes.common;
-    mscclpp_status_t status;
+    mscclpp_status_t status = mscclpp_fabric_place(fabric, args);
     int node;
 
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
     fill_args(fabric, &common, &args->nodes);
-    args->rank = (uint32_t)fabric->group->oob.rank;
-    args->nranks = (uint32_t)fabric->group->oob.size;
-    fill_places(fabric, args);
     launch->args = args;
     if (!fabric->owner) {
         return mscclpp_runner_launch(fabric->runner, NULL, launch, what);

@@ -440,8 +440,11 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     cut_area(fabric);
     status = open_and_connect(fabric);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_agree(oob, NULL, fabric->owner ? mscclpp_fabric_equip(fabric) : MSCCLPP_OK,
-                               "setting port channels up");
+        status = mscclpp_fabric_open_places(fabric);
+        if (status == MSCCLPP_OK && fabric->owner) {
+            status = mscclpp_fabric_equip(fabric);
+        }
+        status = mscclpp_agree(oob, NULL, status, "setting port channels up");
     }
     if (status != MSCCLPP_OK) {
         mscclpp_fabric_destroy(fabric);

@@ -1,5 +1,6 @@
 /* Exchanges between the hosts about the buffers of a collective, before its kernel or engines start. */
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/task/coll_task.h"
@@ -14,14 +15,20 @@ mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what)
 static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
 {
     const mscclpp_oob_t *oob = &task->team->group.oob;
-    uint64_t all[MSCCLPP_DEV_MAX_RANKS];
-    const mscclpp_status_t status = oob->allgather(oob->context, &task->args->most, all, sizeof(all[0]));
+    uint64_t *all = malloc((size_t)task->ranks * sizeof(*all));
+    mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
     int rank;
 
     task->strided = false;
+    if (all == NULL) {
+        mscclpp_error("%s: no memory for the sizes of %d ranks", oob->label, task->ranks);
+        return status;
+    }
+    status = oob->allgather(oob->context, &task->args->most, all, sizeof(*all));
     for (rank = 0; rank < task->ranks && status == MSCCLPP_OK; ++rank) {
         task->most = all[rank] > task->most ? all[rank] : task->most;
     }
+    free(all);
     return status;
 }
 

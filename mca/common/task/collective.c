@@ -108,9 +108,11 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     mscclpp_dev_coll_nodes_args_t args;
     mscclpp_dev_args_t *common = &args.nodes.common;
     mscclpp_dev_launch_t launch;
+    mscclpp_dev_block_t *send, *recv;
     int peer;
 
     memset(&args, 0, sizeof(args));
+    mscclpp_fabric_lists(task->team->fabric, &send, &recv);
     mscclpp_runner_fill_args(&task->team->runner, common);
     common->in = task->in;
     common->out = task->out;
@@ -125,8 +127,8 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
     args.in_place = task->in_place;
     args.varied = task->args->varied;
     for (peer = 0; peer < task->ranks && task->args->varied; ++peer) {
-        args.send[peer] = mscclpp_coll_send_block(task, peer);
-        args.recv[peer] = mscclpp_coll_recv_block(task, peer);
+        send[peer] = mscclpp_coll_send_block(task, peer);
+        recv[peer] = mscclpp_coll_recv_block(task, peer);
     }
     launch.kernel = task->choice.kernel;
     launch.nblocks = task->choice.nblocks;
@@ -485,9 +487,6 @@ bool mscclpp_collective_serves(const mscclpp_team_t *team, mscclpp_coll_t coll)
     mscclpp_select_input_t input;
     mscclpp_coll_choice_t choice;
 
-    if (team->group.oob.size > MSCCLPP_DEV_MAX_RANKS) {
-        return false; /* their arguments list the blocks of all ranks */
-    }
     describe(team, MSCCLPP_DTYPE_UINT8, &input);
     return mscclpp_coll_select(&input, coll, 1, false, true, &choice) == MSCCLPP_OK;
 }

@@ -37,10 +37,10 @@ typedef struct ompi_datatype_t type_t;
         call_t call;                                                                                                   \
         int rc;                                                                                                        \
                                                                                                                        \
-        if (!mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_)) {                                       \
-            return other_##name_(LIST args_, comm, module);                                                            \
+        rc = mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_);                                         \
+        if (OMPI_SUCCESS != rc) {                                                                                      \
+            return rc;                                                                                                 \
         }                                                                                                              \
-        rc = OMPI_SUCCESS;                                                                                             \
         if (fill_##name_(&call, ompi_comm_rank(comm), LIST args_) &&                                                   \
             !mca_coll_mscclpp_native_serve(module, &call, &rc)) {                                                      \
             rc = other_##name_(LIST args_, comm, module);                                                              \
@@ -141,11 +141,14 @@ typedef struct ompi_datatype_t type_t;
         mca_coll_mscclpp_lane_t *lane = NULL;                                                                          \
         mca_coll_mscclpp_request_t *request;                                                                           \
         call_t call;                                                                                                   \
-        int rc = OMPI_SUCCESS;                                                                                         \
+        int rc;                                                                                                        \
                                                                                                                        \
         mca_coll_mscclpp_request_await(module);                                                                        \
-        if (mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_) &&                                        \
-            fill_##name_(&call, ompi_comm_rank(comm), LIST args_)) {                                                   \
+        rc = mca_coll_mscclpp_native_begin(&call, module, MSCCLPP_COLL_##id_);                                         \
+        if (OMPI_SUCCESS != rc) {                                                                                      \
+            return rc;                                                                                                 \
+        }                                                                                                              \
+        if (call.ranks <= MSCCLPP_DEV_MAX_RANKS && fill_##name_(&call, ompi_comm_rank(comm), LIST args_)) {            \
             rc = mca_coll_mscclpp_native_make_lane(module, &call, &lane);                                              \
         }                                                                                                              \
         mca_coll_mscclpp_native_end(&call);                                                                            \

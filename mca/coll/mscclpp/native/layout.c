@@ -15,8 +15,26 @@ size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t 
     return count * size;
 }
 
-bool mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
-                                   mscclpp_coll_t coll)
+/* Room for the lists of a communicator with more ranks than a node may have. */
+static bool allocate_lists(mca_coll_mscclpp_native_t *call)
+{
+    const size_t ranks = (size_t)call->ranks, size = ranks * 2 * (sizeof(*call->send) + sizeof(*call->send_runs));
+
+    call->far = malloc(size);
+    if (call->far == NULL) {
+        mscclpp_error("%s: no memory for %zu bytes of lists of %zu ranks", mscclpp_coll_name(call->args.coll), size,
+                      ranks);
+        return false;
+    }
+    call->send = call->far;
+    call->recv = call->send + ranks;
+    call->send_runs = (mscclpp_dev_runs_t *)(void *)(call->recv + ranks);
+    call->recv_runs = call->send_runs + ranks;
+    return true;
+}
+
+int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
+                                  mscclpp_coll_t coll)
 {
     memset(&call->args, 0, sizeof(call->args));
     call->args.coll = coll;
@@ -30,11 +48,20 @@ bool mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_msc
     call->module = module;
     call->more_packs[0] = call->more_packs[1] = NULL;
     call->ranks = ompi_comm_size(module->comm);
-    return call->ranks <= MSCCLPP_DEV_MAX_RANKS;
+    call->far = NULL;
+    if (call->ranks > MSCCLPP_DEV_MAX_RANKS) {
+        return allocate_lists(call) ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
+    }
+    call->send = call->near.send;
+    call->recv = call->near.recv;
+    call->send_runs = call->near.send_runs;
+    call->recv_runs = call->near.recv_runs;
+    return OMPI_SUCCESS;
 }
 
 void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call)
 {
+    free(call->far);
     free(call->more_packs[0]);
     free(call->more_packs[1]);
 }

@@ -11,6 +11,14 @@
 
 #include "mca/common/task/collective.h"
 
+/* Lists with an entry for each rank of the communicator, if it has no more ranks than a node may have. */
+typedef struct {
+    mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_runs_t send_runs[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_dev_runs_t recv_runs[MSCCLPP_DEV_MAX_RANKS];
+} mca_coll_mscclpp_lists_t;
+
 /*
  * One call. It lies on the caller's stack and is not cleared as a whole, because the lists are long. Each call that has
  * been begun must be ended.
@@ -18,18 +26,20 @@
 typedef struct {
     mscclpp_coll_args_t args;
     mca_coll_mscclpp_module_t *module;
-    const void *buffers[2]; /* those that this rank passes; NULL: none, or MPI_IN_PLACE */
-    int ranks;              /* of the communicator */
-    bool touches;           /* this rank sends or receives something */
-    bool staged;            /* equal on all ranks: no kernel knows the type or operation */
-    int rc;                 /* OMPI_SUCCESS, or why the call cannot be described */
-    mscclpp_dev_block_t send[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_dev_block_t recv[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_dev_runs_t send_runs[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_dev_runs_t recv_runs[MSCCLPP_DEV_MAX_RANKS];
+    const void *buffers[2];    /* those that this rank passes; NULL: none, or MPI_IN_PLACE */
+    int ranks;                 /* of the communicator */
+    bool touches;              /* this rank sends or receives something */
+    bool staged;               /* equal on all ranks: no kernel knows the type or operation */
+    int rc;                    /* OMPI_SUCCESS, or why the call cannot be described */
+    mscclpp_dev_block_t *send; /* these four lists are in `near` or in `far` */
+    mscclpp_dev_block_t *recv;
+    mscclpp_dev_runs_t *send_runs;
+    mscclpp_dev_runs_t *recv_runs;
+    mca_coll_mscclpp_lists_t near;
+    void *far; /* NULL: `near` is large enough */
     mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_coll_pack_t *more_packs[2]; /* in their place, where a topology has more edges than that; else NULL */
+    mscclpp_coll_pack_t *more_packs[2]; /* in their place, where there are more blocks than that; else NULL */
 } mca_coll_mscclpp_native_t;
 
 /*
@@ -50,9 +60,12 @@ typedef struct {
     int stays;                            /* the block of this rank stays where it is; -1: no block does */
 } mca_coll_mscclpp_blocks_t;
 
-/* Begins the description of a call of `coll`. False if the communicator has too many ranks for kernels. */
-bool mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
-                                   mscclpp_coll_t coll);
+/*
+ * Begins the description of a call of `coll`. MPI_ERR_NO_MEM, with the reason logged and nothing to end, if the
+ * communicator has more ranks than a node may have, and there is no memory for lists of them.
+ */
+int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
+                                  mscclpp_coll_t coll);
 void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call);
 
 /* layout.c: this rank sends or receives `count` contiguous elements of one type. Elements with holes are packed. */

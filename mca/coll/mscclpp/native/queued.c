@@ -227,9 +227,10 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
         *code_p = MPI_ERR_COUNT;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
-    if (!mca_coll_mscclpp_native_begin(&native, module, collectives[call->coll].coll)) {
+    if (ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
+    (void)mca_coll_mscclpp_native_begin(&native, module, collectives[call->coll].coll);
     keep(call, &passed);
     if (!(*collectives[call->coll].describe)(&native, module, &passed)) {
         return MCA_COLL_MSCCLPP_QUEUED; /* nothing to do */

@@ -1,0 +1,115 @@
+/*
+ * Lists that have an entry for each rank of the communicator, for kernels of collectives other than all-reduce: where
+ * each rank is, and the blocks of the call in hand if these differ. One allocation in device memory.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/fabric/internal.h"
+#include "mca/common/base/log.h"
+
+/* Where the lists begin in the allocation. Blocks come first, as their alignment is the largest. */
+static mscclpp_dev_block_t *blocks_in(void *memory)
+{
+    return memory;
+}
+
+static mscclpp_dev_place_t *places_in(void *memory, size_t ranks)
+{
+    return (mscclpp_dev_place_t *)(void *)(blocks_in(memory) + 2 * ranks);
+}
+
+static uint32_t *members_in(void *memory, size_t ranks)
+{
+    return (uint32_t *)(void *)(places_in(memory, ranks) + ranks);
+}
+
+static uint32_t *begin_in(void *memory, size_t ranks)
+{
+    return members_in(memory, ranks) + ranks;
+}
+
+/* Fills in what stays the same in all calls. */
+static void fill(const mscclpp_nodes_t *nodes, size_t ranks, void *memory)
+{
+    mscclpp_dev_place_t *places = places_in(memory, ranks);
+    uint32_t *members = members_in(memory, ranks), *begin = begin_in(memory, ranks);
+    size_t rank;
+    int node;
+
+    for (rank = 0; rank < ranks; ++rank) {
+        uint32_t *size = &begin[nodes->node_of[rank] + 1];
+
+        places[rank].node = (uint16_t)nodes->node_of[rank];
+        places[rank].index = (uint16_t)(*size)++;
+    }
+    for (node = 0; node < nodes->count; ++node) {
+        begin[node + 1] += begin[node];
+    }
+    for (rank = 0; rank < ranks; ++rank) {
+        members[begin[places[rank].node] + places[rank].index] = (uint32_t)rank;
+    }
+}
+
+mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
+{
+    const size_t ranks = (size_t)fabric->group->oob.size, nodes = (size_t)fabric->nodes.count;
+    const size_t size = ranks * (2 * sizeof(mscclpp_dev_block_t) + sizeof(mscclpp_dev_place_t) + sizeof(uint32_t)) +
+                        (nodes + 1) * sizeof(uint32_t);
+    mscclpp_status_t status;
+    void *memory;
+
+    fabric->lists = calloc(1, size);
+    if (fabric->lists == NULL) {
+        mscclpp_error("%s: no memory for %zu bytes", fabric->label, size);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    fill(&fabric->nodes, ranks, fabric->lists);
+    status = fabric->gpu->device_alloc(fabric->device, size, &memory);
+    if (status == MSCCLPP_OK) {
+        fabric->places = memory;
+        status = mscclpp_runner_take_stream(fabric->runner);
+    }
+    if (status == MSCCLPP_OK) {
+        status = fabric->gpu->copy(fabric->runner->stream, fabric->places, fabric->lists, size);
+    }
+    return status == MSCCLPP_OK ? fabric->gpu->stream_sync(fabric->runner->stream) : status;
+}
+
+void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
+{
+    if (fabric->places != NULL) {
+        fabric->gpu->device_free(fabric->device, fabric->places);
+    }
+    free(fabric->lists);
+    fabric->places = fabric->lists = NULL;
+}
+
+void mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p, mscclpp_dev_block_t **recv_p)
+{
+    *send_p = blocks_in(fabric->lists);
+    *recv_p = *send_p + fabric->group->oob.size;
+}
+
+mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
+{
+    const size_t ranks = (size_t)fabric->group->oob.size;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    args->rank = (uint32_t)fabric->group->oob.rank;
+    args->nranks = (uint32_t)ranks;
+    args->place = places_in(fabric->places, ranks);
+    args->members = members_in(fabric->places, ranks);
+    args->begin = begin_in(fabric->places, ranks);
+    args->send = blocks_in(fabric->places);
+    args->recv = args->send + ranks;
+    /* The kernel follows the copy in the stream. The host may change the lists once the call has ended. */
+    if (args->varied != 0) {
+        status = mscclpp_runner_take_stream(fabric->runner);
+        if (status == MSCCLPP_OK) {
+            status = fabric->gpu->copy(fabric->runner->stream, blocks_in(fabric->places), blocks_in(fabric->lists),
+                                       2 * ranks * sizeof(mscclpp_dev_block_t));
+        }
+    }
+    return status;
+}

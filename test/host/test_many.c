@@ -1,0 +1,151 @@
+/*
+ * Every collective among more ranks than a node may have, on imitated nodes of equal and of different sizes: each with
+ * small blocks, with blocks of several tiles, and with blocks of different sizes, where it has such.
+ *
+ * Usage: test_many [--long] [PART]...; MSCCLPP_TEST_LONG=1 and --long add larger shapes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/types/nodes.h"
+#include "mca/common/base/clock.h"
+#include "test/host/coll_end.h"
+#include "test/host/elements.h"
+#include "test/host/parts.h"
+#include "test/host/process_state.h"
+#include "test/unit/unit.h"
+
+#define SCRATCH_SIZE ((size_t)512 << 10)
+
+/* Cases of each collective on one shape. */
+#define EACH 2
+#define CASES (EACH * MSCCLPP_COLL_LAST)
+
+typedef struct {
+    int ranks;
+    int nodes; /* the parameter ranks_per_node */
+} shape_t;
+
+static parts_options_t options;
+
+/* What the ranks of a team share. */
+typedef struct {
+    case_choice_t choice[CASES];
+    coll_images_t images;
+} many_t;
+
+static int number_of_nodes(const shape_t *shape)
+{
+    return shape->nodes > 0 ? (shape->ranks + shape->nodes - 1) / shape->nodes : -shape->nodes;
+}
+
+static void configure(mscclpp_config_t *config, const shape_t *shape)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = SCRATCH_SIZE;
+    config->twin_blocks = 1;
+    config->twin_threads = 1;
+    config->timeout = options.timeout;
+    config->ucx = false;
+    config->ranks_per_node = shape->nodes;
+    config->transport = "shm";
+    config->exchange_size =
+        (size_t)MSCCLPP_DEV_NODES_SLOTS(number_of_nodes(shape)) * (number_of_nodes(shape) < 20 ? 4000 : 1200);
+}
+
+/* The choices of case `i`. What has no part in a collective is left out, as the matrix of test_collectives does. */
+static void draw(const shape_t *shape, int i, case_choice_t *choice)
+{
+    const int coll = i / EACH;
+    uint64_t state = random_mix((uint64_t)shape->ranks, (uint64_t)(i + 1));
+
+    memset(choice, 0, sizeof(*choice));
+    choice->coll = coll;
+    choice->algo = CASE_AUTO;
+    choice->ranks = shape->ranks;
+    choice->blocks = choice->threads = 1;
+    choice->nodes = shape->nodes;
+    choice->size = i % EACH == 0 ? SIZE_FEW : SIZE_KIB;
+    choice->dtype = case_combines(coll) ? (int)MSCCLPP_DTYPE_INT32 : -1;
+    choice->op = case_combines(coll) ? (int)MSCCLPP_OP_SUM : -1;
+    choice->place = case_knows_in_place(coll) ? (int)random_below(&state, PLACES) : -1;
+    choice->in_align = (int)random_below(&state, ALIGNS);
+    choice->out_align = (int)random_below(&state, ALIGNS);
+    choice->root = case_has_root(coll) ? (int)random_below(&state, ROOTS) : -1;
+    choice->kind = KIND_DEVICE;
+    choice->layout = case_varies(coll) ? (i % EACH == 0 ? LAYOUT_SHUFFLED : LAYOUT_HOLES) : -1;
+}
+
+static void run_on(rank_t *rank)
+{
+    many_t *many = rank->argument;
+    coll_end_t end;
+    int i;
+
+    coll_end_open(&end, rank, create_team(rank), case_largest(SCRATCH_SIZE, rank->size));
+    for (i = 0; i < CASES && end.team != NULL; ++i) {
+        case_t c;
+
+        CHECK(mscclpp_collective_serves(end.team, (mscclpp_coll_t)many->choice[i].coll));
+        case_draw(&many->choice[i], (uint64_t)(i + 1), SCRATCH_SIZE, &c);
+        coll_case_fill(&c, rank->rank, many->images.in[rank->rank], many->images.out[rank->rank]);
+        meet(rank);
+        (void)coll_end_call(&end, &c, &many->images);
+        case_free(&c);
+        if (meet_any(rank, rank->failures != 0)) {
+            break;
+        }
+    }
+    coll_end_close(&end);
+}
+
+static void run_shape(const shape_t *shape)
+{
+    const double started = mscclpp_now();
+    many_t *many = calloc(1, sizeof(*many));
+    mscclpp_config_t config;
+    int i;
+
+    REQUIRE(many != NULL);
+    for (i = 0; i < CASES; ++i) {
+        draw(shape, i, &many->choice[i]);
+    }
+    configure(&config, shape);
+    coll_images_create(&many->images, shape->ranks, case_largest(SCRATCH_SIZE, shape->ranks));
+    CHECK_EQ(run_ranks(shape->ranks, &config, run_on, many), 0);
+    mscclpp_team_finalize(1.0);
+    coll_images_destroy(&many->images);
+    free(many);
+    printf("%d ranks on %d nodes: %.1f s\n", shape->ranks, number_of_nodes(shape), mscclpp_now() - started);
+}
+
+/* The sanitizers' threads are slow, so they run the smallest shape alone. */
+static void test_many(int scale)
+{
+    static const shape_t shapes[] = {{65, 5}, {65, 1}, {96, 3}, {100, -7}};
+    static const shape_t more[] = {{127, 3}, {128, 1}, {256, 16}};
+    const size_t count = UNIT_SANITIZED ? 1 : sizeof(shapes) / sizeof(shapes[0]);
+    size_t i;
+
+    for (i = 0; i < count; ++i) {
+        run_shape(&shapes[i]);
+    }
+    for (i = 0; scale > 1 && i < sizeof(more) / sizeof(more[0]); ++i) {
+        run_shape(&more[i]);
+    }
+    printf("%d calls by packets\n", coll_end_packets);
+    CHECK(coll_end_packets > 0);
+}
+
+static const part_t parts[] = {
+    {"many", test_many},
+    {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    unit_begin();
+    mscclpp_gpu_twin_set_filter(user_is_host);
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
+}
