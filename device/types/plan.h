@@ -6,17 +6,21 @@
 #define MSCCLPP_DEVICE_TYPES_PLAN_H
 
 #include "device/types/launch.h"
+#include "device/types/port_channel.h"
 
 typedef enum {
     MSCCLPP_DEV_PLAN_NOP,
-    MSCCLPP_DEV_PLAN_BARRIER, /* `links`: its number; `count`: blocks */
-    MSCCLPP_DEV_PLAN_SIGNAL,  /* `links`, `count`: channels */
-    MSCCLPP_DEV_PLAN_WAIT,    /* likewise */
-    MSCCLPP_DEV_PLAN_ACQUIRE, /* `links`, `count`: semaphores */
-    MSCCLPP_DEV_PLAN_RELEASE, /* likewise */
-    MSCCLPP_DEV_PLAN_DATA,    /* combines all sources and writes the result to all targets */
-    MSCCLPP_DEV_PLAN_LOOP,    /* each turn handles `unit` bytes of `size` chunks */
-    MSCCLPP_DEV_PLAN_AGAIN,   /* the end of a loop; `items`: position of its LOOP */
+    MSCCLPP_DEV_PLAN_BARRIER,     /* `links`: its number; `count`: blocks */
+    MSCCLPP_DEV_PLAN_SIGNAL,      /* `links`, `count`: channels */
+    MSCCLPP_DEV_PLAN_WAIT,        /* likewise */
+    MSCCLPP_DEV_PLAN_ACQUIRE,     /* `links`, `count`: semaphores */
+    MSCCLPP_DEV_PLAN_RELEASE,     /* likewise */
+    MSCCLPP_DEV_PLAN_PORT_PUT,    /* `links`, `count`: ports; `items`: source and target of each, one after the other */
+    MSCCLPP_DEV_PLAN_PORT_SIGNAL, /* `links`, `count`: ports */
+    MSCCLPP_DEV_PLAN_PORT_FLUSH,  /* likewise */
+    MSCCLPP_DEV_PLAN_DATA,        /* combines all sources and writes the result to all targets */
+    MSCCLPP_DEV_PLAN_LOOP,        /* each turn handles `unit` bytes of `size` chunks */
+    MSCCLPP_DEV_PLAN_AGAIN,       /* the end of a loop; `items`: position of its LOOP */
     MSCCLPP_DEV_PLAN_END
 } mscclpp_dev_plan_code_t;
 
@@ -40,7 +44,7 @@ typedef struct {
 
 /*
  * One end of a channel. To signal: the peer, and which of the peer's counters to raise. To wait: this rank's own
- * counter.
+ * counter. Of a port: the peer, on another node, and the port's number.
  */
 typedef struct {
     uint32_t peer, slot;
@@ -65,19 +69,23 @@ typedef struct {
     const mscclpp_dev_plan_step_t *steps;
     const mscclpp_dev_plan_item_t *items;
     const mscclpp_dev_plan_link_t *links;
-    const uint32_t *starts; /* first step of each block */
-    char *bases[3 * MSCCLPP_DEV_MAX_RANKS];
+    const uint32_t *starts;                 /* first step of each block */
+    char *bases[3 * MSCCLPP_DEV_MAX_RANKS]; /* of ranks on other nodes the offsets from the start of their memory */
     uint64_t *const *arrived;               /* of every rank: signals received over each channel */
     uint64_t *expected;                     /* this rank's: signals waited for */
     mscclpp_dev_plan_counter_t *semaphores; /* this rank's; `given` begins with the initial value */
     mscclpp_dev_plan_counter_t *barriers;   /* this rank's */
     mscclpp_dev_plan_state_t *plan_state;
-    uint64_t chunk;       /* bytes, a multiple of MSCCLPP_DEV_UNIT */
+    const mscclpp_dev_port_channel_t *ports; /* to ranks of other nodes, which only a proxy reaches */
+    char *room;                              /* start of this rank's memory, which ports put from */
+    uint64_t chunk;                          /* bytes, a multiple of MSCCLPP_DEV_UNIT */
     uint64_t block_bytes; /* data of a rank's block of input and output; MSCCLPP_DEV_PLAN_NO_END: chunks divide it */
     uint64_t stride;      /* bytes from one such block to the next */
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint32_t alignment;   /* of the parts of a group, bytes */
     uint32_t width;       /* MSCCLPP_DEV_LL16 or _LL8 */
+    uint32_t rank;        /* this rank's number in the plan */
+    uint8_t names[MSCCLPP_DEV_MAX_RANKS]; /* by which a wait that gives up names the plan's ranks */
 } mscclpp_dev_plan_args_t;
 
 #endif

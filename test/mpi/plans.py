@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Execution plans for the mpi layer.
 
-plans.py FOLDER RANKS writes some. Those that MPI calls are served by lie in FOLDER, those that no rank may use, or that
-hang, in FOLDER/bad.
+plans.py FOLDER RANKS writes some. Those that MPI calls are served by lie in FOLDER, those for two nodes in
+FOLDER/nodes, those that no rank may use, or that hang, in FOLDER/bad.
 
 plans.py --usable FOLDER TOOL prints, of each plan in a folder that has to serve MPI calls of 2 to 4 ranks, the ranks,
 the collective, the operation, the name and the file. TOOL is mscclpp_plan.
@@ -109,8 +109,40 @@ def allgather_mixed(n):
     return assemble("allgather_mixed", "allgather", ranks, "LL", use_double_scratch_buffer=True)
 
 
+def between(n):
+    """Plans for nodes of n / 2 ranks, or of n ranks of which each is a node: ports between these, or between all."""
+    for name, program in programs.NODES.items():
+        yield name, program(2, n // 2, instances=2).compile()
+    yield "alltoall_port", plans.alltoall_port(n)
+    yield "allgather_portpackets", allgather_portpackets(n)
+
+
+def allgather_portpackets(n):
+    """Ports move packets, and pass on in a ring what has come."""
+    ranks = [Rank(r, 1, n, n) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        channel, back = rank.channel("port", (r + 1) % n), rank.channel("port", (r - 1) % n)
+        if n == 2 and r == 1:
+            channel, back = back, channel
+        block = rank.block()
+        block.move("cpkt", [local("i", 0)], [local("s", r)])
+        block.nop()
+        block.move("ppkt", [local("s", r)], [block.remote("port", (r + 1) % n, "s", r)], "port", [channel])
+        for k in range(1, n - 1):
+            c = (r - k) % n
+            block.move("rppkt", [local("s", c)], [block.remote("port", (r + 1) % n, "s", c)], "port", [channel])
+        block.move("copy", [local("i", 0)], [local("o", r)])
+        for k in range(1, n):
+            block.move("upkt", [local("s", (r - k) % n)], [local("o", (r - k) % n)])
+        block.sync("flush", "port", [channel])
+        block.nop()
+        block.sync("signal", "port", [back])
+        block.sync("wait", "port", [channel])
+    return assemble("allgather_portpackets", "allgather", ranks, "LL", use_double_scratch_buffer=True)
+
+
 def bad(n):
-    """Refused without a simulation; refused by a simulation alone; and two that hang and say so to nobody."""
+    """Refused without a simulation; refused by a simulation alone; and some that hang and say so to nobody."""
     plan = plans.allreduce_rres(n)
     plan["gpus"][0]["threadblocks"][0]["ops"][0]["channel_ids"] = [99]
     yield "channel_id", plan
@@ -121,6 +153,11 @@ def bad(n):
         signal, wait = (next(i for i, op in enumerate(ops) if op["name"] == name) for name in ("rlxsignal", "rlxwait"))
         ops[signal], ops[wait] = ops[wait], ops[signal]
     yield "hangs", plan
+    plan = plans.alltoall_port(n)
+    for gpu in plan["gpus"]:
+        ops = gpu["threadblocks"][0]["ops"]
+        ops[0], ops[1] = ops[1], ops[0]
+    yield "hangs_port", plan
     other = plans.allreduce_rres(n)
     other["name"] = "allreduce_other"
     yield "other", other
@@ -166,9 +203,10 @@ def main():
         return
     folder, n = sys.argv[1], int(sys.argv[2])
     os.makedirs(os.path.join(folder, "bad"))
-    for sub, kind in (("", good), ("bad", bad)):
-        for name, plan in kind(n):
-            if kind is good:
+    os.makedirs(os.path.join(folder, "nodes"))
+    for sub, kind in (("", good), ("nodes", between), ("bad", bad)):
+        for name, plan in kind(n) if kind is not between or n % 2 == 0 else ():
+            if kind is not bad:
                 plan["name"] = name
             with open(os.path.join(folder, sub, name + ".json"), "w", encoding="utf-8") as file:
                 file.write(plan if isinstance(plan, str) else json.dumps(plan))

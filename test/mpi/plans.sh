@@ -44,7 +44,36 @@ cases_plans() {
     done
     cases_plans_chosen "$folder"
     cases_plans_refused "$folder"
+    cases_plans_between "$folder"
     cases_plans_of_mscclpp
+}
+
+# Plans whose ports lead to other, imitated nodes.
+cases_plans_between() {
+    local folder=$1 name job
+    job=(-n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans)
+    for name in allreduce_hierarchical alltoall_twostep alltoall_port allgather_portpackets; do
+        run "plans:nodes:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" "$(kind_of "$name")" \
+            planned any 5000 blocking "$name"
+    done
+    run "plans:nodes:two ranks" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_plans \
+        "$folder/2/nodes/allgather_portpackets.json" "$bindir/test_plans" allgather planned any 5000
+    # Memory that grows, of a message that no proxy's piece holds.
+    run "plans:nodes:large" 240 "${job[@]}" "$folder/4/nodes/allreduce_hierarchical.json" "$bindir/test_plans" \
+        allreduce planned sum 600000
+    run "plans:nodes:uneven" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans \
+        "$folder/3" "$bindir/test_plans" allreduce unplanned sum 1000
+    run_saying "plans:nodes:out of reach" 'memory channel joins ranks of two nodes.*: not used' 60 "${job[@]}" \
+        "$folder/4/allreduce_ring.json" --mca coll_mscclpp_verbose 2 "$bindir/test_plans" allreduce unplanned sum 1000
+    run_failing "plans:nodes:hangs" 'alltoall call 1 .*plan:alltoall_port.* did not end on rank' 60 "${job[@]}" \
+        "$folder/4/bad/hangs_port.json" --mca coll_mscclpp_plan_check off --mca coll_mscclpp_timeout 3 \
+        "$bindir/test_plans" alltoall planned any 1
+    if [ "$ucx" = yes ]; then
+        for name in allreduce_hierarchical allgather_portpackets; do
+            run "plans:nodes:ucx:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" --mca coll_mscclpp_transport ucx \
+                "$bindir/test_plans" "$(kind_of "$name")" planned any 5000
+        done
+    fi
 }
 
 # Which plan serves a call.
@@ -95,8 +124,6 @@ cases_plans_chosen() {
     run_saying "plans:renewal" 'plan:allreduce_packets has .* bytes, as its flags are used up' 120 "${job[@]}" \
         "$folder/3/allreduce_packets.json" --mca coll_mscclpp_epoch_limit 16 "$bindir/test_plans" allreduce planned \
         sum 1000
-    run "plans:nodes" 60 "${job[@]}" "$folder/3" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_plans" allreduce \
-        unplanned sum 1000
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     run "plans:many threads" 120 "${job[@]}" "$folder/3/allreduce_packets.json" --mca coll_mscclpp_twin_threads 3 \
         "$bindir/test_plans" allreduce planned any 5000

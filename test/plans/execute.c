@@ -190,6 +190,10 @@ static bool start(rank_t *rank)
     args.half = job->half;
     args.alignment = job->plan->alignment;
     args.width = job->width;
+    args.rank = rank->rank;
+    for (uint32_t r = 0; r < job->plan->rank_count; ++r) {
+        args.names[r] = (uint8_t)r;
+    }
     return rank->program.block_count == 0 || mscclpp_dev_twin_launch(rank->queue, &launch) == 0;
 }
 
@@ -285,7 +289,7 @@ static const char *set_up(job_t *job, rank_t *rank)
     const mscclpp_plan_rank_t *code = &plan->ranks[rank->rank];
     const char *why = "no memory";
 
-    if (mscclpp_plan_lower(plan, rank->rank, &rank->program, &why) != MSCCLPP_OK) {
+    if (mscclpp_plan_lower(plan, rank->rank, NULL, &rank->program, &why) != MSCCLPP_OK) {
         return why;
     }
     place(job, rank);

@@ -8,6 +8,7 @@
 
 #include "device/lib/barrier.h"
 #include "device/lib/packet.h"
+#include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
 #include "device/types/plan.h"
 
@@ -74,7 +75,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, cons
         return mscclpp_dev_ld_unit(span->p, unit, span->bytes);
     }
     mscclpp_dev_get_unit(ctx, &args->common, span->p + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, &v,
-                         flag, (int)args->width, span->rank);
+                         flag, (int)args->width, args->names[span->rank]);
     return v;
 }
 
@@ -129,6 +130,25 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     }
 }
 
+/* Asks the proxy for puts. Each is pushed by one thread. */
+MSCCLPP_DEV void mscclpp_dev_plan_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                           const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
+                                           uint64_t loop_unit)
+{
+    mscclpp_dev_plan_span_t source, target;
+    uint64_t from, bytes;
+    uint32_t i;
+
+    mscclpp_dev_plan_slice(args, step, run, loop_unit, &from, &bytes);
+    for (i = ctx->tid; i < step->count && bytes > 0 && !ctx->failed; i += ctx->nthreads) {
+        source = mscclpp_dev_plan_span(args, &args->items[step->items + 2 * i], from, run->flag);
+        target = mscclpp_dev_plan_span(args, &args->items[step->items + 2 * i + 1], from, run->flag);
+        mscclpp_dev_port_put(ctx, &args->common, &args->ports[args->links[step->links + i].slot],
+                             (uint64_t)(uintptr_t)target.p, (uint64_t)(source.p - args->room),
+                             source.packets ? 2 * bytes : bytes);
+    }
+}
+
 /* Waits until a counter has reached a value. */
 MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                         const uint64_t *counter, uint64_t wanted, uint32_t peer)
@@ -136,7 +156,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_wait_t wait = {0, 0};
 
     while (mscclpp_dev_ld_acquire_sys_u64(counter) < wanted) {
-        if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, peer)) {
+        if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[peer])) {
             return;
         }
     }
@@ -156,13 +176,19 @@ MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
             mscclpp_dev_red_release_sys_add_u64(&args->arrived[link.peer][link.slot], 1);
             break;
         case MSCCLPP_DEV_PLAN_WAIT:
-            mscclpp_dev_plan_await(ctx, args, &args->arrived[args->common.rank][link.slot], ++args->expected[link.slot],
+            mscclpp_dev_plan_await(ctx, args, &args->arrived[args->rank][link.slot], ++args->expected[link.slot],
                                    link.peer);
             break;
         case MSCCLPP_DEV_PLAN_ACQUIRE:
             mscclpp_dev_plan_await(ctx, args, &args->semaphores[link.slot].given,
                                    mscclpp_dev_atom_relaxed_gpu_add_u64(&args->semaphores[link.slot].drawn, 1) + 1,
-                                   args->common.rank);
+                                   args->rank);
+            break;
+        case MSCCLPP_DEV_PLAN_PORT_SIGNAL:
+            mscclpp_dev_port_signal(ctx, &args->common, &args->ports[link.slot]);
+            break;
+        case MSCCLPP_DEV_PLAN_PORT_FLUSH:
+            mscclpp_dev_port_flush(ctx, &args->common, &args->ports[link.slot]);
             break;
         default:
             mscclpp_dev_red_release_sys_add_u64(&args->semaphores[link.slot].given, 1);
@@ -182,7 +208,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_
         const uint64_t ticket = mscclpp_dev_atom_relaxed_gpu_add_u64(&barrier->drawn, 1);
 
         mscclpp_dev_red_release_sys_add_u64(&barrier->given, 1);
-        mscclpp_dev_plan_await(ctx, args, &barrier->given, (ticket / step->count + 1) * step->count, args->common.rank);
+        mscclpp_dev_plan_await(ctx, args, &barrier->given, (ticket / step->count + 1) * step->count, args->rank);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
@@ -221,6 +247,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             break;
         case MSCCLPP_DEV_PLAN_DATA:
             mscclpp_dev_plan_data(ctx, args, step, &run, unit, dtype, op);
+            break;
+        case MSCCLPP_DEV_PLAN_PORT_PUT:
+            mscclpp_dev_plan_port_put(ctx, args, step, &run, unit);
             break;
         case MSCCLPP_DEV_PLAN_LOOP:
             unit = step->unit;

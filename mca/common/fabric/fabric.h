@@ -10,6 +10,7 @@
 #define MCA_COMMON_FABRIC_FABRIC_H
 
 #include "device/types/coll_nodes.h"
+#include "device/types/port_channel.h"
 #include "mca/common/algo/algo.h"
 #include "mca/common/oob/topology.h"
 #include "mca/common/run/runner.h"
@@ -45,6 +46,48 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
  */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_launch_t *launch,
                                          mscclpp_dev_coll_nodes_args_t *args, uint64_t tiles, const char *what);
+
+/* Which ranks are on which node. */
+const mscclpp_nodes_t *mscclpp_fabric_nodes(const mscclpp_fabric_t *fabric);
+
+/*
+ * Whether a memory of kernels and its counters of signals may be joined with those of other nodes (below), where all
+ * ranks have a place in the fabric; `packets`: whether kernels may find packets there. Equal on all ranks.
+ */
+bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool packets);
+
+typedef struct mscclpp_fabric_join mscclpp_fabric_join_t;
+
+/* A port channel from this rank to one of another node. */
+typedef struct {
+    int peer;       /* -1: there is none */
+    uint32_t token; /* the peer's word that its signals are added to */
+} mscclpp_fabric_port_t;
+
+typedef struct {
+    void *memory; /* device memory, which begins with the words that signals are added to */
+    uint64_t bytes;
+    size_t tokens;
+    const bool *peers; /* by rank of the communicator: a port leads from or to it */
+    const mscclpp_fabric_port_t *ports;
+    uint32_t port_count;
+} mscclpp_fabric_memory_params_t;
+
+/*
+ * Lets ranks of other nodes put into a memory, and this rank into theirs, over connections of its own. Collective over
+ * all ranks of the communicator, each with its status so far in `mine`. *mine_p is what this rank comes to; the ranks
+ * have not voted on it. `channels`, one for each port, is filled in for kernels. Returns the error of the exchange.
+ */
+mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fabric_memory_params_t *params,
+                                     mscclpp_status_t mine, mscclpp_dev_port_channel_t *channels,
+                                     mscclpp_fabric_join_t **join_p, mscclpp_status_t *mine_p);
+
+/* Local. Waits a moment for what is under way. No kernel uses the ports any more. NULL is allowed. */
+void mscclpp_fabric_leave(mscclpp_fabric_join_t *join);
+
+/* Runs a kernel that uses such ports. Returns when it has ended and everything that the peers need is sent. */
+mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, uint64_t bytes,
+                                           const char *what);
 
 /*
  * Yields the lists, one entry for each rank, of the blocks that this rank sends and receives in the next call of

@@ -43,6 +43,7 @@ struct mscclpp_fabric {
     uint64_t area_size;
     bool packets;        /* the transport of all ranks can carry packets; equal on all ranks */
     uint32_t first_flag; /* of the packets of the current call; 0: it uses none */
+    bool joined;         /* the current call's kernel uses ports of joined memory alone */
 
     const mscclpp_transport_ops_t *ops; /* of the transport in use, or last tried */
     mscclpp_transport_t *transport;
@@ -107,6 +108,12 @@ void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory);
  */
 void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric);
+
+/*
+ * fabric/run.c: waits until the data of the last calls have arrived, because closing connections drops data in flight.
+ * If peers do nothing for a second, the data have at least reached their network by then.
+ */
+void mscclpp_fabric_await_delivery(mscclpp_fabric_t *fabric);
 
 /* A kernel that gives up reports the peer it waited for. For a rank of another node, this is added to its number. */
 #define MSCCLPP_FABRIC_FAR_PEER MSCCLPP_DEV_MAX_RANKS

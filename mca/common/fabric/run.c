@@ -80,11 +80,7 @@ void mscclpp_fabric_progress_all(void)
     pthread_mutex_unlock(&list_lock);
 }
 
-/*
- * Waits until the data of the last calls have arrived, because closing the connections drops data in flight. If peers
- * do nothing for DELIVERY_SECONDS, the data have at least reached their network by then.
- */
-static void await_delivery(mscclpp_fabric_t *fabric)
+void mscclpp_fabric_await_delivery(mscclpp_fabric_t *fabric)
 {
     const double until = mscclpp_now() + DELIVERY_SECONDS;
 
@@ -127,7 +123,7 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
     }
     delist(fabric);
     fabric->group->find_absent = NULL;
-    await_delivery(fabric);
+    mscclpp_fabric_await_delivery(fabric);
     mscclpp_proxy_destroy(fabric->proxy);
     mscclpp_fabric_close_view(fabric);
     mscclpp_fabric_close_places(fabric);
@@ -322,6 +318,23 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_dev_l
     for (node = 0; node < fabric->nodes.count; ++node) {
         fabric->node[node].exchanges += tiles;
     }
+    __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
+    return status;
+}
+
+mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, uint64_t bytes,
+                                           const char *what)
+{
+    mscclpp_status_t status;
+
+    ++fabric->calls;
+    fabric->joined = true;
+    status = run_with_proxy(fabric, launch, what, bytes);
+    if (status != MSCCLPP_OK) {
+        mscclpp_proxy_stop(fabric->proxy);
+    }
+    fabric->joined = false;
+    mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
 }

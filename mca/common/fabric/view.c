@@ -113,7 +113,7 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     uint64_t absent = 0;
     int node;
 
-    if (!fabric->owner) {
+    if (!fabric->owner || fabric->joined) {
         return 0;
     }
     tokens = packets ? NULL : look_at_tokens(fabric, may_ask);

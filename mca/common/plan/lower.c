@@ -9,6 +9,7 @@
 typedef struct {
     const mscclpp_plan_t *plan;
     uint32_t rank;
+    const bool *far; /* by rank; NULL: no rank is */
     mscclpp_plan_program_t *program;
     uint32_t block_start; /* first step of the block */
     uint32_t step_room, item_room, link_room;
@@ -109,6 +110,11 @@ static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bo
     return group->count;
 }
 
+static bool is_far(const lowering_t *state, uint32_t rank)
+{
+    return state->far != NULL && state->far[rank];
+}
+
 static mscclpp_dev_plan_step_t *add_data(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t size)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, MSCCLPP_DEV_PLAN_DATA);
@@ -127,10 +133,40 @@ static bool same_item(const mscclpp_plan_item_t *a, const mscclpp_plan_item_t *b
            a->size == b->size;
 }
 
+/* What a proxy has to move. Puts of one size become one step. */
+static void lower_ports(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
+{
+    mscclpp_dev_plan_step_t *step = NULL;
+
+    for (uint32_t i = 0; i < op->dst_count && op->channel_type == MSCCLPP_PLAN_PORT; ++i) {
+        const uint32_t source = shape->paired ? i : 0;
+
+        if (!is_far(state, op->dst[i].rank)) {
+            continue;
+        }
+        if (step == NULL || step->size != op->src[source].size) {
+            step = add_data(state, op, op->src[source].size);
+            if (step == NULL) {
+                return;
+            }
+            step->code = MSCCLPP_DEV_PLAN_PORT_PUT;
+        }
+        add_link(state, op->dst[i].rank, op->channels[i]);
+        add_item(state, &op->src[source], state->rank,
+                 mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, source)));
+        add_item(state, &op->dst[i], op->dst[i].rank, mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)));
+        ++step->count;
+    }
+}
+
 /* Pairs that share a source become one step, which reads it once. */
 static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     for (uint32_t i = 0, next; i < op->src_count; i = next) {
+        if (is_far(state, op->dst[i].rank)) {
+            next = i + 1;
+            continue;
+        }
         mscclpp_dev_plan_step_t *step = add_data(state, op, op->src[i].size);
         uint32_t targets = 0;
 
@@ -138,7 +174,9 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
             return;
         }
         step->sources = add_items(state, &op->src[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)));
-        for (next = i; next < op->src_count && same_item(&op->src[i], &op->src[next]); ++next) {
+        for (next = i;
+             next < op->src_count && same_item(&op->src[i], &op->src[next]) && !is_far(state, op->dst[next].rank);
+             ++next) {
             targets +=
                 add_items(state, &op->dst[next], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, next)));
         }
@@ -158,6 +196,9 @@ static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, co
         sources += add_items(state, &op->src[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)));
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
+        if (is_far(state, op->dst[i].rank)) {
+            continue; /* only of a port, which moves what has come */
+        }
         targets += add_items(state, &op->dst[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)));
     }
     step->sources = sources;
@@ -165,9 +206,31 @@ static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, co
 }
 
 /* Signals of port channels are numbered after those of memory channels. */
-static uint32_t slot_of(const lowering_t *state, uint32_t rank, mscclpp_plan_channel_type_t type, uint32_t channel)
+uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_channel_type_t type,
+                           uint32_t channel)
 {
-    return type == MSCCLPP_PLAN_PORT ? state->plan->ranks[rank].channel_count[MSCCLPP_PLAN_MEMORY] + channel : channel;
+    return type == MSCCLPP_PLAN_PORT ? plan->ranks[rank].channel_count[MSCCLPP_PLAN_MEMORY] + channel : channel;
+}
+
+/* Asks the proxy for something on all channels of an operation that lead to other nodes. */
+static void lower_far(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
+{
+    const mscclpp_plan_rank_t *rank = &state->plan->ranks[state->rank];
+    mscclpp_dev_plan_step_t *step = NULL;
+
+    for (uint32_t i = 0; i < op->channel_count && op->channel_type == MSCCLPP_PLAN_PORT; ++i) {
+        const mscclpp_plan_channel_t *channel = &rank->channels[MSCCLPP_PLAN_PORT][op->channels[i]];
+
+        if (!is_far(state, channel->peer) || (code == MSCCLPP_DEV_PLAN_PORT_SIGNAL && channel->pair < 0)) {
+            continue;
+        }
+        step = step == NULL ? add_step(state, code) : step;
+        if (step == NULL) {
+            return;
+        }
+        add_link(state, channel->peer, op->channels[i]);
+        ++step->count;
+    }
 }
 
 static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
@@ -183,15 +246,20 @@ static void lower_signals(lowering_t *state, const mscclpp_plan_op_t *op, uint32
         const mscclpp_plan_channel_t *channel = &rank->channels[op->channel_type][op->channels[i]];
 
         if (code == MSCCLPP_DEV_PLAN_WAIT) {
-            add_link(state, channel->peer, slot_of(state, state->rank, op->channel_type, op->channels[i]));
-        } else if (channel->pair >= 0) {
-            add_link(state, channel->peer, slot_of(state, channel->peer, op->channel_type, (uint32_t)channel->pair));
+            add_link(state, channel->peer,
+                     mscclpp_plan_slot(state->plan, state->rank, op->channel_type, op->channels[i]));
+        } else if (channel->pair >= 0 && !is_far(state, channel->peer)) {
+            add_link(state, channel->peer,
+                     mscclpp_plan_slot(state->plan, channel->peer, op->channel_type, (uint32_t)channel->pair));
         } else {
             continue;
         }
         ++count;
     }
     step->count = count;
+    if (code == MSCCLPP_DEV_PLAN_SIGNAL) {
+        lower_far(state, op, MSCCLPP_DEV_PLAN_PORT_SIGNAL);
+    }
 }
 
 static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t code)
@@ -235,9 +303,14 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
     if (port && op->kind == MSCCLPP_PLAN_OP_RPPKT) {
         add_nop(state);
     }
+    lower_ports(state, op, shape);
     if (op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF) {
         add_nop(state);
         lower_signals(state, op, MSCCLPP_DEV_PLAN_SIGNAL);
+    }
+    if (op->kind == MSCCLPP_PLAN_OP_PWSF) {
+        lower_far(state, op, MSCCLPP_DEV_PLAN_PORT_FLUSH);
+        add_nop(state);
     }
 }
 
@@ -248,7 +321,11 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
 
     switch (op->kind) {
     case MSCCLPP_PLAN_OP_NOP:
+        add_nop(state);
+        return;
     case MSCCLPP_PLAN_OP_FLUSH:
+        add_nop(state);
+        lower_far(state, op, MSCCLPP_DEV_PLAN_PORT_FLUSH);
         add_nop(state);
         return;
     case MSCCLPP_PLAN_OP_BARRIER:
@@ -313,10 +390,10 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
     add_step(state, MSCCLPP_DEV_PLAN_END);
 }
 
-mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_program_t *program,
-                                    const char **why_p)
+mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far,
+                                    mscclpp_plan_program_t *program, const char **why_p)
 {
-    lowering_t state = {.plan = plan, .rank = rank, .program = program};
+    lowering_t state = {.plan = plan, .rank = rank, .far = far, .program = program};
     const mscclpp_plan_rank_t *code = &plan->ranks[rank];
 
     memset(program, 0, sizeof(*program));
@@ -349,6 +426,53 @@ void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program)
     free(program->links);
     free(program->starts);
     memset(program, 0, sizeof(*program));
+}
+
+/* What an operation needs of ranks that are on several nodes. */
+typedef struct {
+    const mscclpp_plan_t *plan;
+    const int *node_of;
+    const char *why;
+    bool packets;
+} reach_t;
+
+static void look_at_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                          const mscclpp_plan_op_t *pipeline)
+{
+    reach_t *reach = context;
+    const mscclpp_plan_rank_t *rank = &reach->plan->ranks[place.rank];
+    const int node = reach->node_of[place.rank];
+    const bool port = op->channel_type == MSCCLPP_PLAN_PORT;
+
+    (void)pipeline;
+    for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
+        const mscclpp_plan_item_t *item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
+
+        if (item->where == MSCCLPP_PLAN_MULTICAST) {
+            for (uint32_t k = 0; k < rank->groups[item->group].count; ++k) {
+                if (reach->node_of[rank->groups[item->group].ranks[k]] != node) {
+                    reach->why = "a switch channel joins ranks of several nodes";
+                }
+            }
+        } else if (item->where == MSCCLPP_PLAN_REMOTE && reach->node_of[item->rank] != node) {
+            reach->why = port ? reach->why : "a rank accesses memory of another node otherwise than by a port";
+            reach->packets = reach->packets || op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
+        }
+    }
+    for (uint32_t i = 0; i < op->channel_count && op->channel_type == MSCCLPP_PLAN_MEMORY; ++i) {
+        if (reach->node_of[rank->channels[MSCCLPP_PLAN_MEMORY][op->channels[i]].peer] != node) {
+            reach->why = "a memory channel joins ranks of two nodes";
+        }
+    }
+}
+
+const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *packets_p)
+{
+    reach_t reach = {.plan = plan, .node_of = node_of};
+
+    mscclpp_plan_visit(plan, look_at_reach, &reach);
+    *packets_p = reach.packets;
+    return reach.why;
 }
 
 /* Whether an operation crosses the end of a rank's block. */

@@ -18,14 +18,26 @@ typedef struct {
 } mscclpp_plan_program_t;
 
 /*
- * Needs a plan without faults whose ranks all reach one another's memory: blocks themselves do the work that the plan
- * gives to a proxy. MSCCLPP_ERR_NOT_SUPPORTED, with a constant reason, if kernels have no room for the plan. Packets of
- * these kernels do not order the stores before them, so a plan whose simulation gives the note `packet-order` must not
- * be used.
+ * Needs a plan without faults. `far` says of each rank whether its memory is out of reach, as that of other nodes is;
+ * NULL: none is. Channels to such ranks must be port channels, and numbers of ports are those of the rank's port
+ * channels. Between ranks that reach one another's memory, blocks themselves do the work that the plan gives to a
+ * proxy. MSCCLPP_ERR_NOT_SUPPORTED, with a constant reason, if kernels have no room for the plan. Packets of these
+ * kernels do not order the stores before them, so a plan whose simulation gives the note `packet-order` must not be
+ * used.
  */
-mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_program_t *program,
-                                    const char **why_p);
+mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far,
+                                    mscclpp_plan_program_t *program, const char **why_p);
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
+
+/* The number of a channel of a rank, among those that signals arrive over. */
+uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_channel_type_t type,
+                           uint32_t channel);
+
+/*
+ * Why ranks that do not reach one another's memory cannot run the plan: a constant text; NULL: they can. *packets_p: it
+ * sends packets through ports.
+ */
+const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *packets_p);
 
 /* Chunks of a rank's block of the input, where several such blocks make up the output, or the other way round. */
 uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan);

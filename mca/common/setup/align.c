@@ -12,7 +12,7 @@
 #include "mca/common/setup/internal.h"
 
 /* Must change whenever the data that ranks of different nodes exchange change. */
-#define PROTOCOL_VERSION 10u
+#define PROTOCOL_VERSION 11u
 
 /* What must be equal on all nodes, and what only one node knows so far. */
 typedef struct {
@@ -24,6 +24,7 @@ typedef struct {
     uint32_t blocking;  /* launches wait for kernels to end */
     uint32_t users;     /* processes on the same GPU that the sender knows of */
     uint32_t strangers; /* how many of these processes use another server */
+    uint32_t plans;     /* the sender has been given execution plans */
     uint64_t server;    /* see mscclpp_gpu_info_t */
     unsigned char uuid[MSCCLPP_GPU_UUID_SIZE];
     uint64_t team_id;
@@ -147,7 +148,7 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const card_t *cards)
 
 /* `cards` has room for one card more than there are ranks. */
 static mscclpp_status_t align(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
-                              mscclpp_config_t *config, card_t *cards)
+                              mscclpp_config_t *config, card_t *cards, bool *plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     card_t *own = &cards[oob->size];
@@ -164,6 +165,7 @@ static mscclpp_status_t align(mscclpp_team_t *team, const mscclpp_team_params_t 
     own->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
     own->users = team->gpu_users;
     own->strangers = team->gpu_strangers;
+    own->plans = params->plans != NULL;
     own->server = team->server;
     memcpy(own->uuid, team->uuid, sizeof(own->uuid));
     own->exchange_size = config->exchange_size;
@@ -188,7 +190,9 @@ static mscclpp_status_t align(mscclpp_team_t *team, const mscclpp_team_params_t 
     }
     team->protocol = cards[0].protocol;
     config->exchange_size = cards[0].exchange_size;
+    *plans_p = false;
     for (rank = 0; rank < oob->size; ++rank) {
+        *plans_p = *plans_p || cards[rank].plans != 0;
         team->group.meet_first = team->group.meet_first || cards[rank].meet_first;
         team->runner.block_limit =
             cards[rank].block_limit < team->runner.block_limit ? cards[rank].block_limit : team->runner.block_limit;
@@ -204,7 +208,7 @@ static mscclpp_status_t align(mscclpp_team_t *team, const mscclpp_team_params_t 
 }
 
 mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config)
+                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     card_t *cards = calloc((size_t)oob->size + 1, sizeof(*cards));
@@ -215,7 +219,7 @@ mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_pa
     }
     status = mscclpp_agree(oob, NULL, status, "memory for an exchange between nodes");
     if (status == MSCCLPP_OK) {
-        status = align(team, params, nodes, config, cards);
+        status = align(team, params, nodes, config, cards, plans_p);
     }
     free(cards);
     return status;

@@ -342,10 +342,11 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
     const mscclpp_oob_t *oob = &params->oob;
     const int node = nodes->node, count = nodes->count;
     mscclpp_team_t *team = NULL;
-    mscclpp_status_t status = create_node_team(params, nodes, part, &team);
+    mscclpp_status_t own, status = create_node_team(params, nodes, part, &team);
+    bool plans = false;
 
     if (status == MSCCLPP_OK) {
-        status = mscclpp_setup_align(team, params, nodes, config);
+        status = mscclpp_setup_align(team, params, nodes, config, &plans);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_fabric_create(&team->runner, config, nodes, &team->fabric);
@@ -353,6 +354,9 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
     if (status == MSCCLPP_OK) {
         status = mscclpp_agree(oob, NULL, probe_all(team), "the first all-reduce between nodes");
         mscclpp_runner_give_stream(&team->runner);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_setup_plans(team, params, plans, &own);
     }
     if (status != MSCCLPP_OK) {
         mscclpp_team_destroy(team);

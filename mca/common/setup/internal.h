@@ -14,11 +14,11 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
 
 /*
  * align.c: puts rank 0's settings and the tightest limits in force on all nodes, updates `config`, and connects control
- * messages. Collective over all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the nodes cannot work
- * together.
+ * messages. *plans_p: some rank has been given execution plans. Collective over all ranks. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the nodes cannot work together.
  */
 mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config);
+                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *plans_p);
 
 /*
  * probe.c: launches a kernel of one block on each rank, `rounds` times; the kernels of all ranks meet. *seconds_p is

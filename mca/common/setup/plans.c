@@ -30,16 +30,33 @@ static bool may_tell(mscclpp_plan_file_t *file)
     return !__atomic_exchange_n(&file->told, true, __ATOMIC_RELAXED);
 }
 
+/* Why a plan does not fit a team of several nodes. */
+static const char *misfit_of_nodes(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
+{
+    bool packets;
+    const char *why = mscclpp_plan_needs_reach(file->plan, mscclpp_fabric_nodes(team->fabric)->node_of, &packets);
+
+    if (why != NULL) {
+        return why;
+    }
+    if (file->plan->rank_count > MSCCLPP_DEV_MAX_RANKS) {
+        return "it has more ranks than its kernels can tell apart";
+    }
+    return mscclpp_fabric_can_join(team->fabric, packets)
+               ? NULL
+               : "its nodes differ in size, or what joins them does not reach the GPUs' memory, or carries no packets";
+}
+
 /* Why a plan does not fit a team at all, or NULL. Equal on all ranks that have the plan. */
 static const char *misfit(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
-    if (file->plan->rank_count != (uint32_t)team->group.size) {
+    if (file->plan->rank_count != (uint32_t)team->group.oob.size) {
         return "it is for another number of ranks";
     }
     if (team->runner.block_limit != 0 && file->blocks > team->runner.block_limit) {
         return "it has more blocks than surely run at once on these GPUs";
     }
-    return NULL;
+    return team->fabric != NULL ? misfit_of_nodes(team, file) : NULL;
 }
 
 static mscclpp_plan_prove_t how_much(const mscclpp_config_t *config)
@@ -52,7 +69,7 @@ static mscclpp_plan_prove_t how_much(const mscclpp_config_t *config)
 /* Says why a file is not used: one rank as a warning, once. */
 static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file)
 {
-    const bool warns = team->group.rank == 0 && may_tell(file);
+    const bool warns = team->group.oob.rank == 0 && may_tell(file);
 
     mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_DEBUG, "%s: execution plan %s: %s: not used",
                 team->group.oob.label, file->path, file->refusal != NULL ? file->refusal : "no memory");
@@ -66,7 +83,7 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
         mscclpp_plan_file_t *file = &files[i];
         const char *why = file->plan != NULL && file->refusal == NULL ? misfit(team, file) : NULL;
 
-        if (why == NULL && team->group.rank == 0) {
+        if (why == NULL && team->group.oob.rank == 0) {
             mscclpp_plan_library_prove(file, how_much(config));
         }
         if (file->refusal != NULL || file->plan == NULL) {
@@ -75,7 +92,7 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
         if (file->plan == NULL) {
             continue;
         } else if (why != NULL) {
-            mscclpp_log(team->group.rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
+            mscclpp_log(team->group.oob.rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                         "%s: execution plan %s (%s): %s (%u ranks, %u blocks): not used", team->group.oob.label,
                         file->path, file->label, why, file->plan->rank_count, file->blocks);
         } else if (list->count == PLANS_MAX) {
@@ -121,22 +138,22 @@ static int who_lacks(const list_t *lists, int size, uint64_t digest)
 /* The first rank that has a file which another one lacks says so. */
 static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
 {
-    const list_t *mine = &lists[team->group.rank];
+    const list_t *mine = &lists[team->group.oob.rank];
 
     for (uint64_t i = 0; i < mine->count; ++i) {
         const uint64_t digest = mine->entries[i].digest;
         mscclpp_plan_file_t *file = find(files, count, digest);
-        const int without = who_lacks(lists, team->group.size, digest);
+        const int without = who_lacks(lists, team->group.oob.size, digest);
         int first = 0;
 
-        while (first < team->group.rank && !has(&lists[first], digest, false)) {
+        while (first < team->group.oob.rank && !has(&lists[first], digest, false)) {
             ++first;
         }
         /* Rank 0 says itself what it refuses. */
-        if (without >= 0 && first == team->group.rank && !has(&lists[0], digest, true) && file != NULL &&
+        if (without >= 0 && first == team->group.oob.rank && !has(&lists[0], digest, true) && file != NULL &&
             may_tell(file)) {
             mscclpp_warn("%s: execution plan %s (%s): rank %d lacks this file, has another one or refuses it: not used",
-                         team->group.oob.label, file->path, file->label, team->group.members[without]);
+                         team->group.oob.label, file->path, file->label, without);
         }
     }
 }
@@ -154,7 +171,7 @@ static mscclpp_status_t take(mscclpp_team_t *team, const list_t *lists, mscclpp_
         mscclpp_plan_file_t *file = find(files, count, first->entries[i].digest);
         mscclpp_team_plan_t *plan = &team->plans[team->plan_count];
 
-        if (who_lacks(lists, team->group.size, first->entries[i].digest) >= 0) {
+        if (who_lacks(lists, team->group.oob.size, first->entries[i].digest) >= 0) {
             continue;
         }
         if (file == NULL) {
@@ -165,7 +182,7 @@ static mscclpp_status_t take(mscclpp_team_t *team, const list_t *lists, mscclpp_
         plan->refused = UINT64_MAX;
         ++team->plan_count;
     }
-    if (team->group.rank == 0) {
+    if (team->group.oob.rank == 0) {
         for (int i = 0; i < team->plan_count; ++i) {
             mscclpp_info("%s: %s from %s", team->group.oob.label, team->plans[i].file->label,
                          team->plans[i].file->path);
@@ -192,10 +209,10 @@ static void report_rules(const mscclpp_team_t *team)
         }
         missing += !there;
     }
-    if (missing > 0 && team->group.rank == 0 && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
+    if (missing > 0 && team->group.oob.rank == 0 && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
         mscclpp_warn("%s: coll_mscclpp_rules: %llu rules for %d ranks name an execution plan that these ranks do not "
                      "have: other algorithms serve such calls",
-                     team->group.oob.label, (unsigned long long)missing, team->group.size);
+                     team->group.oob.label, (unsigned long long)missing, team->group.oob.size);
     }
 }
 
@@ -210,19 +227,19 @@ mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_pa
 
     *own_p = MSCCLPP_OK;
     if (any) {
-        lists = calloc((size_t)team->group.size + 1, sizeof(*lists));
+        lists = calloc((size_t)team->group.oob.size + 1, sizeof(*lists));
         *own_p = lists != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
-        status = mscclpp_agree(oob, team->group.members, *own_p, "memory for execution plans");
+        status = mscclpp_agree(oob, NULL, *own_p, "memory for execution plans");
     }
     if (any && status == MSCCLPP_OK) {
         count = mscclpp_plan_library_load(params->plans, &files);
-        fill_list(team, params->config, files, count, &lists[team->group.size]);
-        status = oob->allgather(oob->context, &lists[team->group.size], lists, sizeof(*lists));
+        fill_list(team, params->config, files, count, &lists[team->group.oob.size]);
+        status = oob->allgather(oob->context, &lists[team->group.oob.size], lists, sizeof(*lists));
     }
     if (any && status == MSCCLPP_OK) {
         report_missing(team, lists, files, count);
         *own_p = take(team, lists, files, count);
-        status = mscclpp_agree(oob, team->group.members, *own_p, "memory for execution plans");
+        status = mscclpp_agree(oob, NULL, *own_p, "memory for execution plans");
     }
     if (status == MSCCLPP_OK) {
         report_rules(team);

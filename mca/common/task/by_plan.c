@@ -6,7 +6,8 @@
  *
  * By the plan's own memory: the input is copied there, each block to a multiple of the chunk, and the output back. It
  * is for sizes that the chunks of a plan do not divide where they have to, for buffers that cannot be mapped, and for
- * plans that would change what the call must leave alone. All ranks take the same way.
+ * plans that would change what the call must leave alone, and between nodes, where proxies reach no other memory. All
+ * ranks take the same way.
  */
 #include "mca/common/task/by_plan.h"
 
@@ -48,7 +49,7 @@ static mscclpp_status_t copy(const by_plan_t *by, void *to, const void *from, ui
 /* Where this rank's own block is in a buffer with one block of each rank. */
 static uint64_t own_block(const by_plan_t *by, uint64_t stride)
 {
-    return (uint64_t)by->team->group.rank * stride;
+    return (uint64_t)by->team->group.oob.rank * stride;
 }
 
 static bool is_in_place(const by_plan_t *by)
@@ -88,10 +89,10 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
     args->common.bytes = by->call->bytes;
     args->common.dtype = (uint32_t)by->call->dtype;
     args->common.op = (uint32_t)by->call->op;
-    for (int r = 0; r < team->group.size; ++r) {
+    for (int r = 0; r < team->group.oob.size; ++r) {
         args->bases[3 * r] = (char *)(uintptr_t)by->peer_in[r];
         args->bases[3 * r + 1] = by->peer_out[r];
-        args->bases[3 * r + 2] = room->peers[r] + room->scratch;
+        args->bases[3 * r + 2] = mscclpp_plans_place(room, r, room->scratch);
     }
     args->chunk = by->chunk;
     /* Operations may go over the end of blocks that consist of whole chunks. */
@@ -109,7 +110,8 @@ static mscclpp_status_t launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
                   (unsigned long long)by->call->bytes, args->common.dtype, args->common.op,
                   (unsigned long long)by->chunk, launch.nblocks, launch.nthreads,
                   by->apart ? ", by memory of its own" : "");
-    return mscclpp_runner_launch(&team->runner, NULL, &launch, plan->file->label);
+    return team->fabric != NULL ? mscclpp_fabric_run_joined(team->fabric, &launch, by->call->bytes, plan->file->label)
+                                : mscclpp_runner_launch(&team->runner, NULL, &launch, plan->file->label);
 }
 
 static mscclpp_status_t meet_and_launch(by_plan_t *by, uint64_t stride, uint64_t bytes)
@@ -142,7 +144,7 @@ static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
     if (status != MSCCLPP_OK || !*served_p) {
         return status;
     }
-    for (int r = 0; r < team->group.size; ++r) {
+    for (int r = 0; r < team->group.oob.size; ++r) {
         in_at = room->in;
         out_at = text->in_place ? room->in : room->out;
         if (text->in_place && by->collective == MSCCLPP_PLAN_ALLGATHER) {
@@ -150,11 +152,11 @@ static mscclpp_status_t serve_apart(by_plan_t *by, bool *served_p)
         } else if (text->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER) {
             out_at += (uint64_t)r * by->padded;
         }
-        by->peer_in[r] = room->peers[r] + in_at;
-        by->peer_out[r] = room->peers[r] + out_at;
+        by->peer_in[r] = mscclpp_plans_place(room, r, in_at);
+        by->peer_out[r] = mscclpp_plans_place(room, r, out_at);
     }
-    by->in = (char *)(uintptr_t)by->peer_in[team->group.rank];
-    by->out = by->peer_out[team->group.rank];
+    by->in = (char *)(uintptr_t)by->peer_in[team->group.oob.rank];
+    by->out = by->peer_out[team->group.oob.rank];
     status = mscclpp_runner_take_stream(&team->runner);
     if (status == MSCCLPP_OK) {
         status = copy_blocks(by, by->in, by->padded, call->in, call->stride, by->in_blocks);
@@ -205,12 +207,12 @@ static mscclpp_status_t find_buffers(by_plan_t *by, bool *apart_p)
     return MSCCLPP_OK;
 }
 
-/* True if no buffers of such a call would do. */
+/* True if no buffers of such a call would do. Proxies reach the plan's own memory alone. */
 static bool is_always_apart(const by_plan_t *by)
 {
     const mscclpp_plan_file_t *file = by->plan->file;
 
-    return (file->crosses && by->padded != by->call->stride) ||
+    return by->team->fabric != NULL || (file->crosses && by->padded != by->call->stride) ||
            (file->plan->in_place && by->collective == MSCCLPP_PLAN_REDUCESCATTER);
 }
 
@@ -252,7 +254,7 @@ static by_plan_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
     const mscclpp_plan_file_t *file = call->plan->file;
     by_plan_t by = {.team = team, .call = call, .plan = call->plan, .collective = file->plan->collective};
 
-    by.n = (uint64_t)team->group.size;
+    by.n = (uint64_t)team->group.oob.size;
     by.in_blocks = by.collective == MSCCLPP_PLAN_REDUCESCATTER || by.collective == MSCCLPP_PLAN_ALLTOALL ? by.n : 1;
     by.out_blocks = by.collective == MSCCLPP_PLAN_ALLGATHER || by.collective == MSCCLPP_PLAN_ALLTOALL ? by.n : 1;
     by.chunk = (call->stride + file->chunks - 1) / file->chunks;

@@ -182,7 +182,9 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
                                       .in_place = args->said_in_place,
                                       .blocks = args->early ? mscclpp_runner_early_blocks(&task->team->runner) : 0};
 
-    return (mscclpp_by_plan_t){.plan = args->varied ? NULL : mscclpp_plans_choose(task->team, &wish),
+    return (mscclpp_by_plan_t){.plan = args->varied || (args->early && task->team->fabric != NULL)
+                                           ? NULL
+                                           : mscclpp_plans_choose(task->team, &wish),
                                .in = task->in,
                                .out = task->out,
                                .bytes = task->bytes,

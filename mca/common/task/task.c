@@ -308,15 +308,16 @@ static mscclpp_by_plan_t describe_by_plan(const task_t *task)
                                       .in_place = args->sendbuf == args->recvbuf,
                                       .blocks = args->early ? mscclpp_runner_early_blocks(&task->team->runner) : 0};
 
-    return (mscclpp_by_plan_t){.plan = mscclpp_plans_choose(task->team, &wish),
-                               .in = task->in,
-                               .out = task->out,
-                               .bytes = task->bytes,
-                               .stride = args->count * mscclpp_dev_dtype_extent(args->dtype),
-                               .dtype = args->dtype,
-                               .op = args->op,
-                               .call = args->call,
-                               .early = args->early};
+    return (mscclpp_by_plan_t){
+        .plan = (args->early && task->team->fabric != NULL) ? NULL : mscclpp_plans_choose(task->team, &wish),
+        .in = task->in,
+        .out = task->out,
+        .bytes = task->bytes,
+        .stride = args->count * mscclpp_dev_dtype_extent(args->dtype),
+        .dtype = args->dtype,
+        .op = args->op,
+        .call = args->call,
+        .early = args->early};
 }
 
 /* Serves the call by an execution plan, if there is one for it. */

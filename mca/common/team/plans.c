@@ -7,6 +7,7 @@
 #include "mca/common/algo/coll.h"
 #include "mca/common/algo/rule_match.h"
 #include "mca/common/base/log.h"
+#include "mca/common/oob/vote.h"
 
 /* Rooms for larger chunks than this are only as large as they have to be. */
 #define ROUND_MAX ((uint64_t)1 << 20)
@@ -32,7 +33,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
     const bool whole = wish->coll == MSCCLPP_COLL_LAST;
-    const uint64_t message = whole ? wish->bytes : wish->bytes * (uint64_t)team->group.size;
+    const uint64_t message = whole ? wish->bytes : wish->bytes * (uint64_t)team->group.oob.size;
     mscclpp_team_plan_t *best = NULL;
     int64_t algorithm = 0;
     bool ruled;
@@ -118,19 +119,34 @@ static void *place(char *base, uint64_t offset)
     return (void *)((uintptr_t)base + offset);
 }
 
+static bool is_near(const mscclpp_team_t *team, int rank)
+{
+    const mscclpp_nodes_t *nodes = team->fabric != NULL ? mscclpp_fabric_nodes(team->fabric) : NULL;
+
+    return nodes == NULL || nodes->node_of[rank] == nodes->node;
+}
+
 /* Fills in an image, and the arguments that point into it at `base`. */
 static void fill(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
     const mscclpp_plan_program_t *program = &plan->program;
-    const mscclpp_plan_rank_t *rank = &plan->file->plan->ranks[team->group.rank];
+    const mscclpp_plan_rank_t *rank = &plan->file->plan->ranks[team->group.oob.rank];
+    const uint32_t ports = rank->channel_count[MSCCLPP_PLAN_PORT];
     uint64_t *arrived[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_plan_args_t *args = &plan->args;
     uint64_t at;
 
-    for (int r = 0; r < team->group.size; ++r) {
+    for (int r = 0; r < team->group.oob.size; ++r) {
         arrived[r] = (uint64_t *)(void *)plan->room.peers[r];
+        args->names[r] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + r); /* if it is on another node */
     }
-    args->arrived = place(base, append(image, arrived, (uint64_t)team->group.size * sizeof(arrived[0])));
+    for (int i = 0; i < team->group.size; ++i) {
+        args->names[team->group.members[i]] = (uint8_t)i;
+    }
+    args->rank = (uint32_t)team->group.oob.rank;
+    args->room = plan->room.base;
+    args->arrived = place(base, append(image, arrived, (uint64_t)team->group.oob.size * sizeof(arrived[0])));
+    args->ports = place(base, append(image, plan->room.ports, ports * sizeof(*args->ports)));
     args->plan_state = place(base, append(image, NULL, sizeof(*args->plan_state)));
     args->expected = place(base, append(image, NULL, program->channels * sizeof(*args->expected)));
     args->barriers = place(base, append(image, NULL, program->barriers * sizeof(*args->barriers)));
@@ -175,17 +191,22 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
                                  uint64_t *local_p)
 {
     const char *why = NULL;
+    const uint32_t rank = (uint32_t)team->group.oob.rank;
+    bool far[MSCCLPP_DEV_MAX_RANKS];
     image_t image = {NULL, 0};
     mscclpp_status_t status = MSCCLPP_OK;
 
+    for (int r = 0; r < team->group.oob.size; ++r) {
+        far[r] = !is_near(team, r);
+    }
     if (plan->program.starts == NULL) {
-        status = mscclpp_plan_lower(plan->file->plan, (uint32_t)team->group.rank, &plan->program, &why);
+        status = mscclpp_plan_lower(plan->file->plan, rank, far, &plan->program, &why);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
     fill(plan, team, &image, NULL); /* the size alone */
-    lay_out(plan, team->group.size, room, local_p);
+    lay_out(plan, team->group.oob.size, room, local_p);
     room->bytes = *local_p + image.size;
     status = team->runner.gpu->device_alloc(team->runner.device, room->bytes, (void **)&room->base);
     if (status != MSCCLPP_OK) {
@@ -196,8 +217,10 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
 
 static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
 {
-    for (int rank = 0; rank < team->group.size; ++rank) {
-        if (rank != team->group.rank && room->peers[rank] != NULL) {
+    for (int i = 0; i < team->group.size; ++i) {
+        const int rank = team->group.members[i];
+
+        if (i != team->group.rank && room->peers[rank] != NULL) {
             team->runner.gpu->close_memory(team->runner.device, &room->handles[rank],
                                            room->peers[rank] - room->handles[rank].offset);
         }
@@ -211,12 +234,13 @@ static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t 
     mscclpp_status_t status = MSCCLPP_OK;
     void *base;
 
-    for (int rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
-        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
+    for (int i = 0; i < team->group.size && status == MSCCLPP_OK; ++i) {
+        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, i);
+        const int rank = team->group.members[i];
 
         if (theirs->exportable == 0) {
             status = MSCCLPP_ERR_PEER;
-        } else if (rank == team->group.rank) {
+        } else if (i == team->group.rank) {
             room->peers[rank] = room->base;
         } else {
             status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &theirs->out, &base);
@@ -230,11 +254,68 @@ static mscclpp_status_t map_all(const mscclpp_team_t *team, mscclpp_plan_room_t 
     return status;
 }
 
+/* Joins a room with those of other nodes, if there are any. Returns an error of the exchange; *own_p is this rank's. */
+static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
+                                   mscclpp_status_t *own_p)
+{
+    const mscclpp_plan_t *text = plan->file->plan;
+    const mscclpp_plan_rank_t *own = &text->ranks[team->group.oob.rank];
+    const uint32_t count = own->channel_count[MSCCLPP_PLAN_PORT];
+    mscclpp_fabric_port_t *ports = calloc(count + 1, sizeof(*ports));
+    bool peers[MSCCLPP_DEV_MAX_RANKS] = {false};
+    mscclpp_fabric_memory_params_t params = {.memory = room->base,
+                                             .bytes = room->bytes,
+                                             .tokens = plan->file->channels,
+                                             .peers = peers,
+                                             .ports = ports,
+                                             .port_count = count};
+    mscclpp_status_t status;
+
+    room->ports = calloc(count + 1, sizeof(*room->ports));
+    if (*own_p == MSCCLPP_OK && (ports == NULL || room->ports == NULL)) {
+        *own_p = MSCCLPP_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < count && ports != NULL; ++i) {
+        const mscclpp_plan_channel_t *channel = &own->channels[MSCCLPP_PLAN_PORT][i];
+
+        ports[i].peer = is_near(team, (int)channel->peer) ? -1 : (int)channel->peer;
+        if (channel->pair >= 0) {
+            ports[i].token = mscclpp_plan_slot(text, channel->peer, MSCCLPP_PLAN_PORT, (uint32_t)channel->pair);
+        }
+    }
+    for (uint32_t r = 0; r < text->rank_count; ++r) {
+        for (uint32_t i = 0; i < text->ranks[r].channel_count[MSCCLPP_PLAN_PORT]; ++i) {
+            const uint32_t peer = text->ranks[r].channels[MSCCLPP_PLAN_PORT][i].peer;
+
+            if (r == (uint32_t)team->group.oob.rank) {
+                peers[peer] = peers[peer] || !is_near(team, (int)peer);
+            } else if (peer == (uint32_t)team->group.oob.rank) {
+                peers[r] = peers[r] || !is_near(team, (int)r);
+            }
+        }
+    }
+    status = mscclpp_fabric_join(team->fabric, &params, *own_p, room->ports, &room->join, own_p);
+    free(ports);
+    return status;
+}
+
+static void leave(mscclpp_plan_room_t *room)
+{
+    mscclpp_fabric_leave(room->join);
+    room->join = NULL;
+    free(room->ports);
+    room->ports = NULL;
+}
+
 /* Waits until all ranks have come to this point. */
 static mscclpp_status_t meet(mscclpp_team_t *team, const char *what, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
+    mscclpp_vote_t vote;
 
+    if (team->fabric != NULL) {
+        return mscclpp_vote(&team->group.oob, MSCCLPP_OK, &vote);
+    }
     mscclpp_board_store(mine, ++team->group.meetings);
     return mscclpp_group_wait_words(&team->group, what, bytes, mine, team->group.meetings);
 }
@@ -280,13 +361,27 @@ static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t
     char rank[32] = "";
 
     if (whose >= 0 && !peer) {
-        snprintf(rank, sizeof(rank), " of rank %d", team->group.members[whose]);
+        snprintf(rank, sizeof(rank), " of rank %d", whose);
     }
     mscclpp_log(mscclpp_status_is_shortage(own) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                 "%s: rank %d: memory of %s for chunks of %llu bytes: %s%s%s%s: such calls are served without it",
                 team->group.oob.label, team->group.members[team->group.rank], plan->file->label,
                 (unsigned long long)chunk, peer ? "" : step, rank, peer ? "" : ": ",
                 peer ? "a peer has none" : mscclpp_status_string(own));
+}
+
+/* The ranks of this node have voted; all nodes have to agree. */
+static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own, bool *all_p)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status = mscclpp_vote(&team->group.oob,
+                                           *all_p              ? MSCCLPP_OK
+                                           : own != MSCCLPP_OK ? own
+                                                               : MSCCLPP_ERR_PEER,
+                                           &vote);
+
+    *all_p = *all_p && status == MSCCLPP_OK && vote.culprit < 0;
+    return status;
 }
 
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
@@ -337,6 +432,13 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
         step = "mapping that";
         own = map_all(team, &room, &whose);
     }
+    if (team->fabric != NULL) {
+        step = own == MSCCLPP_OK ? "joining nodes" : step;
+        status = join_nodes(team, plan, &room, &own);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+    }
     if (own == MSCCLPP_OK) {
         step = "filling";
         whose = -1;
@@ -344,6 +446,9 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
         plan->given_up = room.base; /* the one of the two that the plan does not keep */
     }
     status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", chunk, own == MSCCLPP_OK, &all);
+    if (status == MSCCLPP_OK && team->fabric != NULL) {
+        status = vote_of_nodes(team, own, &all);
+    }
     if (status != MSCCLPP_OK) {
         close_peers(team, &room);
         return status;
@@ -351,8 +456,10 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (!all) {
         /* No rank uses a room now: the old one's counters may be ahead on some ranks. */
         plan->refused = chunk < plan->refused ? chunk : plan->refused;
+        leave(&plan->room);
         close_peers(team, &plan->room);
     }
+    leave(&room);
     close_peers(team, &room);
     plan->given_up = room.base;
     status = meet(team, "memory of a plan, given up by all", chunk);
@@ -384,6 +491,13 @@ uint64_t mscclpp_plans_bytes(const mscclpp_team_t *team)
         bytes += team->plans[i].room.base != NULL ? team->plans[i].room.bytes : 0;
     }
     return bytes;
+}
+
+void mscclpp_plans_leave(mscclpp_team_t *team)
+{
+    for (int i = 0; i < team->plan_count; ++i) {
+        leave(&team->plans[i].room);
+    }
 }
 
 void mscclpp_plans_close(mscclpp_team_t *team)

@@ -10,15 +10,18 @@
 #include "mca/common/team/parts.h"
 
 /*
- * Device memory of a plan on one rank. It begins with what peers use: the counters of signals, the scratch, and, if the
- * plan does not work on the users' buffers, areas in their place. These are at the same offsets on all ranks.
+ * Device memory of a plan on one rank. Arrays have the plan's ranks. It begins with what peers use: the counters of
+ * signals, the scratch, and, if the plan does not work on the users' buffers, areas in their place. These are at the
+ * same offsets on all ranks.
  */
 typedef struct {
     char *base; /* NULL: none was made yet */
     uint64_t bytes;
-    char *peers[MSCCLPP_DEV_MAX_RANKS]; /* of every rank, including this one */
+    char *peers[MSCCLPP_DEV_MAX_RANKS]; /* of every rank on this node, including this one */
     mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
-    uint64_t chunk; /* the largest that there is room for, bytes */
+    mscclpp_fabric_join_t *join;       /* with the rooms of ranks on other nodes; NULL: there are none */
+    mscclpp_dev_port_channel_t *ports; /* this rank's port channels to them; those to others are zeroed */
+    uint64_t chunk;                    /* the largest that there is room for, bytes */
     bool areas;
     uint64_t scratch, in, out; /* offsets */
     uint64_t half;             /* see mscclpp_dev_plan_args_t */
@@ -62,8 +65,17 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          bool *there_p);
 
+/* Where something is in a rank's room; of a rank on another node its offset. */
+static inline char *mscclpp_plans_place(const mscclpp_plan_room_t *room, int rank, uint64_t offset)
+{
+    return (char *)((uintptr_t)room->peers[rank] + offset);
+}
+
 /* Bytes of memory that the team's plans hold. */
 uint64_t mscclpp_plans_bytes(const mscclpp_team_t *team);
+
+/* Before the fabric is destroyed: ends the connections between rooms of several nodes. */
+void mscclpp_plans_leave(mscclpp_team_t *team);
 
 /* Closes the mappings of peers' memory; then, once all peers have done so, frees the team's own memory. */
 void mscclpp_plans_close(mscclpp_team_t *team);

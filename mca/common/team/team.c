@@ -107,6 +107,7 @@ static void destroy(mscclpp_team_t *team)
     }
     mscclpp_runner_give_stream(&team->runner);
     mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
+    mscclpp_plans_leave(team);
     mscclpp_fabric_destroy(team->fabric);
     if (team->runner.mailbox != NULL) {
         mscclpp_runner_release_mappings(&team->runner, true);

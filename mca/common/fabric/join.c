@@ -1,0 +1,276 @@
+/*
+ * Memory of kernels that ranks of other nodes put into, besides the fabric's own area: each has an instance of the
+ * transport to itself, as a transport counts signals in one list of words. The fabric's proxy serves its channels.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/fabric/internal.h"
+#include "mca/common/oob/vote.h"
+
+typedef struct {
+    mscclpp_conn_t *conn;
+    mscclpp_remote_t *remote;
+} end_t;
+
+struct mscclpp_fabric_join {
+    mscclpp_fabric_t *fabric;
+    mscclpp_transport_t *transport;
+    mscclpp_region_t *region;
+    uint32_t *numbers; /* of the channels in the proxy */
+    uint32_t number_count;
+    end_t ends[]; /* by rank of the communicator */
+};
+
+/* What a rank says to the others. Its addresses follow, one for each rank, each as a length and bytes. */
+typedef struct {
+    uint64_t key_length; /* 0: it cannot take part */
+    unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
+} card_t;
+
+typedef struct {
+    uint64_t length;
+    unsigned char bytes[];
+} address_t;
+
+typedef struct {
+    size_t address_size, size; /* of one address, of what one rank says */
+    char *all;                 /* by rank; then what this rank says */
+} cards_t;
+
+static card_t *card_of(const cards_t *cards, int rank)
+{
+    return (card_t *)(void *)(cards->all + (size_t)rank * cards->size);
+}
+
+static address_t *address_in(const cards_t *cards, const card_t *card, int rank)
+{
+    return (address_t *)(void *)((uintptr_t)card + sizeof(card_t) + (size_t)rank * cards->address_size);
+}
+
+const mscclpp_nodes_t *mscclpp_fabric_nodes(const mscclpp_fabric_t *fabric)
+{
+    return &fabric->nodes;
+}
+
+bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool packets)
+{
+    return fabric->nodes.shards == fabric->nodes.most && (fabric->packets || !packets) &&
+           (fabric->gpu->twin || fabric->place == MSCCLPP_PLACE_DEVICE);
+}
+
+void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
+{
+    const mscclpp_transport_ops_t *ops;
+
+    if (join == NULL) {
+        return;
+    }
+    ops = join->fabric->ops;
+    mscclpp_fabric_await_delivery(join->fabric);
+    for (uint32_t i = 0; i < join->number_count; ++i) {
+        mscclpp_proxy_channel_destroy(join->fabric->proxy, join->numbers[i]);
+    }
+    for (int rank = 0; rank < join->fabric->group->oob.size; ++rank) {
+        if (join->ends[rank].remote != NULL) {
+            ops->remote_destroy(join->ends[rank].remote);
+        }
+        if (join->ends[rank].conn != NULL) {
+            ops->conn_destroy(join->ends[rank].conn);
+        }
+    }
+    if (join->region != NULL) {
+        ops->region_destroy(join->region);
+    }
+    if (join->transport != NULL) {
+        ops->destroy(join->transport);
+    }
+    free(join->numbers);
+    free(join);
+}
+
+/* This rank's ends of the connections. *longest_p: bytes of their longest address. */
+static mscclpp_status_t open_ends(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
+                                  uint64_t *longest_p)
+{
+    mscclpp_fabric_t *fabric = join->fabric;
+    const mscclpp_transport_params_t transport = {.config = &fabric->config,
+                                                  .gpu = fabric->gpu,
+                                                  .device = fabric->device,
+                                                  .rank = fabric->group->oob.rank,
+                                                  .size = fabric->group->oob.size,
+                                                  .one_host = fabric->nodes.one_host,
+                                                  .label = fabric->label,
+                                                  .tokens = params->memory,
+                                                  .token_count = params->tokens};
+    unsigned char address[MSCCLPP_TRANSPORT_ADDRESS_MAX];
+    uint32_t flags = 0;
+    mscclpp_status_t status = fabric->ops->create(&transport, &flags, &join->transport);
+
+    if (status != MSCCLPP_OK) {
+        join->transport = NULL;
+        return status;
+    }
+    status = fabric->ops->region_create(join->transport, params->memory, params->bytes, &join->region);
+    for (int rank = 0; rank < transport.size && status == MSCCLPP_OK; ++rank) {
+        size_t length = sizeof(address);
+
+        if (!params->peers[rank]) {
+            continue;
+        }
+        status = fabric->ops->conn_create(join->transport, rank, &join->ends[rank].conn);
+        if (status == MSCCLPP_OK) {
+            status = fabric->ops->conn_address(join->ends[rank].conn, address, &length);
+            *longest_p = length > *longest_p ? length : *longest_p;
+        }
+    }
+    return status;
+}
+
+static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards_t *cards, card_t *card)
+{
+    const mscclpp_transport_ops_t *ops = join->fabric->ops;
+    size_t length = sizeof(card->key);
+    mscclpp_status_t status = ops->region_key(join->region, card->key, &length);
+
+    for (int rank = 0; rank < join->fabric->group->oob.size && status == MSCCLPP_OK; ++rank) {
+        address_t *address = address_in(cards, card, rank);
+        size_t room = cards->address_size - sizeof(*address);
+
+        if (join->ends[rank].conn != NULL) {
+            status = ops->conn_address(join->ends[rank].conn, address->bytes, &room);
+            address->length = room;
+        }
+    }
+    card->key_length = status == MSCCLPP_OK ? length : 0;
+    return status;
+}
+
+static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t *cards)
+{
+    const mscclpp_transport_ops_t *ops = join->fabric->ops;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (int rank = 0; rank < join->fabric->group->oob.size && status == MSCCLPP_OK; ++rank) {
+        const card_t *card = card_of(cards, rank);
+        const address_t *address = address_in(cards, card, join->fabric->group->oob.rank);
+        end_t *end = &join->ends[rank];
+
+        if (end->conn == NULL) {
+            continue;
+        }
+        if (card->key_length == 0) {
+            return MSCCLPP_ERR_PEER;
+        }
+        status = ops->conn_connect(end->conn, address->bytes, address->length);
+        if (status == MSCCLPP_OK) {
+            status = ops->remote_create(end->conn, card->key, card->key_length, &end->remote);
+        }
+    }
+    return status;
+}
+
+static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
+                                        mscclpp_dev_port_channel_t *channels)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    for (uint32_t i = 0; i < params->port_count && status == MSCCLPP_OK; ++i) {
+        const int peer = params->ports[i].peer;
+        mscclpp_port_params_t port = {.ops = join->fabric->ops,
+                                      .transport = join->transport,
+                                      .region = join->region,
+                                      .region_size = params->bytes,
+                                      .remote_size = params->bytes,
+                                      .token = params->ports[i].token,
+                                      .peer = peer};
+
+        if (peer < 0) {
+            continue;
+        }
+        port.conn = join->ends[peer].conn;
+        port.remote = join->ends[peer].remote;
+        status = mscclpp_proxy_channel_create(join->fabric->proxy, &port, &channels[i]);
+        if (status == MSCCLPP_OK) {
+            channels[i].peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)peer;
+            join->numbers[join->number_count++] = channels[i].number;
+        }
+    }
+    return status;
+}
+
+/* The ranks say how to reach them. All have memory for it. */
+static mscclpp_status_t exchange(mscclpp_fabric_join_t *join, cards_t *cards, mscclpp_status_t *mine)
+{
+    const mscclpp_oob_t *oob = &join->fabric->group->oob;
+    card_t *own = card_of(cards, oob->size);
+
+    if (*mine == MSCCLPP_OK) {
+        *mine = fill_card(join, cards, own);
+    }
+    return oob->allgather(oob->context, own, cards->all, cards->size);
+}
+
+mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fabric_memory_params_t *params,
+                                     mscclpp_status_t mine, mscclpp_dev_port_channel_t *channels,
+                                     mscclpp_fabric_join_t **join_p, mscclpp_status_t *mine_p)
+{
+    const mscclpp_oob_t *oob = &fabric->group->oob;
+    mscclpp_fabric_join_t *join = calloc(1, sizeof(*join) + (size_t)oob->size * sizeof(join->ends[0]));
+    uint64_t longest = 0, *lengths = calloc((size_t)oob->size + 1, sizeof(*lengths));
+    cards_t cards = {0, 0, NULL};
+    mscclpp_status_t status;
+
+    if (join != NULL) {
+        join->fabric = fabric;
+        join->numbers = calloc(params->port_count + 1, sizeof(*join->numbers));
+    }
+    status = mscclpp_agree(
+        oob, NULL, join == NULL || join->numbers == NULL || lengths == NULL ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_OK,
+        "memory to join nodes");
+    if (status != MSCCLPP_OK) {
+        goto out;
+    }
+    if (mine == MSCCLPP_OK) {
+        mine = open_ends(join, params, &longest);
+    }
+    status = oob->allgather(oob->context, &longest, lengths, sizeof(longest));
+    for (int rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
+        longest = lengths[rank] > longest ? lengths[rank] : longest;
+    }
+    if (status != MSCCLPP_OK) {
+        goto out;
+    }
+    cards.address_size = (sizeof(address_t) + longest + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+    cards.size = sizeof(card_t) + (size_t)oob->size * cards.address_size;
+    cards.all = calloc((size_t)oob->size + 1, cards.size);
+    status = mscclpp_agree(oob, NULL, cards.all == NULL ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_OK, "memory to join nodes");
+    if (status != MSCCLPP_OK) {
+        goto out;
+    }
+    status = exchange(join, &cards, &mine);
+    if (status == MSCCLPP_OK && mine == MSCCLPP_OK) {
+        mine = connect_ends(join, &cards);
+    }
+    if (status == MSCCLPP_OK && mine == MSCCLPP_OK) {
+        mine = create_channels(join, params, channels);
+    }
+out:
+    free(lengths);
+    free(cards.all);
+    /* Without memory on all ranks there is nothing to join, which is no error of the exchange. */
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        mine = mine == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : mine;
+        status = MSCCLPP_OK;
+    }
+    if (status == MSCCLPP_OK && mine == MSCCLPP_OK) {
+        *join_p = join;
+    } else if (join != NULL && join->numbers != NULL) {
+        mscclpp_fabric_leave(join);
+    } else {
+        free(join);
+    }
+    *mine_p = mine;
+    return status;
+}
