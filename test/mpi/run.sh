@@ -39,6 +39,8 @@ trap 'rm -rf "$scratch"' EXIT
 . "$(dirname "$0")/nodes.sh"
 # shellcheck source=test/mpi/queued.sh
 . "$(dirname "$0")/queued.sh"
+# shellcheck source=test/mpi/channels.sh
+. "$(dirname "$0")/channels.sh"
 # shellcheck source=test/mpi/mismatch.sh
 . "$(dirname "$0")/mismatch.sh"
 # shellcheck source=test/mpi/shortage.sh
@@ -123,8 +125,8 @@ if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
     [ "$long" = 1 ] || [ "$gpus" -eq 0 ] || most_ranks=$(((mps == 1 ? 8 : 4) * gpus))
 fi
 
-groups=(programs requests queued stages algorithms ports nodes nodes_algorithms nodes_collectives nodes_late mixed
-    differs check said no_memory descriptors late idle init rules plans tune bench selection sync_copies counters)
+groups=(programs requests queued channels stages algorithms ports nodes nodes_algorithms nodes_collectives nodes_late
+    mixed differs check said no_memory descriptors late idle init rules plans tune bench selection sync_copies counters)
 if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     for name in "${groups[@]}"; do
         "cases_$name"
@@ -132,8 +134,8 @@ if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
     cases_many
 else
     # The longest first, so that the lanes end together.
-    run_lanes "$lanes" nodes programs tune idle nodes_algorithms nodes_collectives algorithms requests queued stages \
-        nodes_late late mixed selection differs check said bench ports rules plans init no_memory descriptors \
+    run_lanes "$lanes" nodes programs tune idle nodes_algorithms nodes_collectives algorithms requests queued channels \
+        stages nodes_late late mixed selection differs check said bench ports rules plans init no_memory descriptors \
         sync_copies counters
     for name in "${groups[@]}"; do
         tell "$name"

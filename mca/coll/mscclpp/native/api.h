@@ -1,6 +1,7 @@
 /*
  * What the component offers to libmpix_mscclpp (mpix/), which finds the table by its name in the loaded component. Only
- * types of mpi.h and of C, so that the library needs nothing else of the component.
+ * types of mpi.h and of C, and plain structures of device/types, so that the library needs nothing else of the
+ * component.
  *
  * The table and the structure of a call may grow at their ends; `size` tells how long they are. A change of anything
  * else takes a new version.
@@ -12,6 +13,8 @@
 #include <stdint.h>
 
 #include <mpi.h>
+
+#include "mca/coll/mscclpp/native/channel_api.h"
 
 #define MCA_COLL_MSCCLPP_API_VERSION 1u
 #define MCA_COLL_MSCCLPP_API_NAME "mca_coll_mscclpp_api"
@@ -82,6 +85,8 @@ typedef struct {
     int (*host_capture_end)(void *stream, void **graph_p);
     int (*host_graph_launch)(void *graph, void *stream);
     int (*host_graph_destroy)(void *graph);
+
+    const mca_coll_mscclpp_channel_api_t *channels;
 } mca_coll_mscclpp_api_t;
 
 #endif

@@ -10,9 +10,11 @@
 #include "mca/coll/mscclpp/native/gate.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll/mscclpp/check/check.h"
+#include "mca/coll/mscclpp/native/channels.h"
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/coll/mscclpp/native/queued.h"
 #include "mca/coll/mscclpp/native/request.h"
@@ -38,7 +40,10 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
         module->team_state = MCA_COLL_MSCCLPP_TEAM_NONE;
     }
     mscclpp_team_destroy(team);
+    mca_coll_mscclpp_channels_end(module);
     mca_coll_mscclpp_lane_end_all(module);
+    free(module->user_lane);
+    module->user_lane = NULL;
     mca_coll_mscclpp_queued_end(module);
     mca_coll_mscclpp_check_forget(module);
     mca_coll_mscclpp_oob_destroy(module); /* after the team, which holds its table */

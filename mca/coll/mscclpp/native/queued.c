@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mca/coll/mscclpp/native/api.h"
+#include "mca/coll/mscclpp/native/channels.h"
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/common/base/log.h"
@@ -35,19 +36,6 @@ static const struct {
     COLLECTIVE(EXSCAN, exscan),
 #undef COLLECTIVE
 };
-
-/* NULL if this component does not serve the communicator. */
-static mca_coll_mscclpp_module_t *module_of(MPI_Comm comm)
-{
-    mca_coll_mscclpp_module_t *module;
-
-    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
-    for (module = mca_coll_mscclpp_state.modules; module != NULL && (MPI_Comm)module->comm != comm;
-         module = module->next) {
-    }
-    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    return module;
-}
 
 static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 {
@@ -269,7 +257,7 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
 
 static end_t enqueue(const call_t *call, int *code_p)
 {
-    mca_coll_mscclpp_module_t *module = module_of(call->comm);
+    mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
     end_t end;
 
     *code_p = OMPI_SUCCESS;
@@ -294,19 +282,25 @@ static end_t enqueue(const call_t *call, int *code_p)
 
 static end_t look(MPI_Comm comm, char *text, size_t size)
 {
-    mca_coll_mscclpp_module_t *module = module_of(comm);
+    mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
+    end_t end = MCA_COLL_MSCCLPP_QUEUED;
     int code;
 
     text[0] = '\0';
-    if (module == NULL || module->queued == NULL || module->queued->team == NULL) {
-        return MCA_COLL_MSCCLPP_QUEUED;
+    if (module != NULL && module->queued != NULL && module->queued->team != NULL) {
+        end = end_of(mscclpp_team_look(module->queued->team, text, size), &code);
     }
-    return end_of(mscclpp_team_look(module->queued->team, text, size), &code);
+    if (module != NULL && MCA_COLL_MSCCLPP_QUEUED == end) {
+        const mscclpp_status_t status = mca_coll_mscclpp_channels_look(module, text, size);
+
+        end = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : end_of(status, &code);
+    }
+    return end;
 }
 
 static uint64_t count(MPI_Comm comm)
 {
-    const mca_coll_mscclpp_module_t *module = module_of(comm);
+    const mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
 
     return module == NULL ? 0 : module->queued_calls;
 }
@@ -446,4 +440,5 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .host_capture_end = host_capture_end,
     .host_graph_launch = host_graph_launch,
     .host_graph_destroy = host_graph_destroy,
+    .channels = &mca_coll_mscclpp_channel_api,
 };

@@ -180,6 +180,8 @@ typedef struct mca_coll_mscclpp_module_t {
     mca_coll_mscclpp_lane_t *queued;    /* of queued calls; NULL: there were none yet, or they are not queued */
     bool never_queued;                  /* all ranks agreed that this communicator's queued calls are not queued */
     uint64_t queued_calls;              /* so far */
+    struct mscclpp_user *user;          /* memory and channels for kernels of the application; NULL: none yet */
+    mca_coll_mscclpp_lane_t *user_lane; /* theirs */
     bool no_lanes;                      /* all ranks agreed that this communicator's persistent requests get no lane */
     bool bound;                         /* MPI_Comm_free will free the team */
     mca_coll_mscclpp_edges_t *edges_in; /* of the topology; NULL: not looked up yet */
@@ -237,6 +239,9 @@ static inline void mca_coll_mscclpp_progress(void)
 /* state.c: the list of enabled modules. */
 void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module);
+
+/* The module of a communicator; NULL if this component does not serve it. */
+mca_coll_mscclpp_module_t *mca_coll_mscclpp_module_of(const struct ompi_communicator_t *comm);
 
 /*
  * Waits until no other thread reads the module (`watchers`). Readers never wait, so this takes a short time only. The

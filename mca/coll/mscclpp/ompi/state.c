@@ -33,6 +33,17 @@ void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module)
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
 }
 
+mca_coll_mscclpp_module_t *mca_coll_mscclpp_module_of(const struct ompi_communicator_t *comm)
+{
+    mca_coll_mscclpp_module_t *module;
+
+    pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
+    for (module = mca_coll_mscclpp_state.modules; module != NULL && module->comm != comm; module = module->next) {
+    }
+    pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
+    return module;
+}
+
 void mca_coll_mscclpp_wait_for_watchers(const mca_coll_mscclpp_module_t *module)
 {
     while (0 != __atomic_load_n(&module->watchers, __ATOMIC_ACQUIRE)) {

@@ -1,0 +1,68 @@
+/*
+ * What the host library hands out for kernels of applications: memory and channels of a communicator. libmpix_mscclpp
+ * copies these into the handles of its installed headers, whose layouts do not change.
+ */
+#ifndef MSCCLPP_DEVICE_TYPES_USER_H
+#define MSCCLPP_DEVICE_TYPES_USER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/types/memory_channel.h"
+#include "device/types/port_channel.h"
+
+/* A report's words: 1 + the rank that a wait gave up on; then a misuse, its rank, offset, bytes and limit. */
+#define MSCCLPP_DEV_USER_REPORT_WORDS 8
+enum { MSCCLPP_DEV_USER_MEMORY = 1, MSCCLPP_DEV_USER_BLOCK, MSCCLPP_DEV_USER_SIZE };
+
+/* What waits of kernels look at, and where they report. Addresses are the device's. */
+typedef struct {
+    uint32_t rank;
+    uint32_t ranks;
+    const uint64_t *abort;
+    uint64_t *report;
+    uint64_t timeout_ns; /* 0: never */
+} mscclpp_dev_user_watch_t;
+
+/* Memory of all ranks. */
+typedef struct {
+    mscclpp_dev_user_watch_t watch;
+    char *own;
+    uint64_t bytes;
+    char *const *peers;    /* device memory, by rank */
+    const uint64_t *sizes; /* device memory, by rank */
+} mscclpp_dev_user_memory_t;
+
+/* A channel of either kind. */
+typedef struct {
+    mscclpp_dev_user_watch_t watch;
+    uint32_t peer;
+    uint32_t number;
+    bool is_port;
+    uint64_t local_bytes;
+    uint64_t remote_bytes;
+    mscclpp_dev_memory_channel_t memory;
+    mscclpp_dev_port_channel_t port;
+} mscclpp_dev_user_channel_t;
+
+/* A block's part of a room's state. */
+typedef struct {
+    uint64_t barriers;
+    uint64_t epoch;
+    uint64_t failed;
+    uint64_t reserved[5];
+} mscclpp_dev_user_room_state_t;
+
+/* Memory for barriers and small all-reduces of blocks. Each rank's area has `stride` bytes for each block. */
+typedef struct {
+    mscclpp_dev_user_watch_t watch;
+    uint32_t blocks;
+    uint32_t epoch_limit;
+    char *const *areas; /* device memory, by rank */
+    mscclpp_dev_user_room_state_t *state;
+    uint64_t stride;
+    uint64_t packets;  /* offset of the rows of packets in a block's part */
+    uint64_t capacity; /* packets of 16 bytes in a row */
+} mscclpp_dev_user_room_t;
+
+#endif

@@ -1,0 +1,160 @@
+#include "mca/coll/mscclpp/native/channels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll/mscclpp/native/lane.h"
+#include "mca/coll/mscclpp/native/request.h"
+#include "mca/common/base/log.h"
+#include "mca/common/user/user.h"
+
+static mscclpp_status_t open_user(mscclpp_team_t *team, void *context)
+{
+    return mscclpp_user_create(team, &mca_coll_mscclpp_state.config, context);
+}
+
+/*
+ * Makes the team in the communicator's first call, which waits for all ranks. *user_p is NULL on all ranks if there is
+ * none. `base` says which device is meant.
+ */
+static int have_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
+{
+    const void *const buffers[2] = {base, base};
+    mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
+    mca_coll_mscclpp_lane_t *lane;
+    uint64_t most = 0;
+    int rc = OMPI_SUCCESS;
+
+    *user_p = NULL;
+    if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
+        ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
+        mscclpp_error("the component does not serve this communicator, so its kernels get no channels");
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    mca_coll_mscclpp_request_await(module);
+    if (module->user == NULL) {
+        rc = mca_coll_mscclpp_lane_make(module, buffers, true, &most, open_user, &module->user, &lane);
+        if (OMPI_SUCCESS == rc && lane == NULL) {
+            mscclpp_error("%s: kernels of the application get no channels: the ranks are on several nodes, or take "
+                          "turns on a GPU, or there are too many persistent requests",
+                          mca_coll_mscclpp_comm_name(module->comm));
+            module->user = NULL;
+            rc = MPI_ERR_UNSUPPORTED_OPERATION;
+        } else if (OMPI_SUCCESS == rc) {
+            module->user_lane = lane;
+        }
+    }
+    *user_p = module->user;
+    return rc;
+}
+
+void mca_coll_mscclpp_channels_end(mca_coll_mscclpp_module_t *module)
+{
+    mscclpp_user_end(module->user);
+    module->user = NULL;
+}
+
+mscclpp_status_t mca_coll_mscclpp_channels_look(const mca_coll_mscclpp_module_t *module, char *text, size_t size)
+{
+    return module->user == NULL ? MSCCLPP_OK : mscclpp_user_look(module->user, text, size);
+}
+
+static int code_of(mscclpp_status_t status)
+{
+    return MSCCLPP_ERR_NOT_SUPPORTED == status ? MPI_ERR_UNSUPPORTED_OPERATION
+           : MSCCLPP_ERR_REVOKED == status     ? MPI_ERR_COMM
+                                               : mca_coll_mscclpp_status_to_ompi(status);
+}
+
+static int memory_create(MPI_Comm comm, void *base, uint64_t bytes, mscclpp_user_memory_t **memory_p)
+{
+    mscclpp_user_t *user;
+    const int rc = have_user(comm, base, &user);
+
+    return OMPI_SUCCESS != rc ? rc : code_of(mscclpp_user_memory_create(user, base, bytes, memory_p));
+}
+
+static int memory_free(mscclpp_user_memory_t *memory)
+{
+    return code_of(mscclpp_user_memory_free(memory));
+}
+
+static int memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view)
+{
+    return code_of(mscclpp_user_memory_view(memory, view));
+}
+
+static int channels_create(mscclpp_user_memory_t *memory, bool is_port, int n, const int *peers, int per_peer,
+                           mscclpp_user_channels_t **channels_p)
+{
+    return code_of(mscclpp_user_channels_create(memory, is_port, n, peers, per_peer, channels_p));
+}
+
+static int channels_free(mscclpp_user_channels_t *channels)
+{
+    return code_of(mscclpp_user_channels_free(channels));
+}
+
+static int channels_view(const mscclpp_user_channels_t *channels, int index, mscclpp_dev_user_channel_t *view)
+{
+    return code_of(mscclpp_user_channels_view(channels, index, view));
+}
+
+static int channels_open(mscclpp_user_channels_t *channels)
+{
+    return code_of(mscclpp_user_channels_open(channels));
+}
+
+static int channels_close(mscclpp_user_channels_t *channels)
+{
+    return code_of(mscclpp_user_channels_close(channels));
+}
+
+static int channels_set_handler(mscclpp_user_channels_t *channels, int index,
+                                int (*handler)(void *context, const mscclpp_dev_request_t *request), void *context)
+{
+    return code_of(mscclpp_user_channels_set_handler(channels, index, handler, context));
+}
+
+static int channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
+                             const mscclpp_dev_request_t *items)
+{
+    return code_of(mscclpp_user_channels_set_list(channels, index, count, items));
+}
+
+static int room_create(MPI_Comm comm, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
+{
+    mscclpp_user_t *user;
+    const int rc = have_user(comm, NULL, &user);
+
+    return OMPI_SUCCESS != rc ? rc : code_of(mscclpp_user_room_create(user, blocks, bytes, room_p));
+}
+
+static int room_free(mscclpp_user_room_t *room)
+{
+    return code_of(mscclpp_user_room_free(room));
+}
+
+static int room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *view)
+{
+    return code_of(mscclpp_user_room_view(room, view));
+}
+
+const mca_coll_mscclpp_channel_api_t mca_coll_mscclpp_channel_api = {
+    .size = sizeof(mca_coll_mscclpp_channel_api_t),
+    .memory_create = memory_create,
+    .memory_free = memory_free,
+    .memory_base = mscclpp_user_memory_base,
+    .memory_view = memory_view,
+    .channels_create = channels_create,
+    .channels_free = channels_free,
+    .channels_count = mscclpp_user_channels_count,
+    .channels_view = channels_view,
+    .channels_open = channels_open,
+    .channels_close = channels_close,
+    .channels_set_handler = channels_set_handler,
+    .channels_set_list = channels_set_list,
+    .room_create = room_create,
+    .room_free = room_free,
+    .room_view = room_view,
+};

@@ -1,0 +1,249 @@
+/* Channels between pairs of ranks: who is connected to whom, and memory channels. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/user/internal.h"
+
+/* From one counter to the next one, so that peers write to different cache lines. */
+#define STEP 16u
+
+/* What a rank asks for. A node has at most 64 ranks. */
+typedef struct {
+    uint64_t peers; /* a bit for each */
+    int32_t is_port;
+    int32_t per_peer;
+    int64_t status;
+} card_t;
+
+_Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
+
+static mscclpp_status_t check(const mscclpp_user_t *user, int n, const int *peers, int per_peer, card_t *card)
+{
+    int i;
+
+    if (n < 0 || n >= user->oob.size || per_peer < 1 ||
+        (int64_t)per_peer * user->oob.size > MSCCLPP_USER_CHANNELS_MAX) {
+        mscclpp_error(
+            "%s: rank %d: %d channels to each of %d peers; at most %d peers are allowed, and 1 to %d channels "
+            "to each",
+            user->oob.label, user->oob.rank, per_peer, n, user->oob.size - 1,
+            MSCCLPP_USER_CHANNELS_MAX / user->oob.size);
+        return MSCCLPP_ERR_INVALID;
+    }
+    for (i = 0; i < n; ++i) {
+        const uint64_t bit = peers[i] >= 0 && peers[i] < user->oob.size ? UINT64_C(1) << peers[i] : 0;
+
+        if (bit == 0 || peers[i] == user->oob.rank || (card->peers & bit) != 0) {
+            mscclpp_error("%s: rank %d: peer number %d of its channels is rank %d; 0 to %d are allowed, but the rank "
+                          "itself, each once",
+                          user->oob.label, user->oob.rank, i, peers[i], user->oob.size - 1);
+            return MSCCLPP_ERR_INVALID;
+        }
+        card->peers |= bit;
+    }
+    return MSCCLPP_OK;
+}
+
+/* All ranks find the same, and log it. */
+static mscclpp_status_t compare(const mscclpp_user_t *user, const card_t *cards)
+{
+    int i, j;
+
+    for (i = 0; i < user->oob.size; ++i) {
+        if (cards[i].status != MSCCLPP_OK) {
+            if (i != user->oob.rank) {
+                mscclpp_error("%s: channels: rank %d: %s", user->oob.label, i,
+                              mscclpp_status_string((mscclpp_status_t)cards[i].status));
+            }
+            return (mscclpp_status_t)cards[i].status;
+        }
+    }
+    for (i = 0; i < user->oob.size; ++i) {
+        if (cards[i].is_port != cards[0].is_port || cards[i].per_peer != cards[0].per_peer) {
+            mscclpp_error(
+                "%s: rank 0 makes %d %s channels to each peer, and rank %d %d %s channels; both must be equal "
+                "on all ranks",
+                user->oob.label, (int)cards[0].per_peer, cards[0].is_port ? "port" : "memory", i,
+                (int)cards[i].per_peer, cards[i].is_port ? "port" : "memory");
+            return MSCCLPP_ERR_INVALID;
+        }
+        for (j = 0; j < user->oob.size; ++j) {
+            if ((cards[i].peers >> j & 1) != 0 && (cards[j].peers >> i & 1) == 0) {
+                mscclpp_error("%s: rank %d names rank %d as a peer of its channels, but rank %d does not name rank %d",
+                              user->oob.label, i, j, j, i);
+                return MSCCLPP_ERR_INVALID;
+            }
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
+{
+    card_t *cards = malloc((size_t)user->oob.size * sizeof(*cards));
+    mscclpp_status_t status = user->oob.allgather(user->oob.context, card, cards, sizeof(*card));
+
+    if (status == MSCCLPP_OK) {
+        status = compare(user, cards);
+    }
+    free(cards);
+    return status;
+}
+
+static void discard(mscclpp_user_channels_t *channels)
+{
+    if (channels->expected != NULL) {
+        channels->user->gpu->device_free(channels->user->device, channels->expected);
+    }
+    free(channels->peers);
+    free(channels);
+}
+
+/* Local. */
+static mscclpp_status_t allocate(mscclpp_user_channels_t *channels, const int *peers)
+{
+    const size_t count = (size_t)channels->n * (size_t)channels->per_peer;
+    mscclpp_status_t status = MSCCLPP_OK;
+    void *expected;
+
+    channels->peers = malloc((size_t)(channels->n > 0 ? channels->n : 1) * sizeof(*channels->peers));
+    if (channels->peers == NULL) {
+        mscclpp_error("%s: no memory for channels", channels->user->oob.label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    if (channels->n > 0) {
+        memcpy(channels->peers, peers, (size_t)channels->n * sizeof(*peers));
+        status = channels->user->gpu->device_alloc(channels->user->device, count * sizeof(uint64_t), &expected);
+        channels->expected = status == MSCCLPP_OK ? expected : NULL;
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, bool is_port, int n, const int *peers,
+                                              int per_peer, mscclpp_user_channels_t **channels_p)
+{
+    mscclpp_user_t *user = memory->user;
+    mscclpp_user_channels_t *channels = calloc(1, sizeof(*channels));
+    card_t card = {0, is_port, per_peer, MSCCLPP_OK};
+    mscclpp_status_t status;
+
+    if (user->ended) {
+        free(channels);
+        return MSCCLPP_ERR_REVOKED;
+    }
+    card.status = channels != NULL ? check(user, n, peers, per_peer, &card) : MSCCLPP_ERR_NO_MEMORY;
+    status = agree_on_peers(user, &card);
+    if (status != MSCCLPP_OK) {
+        free(channels);
+        return status;
+    }
+    channels->user = user;
+    channels->memory = memory;
+    channels->is_port = is_port;
+    channels->n = n;
+    channels->per_peer = per_peer;
+    status = allocate(channels, peers);
+    if (is_port) {
+        status = mscclpp_user_ports_create(channels, status);
+    } else {
+        status = mscclpp_user_share_create(user, NULL,
+                                           (uint64_t)user->oob.size * (uint64_t)per_peer * STEP * sizeof(uint64_t),
+                                           status, "counters of memory channels", &channels->inbound);
+    }
+    if (status != MSCCLPP_OK) {
+        discard(channels);
+        return status;
+    }
+    ++memory->users;
+    channels->next = user->channels;
+    user->channels = channels;
+    ++user->shells;
+    *channels_p = channels;
+    return MSCCLPP_OK;
+}
+
+static void unlink_channels(mscclpp_user_channels_t *channels)
+{
+    mscclpp_user_channels_t **link = &channels->user->channels;
+
+    while (*link != channels) {
+        link = &(*link)->next;
+    }
+    *link = channels->next;
+    --channels->memory->users;
+}
+
+mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels)
+{
+    mscclpp_user_t *user = channels->user;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (!user->ended) {
+        if (channels->opened > 0) {
+            mscclpp_error("%s: rank %d: channels are freed while they are open; close them first", user->oob.label,
+                          user->oob.rank);
+            return MSCCLPP_ERR_INVALID;
+        }
+        unlink_channels(channels);
+        status =
+            channels->is_port ? mscclpp_user_ports_free(channels) : mscclpp_user_share_free(user, &channels->inbound);
+    } else {
+        channels->expected = NULL;
+    }
+    discard(channels);
+    mscclpp_user_leave(user);
+    return status;
+}
+
+void mscclpp_user_channels_end(mscclpp_user_channels_t *channels)
+{
+    unlink_channels(channels);
+    if (channels->is_port) {
+        mscclpp_user_ports_end(channels);
+    } else {
+        mscclpp_user_share_drop(channels->user, &channels->inbound);
+    }
+}
+
+int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)
+{
+    return channels->n * channels->per_peer;
+}
+
+static uint64_t *counter(const mscclpp_user_channels_t *channels, int owner, int rank, int k)
+{
+    return (uint64_t *)(void *)channels->inbound.bases[owner] + STEP * mscclpp_user_token(channels, rank, k);
+}
+
+mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
+                                            mscclpp_dev_user_channel_t *view)
+{
+    const mscclpp_user_t *user = channels->user;
+    const mscclpp_user_share_t *memory = &channels->memory->share;
+    const int k = index % channels->per_peer;
+    int peer;
+
+    if (user->ended) {
+        return MSCCLPP_ERR_REVOKED;
+    }
+    peer = channels->peers[index / channels->per_peer];
+    memset(view, 0, sizeof(*view));
+    mscclpp_user_watch(user, &view->watch);
+    view->peer = (uint32_t)peer;
+    view->number = (uint32_t)index;
+    view->is_port = channels->is_port;
+    view->local_bytes = memory->bytes;
+    view->remote_bytes = memory->sizes[peer];
+    if (channels->is_port) {
+        mscclpp_user_ports_view(channels, index, &view->port);
+        view->number = view->port.number;
+        return MSCCLPP_OK;
+    }
+    view->memory.local = memory->own;
+    view->memory.remote = memory->bases[peer];
+    view->memory.semaphore.inbound = counter(channels, user->oob.rank, peer, k);
+    view->memory.semaphore.remote_inbound = counter(channels, peer, user->oob.rank, k);
+    view->memory.semaphore.expected = &channels->expected[index];
+    return MSCCLPP_OK;
+}

@@ -1,0 +1,40 @@
+/* The end of what the objects of a team share. */
+#include <stdlib.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/user/internal.h"
+
+/* The words stay if kernels may still look at them: nobody can tell here. */
+void mscclpp_user_end(mscclpp_user_t *user)
+{
+    mscclpp_user_memory_t *memory;
+    mscclpp_user_channels_t *channels;
+    mscclpp_user_room_t *room;
+
+    if (user == NULL) {
+        return;
+    }
+    __atomic_store_n(&user->words->mailbox.abort, 1, __ATOMIC_RELAXED);
+    if (user->shells > 0) {
+        mscclpp_warn("%s: rank %d: the communicator is freed before %d of its objects for kernels (memory, channels, "
+                     "rooms); free them first: their memory stays taken",
+                     user->oob.label, user->oob.rank, user->shells);
+    }
+    while ((channels = user->channels) != NULL) {
+        mscclpp_user_channels_end(channels);
+    }
+    while ((room = user->rooms) != NULL) {
+        mscclpp_user_room_end(room);
+    }
+    while ((memory = user->memories) != NULL) {
+        mscclpp_user_memory_end(memory);
+    }
+    if (user->shells == 0) {
+        user->gpu->host_free(user->words);
+    }
+    user->words = NULL;
+    user->ended = true;
+    if (user->shells == 0) {
+        free(user);
+    }
+}

@@ -1,0 +1,112 @@
+/* What the files of this folder share. */
+#ifndef MCA_COMMON_USER_INTERNAL_H
+#define MCA_COMMON_USER_INTERNAL_H
+
+#include "device/types/launch.h"
+#include "mca/common/gpu/gpu.h"
+#include "mca/common/gpu/mapping.h"
+#include "mca/common/oob/oob.h"
+#include "mca/common/user/user.h"
+
+/* Pinned host memory by which kernels and the host speak. */
+typedef struct {
+    mscclpp_dev_mailbox_t mailbox; /* of which only `abort` is used: by the proxies, too */
+    uint64_t report[MSCCLPP_DEV_USER_REPORT_WORDS];
+} mscclpp_user_words_t;
+
+struct mscclpp_user {
+    const mscclpp_gpu_ops_t *gpu;
+    int device;
+    mscclpp_oob_t oob;
+    mscclpp_config_t config;
+    mscclpp_mapping_limit_t mapping_limit;
+    uint64_t timeout_ns;
+    uint32_t epoch_limit;        /* small all-reduces after which the device clears packets; equal on all ranks */
+    mscclpp_user_words_t *words; /* the host's address */
+    mscclpp_user_words_t *device_words; /* the device's */
+    mscclpp_user_memory_t *memories;
+    mscclpp_user_channels_t *channels;
+    mscclpp_user_room_t *rooms;
+    bool ended;
+    int shells; /* objects that the application has not freed; the last one frees this structure once it has ended */
+};
+
+/* Memory of each rank, mapped by all. */
+typedef struct {
+    char *own;
+    uint64_t bytes;
+    bool allocated; /* here */
+    char **bases;   /* by rank */
+    uint64_t *sizes;
+    mscclpp_mapping_t **mappings; /* NULL for this rank, and for memory of 0 bytes */
+    void *table;                  /* device memory: bases, then sizes */
+} mscclpp_user_share_t;
+
+struct mscclpp_user_memory {
+    mscclpp_user_t *user;
+    mscclpp_user_memory_t *next;
+    mscclpp_user_share_t share;
+    int users; /* channels */
+};
+
+typedef struct mscclpp_user_ports mscclpp_user_ports_t; /* private to ports.c */
+
+struct mscclpp_user_channels {
+    mscclpp_user_t *user;
+    mscclpp_user_channels_t *next;
+    mscclpp_user_memory_t *memory;
+    bool is_port;
+    int n;
+    int per_peer;
+    int *peers;
+    int opened;
+    uint64_t *expected;           /* device memory, by index */
+    mscclpp_user_share_t inbound; /* of memory channels: counters, by the peer's rank and channel */
+    mscclpp_user_ports_t *ports;  /* of port channels */
+};
+
+/* Number of a peer's channel k among the counters, or tokens, of a rank. */
+static inline uint32_t mscclpp_user_token(const mscclpp_user_channels_t *channels, int rank, int k)
+{
+    return (uint32_t)(rank * channels->per_peer + k);
+}
+
+/*
+ * ports.c: transport, connections and proxy of port channels. `create` and `free` are collective. After an error of
+ * `create` nothing is left. `end` is local, and keeps what peers may still use.
+ */
+mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t mine);
+mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels);
+void mscclpp_user_ports_end(mscclpp_user_channels_t *channels);
+void mscclpp_user_ports_view(const mscclpp_user_channels_t *channels, int index, mscclpp_dev_port_channel_t *view);
+
+/*
+ * share.c. `own` NULL: allocates. `mine`: a failure of this rank that the others do not know of yet. After an error
+ * nothing is left to free.
+ */
+mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t mine,
+                                           const char *what, mscclpp_user_share_t *share);
+
+/* Collective. Frees own memory once all ranks have closed their mappings; without an answer from them, keeps it. */
+mscclpp_status_t mscclpp_user_share_free(mscclpp_user_t *user, mscclpp_user_share_t *share);
+
+/* Local: closes the mappings, and keeps own memory. */
+void mscclpp_user_share_drop(mscclpp_user_t *user, mscclpp_user_share_t *share);
+
+/* user.c. MSCCLPP_OK if no rank failed; else the first failure, which all ranks log. */
+mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t mine, const char *what);
+
+/* Copies to device memory. */
+mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size);
+
+void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *watch);
+
+/* An object was freed. May free `user`. */
+void mscclpp_user_leave(mscclpp_user_t *user);
+
+/* memory.c, channels.c, room.c: for mscclpp_user_end. */
+void mscclpp_user_memory_end(mscclpp_user_memory_t *memory);
+void mscclpp_user_channels_end(mscclpp_user_channels_t *channels);
+void mscclpp_user_room_end(mscclpp_user_room_t *room);
+
+#endif

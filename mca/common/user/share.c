@@ -1,0 +1,164 @@
+/* Memory of each rank that all ranks map. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/user/internal.h"
+
+/* What a rank tells of its memory. */
+typedef struct {
+    mscclpp_gpu_handle_t handle;
+    uint64_t bytes;
+    int64_t status; /* mscclpp_status_t */
+} card_t;
+
+static mscclpp_status_t describe(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
+                                 card_t *card)
+{
+    void *address;
+    mscclpp_status_t status;
+
+    card->bytes = share->bytes;
+    if (share->bytes == 0) {
+        return MSCCLPP_OK;
+    }
+    if (share->own == NULL) {
+        status = user->gpu->device_alloc(user->device, share->bytes, &address);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        share->own = address;
+        share->allocated = true;
+    }
+    status = user->gpu->export_memory(share->own, &card->handle);
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        mscclpp_error("%s: rank %d: %s at %p cannot be shared with other processes; memory that "
+                      "MPIX_Mscclpp_memory_alloc or cudaMalloc allocates can",
+                      user->oob.label, user->oob.rank, what, (void *)share->own);
+    } else if (status == MSCCLPP_OK && card->handle.length - card->handle.offset < share->bytes) {
+        mscclpp_error("%s: rank %d: %s: %llu bytes at %p, but the allocation has only %llu from there on",
+                      user->oob.label, user->oob.rank, what, (unsigned long long)share->bytes, (void *)share->own,
+                      (unsigned long long)(card->handle.length - card->handle.offset));
+        status = MSCCLPP_ERR_INVALID;
+    }
+    return status == MSCCLPP_OK ? user->gpu->settle(share->own) : status;
+}
+
+/* Maps the memory of all ranks, and writes the table for kernels. */
+static mscclpp_status_t map(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
+{
+    const size_t ranks = (size_t)user->oob.size;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int rank;
+
+    for (rank = 0; rank < user->oob.size && status == MSCCLPP_OK; ++rank) {
+        share->sizes[rank] = cards[rank].bytes;
+        if (rank == user->oob.rank) {
+            share->bases[rank] = share->own;
+        } else if (cards[rank].bytes > 0) {
+            status = mscclpp_mapping_get(user->gpu, user->device, &cards[rank].handle, user->mapping_limit,
+                                         &share->mappings[rank]);
+            if (status == MSCCLPP_OK) {
+                share->bases[rank] = (char *)mscclpp_mapping_base(share->mappings[rank]) + cards[rank].handle.offset;
+            }
+        }
+    }
+    if (status == MSCCLPP_OK) {
+        status = user->gpu->device_alloc(user->device, ranks * (sizeof(char *) + sizeof(uint64_t)), &share->table);
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_user_upload(user, share->table, share->bases, ranks * sizeof(char *));
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_user_upload(user, (char *)share->table + ranks * sizeof(char *), share->sizes,
+                                     ranks * sizeof(uint64_t));
+    }
+    return status;
+}
+
+static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
+{
+    int rank;
+
+    for (rank = 0; rank < user->oob.size && share->mappings != NULL; ++rank) {
+        mscclpp_mapping_put(share->mappings[rank]);
+    }
+    if (share->table != NULL) {
+        user->gpu->device_free(user->device, share->table);
+    }
+    free(share->bases);
+    free(share->sizes);
+    free(share->mappings);
+    share->table = NULL;
+    share->bases = NULL;
+    share->sizes = NULL;
+    share->mappings = NULL;
+}
+
+static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
+{
+    if (share->allocated) {
+        user->gpu->device_free(user->device, share->own);
+    }
+    share->own = NULL;
+}
+
+mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t mine,
+                                           const char *what, mscclpp_user_share_t *share)
+{
+    const size_t ranks = (size_t)user->oob.size;
+    card_t *cards = malloc(ranks * sizeof(*cards)), card;
+    mscclpp_status_t status;
+    int rank;
+
+    memset(share, 0, sizeof(*share));
+    memset(&card, 0, sizeof(card));
+    share->own = own;
+    share->bytes = bytes;
+    share->bases = calloc(ranks, sizeof(*share->bases));
+    share->sizes = calloc(ranks, sizeof(*share->sizes));
+    share->mappings = calloc(ranks, sizeof(*share->mappings));
+    if (mine == MSCCLPP_OK && (share->bases == NULL || share->sizes == NULL || share->mappings == NULL)) {
+        mscclpp_error("%s: no memory for %s", user->oob.label, what);
+        mine = MSCCLPP_ERR_NO_MEMORY;
+    }
+    if (mine == MSCCLPP_OK) {
+        mine = describe(user, share, what, &card);
+    }
+    card.status = mine;
+    status = user->oob.allgather(user->oob.context, &card, cards, sizeof(card));
+    for (rank = 0; rank < user->oob.size && status == MSCCLPP_OK; ++rank) {
+        status = (mscclpp_status_t)cards[rank].status;
+        if (status != MSCCLPP_OK && rank != user->oob.rank) {
+            mscclpp_error("%s: %s: rank %d: %s", user->oob.label, what, rank, mscclpp_status_string(status));
+        }
+    }
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_user_agree(user, map(user, share, cards), what);
+    }
+    free(cards);
+    if (status != MSCCLPP_OK) {
+        /* Ranks that have mapped the memory close it before its owner frees it: all have taken part in the vote. */
+        unmap(user, share);
+        release_own(user, share);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_user_share_free(mscclpp_user_t *user, mscclpp_user_share_t *share)
+{
+    mscclpp_status_t status;
+
+    unmap(user, share);
+    status = mscclpp_user_agree(user, MSCCLPP_OK, "memory is freed");
+    if (status == MSCCLPP_OK) {
+        release_own(user, share);
+    }
+    return status;
+}
+
+void mscclpp_user_share_drop(mscclpp_user_t *user, mscclpp_user_share_t *share)
+{
+    unmap(user, share);
+    share->own = NULL;
+}

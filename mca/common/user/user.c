@@ -1,0 +1,156 @@
+/* What the objects of a team share: words for kernels and the host, votes, reports, the end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/oob/vote.h"
+#include "mca/common/team/parts.h"
+#include "mca/common/user/internal.h"
+
+mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t mine, const char *what)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status = mscclpp_vote(&user->oob, mine, &vote);
+
+    if (status == MSCCLPP_OK && vote.culprit >= 0) {
+        if (vote.culprit != user->oob.rank) {
+            mscclpp_error("%s: %s: rank %d: %s", user->oob.label, what, vote.culprit,
+                          mscclpp_status_string(vote.status));
+        }
+        status = vote.status;
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size)
+{
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status = user->gpu->stream_create(user->device, &stream);
+
+    if (status == MSCCLPP_OK) {
+        status = user->gpu->copy(stream, to, from, size);
+        if (status == MSCCLPP_OK) {
+            status = user->gpu->stream_sync(stream);
+        }
+        user->gpu->stream_destroy(stream);
+    }
+    return status;
+}
+
+void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *watch)
+{
+    watch->rank = (uint32_t)user->oob.rank;
+    watch->ranks = (uint32_t)user->oob.size;
+    watch->abort = &user->device_words->mailbox.abort;
+    watch->report = user->device_words->report;
+    watch->timeout_ns = user->timeout_ns;
+}
+
+mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p)
+{
+    const mscclpp_group_t *group = &team->group;
+    mscclpp_user_t *user = calloc(1, sizeof(*user));
+    mscclpp_status_t status = MSCCLPP_OK;
+    void *host, *device;
+
+    if (team->fabric != NULL || team->runner.turns) {
+        mscclpp_info("%s: channels for kernels of the application are not for ranks %s", group->oob.label,
+                     team->fabric != NULL ? "of several nodes" : "that take turns on a GPU");
+        free(user);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (user == NULL) {
+        mscclpp_error("%s: no memory for channels", group->oob.label);
+        status = MSCCLPP_ERR_NO_MEMORY;
+    } else {
+        user->gpu = team->runner.gpu;
+        user->device = team->runner.device;
+        user->oob = group->oob;
+        user->config = *config;
+        user->config.proxy = "thread"; /* kernels of the application run when no call of ours makes progress */
+        user->mapping_limit = team->runner.mapping_limit;
+        user->epoch_limit = (uint32_t)team->protocol.epoch_limit;
+        user->timeout_ns = group->timeout > 0 ? (uint64_t)(group->timeout * 1e9) : 0;
+        status = user->gpu->host_alloc(sizeof(*user->words), &host, &device);
+        if (status == MSCCLPP_OK) {
+            user->words = host;
+            user->device_words = device;
+        }
+    }
+    status = mscclpp_agree(&group->oob, NULL, status, "channels for kernels of the application");
+    if (status != MSCCLPP_OK && user != NULL) {
+        if (user->words != NULL) {
+            user->gpu->host_free(user->words);
+        }
+        free(user);
+    } else if (status == MSCCLPP_OK) {
+        *user_p = user;
+    }
+    return status;
+}
+
+static uint64_t word_of(const mscclpp_user_t *user, int which)
+{
+    return __atomic_load_n(&user->words->report[which], __ATOMIC_ACQUIRE);
+}
+
+static mscclpp_status_t tell_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
+{
+    const unsigned long long rank = word_of(user, 2), offset = word_of(user, 3), bytes = word_of(user, 4),
+                             limit = word_of(user, 5);
+
+    switch (misuse) {
+    case MSCCLPP_DEV_USER_BLOCK:
+        (void)snprintf(text, size, "%s: rank %llu: block %llu of a kernel used a room of %llu blocks", user->oob.label,
+                       rank, offset, limit);
+        break;
+    case MSCCLPP_DEV_USER_SIZE:
+        (void)snprintf(text, size,
+                       "%s: rank %llu: a kernel called for a small all-reduce of %llu bytes, or of an unknown type or "
+                       "operation; its room takes up to %llu bytes",
+                       user->oob.label, rank, bytes, limit);
+        break;
+    default:
+        (void)snprintf(text, size,
+                       "%s: a kernel of rank %d asked for %llu bytes at offset %llu of rank %llu's memory, which has "
+                       "%llu",
+                       user->oob.label, user->oob.rank, bytes, offset, rank, limit);
+        break;
+    }
+    return MSCCLPP_ERR_INVALID;
+}
+
+mscclpp_status_t mscclpp_user_look(mscclpp_user_t *user, char *text, size_t size)
+{
+    uint64_t late, misuse;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (user->ended) {
+        return MSCCLPP_OK;
+    }
+    late = word_of(user, 0);
+    misuse = word_of(user, 1);
+    if (misuse != 0) {
+        status = tell_misuse(user, misuse, text, size);
+    } else if (late != 0) {
+        (void)snprintf(text, size, "%s: a kernel of rank %d gave up waiting for rank %llu on a channel",
+                       user->oob.label, user->oob.rank, (unsigned long long)late - 1);
+        status = MSCCLPP_ERR_TIMEOUT;
+    } else if (__atomic_load_n(&user->words->mailbox.abort, __ATOMIC_ACQUIRE) != 0) {
+        (void)snprintf(text, size, "%s: rank %d: a port channel failed, and all waits of kernels on channels end",
+                       user->oob.label, user->oob.rank);
+        status = MSCCLPP_ERR_PEER;
+    }
+    if (status != MSCCLPP_OK) {
+        __atomic_store_n(&user->words->mailbox.abort, 1, __ATOMIC_RELAXED);
+    }
+    return status;
+}
+
+void mscclpp_user_leave(mscclpp_user_t *user)
+{
+    if (--user->shells == 0 && user->ended) {
+        free(user);
+    }
+}

@@ -1,0 +1,109 @@
+/*
+ * Memory and channels for kernels of the application. All of a communicator's share one team, which carries out nothing
+ * else, so that the embedding runtime's calls and the application's kernels never wait for one another.
+ *
+ * Functions are collective over the team's ranks, which call them in the same order, unless they say "local". A
+ * collective one ends alike on all ranks: if a rank fails, all get its status, and log who it was. What a function says
+ * of a rank's arguments is logged as an error that names the value.
+ *
+ * One thread at a time calls functions on the objects of one team.
+ */
+#ifndef MCA_COMMON_USER_USER_H
+#define MCA_COMMON_USER_USER_H
+
+#include "device/types/user.h"
+#include "mca/common/team/team.h"
+
+typedef struct mscclpp_user mscclpp_user_t;
+typedef struct mscclpp_user_memory mscclpp_user_memory_t;
+typedef struct mscclpp_user_channels mscclpp_user_channels_t;
+typedef struct mscclpp_user_room mscclpp_user_room_t;
+
+/* Most channels of one object, and most blocks of a room. */
+#define MSCCLPP_USER_CHANNELS_MAX 4096
+#define MSCCLPP_USER_BLOCKS_MAX 1024
+
+/*
+ * What the objects of a team share. The team outlives it. MSCCLPP_ERR_NOT_SUPPORTED for a team of several nodes, and
+ * for ranks that take turns on a GPU, whose kernels cannot wait for one another. `config` is copied.
+ */
+mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p);
+
+/*
+ * Local. Called before the team is destroyed. Makes kernels give up. Objects that the application has not freed stay as
+ * empty shells, of which only `free` may be called; memory that peers may still use is not returned to the system.
+ * NULL is allowed.
+ */
+void mscclpp_user_end(mscclpp_user_t *user);
+
+/*
+ * Local; never waits. What kernels have reported: MSCCLPP_OK, MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_INVALID for a misuse, or
+ * MSCCLPP_ERR_PEER if the proxy failed. `text` gets the message. After an error all waits of kernels of this rank end.
+ */
+mscclpp_status_t mscclpp_user_look(mscclpp_user_t *user, char *text, size_t size);
+
+/*
+ * Shares [base, base + bytes) of each rank, which has to lie in one allocation of device memory that can be exported.
+ * base NULL: allocates zeroed memory. Sizes may differ between ranks; 0 is allowed. The memory stays until
+ * mscclpp_user_memory_free.
+ */
+mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, uint64_t bytes,
+                                            mscclpp_user_memory_t **memory_p);
+
+/*
+ * Returns once no peer maps the memory any more. MSCCLPP_ERR_INVALID, at once, while channels use it. Kernels that use
+ * it have ended on all ranks. Whatever it returns but that, the memory is gone.
+ */
+mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory);
+
+/* Local. */
+void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory);
+mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view);
+
+/*
+ * Makes `per_peer` channels to each of `n` other ranks. Rank i names j exactly if j names i. Channel k to the peer
+ * number p has the index p * per_peer + k, and is connected to the peer's channel k to this rank. `is_port` and
+ * `per_peer` are equal on all ranks. Ranks may name none.
+ */
+mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, bool is_port, int n, const int *peers,
+                                              int per_peer, mscclpp_user_channels_t **channels_p);
+mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels);
+
+/* Local. */
+int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels);
+mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
+                                            mscclpp_dev_user_channel_t *view);
+
+/*
+ * Local. Between open and close the proxy of port channels carries out what kernels push. These calls nest. The last
+ * close waits, up to the deadline, until all that was pushed has been carried out; kernels that push have ended.
+ */
+mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels);
+mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels);
+
+/*
+ * Local. Sends the triggers of a port channel to `handler`, which the proxy's thread calls in the order in which they
+ * were pushed. It returns 0 when it is done, 1 to be called again with the same trigger, and anything else to fail all
+ * channels of the object. NULL: puts and signals again. Only while the object is not open.
+ */
+typedef int (*mscclpp_user_handler_fn_t)(void *context, const mscclpp_dev_request_t *request);
+mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
+                                                   mscclpp_user_handler_fn_t handler, void *context);
+
+/*
+ * Local. Each trigger of a port channel makes the proxy carry out the whole list, whose items name other channels of
+ * the object by their indices. Only DATA, SIGNAL, both, or ADD. Copied. count 0: puts and signals again.
+ */
+mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
+                                                const mscclpp_dev_request_t *items);
+
+/*
+ * Memory for barriers and small all-reduces of up to `blocks` blocks with the same number on all ranks, of up to
+ * `bytes` bytes each. Both are equal on all ranks.
+ */
+mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
+                                          mscclpp_user_room_t **room_p);
+mscclpp_status_t mscclpp_user_room_free(mscclpp_user_room_t *room);
+mscclpp_status_t mscclpp_user_room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *view); /* local */
+
+#endif

@@ -1,0 +1,384 @@
+/* Memory, channels and rooms: checks arguments that no other rank depends on, and calls the component. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpix/handles.h"
+#include "mpix/include/mpix_mscclpp_channels.h"
+#include "mpix/internal.h"
+
+typedef mca_coll_mscclpp_channel_api_t api_t;
+
+struct mpix_mscclpp_memory {
+    MPI_Comm comm;
+    struct mscclpp_user_memory *object;
+};
+
+struct mpix_mscclpp_room {
+    MPI_Comm comm;
+    struct mscclpp_user_room *object;
+};
+
+typedef struct {
+    MPIX_Mscclpp_handler *call;
+    void *context;
+    uint32_t index;
+} handler_t;
+
+struct mpix_mscclpp_channels {
+    MPI_Comm comm;
+    struct mscclpp_user_channels *object;
+    int is_port;
+    int count;
+    handler_t *handlers; /* by index */
+};
+
+/* The component's table. NULL if there is none, after an error on the communicator. */
+static const api_t *find(MPI_Comm comm, int *code_p)
+{
+    const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
+
+    if (*code_p == MPI_SUCCESS && comm == MPI_COMM_NULL) {
+        *code_p = MPI_ERR_COMM;
+    } else if (*code_p == MPI_SUCCESS && component == NULL) {
+        (void)fprintf(stderr, "libmpix_mscclpp: Open MPI has not loaded the component coll/mscclpp, so kernels get no "
+                              "channels\n");
+        *code_p = MPI_ERR_UNSUPPORTED_OPERATION;
+    }
+    *code_p = mpix_report(comm, *code_p);
+    return *code_p == MPI_SUCCESS ? component->channels : NULL;
+}
+
+/* The same for an object, whose communicator may be gone. */
+static const api_t *table(int *code_p)
+{
+    const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
+
+    return component->channels; /* it made the object */
+}
+
+static int no_object(const char *function)
+{
+    (void)fprintf(stderr, "libmpix_mscclpp: %s: the handle is NULL\n", function);
+    return MPI_ERR_ARG;
+}
+
+/*
+ * Errors of objects go to the communicator's error handler, unless the communicator is gone. A communicator that the
+ * component knows no longer has been freed.
+ */
+static int end(MPI_Comm comm, int code)
+{
+    return code == MPI_SUCCESS || code == MPI_ERR_COMM ? code : mpix_report(comm, code);
+}
+
+/* A wrong handle size or abi, told. */
+static int check_handle(MPI_Comm comm, unsigned abi, const void *handle, size_t size, size_t right)
+{
+    if (right == 0) {
+        (void)fprintf(stderr,
+                      "libmpix_mscclpp: handles of abi %u are asked for; this library knows 1 to %u: the program was "
+                      "compiled with a newer mpix_mscclpp_device.h\n",
+                      abi, mpix_newest_abi());
+        return end(comm, MPI_ERR_UNSUPPORTED_OPERATION);
+    }
+    if (handle == NULL || size != right) {
+        (void)fprintf(stderr, "libmpix_mscclpp: %zu bytes at %p for a handle of abi %u, which has %zu\n", size, handle,
+                      abi, right);
+        return end(comm, MPI_ERR_ARG);
+    }
+    return MPI_SUCCESS;
+}
+
+static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_memory *memory)
+{
+    int code;
+    const api_t *api = find(comm, &code);
+    MPIX_Mscclpp_memory made;
+
+    if (api == NULL) {
+        return code;
+    }
+    made = calloc(1, sizeof(*made));
+    if (made == NULL || memory == NULL) {
+        free(made);
+        return mpix_report(comm, memory == NULL ? MPI_ERR_ARG : MPI_ERR_NO_MEM);
+    }
+    made->comm = comm;
+    /* A negative size is more than any memory has: all ranks learn of it. */
+    code = api->memory_create(comm, base, (uint64_t)bytes, &made->object);
+    if (code != MPI_SUCCESS) {
+        free(made);
+        return mpix_report(comm, code);
+    }
+    *memory = made;
+    return MPI_SUCCESS;
+}
+
+int MPIX_Mscclpp_memory_alloc(MPI_Comm comm, MPI_Aint bytes, void **base, MPIX_Mscclpp_memory *memory)
+{
+    int code;
+
+    if (base == NULL) {
+        return mpix_report(comm, MPI_ERR_ARG);
+    }
+    code = make_memory(comm, NULL, bytes, memory);
+    if (code == MPI_SUCCESS) {
+        *base = table(&code)->memory_base((*memory)->object);
+    }
+    return code;
+}
+
+int MPIX_Mscclpp_memory_register(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_memory *memory)
+{
+    if (base == NULL && bytes > 0) {
+        (void)fprintf(stderr, "libmpix_mscclpp: MPIX_Mscclpp_memory_register: NULL for %lld bytes\n", (long long)bytes);
+        return mpix_report(comm, MPI_ERR_BUFFER);
+    }
+    return make_memory(comm, base, bytes, memory);
+}
+
+int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
+{
+    int code;
+
+    if (memory == NULL || *memory == NULL) {
+        return no_object("MPIX_Mscclpp_memory_free");
+    }
+    code = end((*memory)->comm, table(&code)->memory_free((*memory)->object));
+    if (code != MPI_ERR_ARG) {
+        free(*memory);
+        *memory = NULL;
+    }
+    return code;
+}
+
+int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, void *handle, size_t size)
+{
+    mscclpp_dev_user_memory_t view;
+    int code;
+
+    if (memory == NULL) {
+        return no_object("MPIX_Mscclpp_memory_get_device");
+    }
+    code = check_handle(memory->comm, abi, handle, size, mpix_memory_handle_size(abi));
+    if (code == MPI_SUCCESS) {
+        code = end(memory->comm, table(&code)->memory_view(memory->object, &view));
+    }
+    if (code == MPI_SUCCESS) {
+        mpix_write_memory(abi, &view, handle);
+    }
+    return code;
+}
+
+int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, const int peers[], int per_peer,
+                                 MPIX_Mscclpp_channels *channels)
+{
+    static const int none[1] = {-1};
+    MPIX_Mscclpp_channels made;
+    int code;
+
+    if (memory == NULL) {
+        return no_object("MPIX_Mscclpp_channels_create");
+    }
+    if (channels == NULL || kind < MPIX_MSCCLPP_CHANNEL_AUTO || kind > MPIX_MSCCLPP_CHANNEL_PORT) {
+        (void)fprintf(stderr,
+                      "libmpix_mscclpp: MPIX_Mscclpp_channels_create: kind %d; MPIX_MSCCLPP_CHANNEL_AUTO (%d), _MEMORY "
+                      "(%d) and _PORT (%d) are allowed, and a place for the result\n",
+                      kind, MPIX_MSCCLPP_CHANNEL_AUTO, MPIX_MSCCLPP_CHANNEL_MEMORY, MPIX_MSCCLPP_CHANNEL_PORT);
+        return end(memory->comm, MPI_ERR_ARG);
+    }
+    made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        return end(memory->comm, MPI_ERR_NO_MEM);
+    }
+    made->comm = memory->comm;
+    made->is_port = kind == MPIX_MSCCLPP_CHANNEL_PORT;
+    code = table(&code)->channels_create(memory->object, made->is_port != 0, n, peers != NULL ? peers : none, per_peer,
+                                         &made->object);
+    if (code != MPI_SUCCESS) {
+        free(made);
+        return end(memory->comm, code);
+    }
+    made->count = table(&code)->channels_count(made->object);
+    *channels = made;
+    return MPI_SUCCESS;
+}
+
+int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels)
+{
+    int code;
+
+    if (channels == NULL || *channels == NULL) {
+        return no_object("MPIX_Mscclpp_channels_free");
+    }
+    code = end((*channels)->comm, table(&code)->channels_free((*channels)->object));
+    if (code != MPI_ERR_ARG) {
+        free((*channels)->handlers);
+        free(*channels);
+        *channels = NULL;
+    }
+    return code;
+}
+
+int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned abi, void *array, size_t element)
+{
+    mscclpp_dev_user_channel_t view;
+    int code, index;
+
+    if (channels == NULL) {
+        return no_object("MPIX_Mscclpp_channels_get_device");
+    }
+    code = check_handle(channels->comm, abi, channels->count > 0 ? array : channels, element,
+                        mpix_channel_handle_size(abi, channels->is_port));
+    for (index = 0; index < channels->count && code == MPI_SUCCESS; ++index) {
+        code = end(channels->comm, table(&code)->channels_view(channels->object, index, &view));
+        if (code == MPI_SUCCESS) {
+            mpix_write_channel(abi, &view, (char *)array + (size_t)index * element);
+        }
+    }
+    return code;
+}
+
+int MPIX_Mscclpp_channels_open(MPIX_Mscclpp_channels channels)
+{
+    int code;
+
+    return channels == NULL ? no_object("MPIX_Mscclpp_channels_open")
+                            : end(channels->comm, table(&code)->channels_open(channels->object));
+}
+
+int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels)
+{
+    int code;
+
+    return channels == NULL ? no_object("MPIX_Mscclpp_channels_close")
+                            : end(channels->comm, table(&code)->channels_close(channels->object));
+}
+
+static int handle(void *context, const mscclpp_dev_request_t *request)
+{
+    const handler_t *handler = context;
+    const MPIX_Mscclpp_fields fields = {
+        .to = request->to,
+        .from = request->from,
+        .value = request->value,
+        .size = request->size,
+        .type = request->type,
+        .channel = handler->index,
+    };
+
+    return handler->call(handler->context, &fields);
+}
+
+_Static_assert(MPIX_MSCCLPP_HANDLER_DONE == 0 && MPIX_MSCCLPP_HANDLER_AGAIN == 1, "as the component's handlers answer");
+
+int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index, MPIX_Mscclpp_handler *handler,
+                                      void *context)
+{
+    int code;
+
+    if (channels == NULL) {
+        return no_object("MPIX_Mscclpp_channels_set_handler");
+    }
+    if (channels->handlers == NULL) {
+        channels->handlers = calloc((size_t)channels->count + 1, sizeof(*channels->handlers));
+        if (channels->handlers == NULL) {
+            return end(channels->comm, MPI_ERR_NO_MEM);
+        }
+    }
+    /* A wrong index is the component's to tell. */
+    if (index < 0 || index >= channels->count) {
+        return end(channels->comm, table(&code)->channels_set_handler(channels->object, index, NULL, NULL));
+    }
+    code = table(&code)->channels_set_handler(channels->object, index, handler != NULL ? handle : NULL,
+                                              &channels->handlers[index]);
+    if (code == MPI_SUCCESS) {
+        channels->handlers[index] = (handler_t){handler, context, (uint32_t)index};
+    }
+    return end(channels->comm, code);
+}
+
+int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, int count,
+                                   const MPIX_Mscclpp_fields items[])
+{
+    mscclpp_dev_request_t *requests;
+    int code, i;
+
+    if (channels == NULL) {
+        return no_object("MPIX_Mscclpp_channels_set_list");
+    }
+    if (items == NULL && count > 0) {
+        return end(channels->comm, MPI_ERR_ARG);
+    }
+    requests = calloc(count > 0 ? (size_t)count : 1, sizeof(*requests));
+    if (requests == NULL) {
+        return end(channels->comm, MPI_ERR_NO_MEM);
+    }
+    for (i = 0; i < count; ++i) {
+        requests[i].to = items[i].to;
+        requests[i].from = items[i].from;
+        requests[i].value = items[i].value;
+        requests[i].size = items[i].size;
+        requests[i].type = items[i].type;
+        requests[i].channel = items[i].channel;
+    }
+    code = end(channels->comm, table(&code)->channels_set_list(channels->object, index, count, requests));
+    free(requests);
+    return code;
+}
+
+int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Mscclpp_room *room)
+{
+    int code;
+    const api_t *api = find(comm, &code);
+    MPIX_Mscclpp_room made;
+
+    if (api == NULL) {
+        return code;
+    }
+    made = calloc(1, sizeof(*made));
+    if (made == NULL || room == NULL) {
+        free(made);
+        return mpix_report(comm, room == NULL ? MPI_ERR_ARG : MPI_ERR_NO_MEM);
+    }
+    made->comm = comm;
+    code = api->room_create(comm, blocks, (uint64_t)bytes, &made->object);
+    if (code != MPI_SUCCESS) {
+        free(made);
+        return mpix_report(comm, code);
+    }
+    *room = made;
+    return MPI_SUCCESS;
+}
+
+int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
+{
+    int code;
+
+    if (room == NULL || *room == NULL) {
+        return no_object("MPIX_Mscclpp_room_free");
+    }
+    code = end((*room)->comm, table(&code)->room_free((*room)->object));
+    free(*room);
+    *room = NULL;
+    return code;
+}
+
+int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *handle, size_t size)
+{
+    mscclpp_dev_user_room_t view;
+    int code;
+
+    if (room == NULL) {
+        return no_object("MPIX_Mscclpp_room_get_device");
+    }
+    code = check_handle(room->comm, abi, handle, size, mpix_room_handle_size(abi));
+    if (code == MPI_SUCCESS) {
+        code = end(room->comm, table(&code)->room_view(room->object, &view));
+    }
+    if (code == MPI_SUCCESS) {
+        mpix_write_room(abi, &view, handle);
+    }
+    return code;
+}

@@ -1,0 +1,22 @@
+/* Writes the handles of the installed device headers. There is one writer for each layout that was ever released. */
+#ifndef MPIX_HANDLES_H
+#define MPIX_HANDLES_H
+
+#include <stddef.h>
+
+#include "device/types/user.h"
+
+/* The size of a handle under an abi; 0 if this library does not know the abi. */
+size_t mpix_memory_handle_size(unsigned abi);
+size_t mpix_channel_handle_size(unsigned abi, int is_port);
+size_t mpix_room_handle_size(unsigned abi);
+
+/* The newest abi. */
+unsigned mpix_newest_abi(void);
+
+/* Write a handle of a known abi. */
+void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *view, void *handle);
+void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *view, void *handle);
+void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *view, void *handle);
+
+#endif

@@ -1,0 +1,193 @@
+/* Elements of small all-reduces, combined in words of 8 bytes. */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_COMBINE_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_COMBINE_H
+
+#include "shim.h"
+
+enum {
+    MPIX_FLOAT32,
+    MPIX_FLOAT64,
+    MPIX_FLOAT16,
+    MPIX_BFLOAT16,
+    MPIX_INT32,
+    MPIX_UINT32,
+    MPIX_INT64,
+    MPIX_UINT64,
+    MPIX_TYPES
+};
+enum { MPIX_SUM, MPIX_PROD, MPIX_MIN, MPIX_MAX, MPIX_OPS };
+
+/* Bytes of an element; 0 for an unknown type. */
+MPIX_DEVICE mpix_u32 mpix_size_of(int type)
+{
+    switch (type) {
+    case MPIX_FLOAT16:
+    case MPIX_BFLOAT16:
+        return 2;
+    case MPIX_FLOAT32:
+    case MPIX_INT32:
+    case MPIX_UINT32:
+        return 4;
+    case MPIX_FLOAT64:
+    case MPIX_INT64:
+    case MPIX_UINT64:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+MPIX_DEVICE float mpix_float_of_bfloat16(mpix_u32 bits)
+{
+    return mpix_float_of_bits(bits << 16);
+}
+
+/* To the nearest, ties to even. */
+MPIX_DEVICE mpix_u32 mpix_bfloat16_of_float(float value)
+{
+    const mpix_u32 bits = mpix_bits_of_float(value);
+
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return bits >> 16 | 0x40u;
+    }
+    return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+}
+
+#if defined(__CUDACC__)
+MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
+{
+    float value;
+
+    asm("{\n\t.reg .b16 h;\n\tcvt.u16.u32 h, %1;\n\tcvt.f32.f16 %0, h;\n\t}" : "=f"(value) : "r"(bits));
+    return value;
+}
+
+MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
+{
+    mpix_u32 bits;
+
+    asm("{\n\t.reg .b16 h;\n\tcvt.rn.f16.f32 h, %1;\n\tcvt.u32.u16 %0, h;\n\t}" : "=r"(bits) : "f"(value));
+    return bits;
+}
+#else
+MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
+{
+    const mpix_u32 sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1fu, fraction = bits & 0x3ffu;
+
+    if (exponent == 0x1fu) {
+        return mpix_float_of_bits(sign | 0x7f800000u | fraction << 13);
+    }
+    if (exponent != 0) {
+        return mpix_float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    }
+    /* 2^-24 for each unit of the fraction, exactly. */
+    return mpix_float_of_bits(sign | mpix_bits_of_float((float)fraction * (1.0f / 16777216.0f)));
+}
+
+/* To the nearest, ties to even. */
+MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
+{
+    const mpix_u32 bits = mpix_bits_of_float(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+
+    if (size > 0x7f800000u) {
+        return sign | 0x7fffu;
+    }
+    if (size >= 0x477ff000u) {
+        return sign | 0x7c00u; /* 65520 or more */
+    }
+    if (size < 0x38800000u) { /* adding 0.5 rounds at the last bit of a small half */
+        return sign | (mpix_bits_of_float(mpix_float_of_bits(size) + 0.5f) - 0x3f000000u);
+    }
+    return sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13;
+}
+#endif
+
+/* A NaN wins over a number, whichever side it is on. */
+MPIX_DEVICE float mpix_combine_float(float a, float b, int op)
+{
+    switch (op) {
+    case MPIX_SUM:
+        return a + b;
+    case MPIX_PROD:
+        return mpix_multiply(a, b);
+    case MPIX_MIN:
+        return a != a || a < b ? a : b;
+    default:
+        return a != a || a > b ? a : b;
+    }
+}
+
+MPIX_DEVICE double mpix_combine_double(double a, double b, int op)
+{
+    switch (op) {
+    case MPIX_SUM:
+        return a + b;
+    case MPIX_PROD:
+        return a * b;
+    case MPIX_MIN:
+        return a != a || a < b ? a : b;
+    default:
+        return a != a || a > b ? a : b;
+    }
+}
+
+MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
+{
+    switch (op) {
+    case MPIX_SUM:
+        return a + b;
+    case MPIX_PROD:
+        return a * b;
+    case MPIX_MIN:
+        return less ? a : b;
+    default:
+        return less ? b : a;
+    }
+}
+
+/* An element of 2 or 4 bytes in the lower bits. */
+MPIX_DEVICE mpix_u32 mpix_combine_part(mpix_u32 a, mpix_u32 b, int type, int op)
+{
+    switch (type) {
+    case MPIX_FLOAT16:
+        return mpix_float16_of_float(
+            mpix_combine_float(mpix_float_of_float16(a & 0xffffu), mpix_float_of_float16(b & 0xffffu), op));
+    case MPIX_BFLOAT16:
+        return mpix_bfloat16_of_float(
+            mpix_combine_float(mpix_float_of_bfloat16(a & 0xffffu), mpix_float_of_bfloat16(b & 0xffffu), op));
+    case MPIX_FLOAT32:
+        return mpix_bits_of_float(mpix_combine_float(mpix_float_of_bits(a), mpix_float_of_bits(b), op));
+    case MPIX_INT32:
+        return (mpix_u32)mpix_combine_int(a, b, op, (int)a < (int)b);
+    default:
+        return (mpix_u32)mpix_combine_int(a, b, op, a < b);
+    }
+}
+
+/* All elements in 8 bytes. */
+MPIX_DEVICE mpix_u64 mpix_combine8(mpix_u64 a, mpix_u64 b, int type, int op)
+{
+    mpix_u64 result = 0;
+    mpix_u32 bits;
+
+    switch (mpix_size_of(type)) {
+    case 2:
+        for (bits = 0; bits < 64; bits += 16) {
+            result |= (mpix_u64)mpix_combine_part((mpix_u32)(a >> bits), (mpix_u32)(b >> bits), type, op) << bits;
+        }
+        return result;
+    case 4:
+        for (bits = 0; bits < 64; bits += 32) {
+            result |= (mpix_u64)mpix_combine_part((mpix_u32)(a >> bits), (mpix_u32)(b >> bits), type, op) << bits;
+        }
+        return result;
+    default:
+        break;
+    }
+    if (type == MPIX_FLOAT64) {
+        return mpix_bits_of_double(mpix_combine_double(mpix_double_of_bits(a), mpix_double_of_bits(b), op));
+    }
+    return mpix_combine_int(a, b, op, type == MPIX_INT64 ? (long long)a < (long long)b : a < b);
+}
+
+#endif

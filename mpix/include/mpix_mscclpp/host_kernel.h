@@ -1,0 +1,101 @@
+/*
+ * Kernels of the host twin: a function that every thread of every block runs, on CPU threads of its own. Pass
+ * mpix_host_run and the address of a mpix_host_kernel_t to MPIX_Mscclpp_host_launch; it must stay as it is until it has
+ * run, in a graph until the graph is destroyed. Link with -pthread.
+ */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_HOST_KERNEL_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_HOST_KERNEL_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "shim.h"
+
+typedef struct {
+    void (*function)(mpix_group_t *block, void *argument);
+    void *argument;
+    mpix_u32 blocks;
+    mpix_u32 threads; /* of a block */
+    int error;        /* 0, or the errno for which the kernel did not run */
+} mpix_host_kernel_t;
+
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int state; /* 0: wait; 1: run; 2: leave, since some threads are missing */
+    mpix_host_kernel_t *kernel;
+    mpix_meeting_t *meetings;
+} mpix_host_start_t;
+
+typedef struct {
+    mpix_host_start_t *start;
+    mpix_u32 number;
+    pthread_t thread;
+} mpix_host_thread_t;
+
+static inline void *mpix_host_thread_main(void *argument)
+{
+    mpix_host_thread_t *self = (mpix_host_thread_t *)argument;
+    mpix_host_start_t *start = self->start;
+    mpix_host_kernel_t *kernel = start->kernel;
+    mpix_group_t group;
+    int state;
+
+    (void)pthread_mutex_lock(&start->lock);
+    while ((state = start->state) == 0) {
+        (void)pthread_cond_wait(&start->changed, &start->lock);
+    }
+    (void)pthread_mutex_unlock(&start->lock);
+    if (state == 1) {
+        group.index = self->number % kernel->threads;
+        group.size = kernel->threads;
+        group.kind = MPIX_BLOCK;
+        group.block = self->number / kernel->threads;
+        group.blocks = kernel->blocks;
+        group.failed = 0;
+        group.turns = 0;
+        group.meeting = &start->meetings[group.block];
+        kernel->function(&group, kernel->argument);
+    }
+    return NULL;
+}
+
+static inline void mpix_host_run(void *argument)
+{
+    mpix_host_kernel_t *kernel = (mpix_host_kernel_t *)argument;
+    const mpix_u32 count = kernel->blocks * kernel->threads;
+    mpix_host_thread_t *threads = (mpix_host_thread_t *)calloc(count, sizeof(*threads));
+    mpix_host_start_t start;
+    mpix_u32 made = 0;
+    int error = 0;
+
+    start.state = 0;
+    start.kernel = kernel;
+    start.meetings = (mpix_meeting_t *)calloc(kernel->blocks, sizeof(*start.meetings));
+    (void)pthread_mutex_init(&start.lock, NULL);
+    (void)pthread_cond_init(&start.changed, NULL);
+    if (threads == NULL || start.meetings == NULL) {
+        error = ENOMEM;
+    }
+    while (error == 0 && made < count) {
+        threads[made].start = &start;
+        threads[made].number = made;
+        error = pthread_create(&threads[made].thread, NULL, mpix_host_thread_main, &threads[made]);
+        made += error == 0;
+    }
+    (void)pthread_mutex_lock(&start.lock);
+    start.state = error == 0 ? 1 : 2;
+    (void)pthread_cond_broadcast(&start.changed);
+    (void)pthread_mutex_unlock(&start.lock);
+    while (made > 0) {
+        (void)pthread_join(threads[--made].thread, NULL);
+    }
+    (void)pthread_cond_destroy(&start.changed);
+    (void)pthread_mutex_destroy(&start.lock);
+    free(start.meetings);
+    free(threads);
+    kernel->error = error;
+}
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * Registered memory and memory channels: loads and stores in the peers' memory.
+ *
+ * All threads of the group call a function, with the same arguments. A channel is used by one group at a time on each
+ * side. Offsets and sizes are in bytes, offsets count from the beginning of the registered memory, and any alignment is
+ * allowed, though multiples of 16 are fast. Functions return 0, or 1 if they or an earlier call of the group failed;
+ * then nothing was moved.
+ */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_MEMORY_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_MEMORY_H
+
+#include "wait.h"
+
+/* Where a rank's registered memory is for this kernel, at `offset`. The caller stays within its size. */
+MPIX_DEVICE char *mpix_peer_pointer(const mpix_memory_t *memory, mpix_u32 rank, mpix_u64 offset)
+{
+    return memory->peers[rank] + offset;
+}
+
+MPIX_DEVICE void mpix_copy(const mpix_group_t *group, char *to, const char *from, mpix_u64 bytes)
+{
+    const mpix_u64 together = (mpix_u64)((mpix_address_t)to | (mpix_address_t)from);
+    mpix_u64 done = 0, i;
+
+    if (together % 16 == 0) {
+        for (i = group->index; i < bytes / 16; i += group->size) {
+            mpix_copy16(to + 16 * i, from + 16 * i);
+        }
+        done = bytes / 16 * 16;
+    } else if (together % 4 == 0) {
+        for (i = group->index; i < bytes / 4; i += group->size) {
+            mpix_copy4(to + 4 * i, from + 4 * i);
+        }
+        done = bytes / 4 * 4;
+    }
+    for (i = done + group->index; i < bytes; i += group->size) {
+        to[i] = from[i];
+    }
+}
+
+/* Copies own memory into the peer's. The peer may read it after a signal. */
+MPIX_DEVICE int mpix_put(mpix_group_t *group, const mpix_memory_channel_t *channel, mpix_u64 to, mpix_u64 from,
+                         mpix_u64 bytes)
+{
+    if (group->failed || !mpix_fits(group, &channel->head, channel->peer, to, bytes, channel->remote_bytes) ||
+        !mpix_fits(group, &channel->head, channel->head.rank, from, bytes, channel->local_bytes)) {
+        return 1;
+    }
+    mpix_copy(group, channel->remote + to, channel->local + from, bytes);
+    return 0;
+}
+
+/* Copies the peer's memory into own memory, where the threads see it after mpix_sync. */
+MPIX_DEVICE int mpix_get(mpix_group_t *group, const mpix_memory_channel_t *channel, mpix_u64 to, mpix_u64 from,
+                         mpix_u64 bytes)
+{
+    if (group->failed || !mpix_fits(group, &channel->head, channel->peer, from, bytes, channel->remote_bytes) ||
+        !mpix_fits(group, &channel->head, channel->head.rank, to, bytes, channel->local_bytes)) {
+        return 1;
+    }
+    mpix_copy(group, channel->local + to, channel->remote + from, bytes);
+    return 0;
+}
+
+/* Tells the peer that what the group has written and read so far is done. */
+MPIX_DEVICE int mpix_signal(mpix_group_t *group, const mpix_memory_channel_t *channel)
+{
+    mpix_sync(group);
+    if (group->index == 0 && !group->failed) {
+        mpix_add_release(channel->remote_inbound, 1);
+    }
+    return group->failed;
+}
+
+/* Waits for one more signal of the peer, and sees what the peer wrote before it. */
+MPIX_DEVICE int mpix_wait(mpix_group_t *group, const mpix_memory_channel_t *channel)
+{
+    mpix_wait_state_t wait = {0, 0};
+
+    if (group->index == 0 && !group->failed) {
+        const mpix_u64 target = *channel->expected + 1;
+        int more = 1;
+
+        while (mpix_load_acquire(channel->inbound) < target && more) {
+            more = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
+        }
+        if (!group->failed) {
+            *channel->expected = target;
+        }
+    }
+    group->failed = mpix_any(group, group->failed);
+    return group->failed;
+}
+
+/* Takes a signal if one has come: 1, with the effect of a wait. Called by one thread. */
+MPIX_DEVICE int mpix_poll(const mpix_memory_channel_t *channel)
+{
+    if (mpix_load_acquire(channel->inbound) <= *channel->expected) {
+        return 0;
+    }
+    *channel->expected += 1;
+    return 1;
+}
+
+/* Up to 8 bytes from any address; what lies behind `bytes` is 0. */
+MPIX_DEVICE mpix_u64 mpix_load8(const char *from, mpix_u64 bytes)
+{
+    mpix_u64 data = 0;
+    mpix_u32 i;
+
+    if (bytes >= 8 && (mpix_address_t)from % 8 == 0) {
+#if defined(__CUDACC__)
+        return *(const mpix_u64 *)from;
+#else
+        (void)memcpy(&data, from, 8);
+        return data;
+#endif
+    }
+    for (i = 0; i < 8 && i < bytes; ++i) {
+        data |= (mpix_u64)(unsigned char)from[i] << 8 * i;
+    }
+    return data;
+}
+
+MPIX_DEVICE void mpix_store8(char *to, mpix_u64 data, mpix_u64 bytes)
+{
+    mpix_u32 i;
+
+    if (bytes >= 8 && (mpix_address_t)to % 8 == 0) {
+#if defined(__CUDACC__)
+        *(mpix_u64 *)to = data;
+#else
+        (void)memcpy(to, &data, 8);
+#endif
+        return;
+    }
+    for (i = 0; i < 8 && i < bytes; ++i) {
+        to[i] = (char)(data >> 8 * i);
+    }
+}
+
+/*
+ * Puts `bytes` as packets of 16 bytes, which carry 8 of them and `flag`, so that no signal is needed. `to` is a
+ * multiple of 16, and the peer's memory there takes 16 * ((bytes + 7) / 8) bytes. `flag` is not 0 and not the one that
+ * the memory last held. Before memory is used again, its reader must have told the writer that it has read it.
+ */
+MPIX_DEVICE int mpix_put_packets(mpix_group_t *group, const mpix_memory_channel_t *channel, mpix_u64 to, mpix_u64 from,
+                                 mpix_u64 bytes, mpix_u32 flag)
+{
+    const mpix_u64 packets = (bytes + 7) / 8;
+    mpix_u64 i;
+
+    if (group->failed || !mpix_fits(group, &channel->head, channel->peer, to, 16 * packets, channel->remote_bytes) ||
+        !mpix_fits(group, &channel->head, channel->head.rank, from, bytes, channel->local_bytes)) {
+        return 1;
+    }
+    for (i = group->index; i < packets; i += group->size) {
+        mpix_store_packet(channel->remote + to + 16 * i, mpix_load8(channel->local + from + 8 * i, bytes - 8 * i),
+                          flag);
+    }
+    return 0;
+}
+
+/* Waits for packets that the peer has put at `packets` of own memory, and writes their `bytes` to `to`. */
+MPIX_DEVICE int mpix_get_packets(mpix_group_t *group, const mpix_memory_channel_t *channel, char *to, mpix_u64 packets,
+                                 mpix_u64 bytes, mpix_u32 flag)
+{
+    const mpix_u64 count = (bytes + 7) / 8;
+    mpix_u64 i, data;
+
+    if (!group->failed &&
+        mpix_fits(group, &channel->head, channel->head.rank, packets, 16 * count, channel->local_bytes)) {
+        for (i = group->index; i < count; i += group->size) {
+            mpix_wait_state_t wait = {0, 0};
+            int there, more = 1;
+
+            while (!(there = mpix_load_packet(channel->local + packets + 16 * i, flag, &data)) && more) {
+                more = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
+            }
+            if (there) {
+                mpix_store8(to + 8 * i, data, bytes - 8 * i);
+            }
+        }
+    }
+    group->failed = mpix_any(group, group->failed);
+    return group->failed;
+}
+
+#endif

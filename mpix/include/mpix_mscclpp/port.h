@@ -1,0 +1,190 @@
+/*
+ * Port channels: the CPU moves the bytes when a kernel asks for it, so they need no multiprocessor.
+ *
+ * All threads of the group call a function, with the same arguments; the first one asks. Offsets and sizes are in
+ * bytes, and offsets count from the beginning of the registered memory. What one group asks for on one channel takes
+ * effect in order: once the peer has waited for a signal, it sees all earlier puts and additions. The source of a put
+ * must not change before a flush. Functions return 0, or 1 if they or an earlier call of the group failed.
+ */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_PORT_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_PORT_H
+
+#include "wait.h"
+
+/* What a trigger asks for. DATA, SIGNAL and FLUSH may be combined, and are done in this order. ADD stands alone. */
+enum { MPIX_PORT_ADD = 0, MPIX_PORT_DATA = 1, MPIX_PORT_SIGNAL = 2, MPIX_PORT_FLUSH = 4 };
+
+/* A put of more bytes becomes several triggers. */
+#define MPIX_PORT_CHUNK ((mpix_u64)1 << 31)
+
+/*
+ * Word 0: the source's offset (40 bits) and the size's lower 24 bits, or what is added. Word 1: the destination's
+ * offset (40 bits), the size's upper 8 bits, the channel (12), the type (3), and a bit that tells in which lap of the
+ * ring the trigger is.
+ */
+MPIX_DEVICE mpix_trigger_t mpix_trigger_of(const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
+                                           mpix_u64 from, mpix_u32 size)
+{
+    mpix_trigger_t trigger;
+
+    trigger.word[0] = from | (mpix_u64)size << 40;
+    trigger.word[1] = to | (mpix_u64)(size >> 24) << 40 | (mpix_u64)channel->number << 48 | (mpix_u64)type << 60;
+    return trigger;
+}
+
+/*
+ * Called by one thread. Returns the trigger's position in the ring. Waits while the ring is full. If that wait fails,
+ * the position stays empty for ever, and the CPU carries out nothing that comes after it.
+ */
+MPIX_DEVICE mpix_u64 mpix_port_push_trigger(mpix_group_t *group, const mpix_port_channel_t *channel,
+                                            mpix_trigger_t trigger)
+{
+    mpix_wait_state_t wait = {0, 0};
+    mpix_trigger_t *slot;
+    mpix_u64 position, tail;
+
+    if (group->failed) {
+        return 0;
+    }
+    position = mpix_fetch_add(channel->ring_head, 1);
+    slot = &channel->ring[position & (channel->ring_size - 1)];
+    /* The tail lies in host memory, so it is read only if the one that was read last does not suffice. */
+    if (position >= mpix_load_acquire(channel->tail_seen) + channel->ring_size) {
+        while (position >= (tail = mpix_load_acquire(channel->tail)) + channel->ring_size) {
+            if (!mpix_wait_turn(group, &channel->head, &wait, channel->peer)) {
+                return position;
+            }
+        }
+        mpix_store_release(channel->tail_seen, tail);
+    }
+    mpix_store_relaxed(&slot->word[0], trigger.word[0]);
+    mpix_store_release(&slot->word[1],
+                       trigger.word[1] | ((position & channel->ring_size) == 0 ? (mpix_u64)1 << 63 : 0));
+    return position;
+}
+
+/* Waits until the trigger at a position, which flushes, has been carried out. Called by one thread. */
+MPIX_DEVICE void mpix_port_await_flush(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 position)
+{
+    mpix_wait_state_t wait = {0, 0};
+
+    while (!group->failed && mpix_load_acquire(channel->flushed) <= position) {
+        (void)mpix_wait_turn(group, &channel->head, &wait, channel->peer);
+    }
+}
+
+/*
+ * Asks for anything: for channels with a handler or a list, which give the fields a meaning of their own. `to` and
+ * `from` have 40 bits, `size` 32, and `type` is 1 to 7. With MPIX_PORT_FLUSH in the type, waits until it is done.
+ */
+MPIX_DEVICE int mpix_port_push(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
+                               mpix_u64 from, mpix_u32 size)
+{
+    mpix_sync(group);
+    if (group->index == 0 && !group->failed) {
+        const mpix_u64 position =
+            mpix_port_push_trigger(group, channel, mpix_trigger_of(channel, type, to, from, size));
+
+        if ((type & MPIX_PORT_FLUSH) != 0) {
+            mpix_port_await_flush(group, channel, position);
+        }
+    }
+    group->failed = mpix_any(group, group->failed);
+    return group->failed;
+}
+
+/* Puts of any size; the last trigger has the type. */
+MPIX_DEVICE int mpix_port_put_as(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
+                                 mpix_u64 from, mpix_u64 bytes)
+{
+    if (group->failed || !mpix_fits(group, &channel->head, channel->peer, to, bytes, channel->remote_bytes) ||
+        !mpix_fits(group, &channel->head, channel->head.rank, from, bytes, channel->local_bytes)) {
+        return 1;
+    }
+    while (bytes > MPIX_PORT_CHUNK && !group->failed) {
+        (void)mpix_port_push(group, channel, MPIX_PORT_DATA, to, from, (mpix_u32)MPIX_PORT_CHUNK);
+        to += MPIX_PORT_CHUNK;
+        from += MPIX_PORT_CHUNK;
+        bytes -= MPIX_PORT_CHUNK;
+    }
+    return mpix_port_push(group, channel, type, to, from, (mpix_u32)bytes);
+}
+
+MPIX_DEVICE int mpix_port_put(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to, mpix_u64 from,
+                              mpix_u64 bytes)
+{
+    return mpix_port_put_as(group, channel, MPIX_PORT_DATA, to, from, bytes);
+}
+
+/* Tells the peer that all earlier puts have arrived. */
+MPIX_DEVICE int mpix_port_signal(mpix_group_t *group, const mpix_port_channel_t *channel)
+{
+    return mpix_port_push(group, channel, MPIX_PORT_SIGNAL, 0, 0, 0);
+}
+
+MPIX_DEVICE int mpix_port_put_signal(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to,
+                                     mpix_u64 from, mpix_u64 bytes)
+{
+    return mpix_port_put_as(group, channel, MPIX_PORT_DATA | MPIX_PORT_SIGNAL, to, from, bytes);
+}
+
+/* Waits until the sources of all earlier puts may be overwritten. */
+MPIX_DEVICE int mpix_port_flush(mpix_group_t *group, const mpix_port_channel_t *channel)
+{
+    return mpix_port_push(group, channel, MPIX_PORT_FLUSH, 0, 0, 0);
+}
+
+MPIX_DEVICE int mpix_port_put_signal_flush(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to,
+                                           mpix_u64 from, mpix_u64 bytes)
+{
+    return mpix_port_put_as(group, channel, MPIX_PORT_DATA | MPIX_PORT_SIGNAL | MPIX_PORT_FLUSH, to, from, bytes);
+}
+
+/* Adds to the word of 8 bytes at offset `to`, a multiple of 8, of the peer's memory. Ordered as a signal is. */
+MPIX_DEVICE int mpix_port_add(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to, mpix_u64 value)
+{
+    if (group->failed || !mpix_fits(group, &channel->head, channel->peer, to, 8, channel->remote_bytes)) {
+        return 1;
+    }
+    mpix_sync(group);
+    if (group->index == 0) {
+        mpix_trigger_t trigger = mpix_trigger_of(channel, MPIX_PORT_ADD, to, 0, 0);
+
+        trigger.word[0] = value;
+        (void)mpix_port_push_trigger(group, channel, trigger);
+    }
+    group->failed = mpix_any(group, group->failed);
+    return group->failed;
+}
+
+/* Waits for one more signal of the peer. */
+MPIX_DEVICE int mpix_port_wait(mpix_group_t *group, const mpix_port_channel_t *channel)
+{
+    mpix_wait_state_t wait = {0, 0};
+
+    if (group->index == 0 && !group->failed) {
+        const mpix_u64 target = *channel->expected + 1;
+        int more = 1;
+
+        while (mpix_load_acquire(channel->inbound) < target && more) {
+            more = mpix_wait_turn(group, &channel->head, &wait, channel->peer);
+        }
+        if (!group->failed) {
+            *channel->expected = target;
+        }
+    }
+    group->failed = mpix_any(group, group->failed);
+    return group->failed;
+}
+
+/* Takes a signal if one has come: 1, with the effect of a wait. Called by one thread. */
+MPIX_DEVICE int mpix_port_poll(const mpix_port_channel_t *channel)
+{
+    if (mpix_load_acquire(channel->inbound) <= *channel->expected) {
+        return 0;
+    }
+    *channel->expected += 1;
+    return 1;
+}
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * Barriers and small all-reduces inside a kernel, of blocks with the same number on all ranks. All threads of the block
+ * call a function, with mpix_block's group and the same arguments. The kernels of a room follow one another on each
+ * rank. Functions return 0, or 1 if they or an earlier call failed; then results are undefined.
+ */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_ROOM_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_ROOM_H
+
+#include "combine.h"
+#include "memory.h"
+
+MPIX_DEVICE char *mpix_room_area(const mpix_room_t *room, mpix_u32 rank, mpix_u32 block)
+{
+    return room->areas[rank] + block * room->stride;
+}
+
+/* Where `sender` puts packet `i` of an all-reduce, in the area of a receiver's block. */
+MPIX_DEVICE char *mpix_room_slot(const mpix_room_t *room, char *area, mpix_u64 epoch, mpix_u32 sender, mpix_u64 i)
+{
+    return area + room->packets + (((epoch & 1) * room->head.ranks + sender) * room->capacity + i) * 16;
+}
+
+/* Not 0 if the block has no part in the room, or has failed in this kernel or an earlier one. */
+MPIX_DEVICE int mpix_room_enter(mpix_group_t *block, const mpix_room_t *room)
+{
+    mpix_sync(block);
+    if (!block->failed && block->block >= room->blocks) {
+        mpix_misuse(block, &room->head, MPIX_MSCCLPP_MISUSE_BLOCK, room->head.rank, block->block, 0, room->blocks);
+    }
+    if (!block->failed && room->state[block->block].failed != 0) {
+        block->failed = 1;
+    }
+    return block->failed;
+}
+
+/* All threads leave alike, and later kernels know if one failed. */
+MPIX_DEVICE int mpix_room_leave(mpix_group_t *block, const mpix_room_t *room)
+{
+    block->failed = mpix_any(block, block->failed);
+    if (block->failed && block->index == 0) {
+        room->state[block->block].failed = 1;
+    }
+    return block->failed;
+}
+
+/*
+ * Waits until this block of all ranks has come here. After it, its threads see what those blocks wrote before, in any
+ * memory. Each word that is waited for has one writer.
+ */
+MPIX_DEVICE int mpix_barrier(mpix_group_t *block, const mpix_room_t *room)
+{
+    const mpix_u32 rank = room->head.rank, ranks = room->head.ranks;
+    const mpix_u64 *own;
+    mpix_wait_state_t wait = {0, 0};
+    mpix_u64 count;
+    mpix_u32 peer;
+
+    if (mpix_room_enter(block, room)) {
+        return 1;
+    }
+    count = room->state[block->block].barriers + 1;
+    own = (const mpix_u64 *)(const void *)mpix_room_area(room, rank, block->block);
+    for (peer = block->index; peer < ranks; peer += block->size) {
+        if (peer != rank) {
+            mpix_store_release((mpix_u64 *)(void *)mpix_room_area(room, peer, block->block) + rank, count);
+        }
+    }
+    for (peer = block->index; peer < ranks; peer += block->size) {
+        int more = 1;
+
+        while (peer != rank && more && mpix_load_acquire(&own[peer]) < count) {
+            more = mpix_wait_turn(block, &room->head, &wait, peer);
+        }
+    }
+    if (mpix_room_leave(block, room)) {
+        return 1;
+    }
+    if (block->index == 0) {
+        room->state[block->block].barriers = count;
+    }
+    return 0;
+}
+
+/*
+ * Clears this rank's packets, so that flags begin anew. All ranks do so in the same all-reduce: after the first barrier
+ * no peer sends packets of earlier ones, and after the second all ranks have cleared theirs.
+ */
+MPIX_DEVICE int mpix_room_renew(mpix_group_t *block, const mpix_room_t *room)
+{
+    mpix_u64 *words;
+    mpix_u64 i;
+
+    if (mpix_barrier(block, room)) {
+        return 1;
+    }
+    words = (mpix_u64 *)(void *)(mpix_room_area(room, room->head.rank, block->block) + room->packets);
+    for (i = block->index; i < (room->stride - room->packets) / 8; i += block->size) {
+        mpix_store_relaxed(&words[i], 0);
+    }
+    return mpix_barrier(block, room);
+}
+
+/*
+ * out = op over all ranks of `in`: `count` elements, which lie at a multiple of their size and take at most
+ * 8 * room->capacity bytes. `out` may equal `in`; no other overlap. The result has the same bits on all ranks. Other
+ * threads of the block see it after mpix_sync.
+ *
+ * Each rank sends its elements to all others as packets, and combines those of all ranks in the order of ranks. The
+ * memory of packets is used again two all-reduces later. Whoever has received packets of one all-reduce from a rank
+ * knows that the rank's block has read those of the one before.
+ */
+MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *room, const void *in, void *out,
+                                     mpix_u64 count, int type, int op)
+{
+    const mpix_u32 rank = room->head.rank, ranks = room->head.ranks;
+    const mpix_u64 bytes = count * mpix_size_of(type), packets = (bytes + 7) / 8;
+    const char *from = (const char *)in;
+    char *own;
+    mpix_u64 epoch, i, data;
+    mpix_u32 r;
+
+    if (mpix_room_enter(block, room)) {
+        return 1;
+    }
+    if (bytes == 0 || packets > room->capacity || op < 0 || op >= MPIX_OPS) {
+        if (count == 0) {
+            return 0;
+        }
+        mpix_misuse(block, &room->head, MPIX_MSCCLPP_MISUSE_SIZE, rank, 0, bytes, 8 * room->capacity);
+        return mpix_room_leave(block, room);
+    }
+    epoch = room->state[block->block].epoch + 1;
+    if (epoch > room->epoch_limit) {
+        if (mpix_room_renew(block, room)) {
+            return 1;
+        }
+        epoch = 1;
+    }
+    own = mpix_room_area(room, rank, block->block);
+    for (i = block->index; i < packets; i += block->size) {
+        data = mpix_load8(from + 8 * i, bytes - 8 * i);
+        for (r = 1; r < ranks; ++r) {
+            char *area = mpix_room_area(room, (rank + r) % ranks, block->block);
+
+            mpix_store_packet(mpix_room_slot(room, area, epoch, rank, i), data, (mpix_u32)epoch);
+        }
+    }
+    for (i = block->index; i < packets && !block->failed; i += block->size) {
+        mpix_u64 sum = 0;
+
+        for (r = 0; r < ranks && !block->failed; ++r) {
+            mpix_wait_state_t wait = {0, 0};
+            int more = 1;
+
+            if (r == rank) {
+                data = mpix_load8(from + 8 * i, bytes - 8 * i);
+            } else {
+                while (!mpix_load_packet(mpix_room_slot(room, own, epoch, r, i), (mpix_u32)epoch, &data) && more) {
+                    more = mpix_wait_turn(block, &room->head, &wait, r);
+                }
+            }
+            sum = r == 0 ? data : mpix_combine8(sum, data, type, op);
+        }
+        if (!block->failed) {
+            mpix_store8((char *)out + 8 * i, sum, bytes - 8 * i);
+        }
+    }
+    if (mpix_room_leave(block, room)) {
+        return 1;
+    }
+    if (block->index == 0) {
+        room->state[block->block].epoch = epoch;
+    }
+    return 0;
+}
+
+#endif

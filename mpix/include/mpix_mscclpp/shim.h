@@ -1,0 +1,366 @@
+/*
+ * Where the device functions meet a compiler: CUDA's (nvcc, clang, NVRTC), or one of C11 or C++11 for the host twin,
+ * whose threads are CPU threads.
+ *
+ * A group is the set of threads that call a function together. Kernels get the group of their block, with
+ * mpix_block() on a GPU and as an argument on the twin, and may make smaller groups from it.
+ */
+#ifndef MPIX_INCLUDE_MPIX_MSCCLPP_SHIM_H
+#define MPIX_INCLUDE_MPIX_MSCCLPP_SHIM_H
+
+#include "types.h"
+
+enum { MPIX_THREAD, MPIX_WARP, MPIX_BLOCK };
+
+#if defined(__CUDACC__)
+
+#define MPIX_DEVICE static __device__ __inline__
+
+/* Turns of a wait before the first look at the abort word and the clock. A turn takes a load's latency. */
+#define MPIX_TURNS 16384u
+#define MPIX_WARP_SIZE 32u
+
+typedef struct {
+    mpix_u32 index; /* of this thread in the group */
+    mpix_u32 size;  /* threads */
+    mpix_u32 kind;
+    mpix_u32 block;
+    mpix_u32 blocks; /* of the kernel */
+    int failed;      /* not 0: the functions below do nothing any more */
+} mpix_group_t;
+
+MPIX_DEVICE mpix_group_t mpix_block(void)
+{
+    mpix_group_t group;
+
+    group.index = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    group.size = blockDim.x * blockDim.y * blockDim.z;
+    group.kind = MPIX_BLOCK;
+    group.block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    group.blocks = gridDim.x * gridDim.y * gridDim.z;
+    group.failed = 0;
+    return group;
+}
+
+MPIX_DEVICE void mpix_sync(const mpix_group_t *group)
+{
+    if (group->kind == MPIX_BLOCK) {
+        __syncthreads();
+    } else if (group->kind == MPIX_WARP) {
+        __syncwarp();
+    }
+}
+
+/* Meets as mpix_sync does. Not 0 if any thread of the group passes a value that is not 0. */
+MPIX_DEVICE int mpix_any(const mpix_group_t *group, int value)
+{
+    return group->kind == MPIX_BLOCK  ? __syncthreads_or(value)
+           : group->kind == MPIX_WARP ? __any_sync(0xffffffffu, value)
+                                      : value;
+}
+
+MPIX_DEVICE mpix_u64 mpix_load_relaxed(const mpix_u64 *p)
+{
+    mpix_u64 value;
+
+    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    return value;
+}
+
+MPIX_DEVICE mpix_u64 mpix_load_acquire(const mpix_u64 *p)
+{
+    mpix_u64 value;
+
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    return value;
+}
+
+MPIX_DEVICE void mpix_store_relaxed(mpix_u64 *p, mpix_u64 value)
+{
+    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+MPIX_DEVICE void mpix_store_release(mpix_u64 *p, mpix_u64 value)
+{
+    asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+MPIX_DEVICE void mpix_add_release(mpix_u64 *p, mpix_u64 value)
+{
+    asm volatile("red.release.sys.add.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *p, mpix_u64 value)
+{
+    mpix_u64 old;
+
+    asm volatile("atom.relaxed.gpu.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(value) : "memory");
+    return old;
+}
+
+/* A packet is 8 bytes of data and two flags. Each half is stored whole. */
+MPIX_DEVICE void mpix_store_packet(char *p, mpix_u64 data, mpix_u32 flag)
+{
+    asm volatile("st.relaxed.sys.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"((mpix_u32)data), "r"(flag),
+                 "r"((mpix_u32)(data >> 32)), "r"(flag)
+                 : "memory");
+}
+
+/* Not 0 if the packet has arrived. */
+MPIX_DEVICE int mpix_load_packet(const char *p, mpix_u32 flag, mpix_u64 *data)
+{
+    mpix_u32 low, first, high, second;
+
+    asm volatile("ld.relaxed.sys.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(low), "=r"(first), "=r"(high), "=r"(second)
+                 : "l"(p)
+                 : "memory");
+    *data = (mpix_u64)high << 32 | low;
+    return first == flag && second == flag;
+}
+
+MPIX_DEVICE mpix_u64 mpix_clock_ns(void)
+{
+    mpix_u64 now;
+
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+MPIX_DEVICE void mpix_pause(mpix_group_t *group)
+{
+    (void)group;
+}
+
+MPIX_DEVICE void mpix_copy16(char *to, const char *from)
+{
+    *(uint4 *)to = *(const uint4 *)from;
+}
+
+MPIX_DEVICE void mpix_copy4(char *to, const char *from)
+{
+    *(unsigned *)to = *(const unsigned *)from;
+}
+
+MPIX_DEVICE float mpix_float_of_bits(mpix_u32 bits)
+{
+    return __uint_as_float(bits);
+}
+
+MPIX_DEVICE mpix_u32 mpix_bits_of_float(float value)
+{
+    return __float_as_uint(value);
+}
+
+MPIX_DEVICE double mpix_double_of_bits(mpix_u64 bits)
+{
+    return __longlong_as_double((long long)bits);
+}
+
+MPIX_DEVICE mpix_u64 mpix_bits_of_double(double value)
+{
+    return (mpix_u64)__double_as_longlong(value);
+}
+
+/* Products that are rounded before anything is added to them. */
+MPIX_DEVICE float mpix_multiply(float a, float b)
+{
+    return __fmul_rn(a, b);
+}
+
+#else
+
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#define MPIX_DEVICE static inline
+#define MPIX_TURNS 256u
+#define MPIX_WARP_SIZE 1u
+
+/* Where the threads of a block meet. */
+typedef struct {
+    mpix_u32 arrived;
+    mpix_u32 generation;
+    mpix_u32 any[2]; /* by the generation's parity */
+} mpix_meeting_t;
+
+typedef struct {
+    mpix_u32 index;
+    mpix_u32 size;
+    mpix_u32 kind;
+    mpix_u32 block;
+    mpix_u32 blocks;
+    int failed;
+    mpix_u32 turns;
+    mpix_meeting_t *meeting;
+} mpix_group_t;
+
+/* The processors may be fewer than the threads. */
+MPIX_DEVICE void mpix_pause(mpix_group_t *group)
+{
+    if (++group->turns % 32 == 0) {
+        (void)sched_yield();
+    }
+}
+
+/* Meets as mpix_sync does. Not 0 if any thread of the group passes a value that is not 0. */
+MPIX_DEVICE int mpix_any(mpix_group_t *group, int value)
+{
+    mpix_meeting_t *meeting = group->meeting;
+    mpix_u32 generation;
+
+    if (group->size == 1) {
+        return value;
+    }
+    generation = __atomic_load_n(&meeting->generation, __ATOMIC_ACQUIRE);
+    if (value) {
+        __atomic_store_n(&meeting->any[generation % 2], 1u, __ATOMIC_RELAXED);
+    }
+    if (__atomic_add_fetch(&meeting->arrived, 1u, __ATOMIC_ACQ_REL) == group->size) {
+        /* All have read the other generation's value: they have arrived here since. */
+        __atomic_store_n(&meeting->any[(generation + 1) % 2], 0u, __ATOMIC_RELAXED);
+        __atomic_store_n(&meeting->arrived, 0u, __ATOMIC_RELAXED);
+        __atomic_store_n(&meeting->generation, generation + 1, __ATOMIC_RELEASE);
+    } else {
+        while (__atomic_load_n(&meeting->generation, __ATOMIC_ACQUIRE) == generation) {
+            mpix_pause(group);
+        }
+    }
+    return __atomic_load_n(&meeting->any[generation % 2], __ATOMIC_RELAXED) != 0;
+}
+
+MPIX_DEVICE void mpix_sync(mpix_group_t *group)
+{
+    (void)mpix_any(group, 0);
+}
+
+MPIX_DEVICE mpix_u64 mpix_load_relaxed(const mpix_u64 *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+MPIX_DEVICE mpix_u64 mpix_load_acquire(const mpix_u64 *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+MPIX_DEVICE void mpix_store_relaxed(mpix_u64 *p, mpix_u64 value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+MPIX_DEVICE void mpix_store_release(mpix_u64 *p, mpix_u64 value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+MPIX_DEVICE void mpix_add_release(mpix_u64 *p, mpix_u64 value)
+{
+    (void)__atomic_fetch_add(p, value, __ATOMIC_RELEASE);
+}
+
+MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *p, mpix_u64 value)
+{
+    return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+}
+
+/* A packet is 8 bytes of data and two flags. Each half is stored whole. */
+MPIX_DEVICE void mpix_store_packet(char *p, mpix_u64 data, mpix_u32 flag)
+{
+    mpix_u64 *words = (mpix_u64 *)(void *)p;
+
+    mpix_store_relaxed(&words[0], (mpix_u64)flag << 32 | (data & 0xffffffffu));
+    mpix_store_relaxed(&words[1], (mpix_u64)flag << 32 | data >> 32);
+}
+
+/* Not 0 if the packet has arrived. */
+MPIX_DEVICE int mpix_load_packet(const char *p, mpix_u32 flag, mpix_u64 *data)
+{
+    const mpix_u64 *words = (const mpix_u64 *)(const void *)p;
+    const mpix_u64 first = mpix_load_relaxed(&words[0]), second = mpix_load_relaxed(&words[1]);
+
+    *data = second << 32 | (first & 0xffffffffu);
+    return first >> 32 == flag && second >> 32 == flag;
+}
+
+MPIX_DEVICE mpix_u64 mpix_clock_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (mpix_u64)now.tv_sec * 1000000000u + (mpix_u64)now.tv_nsec;
+}
+
+MPIX_DEVICE void mpix_copy16(char *to, const char *from)
+{
+    (void)memcpy(to, from, 16);
+}
+
+MPIX_DEVICE void mpix_copy4(char *to, const char *from)
+{
+    (void)memcpy(to, from, 4);
+}
+
+MPIX_DEVICE float mpix_float_of_bits(mpix_u32 bits)
+{
+    float value;
+
+    (void)memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+MPIX_DEVICE mpix_u32 mpix_bits_of_float(float value)
+{
+    mpix_u32 bits;
+
+    (void)memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+MPIX_DEVICE double mpix_double_of_bits(mpix_u64 bits)
+{
+    double value;
+
+    (void)memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+MPIX_DEVICE mpix_u64 mpix_bits_of_double(double value)
+{
+    mpix_u64 bits;
+
+    (void)memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+MPIX_DEVICE float mpix_multiply(float a, float b)
+{
+    return a * b;
+}
+
+#endif
+
+/* The group of this thread alone. */
+MPIX_DEVICE mpix_group_t mpix_thread_of(const mpix_group_t *block)
+{
+    mpix_group_t group = *block;
+
+    group.index = 0;
+    group.size = 1;
+    group.kind = MPIX_THREAD;
+    return group;
+}
+
+/* The group of this thread's warp, which has one thread on the twin. A GPU's block has whole warps. */
+MPIX_DEVICE mpix_group_t mpix_warp_of(const mpix_group_t *block)
+{
+    mpix_group_t group = *block;
+
+    group.index = block->index % MPIX_WARP_SIZE;
+    group.size = MPIX_WARP_SIZE;
+    group.kind = MPIX_WARP_SIZE == 1 ? MPIX_THREAD : MPIX_WARP;
+    return group;
+}
+
+#endif
