@@ -160,16 +160,22 @@ static void reductions(int root)
     expect_block("all-reduce", 0, mt_size, 0);
 }
 
-/* Each rank has a block for the rank on its left, and one for the rank on its right. */
+/*
+ * Each rank has a block for the rank on its left, and one for the rank on its right. On the twin, where all memory is
+ * device memory, Open MPI's own calls that make a communicator may be staged.
+ */
 static void neighbours(void)
 {
     const int left = (mt_rank + mt_size - 1) % mt_size, right = (mt_rank + 1) % mt_size, periods = 1;
     bool good = true;
+    uint64_t staged;
     MPI_Comm ring;
 
     MT_MPI(MPI_Cart_create(MPI_COMM_WORLD, 1, &mt_size, &periods, 0, &ring));
     fill(2, false);
+    staged = mt_staged(ring);
     MT_MPI(MPI_Neighbor_alltoall(in.data, block, MPI_INT32_T, out.data, block, MPI_INT32_T, ring));
+    MT_CHECK(mt_staged(ring) == staged, "a neighbourhood all-to-all was staged");
     mt_buffer_get(&out, image, out.size);
     for (int i = 0; i < block; ++i) {
         good = good && image[i] == value(left, 1, i) && image[block + i] == value(right, 0, i);
@@ -200,8 +206,8 @@ int main(int argc, char **argv)
         moves_that_differ((int)i * (mt_size - 1));
         reductions(mt_size / 2);
     }
-    neighbours();
     MT_CHECK(mt_staged(MPI_COMM_WORLD) == staged, "%d calls were staged", (int)(mt_staged(MPI_COMM_WORLD) - staged));
+    neighbours();
     mt_buffer_free(&in, "input");
     mt_buffer_free(&out, "output");
     free(image);
